@@ -1,4 +1,4 @@
-"""Check the house style of documents, docstrings, comments and messages.
+"""Check the house style of documents, docstrings, comments, messages and names of tests.
 
     python .ci/prose.py [FILE ...]      default: all that git tracks
 
@@ -37,13 +37,24 @@ PHRASES = {
     r"make up one's mind|makes up its mind": "decide",
     r"simply|obviously|of course": "leave it out",
 }
+# The same in names of test functions, with spaces for underscores.
+NAMES = {
+    "who|whoever|nobody|somebody|everybody": "name the user, worker or process",
+    "told|says|said|hear|hears|heard": "raises, reports or receives",
+    "goes on|go on": "continues",
+    "comes back|come back": "reconnects, or round-trips",
+    "meant": "invalid",
+    "refused|refuses": "rejected, or raises",
+    "all right|in hand|of its own|asked for|looked at|given up|left out|alike": "rephrase",
+}
 _PATTERNS = {re.compile(rf"\b(?:{phrase})\b", re.I): fix for phrase, fix in PHRASES.items()}
+_NAMES = {re.compile(rf"\b(?:{phrase})\b"): fix for phrase, fix in NAMES.items()}
 _CHECKED = ("README.md", "docs", "kit", "widgets", "notebooks", "binder", "CONTRIBUTING.md")
 
 
 def main(given: list[str]) -> int:
     """Check the files; the exit status."""
-    command = ["git", "ls-files", "--", *(given or _CHECKED)]
+    command = ["git", "ls-files", "--", *(given or (*_CHECKED, "tests"))]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     count = 0
     for name in names:
@@ -51,9 +62,13 @@ def main(given: list[str]) -> int:
         if path.suffix not in (".md", ".py") or not path.exists():
             continue
         text = path.read_text()
-        lines = _of_python(text) if path.suffix == ".py" else _of_markdown(text)
+        patterns = _PATTERNS
+        if path.parts[0] == "tests":
+            lines, patterns = _test_names(text), _NAMES
+        else:
+            lines = _of_python(text) if path.suffix == ".py" else _of_markdown(text)
         for number, line in lines:
-            for pattern, fix in _PATTERNS.items():
+            for pattern, fix in patterns.items():
                 for found in pattern.finditer(line):
                     print(f"{name}:{number}: {found[0]!r}: {fix}")
                     count += 1
@@ -68,6 +83,13 @@ def _of_markdown(text: str) -> Iterator[tuple[int, str]]:
             in_fence = not in_fence
         elif not in_fence and not line.startswith("    "):
             yield number, re.sub(r"`[^`]*`", "", line)
+
+
+def _test_names(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the numbered names of test functions, with spaces for underscores."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.match(r"\s*(?:async )?def (test_\w+)", line):
+            yield number, found[1].replace("_", " ")
 
 
 def _of_python(text: str) -> Iterator[tuple[int, str]]:

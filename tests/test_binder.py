@@ -33,7 +33,7 @@ def binder_pins() -> dict[str, str]:
     return found
 
 
-def test_binder_installs_the_versions_that_the_project_is_tested_with():
+def test_binder_installs_the_tested_versions():
     constraints = pins(ROOT / "constraints.txt")
     differing = {
         name: (version, constraints.get(name))
@@ -43,14 +43,14 @@ def test_binder_installs_the_versions_that_the_project_is_tested_with():
     assert differing == {}
 
 
-def test_binder_installs_whatever_the_engine_and_the_notebooks_import():
+def test_binder_installs_all_imports_of_the_engine_and_notebooks():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["notebook"]]
     names = {canonicalize_name(Requirement(text).name) for text in wanted}
     assert names - BROUGHT_BY_THE_IMAGE - binder_pins().keys() == set()
 
 
-def test_every_package_that_a_binder_pin_needs_is_pinned_too():
+def test_dependencies_of_every_binder_pin_are_pinned():
     pinned = binder_pins()
     missing = set()
     for name in pinned:
@@ -61,13 +61,13 @@ def test_every_package_that_a_binder_pin_needs_is_pinned_too():
     assert missing == set()
 
 
-def test_binder_requirements_refer_to_no_other_file():
+def test_binder_requirements_reference_no_other_file():
     """Otherwise the image's largest layer would be built anew at every commit."""
     for line in (BINDER / "requirements.txt").read_text().splitlines():
         assert re.fullmatch(r"#.*|[\w.-]+==[\w.]+", line), line
 
 
-def test_the_image_has_a_python_and_a_java_that_spark_runs_on():
+def test_image_has_python_and_java_versions_supported_by_spark():
     assert (BINDER / "runtime.txt").read_text().strip() == "python-3.11"
     assert "openjdk-17-jre-headless" in (BINDER / "apt.txt").read_text().split()
 
@@ -81,7 +81,7 @@ def test_binder_scripts_are_executable_and_stop_at_the_first_error(name: str):
     assert "\nset -e\n" in text
 
 
-def test_start_runs_its_command_with_the_settings_for_a_small_machine():
+def test_start_runs_its_command_with_small_machine_settings():
     completed = subprocess.run(
         [BINDER / "start", "env"],
         env={"PATH": os.defpath},
@@ -99,7 +99,7 @@ def test_start_runs_its_command_with_the_settings_for_a_small_machine():
     assert Path(settings["SPARK_CONF_DIR"], "spark-defaults.conf").is_file()
 
 
-def test_spark_gets_little_memory_and_just_enough():
+def test_spark_memory_is_small_but_sufficient():
     text = (BINDER / "spark" / "spark-defaults.conf").read_text()
     settings = dict(line.split(maxsplit=1) for line in text.splitlines() if line and line[0] != "#")
     megabytes = re.fullmatch(r"(\d+)m", settings["spark.driver.memory"])

@@ -102,7 +102,7 @@ def test_form_shows_the_default(cls: Any, option: Option) -> None:
 @pytest.mark.parametrize(("cls", "option"), OPTIONS, ids=IDS)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_constructor_and_form_accept_the_same(cls: Any, option: Option, data: Any) -> None:
+def test_constructor_and_form_accept_the_same_values(cls: Any, option: Option, data: Any) -> None:
     value = data.draw(values | st.sampled_from([*option.choices, option.default]))
     others = REQUIRED.get(cls, {}) | BESIDE.get((cls, option.name), {})
     sentence = refusal(option, value)
@@ -122,7 +122,7 @@ def test_constructor_and_form_accept_the_same(cls: Any, option: Option, data: An
 @pytest.mark.parametrize("cls", CLASSES)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_settings_make_an_equal_configuration(cls: Any, data: Any) -> None:
+def test_settings_create_an_equal_configuration(cls: Any, data: Any) -> None:
     made = data.draw(configurations(cls))
     saved = made.to_dict()
     assert cls.from_dict(saved) == made
@@ -136,7 +136,7 @@ def test_settings_make_an_equal_configuration(cls: Any, data: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_unknown_and_missing_options_are_refused(cls: Any) -> None:
+def test_unknown_and_missing_options_are_rejected(cls: Any) -> None:
     saved = cls(**REQUIRED.get(cls, {})).to_dict()
     inside = saved.get("configuration", saved)
     inside["most"] = 3
@@ -149,7 +149,7 @@ def test_unknown_and_missing_options_are_refused(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", MASTERS)
-def test_nested_settings_are_taken_apart_and_put_together(cls: Any) -> None:
+def test_nested_settings_are_split_and_combined(cls: Any) -> None:
     saved = cls(checkpoint=Checkpointing("/data/runs/7"), time_source=NtpClock()).to_dict()
     off: dict[str, Any] = {
         "outer_optimizer": OuterOptimizer(),
@@ -180,13 +180,13 @@ def test_nested_settings_are_taken_apart_and_put_together(cls: Any) -> None:
         ({"name": "ParameterAveragingTrainingMaster"}, "must be 'SharedTrainingMaster' here"),
     ],
 )
-def test_invalid_settings_are_refused(setting: Any, text: str) -> None:
+def test_invalid_settings_are_rejected(setting: Any, text: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         SharedTrainingMaster.from_dict(setting)
     assert text in str(refused.value)
 
 
-def test_numbers_of_numpy_and_exponents_are_written_as_numbers() -> None:
+def test_numpy_numbers_and_exponents_are_written_as_numbers() -> None:
     master = SharedTrainingMaster(periodic_gc_interval_s=np.float64(2.5))
     assert SharedTrainingMaster.from_yaml(master.to_yaml()) == master
     # PyYAML alone reads 1e-3 as text.
@@ -201,7 +201,7 @@ def test_yaml_creates_no_objects() -> None:
         MeshConfig.from_yaml("mode: !!python/object/apply:os.getpid []")
 
 
-def test_code_has_what_differs_from_the_defaults() -> None:
+def test_code_contains_only_non_default_options() -> None:
     assert to_code(EarlyStopping(patience=3)) == "sw.EarlyStopping(patience=3)"
     assert to_code((np.float64(0.3), {"a": np.float64(2)})) == '(0.3, {"a": 2.0})'
     named = {"workers": "count"}

@@ -29,7 +29,7 @@ def made(cls: type[BaseException]) -> Any:
     return cls("rule. Received: name=value. Remedy.")
 
 
-def test_the_tree_is_the_documented_one() -> None:
+def test_exception_hierarchy_matches_the_documentation() -> None:
     assert {cls.__name__: [base.__name__ for base in cls.__bases__] for cls in CLASSES} == {
         "SparkwrightError": ["Exception"],
         "ConfigurationError": ["SparkwrightError", "ValueError"],
@@ -68,15 +68,15 @@ def test_every_error_survives_pickling_with_its_fields_and_notes(
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_an_error_without_notes_has_none_after_pickling(cls: type[BaseException]) -> None:
+def test_error_without_notes_has_none_after_pickling(cls: type[BaseException]) -> None:
     assert not hasattr(pickle.loads(pickle.dumps(made(cls))), "__notes__")
 
 
-def test_an_interrupt_stops_run_all() -> None:
+def test_run_interrupted_does_not_derive_from_exception() -> None:
     assert not issubclass(errors.RunInterrupted, Exception)
 
 
-def test_a_workers_failure_shows_the_last_frames_of_its_traceback() -> None:
+def test_worker_failure_shows_the_last_frames_of_its_traceback() -> None:
     assert str(made(errors.WorkerError)) == (
         "worker 3 on node-7 failed: ValueError: no\n"
         "Last frames of the worker's traceback:\n"
@@ -88,7 +88,7 @@ def test_a_workers_failure_shows_the_last_frames_of_its_traceback() -> None:
     )
 
 
-def test_a_workers_failure_without_a_traceback_is_one_line() -> None:
+def test_worker_failure_without_a_traceback_is_one_line() -> None:
     error = errors.WorkerError(worker=0, host="a", reason="killed")
     assert str(error) == "worker 0 on a failed: killed"
 
@@ -106,7 +106,7 @@ def test_a_workers_failure_without_a_traceback_is_one_line() -> None:
         ),
     ],
 )
-def test_the_last_frames_begin_where_they_should(text: str, frames: int, first: str | None) -> None:
+def test_last_frames_begin_at_the_expected_frame(text: str, frames: int, first: str | None) -> None:
     found = errors.last_frames(text, frames=frames)
     if first is None:
         assert found == ""
@@ -114,6 +114,6 @@ def test_the_last_frames_begin_where_they_should(text: str, frames: int, first: 
         assert found.splitlines()[2] == first
 
 
-def test_a_long_message_in_a_traceback_does_not_flood_the_notebook() -> None:
+def test_long_message_in_a_traceback_is_truncated() -> None:
     found = errors.last_frames(TRACEBACK + "\n".join(f"line {n}" for n in range(1000)))
     assert len(found.splitlines()) < 20

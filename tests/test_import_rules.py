@@ -173,7 +173,7 @@ def test_heavy_packages_are_imported_inside_functions() -> None:
     assert {source: heavy for source, heavy in found.items() if heavy} == SUBCLASSES
 
 
-def test_the_engine_knows_neither_the_widgets_nor_the_folders_of_the_repository() -> None:
+def test_engine_references_neither_widgets_nor_repository_folders() -> None:
     outside = {"kit", "tests", "widgets", "sparkwright_widgets"}
     for source in SOURCES:
         assert not roots(source) & outside, source
@@ -181,14 +181,14 @@ def test_the_engine_knows_neither_the_widgets_nor_the_folders_of_the_repository(
         assert not any(str(text).startswith("sparkwright_widgets") for text in texts), source
 
 
-def test_importing_the_engine_loads_nothing_heavy() -> None:
+def test_importing_the_engine_imports_no_heavy_packages() -> None:
     modules = [f"sparkwright.{path.removesuffix('.py').replace('/', '.')}" for path in PURE]
     code = f"import sys, {', '.join(modules)}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 
 
-def test_packages_import_downwards_and_nothing_in_a_circle() -> None:
+def test_packages_import_downwards_without_cycles() -> None:
     at_once, lazy = size.imports()
     pairs = [(name, other) for found in (at_once, lazy) for name in found for other in found[name]]
     assert not [(name, other) for name, other in pairs if size.level(other) > size.level(name)]
@@ -204,7 +204,7 @@ def test_packages_import_downwards_and_nothing_in_a_circle() -> None:
     assert not private
 
 
-def test_the_rules_are_checked_against_real_files() -> None:
+def test_rules_are_checked_against_real_files() -> None:
     assert set(PURE) <= set(SOURCES)
     assert "sparkwright.workers.protocol" in imports("runs/_coordinator.py")
     assert "tensorflow" in imports("workers/_trainer.py")

@@ -25,7 +25,7 @@ print(os.environ["TF_CPP_MIN_LOG_LEVEL"])
 
 
 @pytest.mark.parametrize(("level", "lines"), [(None, 2), ("3", 2), ("0", 4)])
-def test_notices_are_left_out_unless_the_user_wants_them(
+def test_library_notices_are_hidden_by_default(
     level: str | None, lines: int, tmp_path: Path
 ) -> None:
     (tmp_path / "tensorflow.py").write_text(LIBRARY)

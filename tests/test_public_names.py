@@ -94,7 +94,7 @@ def documented_members(found: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def test_the_public_names_are_these() -> None:
+def test_public_names_match_the_expected_set() -> None:
     found = {
         name
         for name, value in public_names(sw).items()
@@ -120,7 +120,7 @@ def test_every_public_method_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_packages_show_only_what_is_their_own(package: str) -> None:
+def test_packages_expose_only_their_own_names(package: str) -> None:
     module = importlib.import_module(f"sparkwright.{package}")
     assert module.__doc__
     if not hasattr(module, "__path__"):

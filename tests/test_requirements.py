@@ -42,6 +42,6 @@ def test_no_row_is_empty() -> None:
     assert [n for n, cells, columns in found if len(cells) != columns or not all(cells)] == []
 
 
-def test_tests_and_pages_exist() -> None:
+def test_named_tests_and_pages_exist() -> None:
     named = {entry for _, cells, _ in rows() for entry in cells[-1].split(", ")} - {"none"}
     assert sorted(entry for entry in named if not exists(entry)) == []

@@ -71,7 +71,7 @@ def result() -> Any:
     )
 
 
-def test_the_text_has_a_row_for_each_number_of_workers_and_what_was_left_out(result: Any) -> None:
+def test_text_has_a_row_per_worker_count_and_lists_skipped_measurements(result: Any) -> None:
     lines = str(result).splitlines()
     assert lines[0] == ("lenet, 431,080 parameters, minibatches of 32; yarn, 2 task slots")
     assert "Network: 1 Gbit/s, latency 100 µs; machines: 2." in lines
@@ -85,7 +85,7 @@ def test_the_text_has_a_row_for_each_number_of_workers_and_what_was_left_out(res
     assert result.table.workers.tolist() == [1, 2]
 
 
-def test_json_holds_no_addresses_and_is_written_where_it_is_wanted(
+def test_json_contains_no_addresses_and_is_written_to_the_given_path(
     result: Any, tmp_path: Path
 ) -> None:
     text = result.to_json(str(tmp_path / "report.json"))
@@ -98,7 +98,7 @@ def test_json_holds_no_addresses_and_is_written_where_it_is_wanted(
     assert found["notes"] == list(result.notes)
 
 
-def test_the_figure_shows_rates_and_efficiency(result: Any) -> None:
+def test_figure_shows_rates_and_efficiency(result: Any) -> None:
     figure = result.figure()
     rates, efficiency = figure.axes
     assert rates.lines[0].get_ydata().tolist() == [1000.0, 1500.0]
@@ -106,7 +106,7 @@ def test_the_figure_shows_rates_and_efficiency(result: Any) -> None:
     assert np.isnan(efficiency.lines[1].get_ydata()).tolist() == [False, True]  # predicted
 
 
-def test_without_matplotlib_there_are_the_table_and_json(
+def test_table_and_json_are_available_without_matplotlib(
     result: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
@@ -139,7 +139,7 @@ def called(result: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int
     return command.main([*given.split(), *arguments])
 
 
-def test_the_command_prints_the_table_and_writes_json_and_a_picture(
+def test_command_prints_the_table_and_writes_json_and_a_figure(
     result: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
 ) -> None:
     assert called(result, monkeypatch, "--output", str(tmp_path / "report.json")) == 0
@@ -150,7 +150,7 @@ def test_the_command_prints_the_table_and_writes_json_and_a_picture(
     assert called(nothing, monkeypatch) == 1
 
 
-def test_the_command_refuses_settings_without_a_value(capsys: Any) -> None:
+def test_command_rejects_settings_without_a_value(capsys: Any) -> None:
     with pytest.raises(SystemExit):
         command.main(["--conf", "spark.a"])
     assert "write NAME=VALUE. Received: 'spark.a'." in capsys.readouterr().err
@@ -159,20 +159,20 @@ def test_the_command_refuses_settings_without_a_value(capsys: Any) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"budget_s": 1}, {"model": "m"}, {"data": "d"}, {"workers": [0]}, {"workers": ["2"]}]
 )
-def test_invalid_arguments_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_arguments_raise(wrong: dict[str, Any]) -> None:
     session: Any = None  # nothing is asked of it before the arguments are checked
     with pytest.raises(ConfigurationError, match="Received: "):
         sw.benchmark(session, **{"workers": [1], **wrong})
 
 
-def test_data_is_held_in_memory_up_to_a_number_of_examples() -> None:
+def test_data_is_held_in_memory_up_to_an_example_limit() -> None:
     many = sw.DataSet(np.zeros((20_010, 1), np.float32), np.zeros(20_010, np.int32))
     assert len(measuring._in_memory(many, "data")) == 20_000
     with pytest.raises(ConfigurationError, match="`data` must be a DataSet"):
         measuring._in_memory([1, 2], "data")
 
 
-def test_advice_for_a_number_of_parameters_needs_a_step_time_and_workers() -> None:
+def test_advice_for_a_parameter_count_requires_step_time_and_workers() -> None:
     with pytest.raises(ConfigurationError, match="`step_s` is needed"):
         sw.advise(1000, workers=2)
     with pytest.raises(ConfigurationError, match="`workers` is not known"):
@@ -191,7 +191,7 @@ def test_advice_for_a_number_of_parameters_needs_a_step_time_and_workers() -> No
     )
 
 
-def test_advice_for_a_network_takes_its_sizes_from_keras() -> None:
+def test_advice_for_a_network_reads_its_sizes_from_keras() -> None:
     model = sw.networks.lenet()
     found = sw.advise(model, workers=2, step_s=0.01)
     assert (found.vector_bytes, found.updater_bytes) == (1_724_320, 3_448_640)

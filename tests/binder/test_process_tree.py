@@ -45,7 +45,7 @@ def start():
             process.communicate("\n")
 
 
-def test_memory_of_children_counts(start):
+def test_memory_includes_child_processes(start):
     alone = ProcessTree(start("print(flush=True); input()").pid).sample()
     both = ProcessTree(start(PARENT).pid).sample()
     assert both.pss_bytes > alone.pss_bytes + 60 * MIB
@@ -53,12 +53,12 @@ def test_memory_of_children_counts(start):
     assert sum(both.by_process.values()) == both.pss_bytes
 
 
-def test_processor_time_of_a_child_that_has_ended_counts(start):
+def test_cpu_time_includes_finished_child_processes(start):
     # Half a second, less what whole ticks leave out.
     assert ProcessTree(start(BUSY).pid).sample().cpu_s >= 0.4
 
 
-def test_the_peak_is_kept_and_the_latest_too(start):
+def test_peak_and_latest_memory_are_kept(start):
     process = start(HOLD)
     with Watch(ProcessTree(process.pid), every_s=60) as watch:
         process.communicate("\n")
@@ -67,7 +67,7 @@ def test_the_peak_is_kept_and_the_latest_too(start):
     assert watch.last.pss_bytes == 0
 
 
-def test_a_process_that_has_ended_cannot_be_watched(start):
+def test_finished_process_cannot_be_watched(start):
     process = start("print(flush=True); input()")
     process.communicate("\n")
     with pytest.raises(psutil.NoSuchProcess):

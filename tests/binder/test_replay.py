@@ -47,17 +47,17 @@ def replay(image, tmp_path_factory):
 
 @pytest.mark.skipif(shutil.which("apt-cache") is None, reason="there is no apt here")
 @pytest.mark.parametrize("name", apt_packages())
-def test_apt_can_install_what_the_image_asks_for(name):
+def test_apt_can_install_the_packages_of_the_image(name):
     assert apt_has(name)
 
 
 @replayed
-def test_the_tour_ends_well_in_the_image(replay):
+def test_tour_succeeds_in_the_image(replay):
     assert replay["results"]["workers"] == 1
     assert replay["results"]["accuracy"] > 0.9
 
 
 @replayed
-def test_the_tour_keeps_binders_limits(replay):
+def test_tour_stays_within_binder_limits(replay):
     assert replay["cpu_s"] <= MOST_CPU_S, replay["wall_s"]
     check_memory(replay)

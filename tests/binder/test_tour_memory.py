@@ -11,7 +11,7 @@ from tests.binder.tour import check_memory, replayed
 pytestmark = [pytest.mark.binder, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def test_the_tour_keeps_binders_memory_with_the_server_counted_in(tmp_path):
+def test_tour_and_server_stay_within_binder_memory(tmp_path):
     copy_repository(tmp_path / "repository")
     start = tmp_path / "repository" / "binder" / "start"
     bin_folder = Path(sys.executable).parent

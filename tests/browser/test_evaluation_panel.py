@@ -52,7 +52,7 @@ def open_panel(lab_of):
     return open_panel
 
 
-def test_the_threshold_follows_the_keys_and_the_kernel_hears_of_it(open_panel):
+def test_keys_move_the_threshold_and_the_kernel_is_updated(open_panel):
     page = open_panel(width=420)
     slider = page.page.get_by_role("slider", name="Threshold: predicted positive from this")
     slider.scroll_into_view_if_needed()

@@ -55,7 +55,7 @@ AWAIT = "import asyncio\nwhile not run.finished:\n    await asyncio.sleep(0.1)"
 
 
 @pytest.mark.parametrize("last_line", ["", AWAIT], ids=["idle", "awaiting"])
-def test_stop_reaches_the_run_and_the_panel_says_so(open_run, last_line):
+def test_stop_reaches_the_run_and_the_panel_shows_it(open_run, last_line):
     page = open_run("epochs=50", last_line)
     wait_for_state(page, "Training")
     button = page.page.get_by_role("button", name="Stop")
@@ -96,7 +96,7 @@ def test_a_chart_whose_view_was_closed_is_complete_when_shown_again(open_run):
     page.page.locator(".sparkwright-readout", has_text="Step 3: workers ").wait_for()
 
 
-def test_reload_during_a_run_shows_the_whole_curve_and_goes_on(open_run):
+def test_reload_during_a_run_shows_the_whole_curve_and_continues(open_run):
     page = open_run("epochs=20")
     page.wait_for_curve()
     page.save()
@@ -115,7 +115,7 @@ def test_reload_during_a_run_shows_the_whole_curve_and_goes_on(open_run):
     )
 
 
-def test_what_a_page_asked_does_not_decide_where_the_next_page_is_heard(open_run):
+def test_request_of_one_page_does_not_affect_messages_of_the_next(open_run):
     page = open_run("epochs=2, rounds=10", "panel = panel_for(run).panel")
     wait_for_card(page)  # the page has asked for the curve, and was answered
     assert page.in_kernel("print(hasattr(panel.comm, '_reply_subshell_id'))") == "False"

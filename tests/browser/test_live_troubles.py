@@ -257,7 +257,7 @@ def older_kernel(jupyter_server, tmp_path_factory):
     return name, version
 
 
-def test_an_older_kernel_shows_points_live_and_hears_stop(open_cells, older_kernel):
+def test_older_kernel_shows_points_live_and_receives_stop(open_cells, older_kernel):
     name, version = older_kernel
     page = open_cells(START.format(kind="", epochs=50) + "display(panel_for(run))", kernel=name)
     assert page.in_kernel("import ipykernel; print(ipykernel.__version__)") == version

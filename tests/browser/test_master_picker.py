@@ -39,7 +39,7 @@ def type_into(page, label, text):
     page.page.keyboard.type(text)
 
 
-def test_a_master_is_chosen_by_keys_and_what_is_wrong_is_said_at_the_field(open_picker):
+def test_master_is_selected_by_keys_and_errors_are_shown_at_the_field(open_picker):
     page = open_picker(height=1400)
     type_into(page, "Average after (minibatches)", "10")
     page.page.locator(".sparkwright-figures", has_text="Examples per round 640").wait_for()

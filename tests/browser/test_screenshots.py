@@ -113,7 +113,9 @@ ALL = {
     ),
     "run": Picture(cell=RUN, ready=".sparkwright-chart canvas", files=(WIDGETS / "fake_run.py",)),
     "runs": Picture(cell=RUNS, ready="text=4 runs; 3 selected."),
-    "workbench": Picture(cell=WORKBENCH, ready=".sparkwright-chart canvas", shown=""),
+    "workbench": Picture(
+        cell=WORKBENCH, ready=".sparkwright-chart canvas", shown=".sparkwright-bench"
+    ),
 }
 
 

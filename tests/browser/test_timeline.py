@@ -102,7 +102,7 @@ def test_lanes_are_drawn_and_the_page_fits(open_timeline, width, dark):
     assert colors(page)[compute] > 1000
 
 
-def test_keys_alone_zoom_move_and_come_back(open_timeline):
+def test_keys_zoom_pan_and_reset(open_timeline):
     page = open_timeline(timeline_of(workers=3, rounds=100))
     whole = shown(page)
     page.locator("canvas").focus()
@@ -119,7 +119,7 @@ def test_keys_alone_zoom_move_and_come_back(open_timeline):
     assert shown(page) == whole
 
 
-def test_a_drag_zooms_into_what_it_crossed(open_timeline):
+def test_drag_zooms_into_the_selected_span(open_timeline):
     page = open_timeline(timeline_of(workers=3, rounds=100))
     box = page.locator("canvas").bounding_box()
     middle = box["y"] + box["height"] / 2
@@ -145,7 +145,7 @@ def test_a_phase_that_is_switched_off_is_gone(open_timeline):
     assert colors(page).get("#07599f", 0) < 0.5 * before
 
 
-def test_the_place_under_the_mouse_is_told_in_words(open_timeline):
+def test_position_under_the_mouse_is_described(open_timeline):
     page = open_timeline(timeline_of(workers=3, rounds=20))
     box = page.locator("canvas").bounding_box()
     page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + box["height"] - 30)

@@ -60,7 +60,7 @@ def test_a_run_survives_a_random_fault_of_a_host(
     report(laboratory.perform(experiment))
 
 
-def test_speculation_is_refused_or_harmless(laboratory: Laboratory, report: Any) -> None:
+def test_speculation_is_rejected_or_harmless(laboratory: Laboratory, report: Any) -> None:
     """Spark copies slow tasks to other hosts: with two workers, the third host is free for that."""
     try:
         laboratory.restart(**SPECULATION)

@@ -60,7 +60,7 @@ def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
 
 
 @pytest.mark.parametrize("fault", ["pause", pytest.param("hold the GIL", marks=pytest.mark.slow)])
-def test_a_stalled_driver_evicts_nobody(laboratory: Laboratory, report: Any, fault: str) -> None:
+def test_stalled_driver_evicts_no_worker(laboratory: Laboratory, report: Any, fault: str) -> None:
     """Several times: whether its clock or its sockets come first afterwards, chance decides."""
     laboratory.ready()
     experiment = Experiment(victim="driver", fault=fault, moment="epoch end")
@@ -157,7 +157,7 @@ def test_a_run_whose_worker_hangs_can_be_stopped(
 
 
 @pytest.mark.parametrize("workers", [1, counting.WORKERS])
-def test_sharing_delivers_what_was_below_the_threshold(
+def test_sharing_delivers_residuals_below_the_threshold(
     laboratory: Laboratory, workers: int
 ) -> None:
     """Nothing is ever sent; the mean of the replicas holds it all, in checkpoints, too."""
@@ -176,7 +176,7 @@ def test_sharing_delivers_what_was_below_the_threshold(
 
 
 @pytest.mark.parametrize("master", BOTH)
-def test_when_all_workers_die_at_once_training_goes_on_from_the_last_checkpoint(
+def test_training_continues_from_the_last_checkpoint_if_all_workers_die(
     laboratory: Laboratory, report: Any, master: Master
 ) -> None:
     laboratory.ready()

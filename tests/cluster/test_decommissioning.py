@@ -41,7 +41,7 @@ def spark_there(cluster: StandaloneCluster) -> Iterator[Any]:
     session.stop()
 
 
-def test_a_worker_of_a_decommissioned_machine_gets_the_slot_of_one_that_has_joined(
+def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(
     cluster: StandaloneCluster, spark_there: Any
 ) -> None:
     examples = 203
@@ -53,16 +53,17 @@ def test_a_worker_of_a_decommissioned_machine_gets_the_slot_of_one_that_has_join
     network = sw.SparkNetwork(spark_there, dense(), master.with_hooks(Paced(0.02)))
     run = network.start(numbered(examples), epochs=1000, display=False)
 
-    def wait_until_these_train(*workers: int) -> None:
+    def wait_until_these_train(*workers: int, seconds: float = 60) -> None:
         before = run.status.workers
         wait_until(
-            lambda: all(run.status.workers[w].steps > before[w].steps + 20 for w in workers), 60
+            lambda: all(run.status.workers[w].steps > before[w].steps + 20 for w in workers),
+            seconds,
         )
 
     def counted() -> Any:
         return run.history.groupby("epoch")["examples"].sum()
 
-    wait_until_these_train(0, 1, 2)
+    wait_until_these_train(0, 1, 2, seconds=180)  # three processes start TensorFlow
     places = [cluster.worker_of(worker.pid) for worker in run.status.workers]
     assert set(places) == set(NAMES)
     cluster.decommission(places[0])

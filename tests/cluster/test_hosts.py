@@ -105,7 +105,7 @@ def test_hosts_reach_one_another_by_addresses_of_their_own(hosts: Hosts, client:
     assert hosts.traffic(client, "one").carried_bytes > len(content)
 
 
-def test_a_host_has_a_name_and_a_loopback_of_its_own(hosts: Hosts) -> None:
+def test_each_host_has_a_name_and_a_loopback_interface(hosts: Hosts) -> None:
     assert hosts.call("one", socket.gethostname) == "one"
     server = hosts.call("one", lambda: socket.create_server(("127.0.0.1", 0)))
     with server, pytest.raises(ConnectionRefusedError):
@@ -138,7 +138,7 @@ def test_a_stream_arrives_whole_over_a_link_that_loses_frames(hosts: Hosts) -> N
     assert hosts.traffic("one", "two").lost_frames > before
 
 
-def test_one_direction_can_be_cut_by_itself(hosts: Hosts) -> None:
+def test_one_direction_can_be_cut(hosts: Hosts) -> None:
     assert datagrams(hosts, "one", "two", 5) == 5
     hosts.link("one", "two", both_ways=False, cut=True)
     assert datagrams(hosts, "one", "two", 5, wait_s=0.5) == 0
@@ -146,7 +146,7 @@ def test_one_direction_can_be_cut_by_itself(hosts: Hosts) -> None:
     assert datagrams(hosts, "one", "outside", 5) == 5
 
 
-def test_a_host_that_was_cut_off_comes_back(hosts: Hosts) -> None:
+def test_partitioned_host_reconnects(hosts: Hosts) -> None:
     with listener(hosts, "one") as server, connection(hosts, "two", server) as found:
         assert echoed(found, b"before") == b"before"
         hosts.cut_off("one")
@@ -190,6 +190,6 @@ def test_hosts_end_with_their_owner_however_it_ends() -> None:
     assert address not in own_addresses()
 
 
-def test_a_rule_for_a_host_that_is_not_there_is_refused(hosts: Hosts) -> None:
+def test_rule_for_an_unknown_host_raises(hosts: Hosts) -> None:
     with pytest.raises(ConfigurationError, match="Received: \\['three'\\]"):
         hosts.link("one", "three", cut=True)

@@ -108,7 +108,7 @@ def test_every_update_arrives_once_whatever_the_network_does(
 
 
 @pytest.mark.parametrize("deaf", ["zero", "one"])
-def test_who_is_not_heard_is_dropped_by_both_and_misses_nothing_in_the_end(
+def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(
     hosts: Hosts, meshes: list[UpdateMesh], deaf: str
 ) -> None:
     """One direction is cut: "one" hears "zero" and is not heard, or the other way round."""
@@ -202,7 +202,7 @@ def end_of_sums(ring: Ring) -> str:
                 return str(error)
 
 
-def test_a_direction_cut_in_mid_sum_ends_the_ring_for_all_and_names_the_silent_one(
+def test_cut_during_a_sum_ends_the_ring_and_names_the_silent_worker(
     hosts: Hosts, ring_ports: list[RingPort]
 ) -> None:
     rings = joined(hosts, ring_ports)
@@ -213,7 +213,7 @@ def test_a_direction_cut_in_mid_sum_ends_the_ring_for_all_and_names_the_silent_o
     assert any("waited 2 s for worker" in each for each in words), words
 
 
-def test_workers_that_cannot_reach_one_another_say_so_after_the_time_out(
+def test_workers_that_cannot_connect_raise_after_the_time_out(
     hosts: Hosts, ring_ports: list[RingPort]
 ) -> None:
     hosts.link("one", "two", both_ways=False, cut=True)

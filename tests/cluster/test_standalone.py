@@ -125,15 +125,13 @@ MASTERS = pytest.mark.parametrize("make", [averaging, sharing], ids=["averaging"
 # -- addresses -------------------------------------------------------------------------------
 
 
-def test_a_session_has_the_executors_that_were_asked_for_on_all_hosts(
-    hosts: Hosts, spark_there: Any
-) -> None:
+def test_session_has_the_requested_executors_on_all_hosts(hosts: Hosts, spark_there: Any) -> None:
     assert task_slots(spark_there) == len(WORKERS)
     assert executors(spark_there) == {hosts.address(name) for name in WORKERS}
 
 
 @MASTERS
-def test_a_network_mask_says_where_training_travels(
+def test_network_mask_selects_the_network_of_training(
     hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
 ) -> None:
     def carried(network: int) -> int:
@@ -151,7 +149,7 @@ def test_a_network_mask_says_where_training_travels(
     assert training_bytes > spark_bytes
 
 
-def test_a_mask_of_another_network_is_refused_before_anything_starts(
+def test_a_mask_of_another_network_is_rejected_before_anything_starts(
     hosts: Hosts, spark_there: Any, blobs: Any
 ) -> None:
     network = sw.SparkNetwork(spark_there, dense(), averaging(network_mask="203.0.113.0/24"))
@@ -162,7 +160,7 @@ def test_a_mask_of_another_network_is_refused_before_anything_starts(
 # -- clocks ----------------------------------------------------------------------------------
 
 
-def test_clocks_that_are_apart_are_known_to_two_milliseconds(
+def test_clock_offsets_are_measured_within_two_milliseconds(
     hosts: Hosts, spark_there: Any, blobs: Any
 ) -> None:
     master = replace(averaging(), collect_training_stats=True)
@@ -211,7 +209,7 @@ class Trained:
 
 
 @MASTERS
-def test_a_worker_that_the_driver_no_longer_hears_is_given_up_and_joins_again(
+def test_unreachable_worker_is_lost_and_rejoins(
     hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
 ) -> None:
     """It still hears the driver, and Spark, on another network, sees nothing of it."""
@@ -229,7 +227,7 @@ def test_a_worker_that_the_driver_no_longer_hears_is_given_up_and_joins_again(
 
 
 @MASTERS
-def test_workers_that_do_not_hear_one_another_end_a_run_that_needs_them_with_a_reason(
+def test_unreachable_required_workers_end_the_run_with_a_reason(
     hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
 ) -> None:
     master = make(network_mask=hosts.mask(1))
@@ -243,7 +241,7 @@ def test_workers_that_do_not_hear_one_another_end_a_run_that_needs_them_with_a_r
 
 
 @MASTERS
-def test_others_go_on_without_a_host_that_is_cut_off_and_it_comes_back(
+def test_others_continue_without_a_partitioned_host_that_rejoins(
     hosts: Hosts, cluster: Any, spark_there: Any, blobs: Any, make: Callable[..., Any]
 ) -> None:
     trained = Trained(spark_there, make(), blobs)

@@ -47,7 +47,7 @@ def assert_round_trip(dataset: DataSet) -> None:
 
 
 @given(dataset=datasets())
-def test_what_goes_in_comes_out_bit_for_bit(dataset: DataSet) -> None:
+def test_values_round_trip_bit_for_bit(dataset: DataSet) -> None:
     assert_round_trip(dataset)
 
 

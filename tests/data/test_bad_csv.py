@@ -208,7 +208,7 @@ def test_urls_must_name_files(tmp_path: Path) -> None:
         sw.data.read_csv(str(tmp_path / "nowhere.csv"))
     with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.csv"):
         sw.data.read_csv(str(tmp_path / "*.csv"))
-    with pytest.raises(sw.DataError, match="must hold files that end in 'csv'"):
+    with pytest.raises(sw.DataError, match="must have files with the extension 'csv'"):
         sw.data.read_csv(str(tmp_path))
     with pytest.raises(sw.ConfigurationError, match="at least one file"):
         sw.data.read_csv([])
@@ -281,7 +281,7 @@ def test_a_record_that_does_not_end_is_not_kept_in_memory(tmp_path: Path, multil
     assert found.data.features["features"][:, 0].tolist() == ([1] if multiline else [1, 3])
 
 
-def test_a_header_with_a_name_twice_is_refused(tmp_path: Path) -> None:
+def test_a_header_with_a_name_twice_is_rejected(tmp_path: Path) -> None:
     path = file(tmp_path, "a,b,a\n1,2,3\n")
     with pytest.raises(sw.DataError, match="the names in the header must be unique"):
         sw.data.read_csv(path)
@@ -291,20 +291,20 @@ def test_a_header_with_a_name_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_column_with_too_many_values_has_no_classes(tmp_path: Path) -> None:
     text = "a,y\n" + "".join(f"1,{n}\n" for n in range(10_001))
-    with pytest.raises(sw.DataError, match=r"at most 10,000 different values.*'y'.*identifier"):
+    with pytest.raises(sw.DataError, match=r"at most 10,000 distinct values.*'y'.*identifier"):
         sw.data.read_csv(file(tmp_path, text), labels="y", classes="infer")
-    with pytest.raises(sw.DataError, match=r"must hold values\. Received: none in 'y'"):
+    with pytest.raises(sw.DataError, match=r"must have values\. Received: none in 'y'"):
         sw.data.read_csv(file(tmp_path, "a,y\n1,\n"), labels="y", classes="infer", missing="skip")
 
 
-def test_a_schema_whose_columns_are_not_there_is_refused(tmp_path: Path) -> None:
+def test_schema_with_missing_columns_raises(tmp_path: Path) -> None:
     schema = sw.data.read_csv(file(tmp_path, GOOD), **COUNTED).schema
     bare = file(tmp_path, "a,b\n1,2\n", "bare.csv")
     with pytest.raises(sw.DataError, match=r"no 'y' among .*`schema.without_labels\(\)`"):
         sw.data.read_csv(bare, schema=schema)
 
 
-def test_nothing_left_is_an_error_that_says_why(tmp_path: Path) -> None:
+def test_no_remaining_rows_raises_with_the_reason(tmp_path: Path) -> None:
     path = file(tmp_path, "a,b,y\n1,2,7\n")
     with pytest.raises(sw.DataError, match="1 skipped: 1 class out of range"):
         sw.data.read_csv(path, on_error="skip", **COUNTED)
@@ -341,7 +341,7 @@ def test_an_open_quote_never_swallows_lines_unnoticed(
     assert found.skipped.counts == {"quote that is not closed": 1}
 
 
-def test_a_row_that_is_left_out_on_request_is_no_error_whatever_else_is_wrong(
+def test_skipped_row_raises_no_error_for_its_other_faults(
     tmp_path: Path,
 ) -> None:
     options: Any = {**COUNTED, "weights": "w", "missing": "skip"}

@@ -328,7 +328,7 @@ def test_images_behind_a_damaged_one_are_read(tmp_path: Path) -> None:
     assert len(loader(str(tmp_path / "a.zip"))) == 5
 
 
-def test_no_more_is_unpacked_than_the_directory_says() -> None:
+def test_no_more_bytes_are_unpacked_than_the_directory_declares() -> None:
     bomb = claims_too_little(of_bytes=30_000_000)
     assert len(bomb) < 100_000
     tracemalloc.start()
@@ -339,7 +339,7 @@ def test_no_more_is_unpacked_than_the_directory_says() -> None:
     assert peak_bytes < 3_000_000
 
 
-def test_a_small_archive_that_would_fill_the_memory_is_refused(
+def test_a_small_archive_that_would_fill_the_memory_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(format_of_batches, "BATCH_BYTES", 1 << 20)
@@ -376,7 +376,7 @@ def test_nothing_to_read_or_to_pack_is_an_error(tmp_path: Path) -> None:
             call(none, str(tmp_path / "nowhere"), size=(8, 8))
 
 
-def test_a_flat_folder_is_refused_with_a_hint_at_the_pattern(tmp_path: Path) -> None:
+def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path: Path) -> None:
     none: Any = None
     for name in ("cat_0.png", "dog_0.png"):
         write(tmp_path / name, pixels(0))
@@ -392,7 +392,7 @@ def test_batches_hold_no_masks() -> None:
         sw.data.from_image_batches(none, "/x", size=(8, 8), label=MaskFile())
 
 
-def test_a_file_too_large_for_a_batch_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_file_too_large_for_a_batch_is_rejected_before_it_is_read(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in")
     with (folder / "large.bin").open("wb") as file:
         os.truncate(file.fileno(), 300 << 20)  # takes no room on the disk
@@ -402,9 +402,7 @@ def test_a_file_too_large_for_a_batch_is_refused_before_it_is_read(tmp_path: Pat
 
 
 @pytest.mark.spark
-def test_what_executors_skip_is_counted_and_what_they_refuse_is_named(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_executors_count_skipped_images_and_name_rejected_ones(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path, each=4)
     (folder / "cat/bad.jpg").write_bytes(JPEG[:200])
     (folder / "dog/empty.png").write_bytes(b"")

@@ -214,7 +214,7 @@ def test_many_keys_that_are_missing_are_counted_in_full() -> None:
     assert len(log.skipped.first) == 20
 
 
-def test_rows_without_a_key_are_counted_each_by_itself() -> None:
+def test_rows_without_a_key_are_counted_separately() -> None:
     content = rows(
         k0=[None, 2, 3], n0=[3, 1, 1], n1=[5, 2, 2], f0=[1, 0, 0],
         x0=[NOTE, None, None], c0_0=floats(1, 2, 3),
@@ -272,9 +272,7 @@ def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
     ],
     ids=str,
 )
-def test_columns_that_are_not_there_or_hold_no_numbers_are_refused(
-    features: Any, says: str
-) -> None:
+def test_missing_or_non_numeric_columns_raise(features: Any, says: str) -> None:
     with pytest.raises((ConfigurationError, DataError), match=says):
         plan_of(features)
 

@@ -155,7 +155,7 @@ def crashing(source: MinibatchSource) -> DataSet:
         pytest.param(crashing, "ValueError: invalid literal", id="raises"),
     ],
 )
-def test_a_loader_that_fails_is_told_with_its_file(loader: Any, why: str, tmp_path: Path) -> None:
+def test_failing_loader_raises_with_its_file(loader: Any, why: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x")
     with pytest.raises(sw.DataError, match=why) as caught:
         used([tmp_path / "a.csv"], SkipLog("raise"), loader)
@@ -172,7 +172,7 @@ CHANGED: dict[str, tuple[bytes | None, str]] = {
 
 
 @pytest.mark.parametrize(("content", "reason"), CHANGED.values(), ids=CHANGED)
-def test_files_of_an_export_must_be_as_its_manifest_says(
+def test_files_of_an_export_must_match_its_manifest(
     content: bytes | None, reason: str, tmp_path: Path
 ) -> None:
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "export", batch_size=4)

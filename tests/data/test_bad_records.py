@@ -172,7 +172,7 @@ def noted_count(count: bytes) -> bytes:
 UNUSABLE: dict[str, Bad] = {
     "empty": unusable("The file is empty"),
     "text": unusable("Received: b'hell'", b"hello world\n" * 50),
-    "an older version": unusable("of an older version", b"SEQ\x04" + example_file()[4:]),
+    "an older version": unusable("an older version", b"SEQ\x04" + example_file()[4:]),
     "cut in the header": unusable("must lie within the file", example_file()[:40]),
     "a class name of 2 GB": unusable(
         "bytes left", b"SEQ\x06" + encode_vint(2**31 - 1) + bytes(100)
@@ -235,13 +235,15 @@ def converted(made: Any, text: str) -> Bad:
 
 
 VALUES: dict[str, Bad] = {
-    "an empty value": one_of(b"", "4 bytes of length"),
-    "a length of 2 GB": one_of(b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "2147483647 announced"),
+    "an empty value": one_of(b"", "length in 4 bytes"),
+    "a length of 2 GB": one_of(b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "a length of 2147483647"),
     "too short for its axes": one_of(encode(BYTES, b"\x04" + bytes(19)), "not 21"),
     "too long for its axes": one_of(encode(BYTES, b"\x04" + bytes(21)), "not 21"),
     "no axes at all": one_of(encode(BYTES, b""), "a VInt must have at least one byte"),
     "an axis of 0": one_of(encode(BYTES, b"\x00" + bytes(4)), "at least 1"),
-    "an axis of 10^18": one_of(encode(BYTES, encode_vint(10**18) + bytes(20)), "as long as"),
+    "an axis of 10^18": one_of(
+        encode(BYTES, encode_vint(10**18) + bytes(20)), "must match its axes"
+    ),
     "an exception": converted(KeyError("cat"), "KeyError: 'cat'"),
     "an error of ours": converted(sw.DataError("rule. Received: 7."), "rule. Received: 7."),
     "a megabyte of text": converted(ValueError("x" * 1_000_000), "ValueError: xxx"),
@@ -332,7 +334,7 @@ CASES = DAMAGE | UNUSABLE | VALUES | TF | TF_RECORDS
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_cannot_be_used_is_named_or_counted_and_left_out(tmp_path: Path, case: str) -> None:
+def test_unusable_records_are_named_or_counted_and_skipped(tmp_path: Path, case: str) -> None:
     bad = CASES[case]
     path, read, content = tmp_path / "bad file", read_records_of, b""
     if bad.kind in (None, "record", "block"):
@@ -362,7 +364,7 @@ def test_what_cannot_be_used_is_named_or_counted_and_left_out(tmp_path: Path, ca
         assert bad.kind == "tf" or "with key 7 at byte" in message
 
 
-def test_reading_goes_on_at_the_very_next_mark(tmp_path: Path) -> None:
+def test_reading_continues_at_the_next_sync_mark(tmp_path: Path) -> None:
     content = example_file()
     mark = content.index(ESCAPE + SYNC, 800)
     at = content.rindex(struct.pack(">ii", 33, 8), 0, mark)
@@ -451,20 +453,20 @@ MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
         "must lie within the file",
     ),
     "an index without entries": (rewritten(), "at least one entry"),
-    "keys that fall": (rewritten((5, 200), (3, 300)), "rise"),
-    "positions that fall": (rewritten((3, 300), (5, 200)), "rise"),
-    "positions twice": (rewritten((3, 300), (5, 300)), "rise"),
+    "keys that fall": (rewritten((5, 200), (3, 300)), "must be ascending"),
+    "positions that fall": (rewritten((3, 300), (5, 200)), "must be ascending"),
+    "positions twice": (rewritten((3, 300), (5, 300)), "must be ascending"),
     "a negative position": (rewritten((0, -1)), "within the data"),
     "a position behind the data": (rewritten((0, 10**15)), "within the data"),
-    "a position in the header": (rewritten((0, 5)), "behind the header"),
+    "a position in the header": (rewritten((0, 5)), "after the header"),
     "a position within a record": (rewritten((0, 310)), ""),
-    "values of another class": (rewritten((0, 300), value_class=TEXT), "It is no index"),
+    "values of another class": (rewritten((0, 300), value_class=TEXT), "It is not an index"),
     "an index of other data": (of_other_data, ""),
 }
 
 
 @pytest.mark.parametrize("case", MAPS)
-def test_an_index_that_does_not_fit_is_told(tmp_path: Path, case: str) -> None:
+def test_index_of_other_data_raises(tmp_path: Path, case: str) -> None:
     damage, text = MAPS[case]
     write_map_file(DATA, str(tmp_path / "map"))
     folder = tmp_path / "map" / "part-r-00000"
@@ -497,7 +499,7 @@ def test_an_index_is_not_rebuilt_from_keys_out_of_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", [MapFileReader, rebuild_map_index])
-def test_what_is_no_map_file_is_told(tmp_path: Path, function: Any) -> None:
+def test_folders_that_are_not_map_files_raise(tmp_path: Path, function: Any) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         function(str(tmp_path / "nowhere"))
     write_sequence_file(DATA, str(tmp_path / "out"))
@@ -512,7 +514,7 @@ def test_functions_must_be_some(tmp_path: Path, options: dict[str, Any]) -> None
 
 
 @pytest.mark.spark
-def test_what_is_left_out_is_in_the_result(spark: Any, tmp_path: Path) -> None:
+def test_skipped_records_are_in_the_result(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(PLAIN["a length of 2 GB"](example_file()))
     (tmp_path / "b").write_bytes(example_file())
     data = sw.data.from_sequence_file(spark, str(tmp_path), on_error="skip")

@@ -94,9 +94,7 @@ def test_a_bad_file_is_an_error_with_its_line_or_skipped_and_counted(
     ],
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )
-def test_an_option_that_cannot_be_meant_so_is_refused(
-    tmp_path: Path, options: dict[str, Any], says: str
-) -> None:
+def test_invalid_options_raise(tmp_path: Path, options: dict[str, Any], says: str) -> None:
     (tmp_path / "0.csv").write_bytes(GOOD)
     with pytest.raises(ConfigurationError, match=says):
         read(str(tmp_path), SkipLog("raise"), options.pop("on_error", "raise"), **options)
@@ -197,7 +195,7 @@ def test_a_packed_file_that_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 2.5, "2", True], ids=repr)
-def test_partitions_that_are_no_count_are_refused(tmp_path: Path, partitions: Any) -> None:
+def test_partitions_that_are_no_count_are_rejected(tmp_path: Path, partitions: Any) -> None:
     spark: Any = None
     (tmp_path / "0.csv").write_bytes(GOOD)
     with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):

@@ -97,7 +97,7 @@ def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype: str, center
     np.testing.assert_allclose(found.std, wide.std(axis=0), rtol=1e-12)
 
 
-def test_a_sample_stands_for_all_numbers() -> None:
+def test_sample_represents_all_numbers() -> None:
     array = np.arange(100_000, dtype=np.float64)[:, None]
     found = column_statistics(F, grouped(array, [30_000, 31_000], backwards=False, size=2000))[0]
     assert not found.quantiles_exact

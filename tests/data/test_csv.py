@@ -119,7 +119,7 @@ def test_pieces_hold_each_line_once_and_in_order_wherever_they_are_cut(
     st.booleans(),
 )
 @example(',"\r,', True)  # possessive quantifiers would match wrongly in Python 3.11.2
-def test_records_and_their_fields_are_those_of_the_csv_module(text: str, multiline: bool) -> None:
+def test_records_and_fields_match_the_csv_module(text: str, multiline: bool) -> None:
     block = text.encode()
     form = CsvFormat(newlines_in_values=multiline)
     starts, ends, closed = (found.tolist() for found in form.records(block))
@@ -201,7 +201,7 @@ def test_found_values_equal_pandas_one_hot(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.data.features["features"], as_float32(frame))
 
 
-def test_a_schema_reads_other_files_alike(tmp_path: Path) -> None:
+def test_schema_reads_other_files_the_same_way(tmp_path: Path) -> None:
     train = sw.data.read_csv(
         written(tmp_path, FRUIT, "train.csv"),
         labels="kind",
@@ -231,7 +231,7 @@ def test_missing_numbers_are_replaced_as_pandas_does(tmp_path: Path, missing: fl
     np.testing.assert_array_equal(found.features["features"], expected)
 
 
-def test_rows_with_missing_values_are_left_out_on_request_and_counted(tmp_path: Path) -> None:
+def test_rows_with_missing_values_are_skipped_and_counted(tmp_path: Path) -> None:
     path = written(tmp_path, GAPS)
     found = sw.data.read_csv(path, labels="y", classes=2, missing="skip")
     expected = as_float32(pd.read_csv(path).dropna()[["a", "b"]])
@@ -274,7 +274,7 @@ def test_a_file_may_be_written_in_many_ways(tmp_path: Path, options: Any, text: 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("head_bytes", [1, 1 << 16])
-def test_lines_are_left_out_whatever_ends_them(tmp_path: Path, end: str, head_bytes: int) -> None:
+def test_lines_are_skipped_with_any_line_ending(tmp_path: Path, end: str, head_bytes: int) -> None:
     path = written(tmp_path, end.join(["made", "by x", "a,b", "1,2", "3,x"]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_blocks, "HEAD_BYTES", head_bytes)
@@ -352,7 +352,9 @@ def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_spark_reads_what_one_process_reads_in_the_same_order(spark: Any, tmp_path: Path) -> None:
+def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(
+    spark: Any, tmp_path: Path
+) -> None:
     frame = pd.DataFrame(RNG.normal(size=(6000, 4)), columns=list("abcd"))
     frame["kind"] = RNG.choice(["x", "y", "z"], 6000)
     for part in range(3):
@@ -405,15 +407,15 @@ def test_on_spark_lines_that_do_not_fit_are_named_or_counted(spark: Any, tmp_pat
     assert "line 20001: column 'y' must hold integer" in data.skipped().first[1]
 
 
-def test_a_schema_settles_the_other_options(tmp_path: Path) -> None:
+def test_schema_replaces_the_other_options(tmp_path: Path) -> None:
     path = written(tmp_path, "a,b\n1,2\n")
     schema = sw.data.read_csv(path).schema
-    with pytest.raises(sw.ConfigurationError, match="`schema` settles `labels`, `missing`"):
+    with pytest.raises(sw.ConfigurationError, match="`schema` replaces `labels`, `missing`"):
         sw.data.read_csv(path, schema=schema, labels="b", missing="skip")
     computed = "".join(["err", "or"])
     choice: Any = {"missing": computed, "one_hot": False}
     assert len(sw.data.read_csv(path, schema=schema, **choice).data) == 1
-    with pytest.raises(sw.ConfigurationError, match="`schema` settles `features`"):
+    with pytest.raises(sw.ConfigurationError, match="`schema` replaces `features`"):
         sw.data.read_csv(path, schema=schema, features=np.array([0]))  # pyright: ignore[reportArgumentType]
     with pytest.raises(sw.ConfigurationError, match="must be a TableSchema"):
         sw.data.read_csv(path, schema=schema.to_dict())  # pyright: ignore[reportArgumentType]
@@ -422,7 +424,7 @@ def test_a_schema_settles_the_other_options(tmp_path: Path) -> None:
     ].tolist() == [[2]]
 
 
-def test_options_are_listed_in_signatures_and_others_are_refused(tmp_path: Path) -> None:
+def test_options_are_listed_in_signatures_and_others_are_rejected(tmp_path: Path) -> None:
     every = inspect.signature(sw.data.from_csv).parameters
     assert list(every)[:2] == ["spark", "urls"]
     assert {"labels", "missing", "delimiter", "missing_values", "partitions"} <= set(every)

@@ -58,7 +58,7 @@ def test_number_of_agrees_with_the_csv_reader(text: str) -> None:
 
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6) | st.integers(-50, 50), max_size=60))
-def test_statistics_are_those_of_numpy(values: list[float | None]) -> None:
+def test_statistics_match_numpy(values: list[float | None]) -> None:
     look = summarize_column("x", [None if value is None else str(value) for value in values])
     numbers = [value for value in values if value is not None]
     assert (look.count, look.missing) == (len(numbers), len(values) - len(numbers))
@@ -181,7 +181,7 @@ GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
         (GOOD + "1,many,A,x\n", {}, "line 42: column 'size' must hold numbers. Received: 'many'"),
         (GOOD + "1,,A,x\n" * 3, {}, "line 42: column 'size' must hold a value. "),
         (GOOD + "1,,A,x\n" * 3, {}, "3 rows in all."),
-        (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are left out."),
+        (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are skipped."),
         (GOOD + "1,inf,A,x\n", {}, "line 42: column 'size' must hold finite numbers"),
         (GOOD + "1,2,A,\n", {}, "line 42: column 'kind' must hold a value"),
         (GOOD, {}, "warning: The category 'town' has the constant value 'A'."),
@@ -203,7 +203,7 @@ def test_problems_in_a_file_name_the_line(
     assert words in found(source)
 
 
-def test_every_column_with_invalid_values_is_named_and_skipped_rows_are_warnings(
+def test_columns_with_invalid_values_are_named_and_skipped_rows_warn(
     tmp_path: Path,
 ) -> None:
     rows = GOOD + ",,A,x\n" * 30 + "1,2\n"
@@ -222,7 +222,7 @@ def test_every_column_with_invalid_values_is_named_and_skipped_rows_are_warnings
     [
         ("1,2\n3,4\n", 2, "the first line must hold the column names"),
         ("a,a\n3,4\n", 2, "the names in the header must be unique"),
-        ("a,b\n", 0, "error: There is no row."),
+        ("a,b\n", 0, "error: The data has no rows."),
         ("", 0, "error: at least one file must have a line"),
         (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
     ],
@@ -243,7 +243,7 @@ def test_equal_columns_and_a_copy_of_the_label_are_warnings(tmp_path: Path) -> N
     assert "The column 'y' duplicates the column 'b'." in said
 
 
-def test_line_breaks_in_quotes_are_read_when_the_remedy_is_taken(tmp_path: Path) -> None:
+def test_line_breaks_in_quotes_are_read_after_the_remedy(tmp_path: Path) -> None:
     url = written(tmp_path, BROKEN)
     source = DataSource(format="csv", url=url, label="kind", categories=("text",))
     said = found(source)
@@ -298,7 +298,7 @@ def test_classes_after_the_first_rows_are_no_problem(tmp_path: Path, format: Any
     assert preview(known).class_count == 4
 
 
-def test_sequences_show_their_steps_and_what_the_reader_reports(tmp_path: Path) -> None:
+def test_sequences_show_their_steps_and_reader_problems(tmp_path: Path) -> None:
     for name in ("1.csv", "2.csv"):
         written(tmp_path, "".join(f"{i}.5,{i % 2}\n" for i in range(9)), name)
     written(tmp_path, "1.5,1\nx,0\n", "3.csv")

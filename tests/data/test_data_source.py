@@ -85,7 +85,7 @@ SPARK = SimpleNamespace(table=lambda name: ("table", name))
 
 
 @given(sources())
-def test_a_source_comes_back_from_its_dict(source: DataSource) -> None:
+def test_source_round_trips_through_its_dict(source: DataSource) -> None:
     assert DataSource.from_dict(source.to_dict()) == source
 
 
@@ -184,7 +184,7 @@ def test_settings_of_earlier_versions_are_read() -> None:
         (DataSource(format="tfrecord", url="t", label="y"), "features"),
     ],
 )  # fmt: skip
-def test_an_incomplete_source_says_what_is_missing(source: DataSource, words: str) -> None:
+def test_incomplete_source_names_missing_options(source: DataSource, words: str) -> None:
     assert words in (source.problem or "")
     assert DataSource().problem is None
     with pytest.raises(ConfigurationError, match="not complete"):
@@ -217,7 +217,7 @@ def test_an_incomplete_source_says_what_is_missing(source: DataSource, words: st
         {"rows": 5},
     ],
 )
-def test_invalid_settings_are_refused(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"Received|unknown options"):
         DataSource.from_dict(settings)
 
@@ -247,7 +247,7 @@ def test_code_of_a_split_names_its_parts() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_options_are_those_of_the_readers_signature(name: Any) -> None:
+def test_options_match_the_signature_of_the_reader(name: Any) -> None:
     info = FORMATS[name]
     parameters = inspect.signature(info.reader).parameters
     given = DataSource(format=name, url="x").arguments
@@ -260,7 +260,7 @@ def test_options_are_those_of_the_readers_signature(name: Any) -> None:
         option.check(option.default)
 
 
-def test_data_is_loaded_and_split_as_the_source_says(spark: Any, tmp_path: Any) -> None:
+def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> None:
     lines = ["a,b,kind"] + [f"{row},{row % 7},{'xy'[row % 2]}" for row in range(200)]
     (tmp_path / "data.csv").write_text("\n".join(lines))
     source = DataSource(

@@ -275,7 +275,7 @@ def test_parts_that_do_not_fit_are_not_merged(parts: list[DataSet], text: str) -
         pytest.param(table_of(labels_y=[1.0]), "at least one feature array", id="no features"),
     ],
 )
-def test_tables_that_hold_no_numbers_are_refused(content: Any, text: str) -> None:
+def test_tables_that_hold_no_numbers_are_rejected(content: Any, text: str) -> None:
     with pytest.raises(DataError) as refused:
         DataSet.from_arrow(content)
     assert text in str(refused.value)

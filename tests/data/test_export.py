@@ -173,7 +173,7 @@ def test_an_export_of_the_same_data_is_used_again(spark: Any, tmp_path: Path) ->
     assert {str(path) for path in tmp_path.rglob("*.arrow")} == set(new.paths)
 
 
-def test_what_is_skipped_while_reading_is_counted(spark: Any, tmp_path: Path) -> None:
+def test_items_skipped_while_reading_are_counted(spark: Any, tmp_path: Path) -> None:
     export = partitioned(spark, [[4] * 6]).export(str(tmp_path / "e"), batch_size=4)
     Path(export.paths[2]).write_bytes(b"")
     Path(export.paths[4]).unlink()

@@ -39,7 +39,7 @@ def with_one_slash(path: str) -> str:
 
 @given(st.lists(st.tuples(paths, st.binary(max_size=50)), min_size=1, max_size=9))
 @example([("//", b"")])
-def test_a_batch_comes_back_from_its_archive(files: list[tuple[str, bytes]]) -> None:
+def test_batch_round_trips_through_its_archive(files: list[tuple[str, bytes]]) -> None:
     urls, contents = zip(*files, strict=True)
     batch = FileBatch(uris=tuple(map(uri_of, urls)), contents=contents)
     archive = batch.to_bytes()
@@ -194,7 +194,7 @@ def test_a_loader_makes_one_data_set_of_an_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_images_of_batches_are_those_of_the_folder(spark: Any, tmp_path: Path) -> None:
+def test_images_of_batches_equal_those_of_the_folder(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in", each=5, classes=("a cat", "dög"))
     written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=3, spark=spark)
     here = write_file_batches(str(folder), str(tmp_path / "here"), batch_size=3)
@@ -227,7 +227,7 @@ def test_archives_are_minibatches_with_a_loader(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_java_reads_what_is_written_and_the_other_way_round(spark: Any, tmp_path: Path) -> None:
+def test_java_reads_our_files_and_we_read_those_of_java(spark: Any, tmp_path: Path) -> None:
     jvm = spark.sparkContext._jvm
     paths = [str(tmp_path / name) for name in ("a b.png", "100%.png", "dög+;,=@&.png")]
     contents = [bytes(range(n, 256)) for n in range(3)]

@@ -83,7 +83,7 @@ def test_unfillable_data_raises() -> None:
         sw.data.read_pandas(
             FRAME.assign(label=[None, 1, 0, 1])[["fare", "label"]], labels="label", missing="mean"
         )
-    with pytest.raises(sw.ConfigurationError, match="`fills` must name each feature"):
+    with pytest.raises(sw.ConfigurationError, match="`fills` must name each numeric feature"):
         TableSchema(columns=("a",), features={"x": ("a",)}, missing="mean")
 
 

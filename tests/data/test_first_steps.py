@@ -80,7 +80,7 @@ def test_the_numpy_loader_takes_a_path(tmp_path: Path) -> None:
     assert len(sw.data.numpy_loader(str(tmp_path / "a.npz"))) == 2
 
 
-def test_a_relative_path_is_told_with_where_it_was_looked_for(
+def test_missing_relative_path_raises_with_the_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -106,14 +106,14 @@ def test_a_relative_path_is_told_with_where_it_was_looked_for(
         lambda: sw.data.from_tfrecord(spark="train.tfrecord"),  # pyright: ignore
     ],
 )
-def test_who_forgets_the_session_is_told_so(call: Any) -> None:
+def test_missing_session_argument_raises(call: Any) -> None:
     with pytest.raises(
         sw.ConfigurationError, match=r"`spark`.* must be the first argument of `from"
     ):
         call()
 
 
-def test_other_mistakes_with_a_session_stay_what_they_are() -> None:
+def test_other_errors_with_a_session_are_unchanged() -> None:
     class Session:
         createDataFrame = None
 
@@ -138,7 +138,7 @@ def test_records_are_written_from_a_pair_of_arrays(tmp_path: Path, write: Any) -
             write(bad, str(tmp_path / "bad"))
 
 
-def test_a_normalizer_says_what_it_takes(tmp_path: Path) -> None:
+def test_normalizer_raises_with_the_accepted_types(tmp_path: Path) -> None:
     features, labels = np.arange(6.0).reshape(3, 2), np.zeros(3)
     normalizer = sw.data.Standardize.fit(sw.DataSet(features, labels))
     with pytest.raises(sw.ConfigurationError, match=r"tuple.*DataSet\(features, labels\)"):
@@ -150,7 +150,7 @@ def test_a_normalizer_says_what_it_takes(tmp_path: Path) -> None:
         sw.data.Standardize.fit(table)
 
 
-def test_training_here_takes_a_table_and_says_what_else(tmp_path: Path) -> None:
+def test_local_training_takes_a_table_and_names_other_accepted_types(tmp_path: Path) -> None:
     table = sw.data.read_csv(file(tmp_path, "a,b\n1,2\n"), labels="b")
     assert taken(table, "data") is table
     assert len(taken(([[1.0]], [1]), "data").data) == 1
@@ -159,7 +159,7 @@ def test_training_here_takes_a_table_and_says_what_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_columns_of_text_are_refused_at_the_call(spark: Any) -> None:
+def test_columns_of_text_are_rejected_at_the_call(spark: Any) -> None:
     frame = spark.createDataFrame(
         [(0.1, "cat", ["x"])], "width double, kind string, tags array<string>"
     )

@@ -22,7 +22,7 @@ def test_columns_of_vectors_become_one_array(spark: Any) -> None:
     assert found.labels["labels"].tolist() == [0, 1]
 
 
-def test_arrays_with_nulls_inside_are_refused(spark: Any) -> None:
+def test_arrays_with_nulls_inside_are_rejected(spark: Any) -> None:
     schema = "features array<double>, label int"
     rows = [([1.0, 2.0], 0), ([3.0, None], 1)]
     frame = spark.createDataFrame(rows, schema).coalesce(1)
@@ -33,7 +33,7 @@ def test_arrays_with_nulls_inside_are_refused(spark: Any) -> None:
         from_frame(frame, FrameColumns()).collect()
 
 
-def test_a_frame_without_a_column_of_features_is_refused(spark: Any) -> None:
+def test_a_frame_without_a_column_of_features_is_rejected(spark: Any) -> None:
     frame = spark.createDataFrame([(1.0, 2)], ["width", "kind"])
     with pytest.raises(sw.DataError, match=r"columns \['width', 'kind'\].*from_dataframe"):
         from_frame(frame, FrameColumns())

@@ -384,7 +384,7 @@ TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
         (evaluation_from_json, TWICE_JSON),
     ],
 )
-def test_duplicate_keys_are_refused(read: Callable[[str], Any], text: str) -> None:
+def test_duplicate_keys_are_rejected(read: Callable[[str], Any], text: str) -> None:
     with pytest.raises(sw.SparkwrightError, match="duplicate key 'port'"):
         read(text)
 
@@ -418,7 +418,7 @@ def test_tfrecords_cut_between_records_are_noticed(tmp_path: Path) -> None:
         read_tfrecord_files(tmp_path)
 
 
-def test_tfrecords_are_as_many_as_their_layout_says_if_it_says(tmp_path: Path) -> None:
+def test_tfrecord_count_matches_the_layout_if_given(tmp_path: Path) -> None:
     file, cut = tfrecord_folder(tmp_path)
     layout = tmp_path / "_layout.json"
     noted = json.loads(layout.read_bytes())

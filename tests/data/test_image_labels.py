@@ -60,7 +60,7 @@ def test_a_name_without_the_label_is_named(label: PatternLabel) -> None:
 
 
 @pytest.mark.parametrize("position", [0, -1])
-def test_a_name_without_the_pattern_is_no_class_of_its_own(position: int) -> None:
+def test_name_that_does_not_match_the_pattern_is_not_a_class(position: int) -> None:
     label = PatternLabel(pattern="-", position=position)
     with pytest.raises(UnusableItem, match="the pattern does not match the name") as caught:
         label.of("/d/cat_0.jpg")

@@ -75,7 +75,7 @@ VARIANTS: dict[str, Callable[[Any], tuple[Any, str]]] = {
 
 @pytest.mark.parametrize("kind", VARIANTS)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_pixels_are_those_of_pillow(tmp_path: Path, kind: str, channels: int) -> None:
+def test_pixels_match_pillow(tmp_path: Path, kind: str, channels: int) -> None:
     image, name = VARIANTS[kind](pixels(0))
     path = write(tmp_path / name, image)
     options = ImageOptions(size=(12, 17), channels=channels)
@@ -102,7 +102,7 @@ def test_gray_of_16_bits_keeps_its_upper_8(format: str) -> None:
 
 
 @pytest.mark.parametrize("orientation", [1, 2, 3, 4, 6, 8])
-def test_photos_are_turned_upright_only_if_asked_for(orientation: int) -> None:
+def test_photos_are_rotated_upright_only_on_request(orientation: int) -> None:
     content, upright = turned(pixels(3), orientation)
     found = decode(content, "x", ImageOptions(size=upright.shape[:2], upright=True))
     np.testing.assert_array_equal(found, upright)
@@ -183,7 +183,7 @@ def test_masks_are_resized_by_nearest_neighbor_and_keep_their_values(tmp_path: P
         np.testing.assert_array_equal(binary[..., 0], np.asarray(resized) > 0)
 
 
-def test_variants_are_what_the_augmentation_makes(tmp_path: Path) -> None:
+def test_variants_match_the_augmentation(tmp_path: Path) -> None:
     files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
     augment = Augmentation(variants=2, crop=(6, 6), flip_left_right=True, keep_original=True)
     found = read(

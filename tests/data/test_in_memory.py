@@ -160,11 +160,11 @@ X = np.zeros((3, 2))
         (([[1, 2], [3]], [0, 1]), "each example of the same shape"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(data: Any, message: str) -> None:
+def test_arrays_that_do_not_fit_are_rejected(data: Any, message: str) -> None:
     with pytest.raises(sw.DataError, match=message):
         in_memory(data)
 
 
-def test_other_data_is_not_taken() -> None:
+def test_other_data_types_raise() -> None:
     assert in_memory([1, 2]) is None
     assert in_memory("url") is None

@@ -116,7 +116,7 @@ def test_sources_in_csv_files_join_with_columns_by_index(spark: Any, tmp_path: P
 
 
 @pytest.mark.spark
-def test_two_sources_of_records_join_and_what_is_missing_is_dropped(spark: Any) -> None:
+def test_two_record_sources_join_and_missing_rows_are_dropped(spark: Any) -> None:
     random = np.random.default_rng(2)
     left = pd.DataFrame({"k": [5, 1, 3, 2], "a": random.normal(size=4)})
     right = pd.DataFrame({"k": [2, 9, 5, 3, 5], "b": random.normal(size=5)})

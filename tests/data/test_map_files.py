@@ -83,7 +83,7 @@ def test_any_example_is_found_by_its_number(
         assert counts == [*wanted, *([rest] if rest else [])]
 
 
-def test_what_is_read_meanwhile_does_not_disturb_an_iteration(tmp_path: Path) -> None:
+def test_reading_during_an_iteration_does_not_disturb_it(tmp_path: Path) -> None:
     data = numbers(50)
     write_map_file(data, str(tmp_path), examples_per_part=20)
     with MapFileReader(str(tmp_path)) as reader:
@@ -105,7 +105,7 @@ def test_more_parts_than_may_be_open_at_once(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+def test_only_requested_examples_are_read(tmp_path: Path) -> None:
     data = numbers(2000, 1000)
     write_map_file(data, str(tmp_path))
     path = tmp_path / "part-r-00000" / "data"
@@ -118,7 +118,7 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
         assert_same(reader.take([1999, 0]), data.take(np.array([1999, 0])))
 
 
-def test_an_index_is_made_anew(tmp_path: Path) -> None:
+def test_index_is_rebuilt(tmp_path: Path) -> None:
     data, folder = numbers(), tmp_path / "part-r-00000"
     write_map_file(data, str(tmp_path), index_interval=30)
     assert list(indexes(str(tmp_path))[0].keys) == [0, 30, 60, 90]
@@ -193,9 +193,11 @@ def test_texts_are_found_by_key(
         for key in ("", "key0001", "key0199", "key9999", "zzz"):
             assert reader.find(key) is None
         assert sum(1 for _ in reader) == 100
-        with pytest.raises(sw.DataError, match=r"integers.*Text.*find\(key\)"):
+        with pytest.raises(sw.DataError, match=r"integer keys.*Text.*find\(key\)"):
             len(reader)
-        with pytest.raises(sw.DataError, match=r"a key must be.*'key0000'.*Received: 5"):
+        with pytest.raises(
+            sw.DataError, match=r"`key` must have the same type as 'key0000'.*Received: 5"
+        ):
             reader.find(5)
 
 
@@ -207,11 +209,13 @@ def test_keys_may_begin_anywhere_if_they_have_no_gaps(tmp_path: Path) -> None:
         assert reader.take([0, 6, 3, 4]).labels["labels"].tolist() == [5, 11, 8, 9]
 
 
-def test_gaps_between_keys_are_told(tmp_path: Path) -> None:
+def test_gaps_between_keys_raise(tmp_path: Path) -> None:
     written(tmp_path / "a", "LongWritable", [(0, ""), (1, ""), (3, "")])
     written(tmp_path / "b", "LongWritable", [(5, ""), (6, "")])
     with MapFileReader(str(tmp_path), convert=length) as reader:
-        with pytest.raises(sw.DataError, match=r"follow each other.*Received: 3 at .* 5 at"):
+        with pytest.raises(
+            sw.DataError, match=r"without gaps between parts.*Received: 3 at .* 5 at"
+        ):
             len(reader)
         assert reader.find(6) is not None
     with (
@@ -221,10 +225,10 @@ def test_gaps_between_keys_are_told(tmp_path: Path) -> None:
         reader[2]
 
 
-def test_parts_of_several_key_classes_are_refused(tmp_path: Path) -> None:
+def test_parts_of_several_key_classes_are_rejected(tmp_path: Path) -> None:
     written(tmp_path / "a", "LongWritable", [(0, "")])
     written(tmp_path / "b", "Text", [("0", "")])
-    with pytest.raises(sw.DataError, match="must be of one class"):
+    with pytest.raises(sw.DataError, match="must have the same class"):
         MapFileReader(str(tmp_path), convert=length)
 
 
@@ -266,7 +270,7 @@ def test_ranges_of_map_files_are_read_in_order(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("index_interval", [1, 9])
-def test_hadoop_finds_keys_in_what_is_written(
+def test_hadoop_finds_keys_in_our_map_files(
     spark: Any, tmp_path: Path, compression: Compression, index_interval: int
 ) -> None:
     pairs = [(f"kéy{i:04d}", f"value {i}") for i in range(300)]
@@ -290,7 +294,9 @@ def test_hadoop_finds_keys_in_what_is_written(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("compression", ["NONE", "RECORD", "BLOCK"])
-def test_keys_are_found_in_what_hadoop_writes(spark: Any, tmp_path: Path, compression: str) -> None:
+def test_keys_are_found_in_map_files_of_hadoop(
+    spark: Any, tmp_path: Path, compression: str
+) -> None:
     pairs = [(f"k{i:03d}", "x" * i) for i in range(300)]  # more than Hadoop's interval of 128
     compress = "mapreduce.output.fileoutputformat.compress"
     spark.sparkContext.parallelize(pairs, 1).saveAsNewAPIHadoopFile(

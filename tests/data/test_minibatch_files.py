@@ -81,7 +81,7 @@ def test_nothing_is_lost_or_doubled_whatever_the_sizes(sizes: list[int], size: i
     assert labels(found) == list(range(sum(sizes)))
 
 
-def test_every_column_comes_back_as_it_was(place: str) -> None:
+def test_every_column_round_trips(place: str) -> None:
     random = np.random.default_rng(0)
     data = DataSet(
         {"left": random.random((7, 3, 2), dtype=np.float32), "right": random.random((7, 4)) > 0.5},
@@ -128,7 +128,7 @@ def tensors() -> Iterator[Any]:
         pytest.param(Batches(), [4, 4, 4], 2, id="sequence-of-batches"),
     ],
 )
-def test_many_forms_of_batches_are_taken(
+def test_many_types_of_batches_are_accepted(
     data: Any, sizes: list[int], columns: int, tmp_path: Path
 ) -> None:
     export = sw.data.to_minibatch_files(data, tmp_path / "e", batch_size=4)
@@ -158,7 +158,7 @@ def test_an_export_is_replaced_only_on_request(place: str) -> None:
     [
         ("thesis.txt", "x", "folder of its own.*thesis", "must be an export"),
         (".manifest.json.mine.tmp", "x", "folder of its own", "must be an export"),
-        ("manifest.json", '{"name": "my-app"}', "of another kind", "of another kind"),
+        ("manifest.json", '{"name": "my-app"}', "another kind of JSON", "another kind of JSON"),
     ],
 )
 def test_other_files_at_the_url_are_kept(
@@ -260,7 +260,7 @@ def test_deleting_removes_the_export_and_nothing_else(place: str) -> None:
         sw.data.delete_export(place)
 
 
-def test_of_two_exports_to_one_url_the_second_to_finish_is_refused(place: str) -> None:
+def test_of_two_exports_to_one_url_the_second_to_finish_is_rejected(place: str) -> None:
     def slow() -> Iterator[DataSet]:
         yield numbered(3)
         sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
@@ -311,9 +311,7 @@ def test_with_a_loader_text_files_are_data(name: str, tmp_path: Path) -> None:
         assert labels(read(where, loader=csv_loader)) == [2, 4], where
 
 
-def test_executors_are_asked_about_the_first_file_that_is_there(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_executors_check_the_first_existing_file(tmp_path: Path, monkeypatch: Any) -> None:
     none: Any = None
     asked: list[str] = []
     monkeypatch.setattr("sparkwright.data.paths.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]

@@ -62,7 +62,7 @@ def test_scaled_columns_lie_between_low_and_high(array: Any, low: float, high: f
 
 
 @given(columns)
-def test_what_is_reverted_is_what_was_there(array: Any) -> None:
+def test_revert_restores_the_original_values(array: Any) -> None:
     data = DataSet(array, array.copy())
     for normalizer in (
         Standardize.fit(data, labels=True),
@@ -74,7 +74,7 @@ def test_what_is_reverted_is_what_was_there(array: Any) -> None:
         np.testing.assert_allclose(back.labels["labels"], array, atol=tolerance)
 
 
-def test_equal_numbers_become_zero_or_low_and_come_back() -> None:
+def test_constant_columns_become_zero_or_low_and_revert() -> None:
     data = DataSet(np.full((7, 1), 0.1, np.float32))
     assert set(of(Standardize.fit(data), data).ravel()) == {0}
     scale = MinMaxScale.fit(data, low=2, high=3)
@@ -183,7 +183,7 @@ def test_a_vector_as_long_as_some_of_the_sequences_keeps_its_columns(
     np.testing.assert_allclose(found.mean, expected.mean(axis=0), rtol=1e-12)
 
 
-def test_a_vector_as_long_as_all_sequences_keeps_its_columns_if_they_are_chosen() -> None:
+def test_vector_as_long_as_the_sequences_keeps_its_chosen_columns() -> None:
     data = DataSet({"series": np.zeros((4, 2, 3)), "facts": np.array([[0.0, 10]] * 4)})
     assert Standardize.fit(data).features["facts"].mean.tolist() == [5]
     chosen = Standardize.fit(data, columns={"facts": [0, 1]})
@@ -211,7 +211,7 @@ def test_only_chosen_inputs_change() -> None:
     np.testing.assert_allclose(changed.features["c"], [-1.2247449, 0, 1.2247449])
 
 
-def test_predictions_come_back_in_the_units_of_the_labels() -> None:
+def test_predictions_are_reverted_to_the_units_of_the_labels() -> None:
     data = DataSet(
         np.zeros((3, 1)), {"y": np.array([10.0, 20, 30]), "z": np.array([[1.0], [2], [6]])}
     )
@@ -314,7 +314,7 @@ FITTED_TO = "the normalizer was fitted to"
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(action: Any, error: type[Exception], text: str) -> None:
+def test_invalid_options_raise(action: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as refused:
         action(table())
     assert text in str(refused.value)
@@ -339,7 +339,7 @@ def settings_of(name: str = "Standardize", **array: Any) -> dict[str, Any]:
         ({"name": "NormalizerChain", "normalizers": [{"name": "x"}]}, "name='x'"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: Any, text: str) -> None:
+def test_settings_that_make_no_sense_are_rejected(settings: Any, text: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         normalizer_from_dict(settings)
     assert text in str(refused.value)
@@ -349,7 +349,7 @@ def test_settings_that_make_no_sense_are_refused(settings: Any, text: str) -> No
 
 
 @pytest.mark.spark
-def test_one_pass_over_partitions_finds_what_one_machine_finds(spark: Any) -> None:
+def test_one_pass_over_partitions_equals_one_machine(spark: Any) -> None:
     data = table(1000)
     spread = sw.data.from_arrays(spark, data.features, data.labels, partitions=3)
     here, there = Standardize.fit(data, labels=True), Standardize.fit(spread, labels=True)
@@ -372,7 +372,7 @@ def test_one_pass_over_partitions_finds_what_one_machine_finds(spark: Any) -> No
 
 
 @pytest.mark.spark
-def test_what_is_not_finite_is_named_with_its_partition(spark: Any) -> None:
+def test_non_finite_values_raise_with_their_partition(spark: Any) -> None:
     array = np.zeros((8, 3))
     array[7, 2] = np.nan
     data = sw.data.from_arrays(spark, array, partitions=4)

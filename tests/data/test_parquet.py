@@ -147,7 +147,7 @@ def test_nulls_and_nan_are_missing(save: Saver) -> None:
         read(url, features=["a", "n"])
 
 
-def test_a_number_stands_in_for_missing_values_in_arrays(save: Saver) -> None:
+def test_number_replaces_missing_values_in_arrays(save: Saver) -> None:
     vectors: list[Any] = [[1, None], [3, 4], None, [float("nan"), 6]]
     kinds = {
         "list": pa.array(vectors, pa.list_(pa.float64())),
@@ -167,14 +167,14 @@ def test_a_number_stands_in_for_missing_values_in_arrays(save: Saver) -> None:
             read(url, features="n", labels=kind, missing=-1)
 
 
-def test_no_number_stands_in_for_an_array_of_another_shape(save: Saver) -> None:
+def test_no_number_replaces_an_array_of_another_shape(save: Saver) -> None:
     url = save({"v": [[1.0, 2.0], [3.0, None, 5.0], [6.0, None]]})
     found = read(url, missing=0, on_error="skip")
     assert found.data.features["features"].tolist() == [[1, 2], [6, 0]]
     assert found.skipped.counts == {"array of another shape": 1}
 
 
-def test_shapes_are_those_of_the_first_arrays_in_any_file(save: Saver) -> None:
+def test_shapes_come_from_the_first_arrays_of_any_file(save: Saver) -> None:
     kind = pa.list_(pa.float32())
     shapes: list[dict[str, Any]] = [
         {"u": [[1, 2]], "v": [None], "w": [[]]},
@@ -327,7 +327,7 @@ def test_columns_of_another_kind_are_an_error_of_the_file(save: Saver) -> None:
         read(url, features="b", labels="a", classes=["x"])
 
 
-def test_files_with_other_columns_are_refused(save: Saver) -> None:
+def test_files_with_other_columns_are_rejected(save: Saver) -> None:
     first, second = save({"a": [1], "b": [2]}), save({"a": [3], "c": [4]}, "other_")
     with pytest.raises(sw.DataError, match=f"other_{save.name}: all files must have the columns"):
         read([first, second])
@@ -355,7 +355,7 @@ def test_a_row_in_a_part_of_a_large_file_is_named(save: Saver) -> None:
 
 
 @pytest.mark.spark
-def test_spark_reads_what_one_process_reads(spark: Any, tmp_path: Path) -> None:
+def test_spark_reads_the_same_data_as_one_process(spark: Any, tmp_path: Path) -> None:
     for part in range(2):
         to_parquet(table(FRAME[part::2]), tmp_path / f"{part}.parquet")
     to_stream(table(FRAME), tmp_path / "x.arrows")

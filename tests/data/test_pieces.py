@@ -38,7 +38,7 @@ def sent(spark: Any, pieces: list[int], **options: Any) -> Any:
 
 
 @pytest.mark.spark
-def test_pieces_keep_their_order_and_what_is_skipped_is_counted_once(spark: Any) -> None:
+def test_pieces_keep_their_order_and_count_skipped_items_once(spark: Any) -> None:
     data = sent(spark, [1, -5, 2, 3, -1, 4], on_error="skip")
     assert data.collect().features["features"][:, 0].tolist() == [1] + [2] * 2 + [3] * 3 + [4] * 4
     data.count()
@@ -48,7 +48,7 @@ def test_pieces_keep_their_order_and_what_is_skipped_is_counted_once(spark: Any)
 
 
 @pytest.mark.spark
-def test_what_is_skipped_is_found_without_a_pass_before(spark: Any) -> None:
+def test_skipped_items_are_found_without_an_earlier_pass(spark: Any) -> None:
     assert sent(spark, [-1, -2, 3], on_error="skip").skipped().total == 2
     assert sent(spark, [1], on_error="skip").skipped() == Skipped()
 

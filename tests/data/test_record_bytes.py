@@ -68,7 +68,7 @@ def test_integers_of_variable_length_are_javas(value: int, content: str) -> None
     assert decode_vint(bytes.fromhex(content)) == (value, len(content) // 2)
 
 
-def test_values_that_are_too_large_or_no_utf8_are_refused() -> None:
+def test_values_that_are_too_large_or_no_utf8_are_rejected() -> None:
     with pytest.raises(sw.DataError, match="fit into 32 bits"):
         DECODERS[PACKAGE + "VIntWritable"](encode_vint(1 << 31))
     with pytest.raises(sw.DataError, match="fit into 64 bits"):
@@ -109,5 +109,5 @@ def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_UNPACKED_BYTES == 1 << 30
     monkeypatch.setattr("sparkwright.data._record_bytes.MAX_UNPACKED_BYTES", 1000)
     assert len(unpack(DEFAULT_CODEC, zlib.compress(bytes(1000)))) == 1000
-    with pytest.raises(sw.DataError, match=r"unfold to 1000 bytes at\s+most"):
+    with pytest.raises(sw.DataError, match=r"decompress to at most\s+1000 bytes"):
         unpack(DEFAULT_CODEC, zlib.compress(bytes(1001)))

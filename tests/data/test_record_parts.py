@@ -64,7 +64,7 @@ def test_files_hold_the_examples_in_parts(tmp_path: Path, form: Format, size: in
 
 
 @each_format
-def test_sequences_of_different_length_keep_apart(tmp_path: Path, form: Format) -> None:
+def test_sequences_of_different_lengths_stay_separate(tmp_path: Path, form: Format) -> None:
     sequences = [DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 4, 9)]
     form.write(sequences, str(tmp_path / "out"))
     found = form.read(tmp_path / "out", joined=False)
@@ -86,13 +86,13 @@ def test_invalid_examples_leave_nothing_behind(tmp_path: Path, form: Format) -> 
     url = str(tmp_path / "out")
     with pytest.raises(sw.DataError, match="the same columns"):
         form.write([digits(5), DataSet(np.zeros((2, 3)))], url, examples_per_part=7)
-    with pytest.raises(sw.DataError, match="at least one example to write"):
+    with pytest.raises(sw.DataError, match="must have at least one example"):
         form.write([], url)
     assert list(tmp_path.iterdir()) == []
 
 
 @each_format
-def test_a_folder_is_rewritten_from_itself(tmp_path: Path, form: Format) -> None:
+def test_folder_can_be_rewritten_from_its_own_data(tmp_path: Path, form: Format) -> None:
     data, folder = digits(), tmp_path / "out"
     form.write(data.batches(7), str(folder), examples_per_part=30)
     found = (part for part in form.read(folder, joined=False))

@@ -56,7 +56,7 @@ def test_executors_write_and_read_an_export(spark: Any, bucket: str) -> None:
     assert fsspec.filesystem("s3").exists(bucket)
 
 
-def test_what_goes_wrong_leaves_nothing_visible(spark: Any, bucket: str) -> None:
+def test_failed_export_leaves_no_visible_files(spark: Any, bucket: str) -> None:
     def fail(chunk: Any) -> Any:
         raise ValueError("no")
 

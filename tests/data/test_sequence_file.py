@@ -105,7 +105,7 @@ def test_ranges_of_bytes_give_each_record_once(compression: Compression, data: A
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_what_readers_would_refuse_is_not_written(
+def test_invalid_records_are_not_written(
     compression: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("_sequence_file", "_record_bytes"):
@@ -310,7 +310,7 @@ def hadoop_writes(spark: Any, pairs: list[Any], folder: Path, kind: str, codec: 
         *product(["RECORD", "BLOCK"], ["DefaultCodec", "GzipCodec", "BZip2Codec"]),
     ],
 )
-def test_what_hadoop_writes_is_read(spark: Any, tmp_path: Path, kind: str, codec: str) -> None:
+def test_files_of_hadoop_are_read(spark: Any, tmp_path: Path, kind: str, codec: str) -> None:
     if codec == "GzipCodec" and spark.version < "4":
         pytest.skip("Hadoop 3.3 cannot write this without its native library")
     pairs = [(text, float(i)) for i, text in enumerate(["", "a", "né€😀", "x" * 300])]
@@ -350,7 +350,7 @@ def test_every_type_is_hadoops(spark: Any) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_hadoop_reads_what_is_written(spark: Any, tmp_path: Path, compression: Compression) -> None:
+def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compression) -> None:
     pairs = [("kéy" + str(i), b"\x00\xff" * (i % 5)) for i in range(3000)]
     encoded = [(encode(TEXT, key), encode(BYTES, value)) for key, value in pairs]
     (tmp_path / "a").write_bytes(written(encoded, compression, {"note": "né"}))

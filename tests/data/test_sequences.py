@@ -91,7 +91,9 @@ def test_many_little_files_are_few_records_of_spark(spark: Any, tmp_path: Path) 
 
 
 @pytest.mark.spark
-def test_what_is_skipped_is_counted_and_sets_no_length(spark: Any, tmp_path: Path) -> None:
+def test_skipped_sequences_are_counted_and_do_not_set_the_length(
+    spark: Any, tmp_path: Path
+) -> None:
     url = texts(tmp_path, "x", "1\n2\n", "1\n2\n3\nfour\n", "5\n6\n", "")
     data = sw.data.from_csv_sequences(spark, url, on_error="skip")
     assert data.collect().features["features"][:, :, 0].tolist() == [[1, 2], [5, 6]]
@@ -117,7 +119,7 @@ def test_padded_brings_chunks_of_different_length_to_one(spark: Any, align: Any)
     assert data.padded(6).collect().features["features"].shape == (5, 6, 2)
     same = sw.data.from_arrays(spark, np.ones((4, 3, 2)), np.ones((4, 3)))
     assert same.padded() is same
-    with pytest.raises(sw.ConfigurationError, match="Give `names`"):
+    with pytest.raises(sw.ConfigurationError, match="Set `names`"):
         same.padded(5)
     assert same.padded(5, names=["features"]).collect().features["features"].shape == (4, 5, 2)
     with pytest.raises(sw.DataError, match=r"4 steps\. Received: length=3"):
@@ -202,7 +204,7 @@ def test_header_lines_delimiter_and_quotes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.features["features"], padded(expected, 2))
 
 
-def test_a_given_length_always_has_masks_and_cuts_if_told(tmp_path: Path) -> None:
+def test_given_length_always_has_masks_and_truncates_on_request(tmp_path: Path) -> None:
     url, arrays = written(tmp_path, "x")
     found = read(url, length=3, truncate=True)
     np.testing.assert_array_equal(found.features["features"], padded([a[:3] for a in arrays], 3))

@@ -80,7 +80,7 @@ def test_quotas_are_drawn_as_if_examples_had_been_dealt_out() -> None:
     assert drawn[0] / 3000 == pytest.approx(1 / 6, abs=0.04)
 
 
-def test_quotas_go_beyond_what_numpy_draws_from() -> None:
+def test_quotas_may_exceed_the_limit_of_numpy() -> None:
     counts = [400_000_000] * 9 + [1_500_000_000]
     sizes = apportion(sum(counts), [0.8, 0.15, 0.05])
     quotas = draw_quotas(counts, sizes, [1])
@@ -255,7 +255,7 @@ def test_sequences_of_different_length_are_shuffled_too(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_a_sample_has_the_size_that_was_asked_for(numbered: Any) -> None:
+def test_sample_has_the_requested_size(numbered: Any) -> None:
     sample = numbered.sample(20, seed=1)
     found = numbers(sample)
     assert len(found) == len(set(found)) == 20 == sample.count()
@@ -283,11 +283,11 @@ def test_a_split_of_data_that_changes_is_an_error(spark: Any) -> None:
         (lambda d: d.shuffle(seed=0, partitions=0), ConfigurationError, "partitions=0"),
         (lambda d: d.sample(), ConfigurationError, "either `size` or `fraction`"),
         (lambda d: d.sample(fraction=1.5), ConfigurationError, "fraction=1.5"),
-        (lambda d: d.sample(202), DataError, "201, at most. Received: size=202"),
+        (lambda d: d.sample(202), DataError, "201. Received: size=202"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_options_raise(
     numbered: Any, action: Any, error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error) as refused:

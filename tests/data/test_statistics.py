@@ -27,7 +27,7 @@ def data(spark: Any, table: DataSet) -> Any:
     return sw.data.from_arrays(spark, table.features, table.labels, partitions=3)
 
 
-def test_statistics_are_those_of_pandas(data: Any, table: DataSet) -> None:
+def test_statistics_match_pandas(data: Any, table: DataSet) -> None:
     statistics = data.statistics(bins=20)
     frame = pd.DataFrame(table.features["features"])
     found = statistics.to_frame()[:3].set_index("position")
@@ -86,7 +86,7 @@ def test_statistics_are_shown_and_written_down(data: Any) -> None:
     content = json.loads(json.dumps(statistics.to_dict()))
     assert len(content["columns"]) == 4
     assert sum(content["columns"][0]["histogram"]["counts"]) == 500
-    with pytest.raises(KeyError, match="3 columns are called 'features/features'"):
+    with pytest.raises(KeyError, match="3 columns match 'features/features'"):
         statistics["features/features"]
 
 

@@ -59,7 +59,7 @@ def test_columns_are_selected_in_the_order_of_the_choice(choice: Any, expected: 
         (range(3, 7), "Received: 5, of 5 columns"),
     ],
 )
-def test_a_choice_that_selects_nothing_or_twice_is_refused(choice: Any, message: str) -> None:
+def test_a_choice_that_selects_nothing_or_twice_is_rejected(choice: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         select_columns(COLUMNS, choice, option="features")
 
@@ -87,7 +87,7 @@ def test_classes_become_names_or_a_number_for_each_output() -> None:
     assert found.texts == {"d"}
 
 
-def test_what_is_to_be_inferred_is_known_before_there_is_a_schema() -> None:
+def test_inferred_columns_are_known_before_the_schema() -> None:
     choice = ColumnChoice(labels=["d", "e"], classes="infer", categories={"a": "infer", "b": ["x"]})
     assert choice.to_infer(COLUMNS) == ("d", "e", "a")
     found = choice.schema(COLUMNS, values={"d": ["10", "9"], "e": ["9", "8"], "a": ["u", "t"]})
@@ -146,8 +146,8 @@ def test_a_schema_survives_json(columns: Any, values: Any, classes: Any, missing
         {"name": "TableSchema", "columns": 3},
     ],
 )
-def test_what_is_no_schema_is_refused(content: Any) -> None:
-    with pytest.raises(ConfigurationError, match="must be what `TableSchema"):
+def test_invalid_schemas_raise(content: Any) -> None:
+    with pytest.raises(ConfigurationError, match="must be the output of `TableSchema"):
         TableSchema.from_dict(content)
 
 
@@ -158,9 +158,9 @@ def test_what_is_no_schema_is_refused(content: Any) -> None:
         ({"labels": list(COLUMNS)}, "at least one column for each input"),
         ({"labels": []}, "at least one column for each output"),
         ({"classes": 3}, "`classes` needs `labels`"),
-        ({"labels": "e", "classes": 0}, "a number of at least 1, or different names"),
-        ({"labels": "e", "classes": True}, "a number of at least 1, or different names"),
-        ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or different names"),
+        ({"labels": "e", "classes": 0}, "a number of at least 1, or unique names"),
+        ({"labels": "e", "classes": True}, "a number of at least 1, or unique names"),
+        ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or unique names"),
         ({"labels": "e", "classes": "guess"}, "classes='guess'"),
         ({"labels": "e", "classes": []}, "`classes` must not be empty"),
         ({"labels": "e", "classes": {"other": 2}}, "must name outputs of `labels`"),
@@ -169,9 +169,9 @@ def test_what_is_no_schema_is_refused(content: Any) -> None:
         ({"one_hot": 1}, "`one_hot` must be True or False"),
         ({"categories": ["a"]}, "`categories` must be column -> values"),
         ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
-        ({"categories": {"e": ["x"]}, "labels": "e"}, "among the features. Received: 'e'"),
+        ({"categories": {"e": ["x"]}, "labels": "e"}, "must name feature columns. Received: 'e'"),
         ({"categories": {"a": []}}, "`categories` must not be empty"),
-        ({"categories": {"a": 3}}, "`categories` must be different values"),
+        ({"categories": {"a": 3}}, "`categories` must be unique values"),
         ({"weights": "z"}, "`weights` must select existing columns"),
         ({"missing": "drop"}, "`missing` must be"),
         ({"missing": math.inf}, "`missing` must be"),
@@ -179,7 +179,7 @@ def test_what_is_no_schema_is_refused(content: Any) -> None:
         ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
     ],
 )
-def test_options_that_do_not_fit_together_are_refused(options: Any, message: str) -> None:
+def test_options_that_do_not_fit_together_are_rejected(options: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         schema(**options)
 

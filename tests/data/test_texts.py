@@ -50,7 +50,7 @@ def test_no_examples_of_text_survive() -> None:
         assert len(found) == 0
 
 
-def test_parts_are_taken_and_joined_as_numbers_are() -> None:
+def test_text_is_sliced_and_joined_like_numbers() -> None:
     data = hard()
     assert DataSet.concatenate(list(data.batches(2))).equals(data)
     assert DataSet.merge([data, data]).shapes["features/pairs"] == (18, 2)
@@ -84,12 +84,12 @@ def test_texts_of_any_kind_become_str(given: Any) -> None:
         ([b"\xff"], "must be UTF-8"),
     ],
 )
-def test_what_is_no_text_is_refused(features: Any, message: str) -> None:
+def test_values_that_are_not_text_raise(features: Any, message: str) -> None:
     with pytest.raises(sw.DataError, match=message):
         DataSet(features)
 
 
-def test_surrogates_are_refused_when_they_are_sent() -> None:
+def test_surrogates_are_rejected_when_they_are_sent() -> None:
     with pytest.raises(sw.DataError, match="valid Unicode"):
         to_bytes(DataSet(["\ud800"]))
 
@@ -100,7 +100,7 @@ def test_labels_masks_and_weights_are_numbers() -> None:
             DataSet(["a"], **options)
 
 
-def test_size_is_that_of_the_utf8() -> None:
+def test_size_counts_utf8_bytes() -> None:
     assert DataSet(["", "語", "abc"]).size_bytes == 3 * 8 + 3 + 3
     data = hard()
     files = sum(len(text.encode()) + 8 for text in HARD)
@@ -193,13 +193,13 @@ def test_columns_of_tables_stay_text(tmp_path: Path, ending: str) -> None:
     ("options", "error", "message"),
     [
         ({"features": None}, sw.ConfigurationError, "either text or numbers. Received: both"),
-        ({"text": ["stars"]}, sw.ConfigurationError, "`text` must name columns among the features"),
+        ({"text": ["stars"]}, sw.ConfigurationError, "`text` must name feature columns"),
         ({"text": ["none"]}, sw.ConfigurationError, "`text` must select existing columns"),
         ({"missing": "error"}, sw.DataError, "line 4: column 'review' must hold a value"),
         ({"text": ()}, sw.DataError, "must hold numbers. Received: 'good film'.*`text`"),
     ],
 )
-def test_columns_that_cannot_be_text_are_refused(
+def test_columns_that_cannot_be_text_are_rejected(
     tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     (tmp_path / "reviews.csv").write_text(CSV)

@@ -109,7 +109,7 @@ def test_a_large_file_is_read_in_chunks(tmp_path: Path) -> None:
     assert sum(map(len, found)) == 40
 
 
-def test_reading_goes_on_only_where_a_whole_record_is_intact() -> None:
+def test_reading_continues_only_at_an_intact_record() -> None:
     content = bytearray(b"".join(framed(bytes([i]) * 50) for i in range(4)))
     content[66] ^= 1  # the length of the second record
     content[132 + 30] ^= 1  # what the third holds
@@ -118,7 +118,7 @@ def test_reading_goes_on_only_where_a_whole_record_is_intact() -> None:
     assert log.skipped.total == 1
 
 
-def test_features_are_asked_for_by_name_or_shape(tmp_path: Path) -> None:
+def test_features_are_selected_by_name_or_shape(tmp_path: Path) -> None:
     data = digits(5)
     write_tfrecord(data, str(tmp_path / "out"))
     by_shape = feature_specs("features", {"image": ((4, 4), "float32")})
@@ -154,14 +154,14 @@ def test_a_function_gets_all_features(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "match"),
     [
-        ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "same shapes but for one axis"),
+        ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "only one axis of a column may vary"),
         ([np.zeros((1, 3)), np.zeros((1, 3), np.int8)], "same columns, dtypes"),
         ([np.zeros((1, 3)), np.zeros((1, 3, 1))], "numbers of axes"),
         ([np.zeros((1, 3)), {"y": np.zeros((1, 3))}], "same columns"),
         ([{"labels": np.zeros((1, 3))}], "different names"),
     ],
 )
-def test_layouts_that_differ_or_clash_are_refused(
+def test_layouts_that_differ_or_clash_are_rejected(
     tmp_path: Path, parts: list[Any], match: str
 ) -> None:
     with pytest.raises(sw.DataError, match=match):
@@ -180,7 +180,7 @@ def test_layouts_that_differ_or_clash_are_refused(
         ("float32", [0.1, np.nan], [1e40, "none"]),
     ],
 )
-def test_numbers_that_a_dtype_does_not_hold_are_refused(
+def test_numbers_that_a_dtype_does_not_hold_are_rejected(
     dtype: str, good: list[Any], bad: list[Any]
 ) -> None:
     specs = feature_specs("features", {"x": ((-1,), dtype)})
@@ -242,7 +242,9 @@ def tensorflow_example(features: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
-def test_what_tensorflow_writes_is_read_as_it_reads_it(tmp_path: Path, compression: Any) -> None:
+def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(
+    tmp_path: Path, compression: Any
+) -> None:
     import tensorflow as tf
 
     random = np.random.default_rng(0)
@@ -290,7 +292,7 @@ def test_what_tensorflow_writes_is_read_as_it_reads_it(tmp_path: Path, compressi
     assert frames(path.read_bytes(), chosen) == messages
 
 
-def test_tensorflow_reads_what_is_written(tmp_path: Path) -> None:
+def test_tensorflow_reads_our_files(tmp_path: Path) -> None:
     import tensorflow as tf
 
     data = digits(50)

@@ -93,7 +93,7 @@ def test_shapes_may_leave_axes_open(
     assert "(3), not (9)" in found.first[0]
 
 
-def test_an_export_says_itself_what_its_files_must_hold(tmp_path: Path) -> None:
+def test_manifest_of_an_export_defines_its_valid_files(tmp_path: Path) -> None:
     url = str(tmp_path / "e")
     export = sw.data.to_minibatch_files(GOOD.take(slice(0, 4)), url, batch_size=1)
     assert sw.data.validate(export) == ValidationResult(total=4, valid=4)
@@ -109,7 +109,7 @@ def test_an_export_says_itself_what_its_files_must_hold(tmp_path: Path) -> None:
     assert sw.data.validate(tmp_path / "no labels").valid == 3
 
 
-def test_deleting_removes_what_is_invalid_and_counts_it(tmp_path: Path) -> None:
+def test_delete_removes_and_counts_invalid_files(tmp_path: Path) -> None:
     paths = mixed(tmp_path / "in")
     other = tmp_path / "in" / "manifest.json"
     other.write_text('{"name": "my-app"}')
@@ -162,7 +162,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize(("loader", "kind", "why"), FOREIGN)
 @pytest.mark.parametrize("on_invalid", ["delete", "move"])
-def test_files_are_not_touched_for_what_is_not_their_fault(
+def test_files_are_kept_on_unrelated_errors(
     loader: Any, kind: type[Exception], why: str, on_invalid: Any, tmp_path: Path
 ) -> None:
     paths = mixed(tmp_path / "in")
@@ -237,7 +237,7 @@ def test_files_do_not_move_over_others_of_a_list(tmp_path: Path) -> None:
     assert good.read_bytes() == to_bytes(GOOD)
 
 
-def test_an_export_that_lost_files_is_not_taken_for_the_whole(tmp_path: Path) -> None:
+def test_export_with_lost_files_is_incomplete(tmp_path: Path) -> None:
     url = str(tmp_path / "e")
     export = sw.data.to_minibatch_files(GOOD, url, batch_size=2)
     whole = replace(export.manifest, fingerprint="f")
@@ -250,7 +250,7 @@ def test_an_export_that_lost_files_is_not_taken_for_the_whole(tmp_path: Path) ->
         reusable_export(url, **wanted)
 
 
-def test_an_export_goes_on_without_the_files_that_were_deleted(tmp_path: Path) -> None:
+def test_export_remains_usable_without_deleted_files(tmp_path: Path) -> None:
     export = sw.data.to_minibatch_files(np.zeros((9, 2)), tmp_path / "e", batch_size=2)
     Path(export.paths[1]).write_bytes(b"")
     Path(export.paths[2]).unlink()
@@ -271,7 +271,7 @@ def test_an_export_goes_on_without_the_files_that_were_deleted(tmp_path: Path) -
         pytest.param({"features_shape": 3}, "features_shape", id="a-number"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(options: Any, why: str) -> None:
+def test_invalid_options_raise(options: Any, why: str) -> None:
     with pytest.raises(sw.ConfigurationError, match=why):
         sw.data.validate(GOOD, **options)
 
@@ -293,7 +293,7 @@ def test_results_of_parts_add_up_in_any_grouping(
 
 
 @pytest.mark.spark
-def test_executors_find_what_one_machine_finds(spark: Any, tmp_path: Path) -> None:
+def test_executors_find_the_same_problems_as_one_machine(spark: Any, tmp_path: Path) -> None:
     paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
     alone = sw.data.validate(paths, **SHAPES)
     rdd = spark.sparkContext.parallelize(paths, 3)

@@ -1,3 +1,6 @@
+// Writes the networks of tests/dl4j/networks; to renew them:
+//   mvn -f tests/dl4j/pom.xml dependency:copy-dependencies -DoutputDirectory=/tmp/dl4j-jars
+//   java -cp '/tmp/dl4j-jars/*' tests/dl4j/Networks.java tests/dl4j/networks 7
 import java.io.File;
 import java.io.FileOutputStream;
 import java.util.LinkedHashMap;

@@ -92,7 +92,7 @@ def test_member_that_ends_early_names_the_url(data: st.DataObject) -> None:
         read_file(zipped(**{**members, name: members[name][:end]}), "/x.zip")
 
 
-def test_file_that_unpacks_to_too_much_is_refused() -> None:
+def test_file_that_unpacks_to_too_much_is_rejected() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("configuration.json", json.dumps({}))
@@ -118,7 +118,7 @@ def test_serialized_java_objects_and_other_normalizers_are_named() -> None:
     assert found.left_out == ["preprocessor.bin, a serialized Java object"]
 
 
-def test_normalizer_for_other_inputs_is_refused() -> None:
+def test_normalizer_for_other_inputs_is_rejected() -> None:
     content = normalizer("MULTI_STANDARDIZE", struct.pack(">?ii", False, 2, -1))
     with pytest.raises(ValueError, match="for 2 inputs"):
         read_normalizer(content, ["input"], ["out"])

@@ -148,7 +148,7 @@ def test_input_of_unknown_shape_asks_for_it() -> None:
 @pytest.mark.parametrize(
     ("width", "reason"), [(6, r"58 parameters where 65"), (10**12, r"of \d+ parameters")]
 )
-def test_configuration_that_does_not_fit_the_parameters_is_refused(
+def test_configuration_that_does_not_fit_the_parameters_is_rejected(
     tmp_path: Path, width: int, reason: str
 ) -> None:
     path = changed("dense", tmp_path, b'"nout" : 5', f'"nout" : {width}'.encode())

@@ -36,7 +36,7 @@ def test_transformer_learns_to_reverse(spark: Any, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.spark
-def test_masked_series_are_told_apart_by_their_own_steps(spark: Any) -> None:
+def test_masked_series_are_classified_by_unmasked_steps(spark: Any) -> None:
     found = main_of("masked_series")(spark)
     assert found["with masks"] > 0.9 > found["without"]
 

@@ -252,7 +252,7 @@ KINDS: dict[str, Kind] = {
     "subclassed, with a configuration": Kind(
         build=lambda: compiled(Nested()), data=PLAIN, own=(Nested, Plain)
     ),
-    "subclassed, without one": Kind(build=undescribed, data=PLAIN, by_function=True),
+    "subclassed, without a configuration": Kind(build=undescribed, data=PLAIN, by_function=True),
     "own `train_step`, `test_step`": Kind(
         build=lambda: compiled(OwnSteps()), data=PLAIN, own=(OwnSteps,)
     ),
@@ -269,8 +269,14 @@ KINDS: dict[str, Kind] = {
 
 
 def table() -> str:
-    rows = [["model", *CAPABILITIES], ["---"] * (1 + len(CAPABILITIES))]
-    rows += [[name, *map(kind.cell, CAPABILITIES)] for name, kind in KINDS.items()]
+    """One row for each group of kinds with the same cells; every kind can be trained."""
+    trained, shown = CAPABILITIES[:3], CAPABILITIES[3:]
+    assert not any(kind.refused.keys() & set(trained) for kind in KINDS.values())
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, kind in KINDS.items():
+        groups.setdefault(tuple(map(kind.cell, shown)), []).append(name)
+    rows = [("model", *shown), ("---",) * (1 + len(shown))]
+    rows += [("; ".join(names), *cells) for cells, names in groups.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

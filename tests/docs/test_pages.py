@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 ROOT = Path(__file__).parents[2]
 PAGES = ("spark-ml.md", "trackers.md", "dl4j-models.md", "sweeps.md")
 GUIDE = (
+    "../README.md",
     "quick-start.md",
     "data.md",
     "networks.md",
@@ -31,6 +32,9 @@ LEFT_OUT = "import mlflow"
 @pytest.mark.parametrize("pages", [PAGES, GUIDE], ids=["others", "guide"])
 def test_blocks_of_pages_run(tmp_path: Path, pages: tuple[str, ...]) -> None:
     (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (tmp_path / "flowers.csv").write_text(
+        "length,width,species\n" + "5.1,3.5,rose\n4.9,3.0,iris\n" * 100, encoding="utf-8"
+    )
     script = ""
     for page in pages:
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")

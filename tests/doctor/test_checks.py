@@ -237,7 +237,7 @@ CASES: list[tuple[Findings, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("findings", "name", "status", "words"), CASES)
-def test_what_was_found_is_judged(findings: Findings, name: str, status: str, words: str) -> None:
+def test_findings_are_classified(findings: Findings, name: str, status: str, words: str) -> None:
     checks = diagnose(findings).checks
     trouble = {(check.name, check.status) for check in checks if check.status != "ok"}
     assert trouble == ({(name, status)} if status != "ok" else set())
@@ -267,7 +267,9 @@ def test_what_was_found_is_judged(findings: Findings, name: str, status: str, wo
         ("Java", "21.0.1", "warning"),
     ],
 )
-def test_an_executor_with_another_version_is_named(name: str, version: str, status: str) -> None:
+def test_executor_with_a_different_version_is_reported(
+    name: str, version: str, status: str
+) -> None:
     findings = with_executor(**with_versions(**{name: version}))
     first, second = diagnose(findings).find(name)
     assert (first.where, first.status) == ("driver, executor 0 (a)", "ok")
@@ -277,13 +279,13 @@ def test_an_executor_with_another_version_is_named(name: str, version: str, stat
 
 
 @pytest.mark.parametrize("name", ["sparkwright", "TensorFlow", "Keras", "NumPy", "PyArrow"])
-def test_an_executor_without_a_package_is_a_problem(name: str) -> None:
+def test_executor_without_a_package_is_a_problem(name: str) -> None:
     (check,) = diagnose(with_executor(**with_versions(**{name: None}))).problems
     assert (check.name, check.where) == (name, "executor 1 (b)")
     assert check.found == "is not installed"
 
 
-def test_the_oldest_versions_are_those_that_the_package_asks_for() -> None:
+def test_minimum_versions_match_the_package_requirements() -> None:
     import importlib.metadata
     import re
 
@@ -298,7 +300,7 @@ def test_the_oldest_versions_are_those_that_the_package_asks_for() -> None:
             assert rule.least == tuple(map(int, match[1].split("."))), name
 
 
-def test_a_port_that_the_driver_cannot_open_is_a_problem() -> None:
+def test_port_that_the_driver_cannot_open_is_a_problem() -> None:
     unheard = with_both(driver_problem=None, clock=None)
     diagnosis = diagnose(replace(unheard, port_problem="no port could be opened"))
     statuses = [
@@ -308,14 +310,14 @@ def test_a_port_that_the_driver_cannot_open_is_a_problem() -> None:
     assert [found for _, found in statuses] == [{"problem"}, {"not checked"}, {"not checked"}]
 
 
-def test_clocks_of_one_machine_are_one_row() -> None:
+def test_clocks_of_one_machine_share_a_row() -> None:
     first, second = replace(FIRST, **clock(5.0001, 2e-4)), replace(SECOND, **clock(4.9998, 4e-4))
     (check,) = diagnose(replace(FINE, executors=(first, second))).find("Clock")
     assert check.found == "5 s ahead of the driver's, give or take 10 ms"
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://a:443"])
-def test_a_container_without_room_for_tensorflow_is_a_problem(master: str) -> None:
+def test_container_too_small_for_tensorflow_is_a_problem(master: str) -> None:
     """Spark adds a tenth of the heap, 384 MiB at least: less than one worker takes."""
     findings = with_settings(master, spark__executor__cores="2")
     check = diagnose(findings).problems[0]
@@ -329,12 +331,12 @@ def test_a_container_without_room_for_tensorflow_is_a_problem(master: str) -> No
     assert diagnose(with_settings(master, **roomy)).ok
 
 
-def test_too_few_open_files_for_many_workers_are_a_warning() -> None:
+def test_too_few_open_files_for_many_workers_is_a_warning() -> None:
     findings = with_spark(with_driver(open_files=1024), tasks=1000, came=1000)
     assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
 
 
-def test_an_executor_trains_as_many_networks_as_it_has_gpus() -> None:
+def test_executor_trains_one_network_per_gpu() -> None:
     settings = {"spark__executor__memoryOverhead": "1309m", "spark__executor__cores": "4"}
     four = replace(with_settings("yarn", **settings), executors=with_both(**GIVEN).executors)
     assert not diagnose(four).ok
@@ -372,7 +374,7 @@ def test_an_executor_trains_as_many_networks_as_it_has_gpus() -> None:
         ("network.crypto.enabled=false ssl.rpc.enabled=true", "Encryption", "ok"),
     ],
 )
-def test_a_setting_is_judged(settings: str, name: str, status: str) -> None:
+def test_settings_are_classified(settings: str, name: str, status: str) -> None:
     given = dict(f"spark.{setting}".split("=") for setting in settings.split())
     diagnosis = diagnose(with_settings(**given))
     (check,) = diagnosis.find(name)
@@ -381,7 +383,7 @@ def test_a_setting_is_judged(settings: str, name: str, status: str) -> None:
     assert [c.name for c in diagnosis.checks if c.status != "ok"] == [name] * (status != "ok")
 
 
-def test_encryption_matters_only_where_executors_are_on_other_machines() -> None:
+def test_encryption_matters_only_with_executors_on_other_machines() -> None:
     bare = replace(FINE, spark=replace(SPARK, settings={}))
     (check,) = diagnose(bare).find("Encryption")
     assert "spark.authenticate=true and spark.network.crypto.enabled=true" in check.remedy
@@ -392,14 +394,14 @@ def test_encryption_matters_only_where_executors_are_on_other_machines() -> None
     assert not diagnose(replace(unseen, spark=SparkFacts(master="local[2]"))).find("Encryption")
 
 
-def test_tenants_of_yarn_that_share_a_user_are_named() -> None:
+def test_yarn_user_shared_by_all_tenants_is_reported() -> None:
     (check,) = diagnose(with_settings("yarn")).find("Encryption")
     assert (check.status, "runs all tenants' containers as one user" in check.found) == ("ok", True)
     (check,) = diagnose(with_settings("yarn", spark__authenticate="false")).find("Encryption")
     assert (check.status, "LinuxContainerExecutor" in check.remedy) == ("warning", True)
 
 
-def test_locality_is_told_to_wait_where_nobody_says_otherwise() -> None:
+def test_default_locality_wait_is_a_warning() -> None:
     findings = with_spark(settings={"spark.executor.cores": "1"})
     assert diagnose(findings).find("Locality wait")[0].status == "warning"
 
@@ -407,7 +409,7 @@ def test_locality_is_told_to_wait_where_nobody_says_otherwise() -> None:
 @pytest.mark.parametrize(
     ("master", "status"), [("local[2]", "problem"), ("local[2,4]", "ok"), ("local", "problem")]
 )
-def test_local_spark_tries_a_task_as_often_as_its_address_says(master: str, status: str) -> None:
+def test_local_spark_retries_a_task_as_its_master_url_specifies(master: str, status: str) -> None:
     assert diagnose(with_settings(master)).find("Retries")[0].status == status
 
 
@@ -420,25 +422,25 @@ def test_local_spark_tries_a_task_as_often_as_its_address_says(master: str, stat
         ("something else", "logs"),
     ],
 )
-def test_a_job_that_fails_is_explained(problem: str, remedy: str) -> None:
+def test_failed_job_is_explained(problem: str, remedy: str) -> None:
     findings = replace(FINE, executors=(), job_problem=problem)
     (check,) = diagnose(findings).problems
     assert (check.name, check.found) == ("Executors", problem)
     assert remedy in check.remedy
 
 
-def test_without_spark_only_this_machine_is_judged() -> None:
+def test_only_this_machine_is_checked_without_spark() -> None:
     diagnosis = diagnose(Findings(driver=DRIVER))
     assert diagnosis.ok
     assert diagnosis.find("Executors")[0].status == "not checked"
     assert not diagnosis.find("Locality wait")
 
 
-def test_a_spark_that_does_not_start_is_a_problem() -> None:
+def test_spark_that_does_not_start_is_a_problem() -> None:
     diagnosis = diagnose(Findings(driver=DRIVER, spark_problem="Spark needs Java"))
     assert [check.found for check in diagnosis.problems] == ["Spark needs Java"]
 
 
-def test_cores_of_the_driver_count_only_without_executors() -> None:
+def test_driver_cores_count_only_without_executors() -> None:
     assert [check.where for check in diagnose(FINE).find("Cores")] == ["all 2 executors"]
     assert [check.where for check in diagnose(Findings(driver=DRIVER)).find("Cores")] == ["driver"]

@@ -23,7 +23,7 @@ def program(folder: Path, name: str, script: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_this_process_can_be_looked_at() -> None:
+def test_current_process_can_be_inspected() -> None:
     found = _machine.examine(find_kit=engine_finder())
     place = Place.from_dict({**found, "label": "driver"})
     assert place.versions["Python"] == ".".join(map(str, sys.version_info[:3]))
@@ -35,7 +35,7 @@ def test_this_process_can_be_looked_at() -> None:
     assert place.memory.scratch
 
 
-def test_looking_starts_neither_tensorflow_nor_keras(tmp_path: Path) -> None:
+def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None:
     import subprocess
 
     code = (
@@ -77,7 +77,7 @@ V1 = "sys/fs/cgroup/memory"
         ("", {}, None),
     ],
 )
-def test_the_least_limit_of_nested_control_groups_counts(
+def test_smallest_limit_of_nested_control_groups_applies(
     tmp_path: Path, groups: str, files: dict[str, Any], limit: int | None
 ) -> None:
     write(tmp_path / "proc/self/cgroup", f"{groups}\n" if groups else "")
@@ -107,7 +107,7 @@ YES, NO = "[Login]\nKillUserProcesses=yes\n", "[Login]\nKillUserProcesses=no\n"
         ("root", {"etc/logind.conf": YES}, False),
     ],
 )
-def test_whether_processes_are_killed_after_logout_is_read(
+def test_setting_that_kills_processes_after_logout_is_read(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     user: str,
@@ -123,7 +123,7 @@ def test_whether_processes_are_killed_after_logout_is_read(
     assert _machine.logind(tmp_path) == {"user": user, "kills": kills, "lingers": False}
 
 
-def test_those_who_linger_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lingering_users_are_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: "ann")
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     write(tmp_path / "var/lib/systemd/linger/ann", "")
@@ -132,16 +132,14 @@ def test_those_who_linger_are_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found["lingers"] is True
 
 
-def test_preloaded_paths_that_are_missing_are_found(tmp_path: Path) -> None:
+def test_missing_preloaded_paths_are_found(tmp_path: Path) -> None:
     there = tmp_path / "a.so"
     there.touch()
     assert _machine.missing_preloads(f"{there}:/no/b.so libgomp.so.1") == ["/no/b.so"]
     assert _machine.missing_preloads("") == []
 
 
-def test_gpus_are_those_that_nvidia_smi_lists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_match_the_nvidia_smi_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "nvidia-smi", "echo '0, NVIDIA A100, 40960 MiB, 570.1'; echo '1, …'")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     found = _machine.examine()
@@ -152,7 +150,7 @@ def test_gpus_are_those_that_nvidia_smi_lists(
 @pytest.mark.parametrize(
     ("script", "words"), [("echo broken >&2; exit 9", "broken"), ("sleep 60", "no answer")]
 )
-def test_an_nvidia_smi_that_fails_or_hangs_is_told(
+def test_nvidia_smi_failure_or_timeout_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
 ) -> None:
     program(tmp_path, "nvidia-smi", f"exec {script}" if "sleep" in script else script)
@@ -163,7 +161,7 @@ def test_an_nvidia_smi_that_fails_or_hangs_is_told(
     assert words in found["gpu_problem"]
 
 
-def test_the_folder_of_the_workers_data_is_sparks_own(
+def test_worker_data_folder_is_sparks_local_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_DIRS", "")

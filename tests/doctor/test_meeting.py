@@ -74,14 +74,14 @@ def test_every_executor_reaches_the_driver_and_all_others(meeting: Meeting) -> N
     }
 
 
-def test_one_task_of_an_executor_looks_for_all_of_them(meeting: Meeting) -> None:
+def test_one_task_per_executor_checks_all_executors(meeting: Meeting) -> None:
     answers = all_look(orders(meeting.address), 3)
     assert sorted("place" in answer for answer in answers) == [False, False, True]
     assert len({answer["executor"] for answer in answers}) == 1
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_an_executor_without_a_free_port_says_so(meeting: Meeting) -> None:
+def test_executor_without_a_free_port_reports_it(meeting: Meeting) -> None:
     taken = meeting.address[1]
     answers = all_look(orders(meeting.address, ports=(taken,)), 3)
     assert all(f"{taken}" in answer["place"]["port_problem"] for answer in answers)
@@ -89,7 +89,7 @@ def test_an_executor_without_a_free_port_says_so(meeting: Meeting) -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_each_machine_may_keep_its_own_ports(
+def test_each_machine_can_use_its_own_ports(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as closed:
@@ -102,7 +102,7 @@ def test_each_machine_may_keep_its_own_ports(
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_a_driver_that_cannot_be_reached_is_named() -> None:
+def test_unreachable_driver_is_reported() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         (answer,) = all_look(orders(closed.getsockname(), connect_s=0.3), 1)
@@ -111,7 +111,7 @@ def test_a_driver_that_cannot_be_reached_is_named() -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_those_who_have_come_go_on_without_the_rest() -> None:
+def test_connected_executors_continue_without_missing_ones() -> None:
     meeting = Meeting(
         secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=60.0, timeout_s=20.0
     )
@@ -132,7 +132,7 @@ def test_those_who_have_come_go_on_without_the_rest() -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_whom_spark_has_begun_is_waited_for_however_long_python_takes() -> None:
+def test_started_tasks_are_awaited_however_long_python_takes() -> None:
     meeting = Meeting(
         secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=0.05, timeout_s=20.0
     )
@@ -151,7 +151,7 @@ def test_whom_spark_has_begun_is_waited_for_however_long_python_takes() -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_a_clock_that_is_ahead_is_measured(meeting: Meeting) -> None:
+def test_clock_that_is_ahead_is_measured(meeting: Meeting) -> None:
     given = orders(meeting.address, clock=lambda: time.time() + 5.0)
     for answer in all_look(given, 3):
         clock = _gathering.clock_of(answer["samples"])
@@ -159,7 +159,7 @@ def test_a_clock_that_is_ahead_is_measured(meeting: Meeting) -> None:
         assert abs(clock.offset_s - 5.0) <= clock.uncertainty_s + 1e-3
 
 
-def test_actions_that_hang_or_fail_hold_up_no_others() -> None:
+def test_hanging_or_failing_actions_do_not_block_others() -> None:
     hold = threading.Event()
 
     def hang() -> str:
@@ -183,7 +183,7 @@ def test_actions_that_hang_or_fail_hold_up_no_others() -> None:
     assert found == {str(n): "" for n in range(99)}
 
 
-def test_closing_lets_everybody_go(meeting: Meeting) -> None:
+def test_closing_releases_all_executors(meeting: Meeting) -> None:
     line = connect(meeting.address, secret=SECRET, timeout_s=5.0)
     line.send("doctor", {"executor": "a", "label": "executor a", "task": 0})
     line.receive()
@@ -192,7 +192,7 @@ def test_closing_lets_everybody_go(meeting: Meeting) -> None:
     line.close()
 
 
-def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
+def test_tasks_do_not_need_sparkwright_installed(tmp_path: Path) -> None:
     """The kit may be missing on executors; the answer says so."""
     import pyspark.cloudpickle as cloudpickle
 
@@ -210,7 +210,7 @@ def test_tasks_need_no_kit_where_they_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("executors", [1, 2, 17, 40, 1000])
-def test_each_executor_tries_a_few_others_and_each_is_tried(executors: int) -> None:
+def test_each_executor_probes_a_few_others_and_each_is_probed(executors: int) -> None:
     names = [f"{number:04}" for number in range(executors)]
     tried = {name: _meeting.partners(name, names) for name in names}
     assert all(name not in others for name, others in tried.items())
@@ -240,14 +240,14 @@ def test_each_executor_tries_a_few_others_and_each_is_tried(executors: int) -> N
         ("", "RuntimeError"),
     ],
 )
-def test_of_a_page_of_java_the_line_is_told_that_says_it(page: str, told: str) -> None:
+def test_java_stack_trace_is_reduced_to_the_relevant_line(page: str, told: str) -> None:
     assert _gathering.in_short(RuntimeError(page)) == told
 
 
 # -- what the driver does with folders by itself ----------------------------------------------
 
 
-def test_a_file_that_the_driver_does_not_find_is_told_with_its_writer(tmp_path: Path) -> None:
+def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     folders = {str(here): "hdfs://a", str(there): "hdfs://b"}
     answers: list[dict[str, Any]] = [
@@ -268,7 +268,7 @@ def test_a_file_that_the_driver_does_not_find_is_told_with_its_writer(tmp_path: 
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_a_port_behind_a_firewall_is_told_by_those_who_try_it(
+def test_port_behind_a_firewall_is_reported_by_connecting_executors(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Executor 1 says a port at which nobody listens."""

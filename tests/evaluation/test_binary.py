@@ -62,7 +62,7 @@ def test_rates_of_each_output_equal_scikit_learns(batch: Batch, threshold: float
         assert evaluation.false_negative_rate(of=k) == pytest.approx(fn / max(fn + tp, 1))
 
 
-def test_outputs_without_a_value_are_left_out_of_macro_averages() -> None:
+def test_outputs_without_a_value_are_excluded_from_macro_averages() -> None:
     evaluation = EvaluationBinary.from_predictions([[1, 0], [1, 0]], [[0.9, 0.1], [0.1, 0.1]])
     assert evaluation.left_out("recall") == ("1",)
     assert evaluation.recall() == 0.5
@@ -93,7 +93,7 @@ def test_steps_and_masks_of_every_shape() -> None:
 
 
 @given(batch=batches(outputs=2))
-def test_an_inner_roc_is_that_of_the_same_data(batch: Batch) -> None:
+def test_inner_roc_uses_the_same_data(batch: Batch) -> None:
     labels, scores, mask = batch
     evaluation = EvaluationBinary.from_predictions(labels, scores, mask=mask, roc_thresholds=0)
     assert evaluation.roc == ROCBinary.from_predictions(labels, scores, mask=mask)

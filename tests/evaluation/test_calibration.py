@@ -178,7 +178,7 @@ def test_log_loss_is_clipped_as_documented() -> None:
     assert calibration([0], [[1.0, 0.0]]).log_loss() == 0
 
 
-def test_empty_bins_are_left_out_if_wanted() -> None:
+def test_empty_bins_are_omitted_on_request() -> None:
     predictions = [[0.05], [0.95]]
     without = calibration([0, 1], predictions, exclude_empty_bins=True).reliability(of=1)
     assert without.bins.tolist() == [0, 9]
@@ -228,7 +228,7 @@ def test_the_plot_shows_the_diagram_and_its_counts() -> None:
 
 
 @pytest.mark.parametrize(("classes", "lines"), [(2, 1), (3, 3), (6, 6), (7, 1)])
-def test_as_many_lines_are_drawn_as_can_be_told_apart(classes: int, lines: int) -> None:
+def test_only_distinguishable_lines_are_drawn(classes: int, lines: int) -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(classes), size=50)
     axes = calibration(np.arange(50) % classes, p).plot()
     assert len(axes.lines) == 1 + lines

@@ -274,7 +274,7 @@ def places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
-def test_damaged_values_are_refused_or_harmless(one: AbstractEvaluation) -> None:
+def test_damaged_values_are_rejected_or_harmless(one: AbstractEvaluation) -> None:
     refused = 0
     for path in places(one.to_dict()):
         for wrong in WRONG:
@@ -295,7 +295,7 @@ def test_damaged_values_are_refused_or_harmless(one: AbstractEvaluation) -> None
     "values",
     [{}, {"name": "accuracy"}, {"name": "abstract"}, {"name": ["roc"]}, {"name": None}, [1], 3],
 )
-def test_unknown_kinds_are_refused_and_the_known_ones_listed(values: Any) -> None:
+def test_unknown_kinds_raise_with_the_known_ones(values: Any) -> None:
     with pytest.raises(DataError, match=r"'evaluation', 'evaluation_binary'.*'roc_multi_class'"):
         evaluation_from_dict(values)
     with pytest.raises(DataError, match=r"'regression_evaluation'"):
@@ -303,7 +303,7 @@ def test_unknown_kinds_are_refused_and_the_known_ones_listed(values: Any) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"name": "evaluation"}', "[1]"])
-def test_text_that_is_not_an_evaluation_is_refused(text: str) -> None:
+def test_text_that_is_not_an_evaluation_is_rejected(text: str) -> None:
     with pytest.raises(DataError):
         evaluation_from_json(text)
     with pytest.raises(DataError):
@@ -330,7 +330,7 @@ def test_reports_and_plots_of_data_and_of_nothing(kind: Kind) -> None:
 
 
 @every_kind
-def test_names_are_escaped_and_tables_of_many_columns_are_left_out(kind: Kind) -> None:
+def test_names_are_escaped_and_wide_tables_are_omitted(kind: Kind) -> None:
     key = kind.prototype._names_key
     if not key or not hasattr(counted(kind), key):
         return

@@ -55,7 +55,7 @@ def test_parts_add_up_to_the_whole_also_after_json(
     assert whole.examples == len(labels)
 
 
-def test_a_merge_that_changes_what_it_gets_changes_nothing_else() -> None:
+def test_merge_that_mutates_its_argument_changes_nothing_else() -> None:
     a = prototype().updated([3, 1], [0, 0])
     b = prototype().updated([2], [0])
     before = a.to_dict()
@@ -93,7 +93,7 @@ def test_functions_travel_as_spark_sends_them() -> None:
     assert (copy + back).result == 12
 
 
-def test_what_is_read_from_json_has_no_functions_and_says_so() -> None:
+def test_evaluation_from_json_has_no_functions_and_raises() -> None:
     read = CustomEvaluation.from_json(prototype().updated([1], [0]).to_json())
     assert read.result == {"rows": 1, "largest": [1], "seen": [1]}
     assert '"rows": 1' in read.summary()

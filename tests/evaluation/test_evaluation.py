@@ -94,7 +94,7 @@ def test_rates_of_a_worked_example() -> None:
 # 0/0
 
 
-def test_classes_without_a_value_are_left_out_of_macro_averages() -> None:
+def test_classes_without_a_value_are_excluded_from_macro_averages() -> None:
     # Class 2 never occurs and is never predicted; class 1 occurs but is never predicted.
     evaluation = of_matrix([[4, 0, 0], [2, 0, 0], [0, 0, 0]], ("a", "b", "c"))
     assert evaluation.left_out("precision") == ("b", "c")

@@ -130,9 +130,7 @@ def found_by_sorting(
 
 
 @given(batch=batches(), keep=st.integers(0, 5))
-def test_the_most_certain_errors_are_remembered(
-    batch: tuple[np.ndarray, np.ndarray], keep: int
-) -> None:
+def test_most_confident_errors_are_kept(batch: tuple[np.ndarray, np.ndarray], keep: int) -> None:
     labels, scores = batch
     records = [f"r{row:02}" for row in range(len(labels))]
     evaluation = Evaluation().from_predictions(labels, scores, records=records, keep_errors=keep)

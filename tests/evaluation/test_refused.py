@@ -38,7 +38,7 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
     (Evaluation, {"costs": [1, INF]}, "finite.*inf"),
     (Evaluation, {"costs": [0, 0]}, "at least one above 0"),
     (Evaluation, {"costs": [[1, 2], [3, 4]]}, "a finite number of at least 0 for each class"),
-    (Evaluation, {"costs": [1, 2], "threshold": 0.5}, "exclude each other"),
+    (Evaluation, {"costs": [1, 2], "threshold": 0.5}, "mutually exclusive"),
     (EvaluationBinary, {"thresholds": 1.1}, r"thresholds=1\.1"),
     (EvaluationBinary, {"thresholds": [0.5, "a"]}, "thresholds='a'"),
     (EvaluationBinary, {"thresholds": []}, r"thresholds=\[\]"),
@@ -64,7 +64,7 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "options", "message"), OPTIONS)
-def test_invalid_options_are_refused(kind: Any, options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_rejected(kind: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         kind(**options)
 
@@ -119,7 +119,7 @@ ROWS: list[tuple[Any, Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("prototype", "labels", "predictions", "message"), ROWS)
-def test_invalid_rows_are_refused_by_place(
+def test_invalid_rows_are_rejected_by_place(
     prototype: Any, labels: Any, predictions: Any, message: str
 ) -> None:
     with pytest.raises((DataError, ConfigurationError), match=message):
@@ -135,7 +135,7 @@ def test_invalid_rows_are_refused_by_place(
         ([[[1]], 2], r"text, an integer.*\[\[1\]\]"),
     ],
 )
-def test_invalid_records_are_refused(records: list[Any], message: str) -> None:
+def test_invalid_records_are_rejected(records: list[Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Evaluation.from_predictions([1, 1], [[0.9, 0.1]] * 2, records=records, keep_errors=3)
 
@@ -173,7 +173,7 @@ QUESTIONS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), QUESTIONS)
-def test_invalid_questions_are_refused(call: Any, message: str) -> None:
+def test_invalid_questions_are_rejected(call: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         call()
 

@@ -140,7 +140,7 @@ def test_metrics_of_the_ends_of_the_range_are_no_nan() -> None:
     assert many.mean_squared_error() == pytest.approx(4e300)
 
 
-def test_outputs_without_rows_are_left_out_of_averages() -> None:
+def test_outputs_without_rows_are_excluded_from_averages() -> None:
     mask = [[1, 0], [1, 0]]
     evaluation = regression([[1, 5], [3, 5]], [[2.0, 9], [5.0, 9]], mask=mask, names=["a", "b"])
     assert evaluation.left_out() == ("b",)

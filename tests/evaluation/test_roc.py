@@ -219,7 +219,7 @@ def test_many_small_batches_are_merged_in_few_runs() -> None:
 
 @settings(max_examples=100)
 @given(rows=scored(both=True), share=st.floats(0, 1))
-def test_points_are_the_best_of_all_that_reach_what_was_asked(rows: Scored, share: float) -> None:
+def test_points_are_the_best_that_reach_the_target(rows: Scored, share: float) -> None:
     labels, scores = rows
     roc = ROC.from_predictions(labels, scores)
     trade = roc.precision_recall_curve()

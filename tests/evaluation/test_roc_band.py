@@ -43,7 +43,7 @@ def test_the_curve_lies_within_its_band_and_so_do_the_areas() -> None:
     assert band.average_precision[0] < roc.average_precision < band.average_precision[1]
 
 
-def test_the_interval_is_as_wide_as_theory_says() -> None:
+def test_interval_width_matches_theory() -> None:
     """Hanley and McNeil's standard error of the area, of normal scores."""
     roc = scored(600)
     q1, q2 = roc.auc / (2 - roc.auc), 2 * roc.auc**2 / (1 + roc.auc)
@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_band_and_thresholded_rocs_have_one_too() -
     assert bootstrap_band(coarse).auc == pytest.approx(bootstrap_band(exact).auc, abs=0.01)
 
 
-def test_options_that_cannot_be_are_refused() -> None:
+def test_options_that_cannot_be_are_rejected() -> None:
     options: list[dict[str, Any]] = [{"confidence": 1.0}, {"replicates": 1}, {"grid_points": 1}]
     for each in options:
         with pytest.raises(ConfigurationError, match="must be"):

@@ -81,7 +81,7 @@ def test_classes_against_the_rest_equal_scikit_learns(rows: Rows) -> None:
     assert set(classes.left_out()) == (named if len(labels) else set())
 
 
-def test_macro_averages_leave_out_what_lacks_positives_or_negatives() -> None:
+def test_macro_averages_exclude_outputs_without_positives_or_negatives() -> None:
     outputs = ROCBinary.from_predictions(
         [[0, 1, 0], [1, 1, 0]], [[0.2, 0.5, 0.5], [0.7, 0.5, 0.1]], names=["a", "b", "c"]
     )

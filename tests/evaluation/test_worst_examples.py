@@ -60,7 +60,7 @@ def test_blocks_of_a_partition_add_up_to_it(losses: list[float], count: int, dat
         assert example.labels["y"].tolist() == example.row
 
 
-def test_what_is_kept_does_not_hold_on_to_the_block() -> None:
+def test_kept_examples_do_not_reference_the_block() -> None:
     features = {"x": np.zeros((1000, 10))}
     worst = WorstExamples.of_rows(np.arange(1000.0), features, {}, count=1)
     assert worst.examples[0].features["x"].base is None
@@ -74,7 +74,7 @@ def test_predictions_are_given_in_the_order_of_the_examples() -> None:
         worst.with_predictions([{"y": np.array(0)}])
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_mismatched_arguments_raise() -> None:
     with pytest.raises(ConfigurationError, match="`count` must be an integer"):
         WorstExamples(0)
     with pytest.raises(DataError, match=r"count=2 and 3"):

@@ -39,12 +39,12 @@ experiments = st.builds(
 
 @settings(max_examples=10)
 @given(experiments)
-def test_an_experiment_comes_back_from_yaml_and_json(experiment):
+def test_experiment_round_trips_through_yaml_and_json(experiment):
     assert Experiment.from_yaml(experiment.to_yaml()) == experiment
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
-def test_the_notebook_holds_the_code_and_the_yaml(tmp_path):
+def test_notebook_contains_the_code_and_the_yaml(tmp_path):
     import nbformat
 
     url = str(tmp_path / "experiment.ipynb")
@@ -62,7 +62,7 @@ def test_the_notebook_holds_the_code_and_the_yaml(tmp_path):
 
 @given(experiments)
 @settings(max_examples=10)
-def test_the_text_of_an_experiment_is_two_short_lines(experiment):
+def test_text_of_an_experiment_is_two_short_lines(experiment):
     long = replace(
         experiment,
         title="t\n" * 500,
@@ -106,7 +106,7 @@ def parameters_cell(experiment):
 
 @settings(max_examples=20)
 @given(experiments)
-def test_the_notebook_with_its_parameters_is_the_script(experiment):
+def test_notebook_with_its_parameters_equals_the_script(experiment):
     names = {}
     exec(parameters_cell(experiment), {}, names)
     code = [step.code for step in steps(experiment, in_notebook=True)][1:]
@@ -119,7 +119,7 @@ def test_the_notebook_with_its_parameters_is_the_script(experiment):
         assert ast.unparse(with_values) == ast.unparse(plain)
 
 
-def test_the_cell_of_parameters_has_what_one_would_vary():
+def test_parameter_cell_contains_commonly_varied_values():
     source = DataSource(format="csv", url='a "b"/*.csv', label="y")
     master = sw.SharedTrainingMaster(workers=2, seed=5, batch_size_per_worker=8)
     experiment = Experiment(data=source, master=master, epochs=4)
@@ -139,7 +139,7 @@ def test_the_cell_of_parameters_has_what_one_would_vary():
     assert f"sw.SharedTrainingMaster{master}" in code
 
 
-def test_executors_and_workers_have_two_names_if_their_numbers_differ():
+def test_executors_and_workers_have_separate_names_if_counts_differ():
     spark = sw.SparkSettings(workers=2, cores_per_worker=2)
     experiment = Experiment(spark=spark, master=sw.SharedTrainingMaster(workers=4))
     assert "executors = 2\nworkers = 4\n" in parameters_cell(experiment)
@@ -149,7 +149,7 @@ def test_executors_and_workers_have_two_names_if_their_numbers_differ():
     assert "executors" not in parameters_cell(on_cluster)
 
 
-def test_an_experiment_that_cannot_be_carried_out_says_why_before_anything_starts():
+def test_invalid_experiment_raises_before_anything_starts():
     network = PRESETS["lenet"].make()
     broken = Experiment(network=type(network)(layers=network.layers[1:]))
     assert broken.reason is not None
@@ -177,7 +177,7 @@ WITHOUT_VALIDATION = Experiment(data=DataSource(split=DataSplit(validation=0.0, 
 TEST_VALIDATES = "Validation: the test set; its scores are not independent."
 
 
-def test_the_test_set_validates_only_if_somebody_asks_for_that():
+def test_test_set_validates_only_on_request():
     asked = replace(WITHOUT_VALIDATION, validate_on="test")
     for experiment, part, note in (
         (Experiment(), "validation", ""),
@@ -193,13 +193,13 @@ def test_the_test_set_validates_only_if_somebody_asks_for_that():
         assert ("not independent" in text) == bool(note)
 
 
-def test_early_stopping_does_not_judge_by_the_test_set_unasked():
+def test_early_stopping_does_not_use_the_test_set_by_default():
     stopping = replace(WITHOUT_VALIDATION, early_stopping=sw.EarlyStopping(patience=1))
     with pytest.raises(ConfigurationError, match="judges by validation data"):
         prepared(stopping).start()
 
 
-def test_a_plateau_is_judged_by_validation_data_and_needs_a_constant_rate():
+def test_plateau_requires_validation_data_and_a_constant_rate():
     rules = sw.ReduceOnPlateau(patience=2)
     experiment = Experiment(reduce_on_plateau=rules)
     assert "callbacks=[sw.ReduceOnPlateau(patience=2)]," in experiment.to_code()
@@ -216,7 +216,7 @@ def without(settings, *names):
     return {name: value for name, value in settings.items() if name not in names}
 
 
-def test_a_file_of_an_earlier_version_means_what_it_meant_and_says_so():
+def test_file_of_an_earlier_version_keeps_its_meaning_and_adds_a_note():
     old = without(WITHOUT_VALIDATION.to_dict(), "validate_on")
     assert Experiment.from_dict(old) == replace(WITHOUT_VALIDATION, validate_on="test")
     assert Experiment.from_dict(old).note == TEST_VALIDATES
@@ -226,33 +226,33 @@ def test_a_file_of_an_earlier_version_means_what_it_meant_and_says_so():
     assert Experiment.from_dict({"data": {"format": "digits"}}).validation == "validation"
 
 
-def test_a_run_that_resumed_says_that_its_code_trains_from_the_beginning():
+def test_resumed_run_notes_that_its_code_trains_from_the_beginning():
     experiment = Experiment(epochs=2)
     note, _, code = prepared(experiment).start(resume="ch\nk").code.partition("\n")
     assert note == "# The run went on from 'ch\\nk'; this trains from the very beginning."
     assert code == experiment.to_code()
 
 
-def test_a_run_that_goes_on_with_what_was_learned_has_no_code_to_show():
+def test_run_that_continues_from_trained_weights_has_no_code():
     made = prepared(Experiment())
     assert made.start().code == made.experiment.to_code()
     assert made.start().code is None
 
 
 @pytest.mark.parametrize("url", ["s3://ann:abc@host/x.csv", "https://host/x.csv?token=abc"])
-def test_a_run_on_data_whose_url_looks_secret_has_no_code_to_show(url):
+def test_run_on_data_with_a_secret_url_has_no_code(url):
     source = DataSource(format="csv", url=url, label="y")
     assert prepared(Experiment(data=source)).start().code is None
 
 
 @pytest.mark.parametrize("text", ["{", "title: &a [*a]", "[" * 100_000, "seed: 0b_"])
 @pytest.mark.parametrize("read", [Experiment.from_json, Experiment.from_yaml])
-def test_text_that_is_no_experiment_is_refused(read, text):
+def test_text_that_is_not_an_experiment_is_rejected(read, text):
     with pytest.raises(ConfigurationError, match="Received: "):
         read(text)
 
 
-def test_layers_leave_the_names_of_the_script_alone():
+def test_layer_names_do_not_shadow_script_names():
     names = ["data", "train", "test", "spark", "sw", "network", "master", "model", "run", "print"]
     layers = [LayerSpec(kind="Input", name="image", options={"shape": [28, 28, 1]})]
     for name in names:
@@ -278,14 +278,14 @@ def test_layers_leave_the_names_of_the_script_alone():
     assert mine & {"keras", "layers"}
 
 
-def test_what_is_saved_can_be_loaded(tmp_path):
+def test_saved_experiment_can_be_loaded(tmp_path):
     url = str(tmp_path / "experiment.yaml")
     experiment = Experiment(epochs=9, master=sw.SharedTrainingMaster(workers=3))
     experiment.save(url)
     assert Experiment.load(url) == experiment
 
 
-def test_the_seed_is_the_masters_own_if_it_has_one():
+def test_seed_of_the_master_takes_precedence():
     assert Experiment(seed=5).seeded_master.seed == 5
     master = sw.ParameterAveragingTrainingMaster(seed=2)
     assert Experiment(seed=5, master=master).seeded_master.seed == 2

@@ -38,7 +38,7 @@ echo "0, GPU-aa, NVIDIA H100, 81559, 580.1"
 """
 
 
-def test_each_outcome_is_kept_after_each_check(tmp_path: Path) -> None:
+def test_outcomes_are_saved_after_each_check(tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "gpu"
     folder.mkdir(parents=True)
     (folder / "trial.py").write_text(_CHECKS)
@@ -64,12 +64,12 @@ def test_each_outcome_is_kept_after_each_check(tmp_path: Path) -> None:
     assert '<td class="number">2.00</td><td class="">x</td>' in page
 
 
-def test_a_goal_is_met_or_missed() -> None:
+def test_goal_is_met_or_missed() -> None:
     assert [meets(">= 0.98", 0.98), meets(">= 0.98", 0.97)] == [True, False]
     assert [meets("<= 1.5", 1.6), meets("", 1.0), meets("<= 1.5", None)] == [False, None, None]
 
 
-def test_nvidia_smi_says_which_gpus_there_are(
+def test_nvidia_smi_lists_the_available_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -81,7 +81,7 @@ def test_nvidia_smi_says_which_gpus_there_are(
     assert (gpu["index"], gpu["name"], problem) == ("0", "NVIDIA H100", "")
 
 
-def test_without_a_gpu_one_sentence_is_all(tmp_path: Path) -> None:
+def test_without_a_gpu_the_suite_prints_one_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.gpu", "--reports", str(tmp_path)]
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
     options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": ROOT}
@@ -91,13 +91,13 @@ def test_without_a_gpu_one_sentence_is_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_each_wheel_has_its_version_of_the_constraints() -> None:
+def test_each_wheel_has_a_pinned_version() -> None:
     assert [line.partition("==")[0] for line in pinned()] == list(NAMES)
 
 
 @pytest.mark.cluster
 @pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
-def test_checks_of_the_bare_tier_pass_on_cpus(tmp_path: Path) -> None:
+def test_bare_tier_checks_pass_on_cpus(tmp_path: Path) -> None:
     only = ["own_gpu", "killed", "exchange 25", "throughput resnet50"]
     command = [sys.executable, "-m", "tests.gpu", "--cpu", "--tier", "bare", "--only", *only]
     path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])

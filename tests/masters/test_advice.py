@@ -181,7 +181,7 @@ def test_a_delay_hides_the_network_and_not_the_processors_work() -> None:
         assert point.hidden_s == pytest.approx(1.0 - waited_s)
 
 
-def test_a_change_that_makes_training_no_faster_is_left_out_of_those_after_it() -> None:
+def test_change_without_speedup_is_not_part_of_later_changes() -> None:
     """Rounding costs more than it saves where bytes are cheap."""
     found = advise(workers=2, step_s=0.1, costs=costs(1.25e9), **LARGE)
     precise = [each for each in found.alternatives if "bfloat16" in each.settings]
@@ -215,7 +215,7 @@ def test_one_worker_keeps_its_settings() -> None:
     assert found.reason == "Keep the settings: one worker exchanges nothing."
 
 
-def test_the_report_names_facts_reason_and_what_each_row_adds() -> None:
+def test_report_has_facts_reason_and_effect_of_each_row() -> None:
     found = advise(
         workers=2, step_s=0.6, costs=costs(1.25e8), sources=["Network: measured."], **LARGE
     )
@@ -247,7 +247,7 @@ def test_memory_is_counted_in_vectors() -> None:
     "wrong",
     [{"workers": 0}, {"step_s": 0}, {"vector_bytes": 0}, {"updater_bytes": -1}, {"target": 1.5}],
 )
-def test_invalid_arguments_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_arguments_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Received: "):
         advise(**{"workers": 2, "step_s": 0.1, "vector_bytes": 1000, **wrong})
 

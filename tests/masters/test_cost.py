@@ -125,7 +125,7 @@ def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
     assert slow.startswith("hardly: 1 minibatch of 120 ms, an averaging of 1.91 MiB about 353 ms")
 
 
-def test_by_way_of_the_driver_its_machine_carries_what_all_workers_send() -> None:
+def test_driver_relay_carries_the_traffic_of_all_workers() -> None:
     """The ring's 2 (n - 1) / n vectors of each worker, from n workers, by one network card."""
     costs = ScalingCosts(
         exchange=ExchangeCosts(bandwidth_bytes_per_s=1e9, averaging_s_per_byte=1e-15)
@@ -159,7 +159,7 @@ def test_by_way_of_the_driver_its_machine_carries_every_update() -> None:
     assert found["driver"].exchange_s > found["mesh"].exchange_s
 
 
-def test_before_anything_is_measured_only_the_condition_is_told() -> None:
+def test_without_measurements_only_the_condition_is_reported() -> None:
     master = ParameterAveragingTrainingMaster()
     found = prospect(master, workers=2, vector_bytes=1_720_000)
     assert (found.pays, found.speed_up, found.epoch_s) == ("unknown", None, None)
@@ -237,12 +237,12 @@ AVERAGING = ParameterAveragingTrainingMaster()
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(predict: Any, wrong: dict[str, Any]) -> None:
+def test_invalid_options_raise(predict: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Received: "):
         predict(**wrong)
 
 
-def test_first_epochs_of_another_frequency_are_predicted_apart() -> None:
+def test_first_epochs_with_another_frequency_are_predicted_separately() -> None:
     given: dict[str, Any] = {"rows": [6400, 6400], "vector_bytes": 10**8, "step_s": 0.1}
     plain, always = (
         prospect(ParameterAveragingTrainingMaster(averaging_frequency=every), **given)
@@ -277,7 +277,7 @@ def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:
         ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
     ],
 )
-def test_uneven_rows_are_told_from_costly_exchanges(
+def test_uneven_rows_are_distinguished_from_costly_exchanges(
     rows: list[int], step_s: float, end: str
 ) -> None:
     master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -321,7 +321,7 @@ def test_a_faster_network_is_never_slower(
 
 
 @given(masters, st.integers(1, 300), longer_seconds, sizes)
-def test_a_run_with_even_rows_is_predicted_alike_by_both(
+def test_run_with_even_rows_has_equal_predictions(
     master: TrainingMaster, workers: int, step_s: float, size: int
 ) -> None:
     point = predict_scaling(master, step_s=step_s, vector_bytes=size, workers=[workers]).points[0]
@@ -439,7 +439,7 @@ def test_on_shared_cores_workers_wait_for_one_another() -> None:
     assert shared.at(8).waiting_s == pytest.approx(3 * 0.25 * 0.1)
 
 
-def test_the_table_names_what_bounds_and_finds_a_number_of_workers() -> None:
+def test_table_names_the_bound_and_finds_a_worker_count() -> None:
     found = predict_scaling(
         ParameterAveragingTrainingMaster(batch_size_per_worker=32),
         step_s=0.1,

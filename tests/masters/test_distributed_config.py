@@ -40,7 +40,7 @@ def test_asynchronous_training_is_sharing_with_a_fixed_threshold() -> None:
     assert (found.workers, found.workers_per_node) == (3, None)
 
 
-def test_what_nothing_corresponds_to_changes_nothing() -> None:
+def test_unsupported_settings_change_nothing() -> None:
     plain = {"mode": "synchronous", "num_workers": None, "batch_size": 8}
     more = {"parameter_server_mode": "http", "frequency": "epoch", "shake_frequency": 1}
     assert read(**plain, **more, update_threshold=1e-4) == read(**plain)
@@ -65,7 +65,7 @@ def test_what_nothing_corresponds_to_changes_nothing() -> None:
         ({"batch_size": ...}, "['mode', 'num_workers']"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(change: dict[str, Any], text: str) -> None:
+def test_invalid_options_raise(change: dict[str, Any], text: str) -> None:
     config = {"mode": "synchronous", "num_workers": 2, "batch_size": 8, **change}
     with pytest.raises(sw.ConfigurationError) as refused:
         read(**{name: value for name, value in config.items() if value is not ...})

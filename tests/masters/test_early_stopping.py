@@ -28,7 +28,7 @@ def test_more_of_these_is_better(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["my_metric", "score", "accuracy_error", "gloss", "map_loss"])
-def test_of_other_metrics_it_has_to_be_told(name: str) -> None:
+def test_unknown_metrics_need_an_explicit_mode(name: str) -> None:
     with pytest.raises(ConfigurationError, match=f'{name}.*Give `mode="max"` or `mode="min"`'):
         EarlyStopping(monitor=name, patience=1)
     assert EarlyStopping(monitor=name, patience=1, mode="max").maximizes
@@ -43,7 +43,7 @@ def test_of_other_metrics_it_has_to_be_told(name: str) -> None:
         ({"patience": 3, "monitor": "val_accuracy"}, "Give 'accuracy'"),
     ],
 )
-def test_what_would_be_ignored_or_overwritten_is_refused(options: Any, text: str) -> None:
+def test_ignored_or_overwritten_options_raise(options: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         EarlyStopping(**options)
 
@@ -76,5 +76,5 @@ def test_the_smaller_bound_of_epochs_counts() -> None:
         ({"target": 3}, True),
     ],
 )
-def test_only_what_looks_at_scores_needs_validation(options: Any, needs: bool) -> None:
+def test_only_score_conditions_need_validation(options: Any, needs: bool) -> None:
     assert EarlyStopping(**options).needs_validation == needs

@@ -28,14 +28,14 @@ def test_a_span_of_ports_includes_both_ends(first: int, last: int) -> None:
         *("env:", "env:A B", "env:1A", "env:A=B", "ENV:A", "$PORT", "٣", "1_0"),
     ],
 )
-def test_ports_that_do_not_exist_are_refused(ports: Any) -> None:
+def test_ports_that_do_not_exist_are_rejected(ports: Any) -> None:
     text = rf"^`ports` must be .*Received: ports=.*{re.escape(str(ports))}"
     with pytest.raises(ConfigurationError, match=text):
         MeshConfig(ports=ports)
 
 
 @pytest.mark.parametrize("mask", ["", "10.0.0/16", "10.0.0.0/33", "localhost", "fe80::/10"])
-def test_what_is_no_network_is_refused(mask: str) -> None:
+def test_invalid_networks_raise(mask: str) -> None:
     for good in ("10.0.0.0/16", "10.0.3.4/16", "192.168.0.1", "0.0.0.0/0"):
         assert MeshConfig(network_mask=good).network_mask == good
     with pytest.raises(ConfigurationError, match=f"an IPv4 network.*network_mask={mask!r}"):
@@ -43,7 +43,7 @@ def test_what_is_no_network_is_refused(mask: str) -> None:
 
 
 @given(first=st.integers(1, 65535), last=st.integers(1, 65535))
-def test_each_machines_environment_may_say_its_ports(first: int, last: int) -> None:
+def test_environment_of_each_machine_may_set_its_ports(first: int, last: int) -> None:
     first, last = sorted([first, last])
     mesh = MeshConfig(ports="env:TRAINING_PORT")
     assert mesh.ports_from({"TRAINING_PORT": f"{first}-{last}"}) == range(first, last + 1)
@@ -55,7 +55,7 @@ def test_each_machines_environment_may_say_its_ports(first: int, last: int) -> N
 @pytest.mark.parametrize(
     "text", [None, "", "any", "0", "65536", "20-10", "1-2-3", "env:OTHER", "٣", "1_0"]
 )
-def test_a_variable_that_holds_no_ports_is_refused(text: str | None) -> None:
+def test_a_variable_that_holds_no_ports_is_rejected(text: str | None) -> None:
     mesh = MeshConfig(ports="env:TRAINING_PORT")
     environment = {} if text is None else {"TRAINING_PORT": text}
     expected = "not set on this machine" if text is None else f"Received: TRAINING_PORT={text!r}"

@@ -67,9 +67,7 @@ def test_the_cut_into_pieces_does_not_show() -> None:
 @pytest.mark.parametrize(
     ("synchronized_at", "expected"), [((3, 9, 15), (-11, -35, -59)), ((6, 12), (-23, -47))]
 )
-def test_the_step_gives_what_torchft_records(
-    synchronized_at: tuple[int, ...], expected: tuple[int, ...]
-) -> None:
+def test_step_matches_torchft(synchronized_at: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """Both layers of `test_diloco_mocked_updates_0.json` in meta-pytorch/torchft, commit 7eb7087.
 
     Every local step takes 2 off a parameter that begins at 1; the outer learning rate is 2.

@@ -66,7 +66,7 @@ def test_an_epochs_rounds_follow_the_last_change_of_frequency(
 
 
 @given(plan=plans)
-def test_the_idle_fraction_is_what_the_most_loaded_worker_makes_the_others_wait(
+def test_idle_fraction_is_the_wait_for_the_most_loaded_worker(
     plan: TrainingPlan,
 ) -> None:
     assert 0 <= plan.idle_fraction < 1
@@ -190,9 +190,7 @@ def test_calls_cover_their_minibatches_exactly_once(
     ],
     ids=["averaging", "without the optimizer's state", "rounded", "sharing"],
 )
-def test_a_plan_follows_from_what_a_master_exchanges(
-    master: TrainingMaster, exchange: Exchange
-) -> None:
+def test_plan_follows_from_the_exchanged_data(master: TrainingMaster, exchange: Exchange) -> None:
     assert master.exchange == exchange
     plan = master.plan([160, 320], vector_bytes=1_000_000)
     assert plan.kind == exchange.kind

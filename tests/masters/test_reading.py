@@ -60,19 +60,19 @@ def test_settings_written_before_there_were_more_options_can_be_read(
     )
 
 
-def test_an_old_setting_must_be_what_it_was() -> None:
+def test_removed_settings_must_have_their_old_value() -> None:
     with pytest.raises(ConfigurationError, match="`save_updater`"):
         sw.ParameterAveragingTrainingMaster.from_dict({"save_updater": "local"})
 
 
 @pytest.mark.parametrize("name", ["TrainingMaster", "", None, 5, ["SharedTrainingMaster"]])
-def test_other_classes_are_refused(name: Any) -> None:
+def test_other_classes_are_rejected(name: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"`name` must be one of .* Received: name="):
         sw.masters.training_master_from_dict({"name": name})
 
 
 @pytest.mark.parametrize("text", ["[]", "null", "5", '"SharedTrainingMaster"'])
-def test_what_is_no_dictionary_is_refused(text: str) -> None:
+def test_values_that_are_not_dictionaries_raise(text: str) -> None:
     for read in (sw.masters.training_master_from_json, sw.masters.training_master_from_yaml):
         with pytest.raises(ConfigurationError, match="`settings` must be a dictionary of opt"):
             read(text)

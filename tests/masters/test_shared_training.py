@@ -58,7 +58,7 @@ class Thirds:
         ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Give one."),
     ],
 )
-def test_options_that_contradict_one_another_are_refused(options: Any, text: str) -> None:
+def test_options_that_contradict_one_another_are_rejected(options: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         Master(**options)
 
@@ -154,7 +154,7 @@ def test_automatic_workers_are_at_least_one_and_fit_into_the_slots(
         assert found == executors * automatic_workers(cores=cores, gpus=gpus)
 
 
-def test_workers_that_were_asked_for_are_not_cut_to_the_slots() -> None:
+def test_requested_workers_are_not_limited_to_the_slots() -> None:
     # Too many are refused later, with a message that says how to get more slots.
     assert Master(workers=7).worker_count(slots=2, executors=2) == 7
     assert Master(workers_per_node=3).worker_count(slots=2, executors=2) == 6

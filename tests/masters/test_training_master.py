@@ -159,7 +159,7 @@ def test_a_frequency_by_epoch_is_kept_in_settings_and_code() -> None:
 @pytest.mark.parametrize(
     "wrong", [{}, {2: 5}, {1: 1, 3: 0}, {3: 1, 1: 1}, {1: 2.5}, {"x": 1}, {"1" * 5000: 1}, [1]]
 )
-def test_an_invalid_frequency_by_epoch_is_refused_with_an_example(wrong: Any) -> None:
+def test_an_invalid_frequency_by_epoch_is_rejected_with_an_example(wrong: Any) -> None:
     rule = r"^`averaging_frequency` must be .* such as {1: 1, 3: 5}, of at least 1. Received: "
     with pytest.raises(ConfigurationError, match=rule):
         ParameterAveragingTrainingMaster(averaging_frequency=wrong)

@@ -143,7 +143,7 @@ TAMPERING: dict[str, Callable[[list[bytes]], bytes]] = {
 
 
 @pytest.mark.parametrize("tamper", TAMPERING.values(), ids=TAMPERING.keys())
-def test_tampering_with_frames_is_refused(
+def test_tampering_with_frames_is_rejected(
     scene: Scene, tamper: Callable[[list[bytes]], bytes], request: pytest.FixtureRequest
 ) -> None:
     client, to_server, server = scene.relayed()
@@ -163,7 +163,7 @@ def test_tampering_with_frames_is_refused(
     assert server.socket.fileno() == -1
 
 
-def test_frames_sent_back_to_their_sender_are_refused(scene: Scene) -> None:
+def test_frames_sent_back_to_their_sender_are_rejected(scene: Scene) -> None:
     relay = scene.relay(scene.listener("driver").address)
     client = scene.client(relay.address)
     to_client, _ = relay.wait()
@@ -174,7 +174,7 @@ def test_frames_sent_back_to_their_sender_are_refused(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("meant", "found"), [("worker 1", "driver"), ("driver", "worker 1")])
-def test_a_handshake_relayed_to_another_server_than_the_one_meant_is_refused(
+def test_handshake_relayed_to_another_server_is_rejected(
     scene: Scene, meant: str, found: str
 ) -> None:
     relay = scene.relay(scene.listener(found).address)
@@ -185,7 +185,7 @@ def test_a_handshake_relayed_to_another_server_than_the_one_meant_is_refused(
     assert scene.arrived.empty()
 
 
-def test_who_has_relayed_a_handshake_cannot_finish_it_for_the_client(scene: Scene) -> None:
+def test_relay_cannot_finish_a_handshake_for_the_client(scene: Scene) -> None:
     """The server's proof sent on to it as the client's, or with another wish to encrypt."""
     listener = scene.listener("driver")
     with contextlib.closing(socket.create_server((HOST, 0))) as listening:

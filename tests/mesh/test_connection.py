@@ -77,7 +77,7 @@ def test_both_sides_know_the_secret_and_talk(listening: Listening) -> None:
         assert server.peer_host == HOST
 
 
-def test_a_client_with_another_secret_refuses_the_server_at_once(listening: Listening) -> None:
+def test_a_client_with_another_secret_rejects_the_server_at_once(listening: Listening) -> None:
     listener, arrived = listening()
     port = listener.address[1]
     text = f"^the listener at {HOST}:{port} did not prove this run's secret as its driver: the"
@@ -87,9 +87,7 @@ def test_a_client_with_another_secret_refuses_the_server_at_once(listening: List
 
 
 @pytest.mark.parametrize("proof", ["none", "replayed", "the server's"])
-def test_a_client_without_a_fresh_proof_of_its_own_is_refused(
-    listening: Listening, proof: str
-) -> None:
+def test_client_without_a_fresh_proof_is_rejected(listening: Listening, proof: str) -> None:
     listener, arrived = listening()
     nonce, sent = b"n" * 32, b"p" * 32
     if proof == "replayed":
@@ -113,7 +111,7 @@ def test_a_client_without_a_fresh_proof_of_its_own_is_refused(
     [b"GET / HTTP/1.1\r\nHost: spark\r\n\r\n" * 3, b"\0" * 100, os.urandom(1000)],
     ids=["http", "zeros", "random"],
 )
-def test_a_stranger_that_speaks_something_else_is_refused(
+def test_a_stranger_that_speaks_something_else_is_rejected(
     listening: Listening, garbage: bytes
 ) -> None:
     listener, arrived = listening()
@@ -141,7 +139,7 @@ def test_a_stranger_that_dribbles_is_dropped_when_the_handshake_should_be_over(
     assert arrived.empty()
 
 
-def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_handshake, "HANDSHAKE_TIMEOUT_S", 0.3)
     with socket.create_server((HOST, 0)) as silent:
         address = silent.getsockname()
@@ -220,7 +218,7 @@ def test_a_fixed_port_serves_the_next_run_at_once(listening: Listening) -> None:
     assert again.address == listener.address
 
 
-def test_nobody_there_ends_in_an_error_that_names_address_and_time() -> None:
+def test_unanswered_connection_raises_with_address_and_time() -> None:
     began_s = time.monotonic()
     with held_port() as port:
         text = rf"{HOST}:{port} could not be reached within 0\.3 s: .*`MeshConfig\(ports=…, network"
@@ -239,7 +237,7 @@ def test_a_server_that_comes_later_is_still_found(listening: Listening) -> None:
             late[0][1].get(timeout=5)
 
 
-def test_trying_to_connect_ends_when_it_is_given_up() -> None:
+def test_cancelled_connect_ends() -> None:
     given_up = iter([False, False, True])
     with held_port() as port, pytest.raises(NetworkError, match="could not be reached"):
         connect((HOST, port), secret=SECRET, timeout_s=600, give_up=lambda: next(given_up))
@@ -315,7 +313,7 @@ def test_the_end_or_silence_inside_a_message_is_an_error(pair: Pair, cut: int) -
         right.send("row", {}, (b"x" * 100_000,) * 10)
 
 
-def test_a_payload_beyond_the_receivers_limit_is_refused(
+def test_a_payload_beyond_the_receivers_limit_is_rejected(
     pair: Pair,
 ) -> None:
     left, right = pair

@@ -29,7 +29,7 @@ json_objects = st.dictionaries(st.text(), json_values, max_size=4)
 
 
 @given(kind=st.text(), fields=json_objects, payload_bytes=st.integers(0, MAX_PAYLOAD_BYTES))
-def test_what_is_encoded_is_decoded(kind: str, fields: dict[str, Any], payload_bytes: int) -> None:
+def test_encoding_round_trips(kind: str, fields: dict[str, Any], payload_bytes: int) -> None:
     head = encode_head(kind, fields, payload_bytes)
     header, body = head[: HEADER.size], head[HEADER.size :]
     assert decode_header(header) == (len(body), payload_bytes)
@@ -37,7 +37,7 @@ def test_what_is_encoded_is_decoded(kind: str, fields: dict[str, Any], payload_b
 
 
 @given(header=st.binary(min_size=HEADER.size, max_size=HEADER.size))
-def test_any_header_is_decoded_or_refused(header: bytes) -> None:
+def test_any_header_is_decoded_or_rejected(header: bytes) -> None:
     with pytest.raises(NetworkError, match=r"must start with b'SWR1'\. Received: "):
         decode_header(b"X" + header[1:])
     try:
@@ -49,7 +49,7 @@ def test_any_header_is_decoded_or_refused(header: bytes) -> None:
 
 
 @given(body=st.binary() | json_values.map(lambda value: json.dumps(value).encode()))
-def test_any_fields_are_decoded_or_refused(body: bytes) -> None:
+def test_any_fields_are_decoded_or_rejected(body: bytes) -> None:
     for content in (body, bytearray(body)):
         try:
             kind, fields = decode_fields(content)
@@ -79,7 +79,7 @@ def test_any_fields_are_decoded_or_refused(body: bytes) -> None:
     ],
     ids=lambda body: repr(body[:20]),
 )
-def test_fields_of_another_form_are_refused(body: bytes) -> None:
+def test_fields_of_another_form_are_rejected(body: bytes) -> None:
     with pytest.raises(NetworkError, match="a message's fields must be"):
         decode_fields(body)
 
@@ -97,7 +97,7 @@ def test_an_error_shows_only_the_beginning_of_garbage() -> None:
         *((0, 2**64 - 1, {}), (2, 11, {"max_payload_bytes": 10})),
     ],
 )
-def test_lengths_beyond_the_limits_are_refused(
+def test_lengths_beyond_the_limits_are_rejected(
     fields_bytes: int, payload_bytes: int, limit: Any
 ) -> None:
     with pytest.raises(NetworkError, match=f"Received: {fields_bytes} and {payload_bytes}."):

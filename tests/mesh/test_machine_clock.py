@@ -31,7 +31,7 @@ def test_the_servers_time_is_found_to_within_two_milliseconds(ahead_s: float) ->
     assert all(abs(one.offset_s - ahead_s) <= one.uncertainty_s + 1e-4 for one in found)
 
 
-def test_a_clock_with_ntp_says_how_wrong_this_machine_is() -> None:
+def test_ntp_clock_measures_the_offset_of_this_machine() -> None:
     with ntp_server(ahead_s=5.0) as server:
         clock = MachineClock(clock_of(server))
         assert clock.settled.wait(10.0)
@@ -75,7 +75,7 @@ def test_shifts_are_one_for_all_or_one_for_each_worker() -> None:
     assert [shift_from({name: "1,-2"}, worker) for worker in range(3)] == [1.0, -2.0, -2.0]
 
 
-def test_a_host_that_says_something_else_is_no_ntp_server() -> None:
+def test_host_with_another_protocol_is_not_an_ntp_server() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
 
@@ -98,9 +98,7 @@ def test_a_host_that_says_something_else_is_no_ntp_server() -> None:
         ({"orig_timestamp": 1.0}, "match the query"),
     ],
 )
-def test_answers_that_say_nothing_of_the_time_are_refused(
-    fields: dict[str, float], message: str
-) -> None:
+def test_answers_without_a_time_are_rejected(fields: dict[str, float], message: str) -> None:
     with ntp_server(**fields) as server, pytest.raises(NetworkError, match=message):
         ask_ntp(clock_of(server).address, timeout_s=5.0)
 

@@ -69,7 +69,7 @@ def test_no_more_than_some_updates_wait_for_their_turn() -> None:
     assert delivered(peer.received(B, update(D, 1))) == [(D, 1)]
 
 
-def test_whoever_is_no_neighbor_is_not_listened_to() -> None:
+def test_messages_of_non_neighbors_are_ignored() -> None:
     peer = with_neighbors(B)
     peer.neighbor_down(B)
     for message in (update(B, 1), Versions(1, 0, {}), TooFarBehind({B: 3}, {})):
@@ -78,7 +78,7 @@ def test_whoever_is_no_neighbor_is_not_listened_to() -> None:
     assert peer.neighbors == ()
 
 
-def test_nobody_else_publishes_in_a_workers_name() -> None:
+def test_only_a_worker_publishes_under_its_name() -> None:
     peer = with_neighbors(B)
     assert peer.received(B, update(A, 1)) == []
     peer.published(b"mine")
@@ -88,7 +88,7 @@ def test_nobody_else_publishes_in_a_workers_name() -> None:
 # -- comparing versions ---------------------------------------------------------------------
 
 
-def test_a_new_neighbor_gets_what_it_lacks() -> None:
+def test_new_neighbor_gets_the_updates_it_lacks() -> None:
     peer = with_neighbors(B)
     peer.published(b"")
     peer.received(B, update(B, 1))
@@ -98,7 +98,7 @@ def test_a_new_neighbor_gets_what_it_lacks() -> None:
     assert [m[:2] for m in sent(actions, Update)] == [(A, 1), (B, 2)]
 
 
-def test_what_is_still_on_its_way_is_not_sent_again() -> None:
+def test_updates_in_transit_are_not_resent() -> None:
     peer = with_neighbors(B)
     peer.timer_fired(0.0)
     peer.published(b"")
@@ -109,7 +109,7 @@ def test_what_is_still_on_its_way_is_not_sent_again() -> None:
     assert peer.received(B, Versions(2, beat.tick - 1, {})) == []
 
 
-def test_what_was_lost_is_sent_again_once_and_after_two_more_heartbeats_if_that_is_lost() -> None:
+def test_lost_updates_are_resent_once_then_after_two_heartbeats() -> None:
     peer = with_neighbors(B)
     peer.timer_fired(0.0)
     peer.published(b"")  # lost
@@ -134,7 +134,7 @@ def test_versions_that_were_overtaken_are_not_believed() -> None:
 # -- time -----------------------------------------------------------------------------------
 
 
-def test_a_silent_neighbor_is_dropped_and_one_that_was_heard_is_not() -> None:
+def test_only_silent_neighbors_are_dropped() -> None:
     peer = with_neighbors(B, C, D, timeout_s=3.0)
     dropped: list[Action] = []
     for second in range(5):
@@ -158,7 +158,7 @@ def test_a_neighbor_that_comes_late_is_given_as_much_time() -> None:
 # -- falling behind -------------------------------------------------------------------------
 
 
-def test_catching_up_is_asked_for_once_until_restored_or_long_in_vain() -> None:
+def test_catch_up_is_requested_once_until_restored_or_timed_out() -> None:
     peer = with_neighbors(B, timeout_s=3.0)
     word = TooFarBehind({B: 5}, {B: 6})
     peer.timer_fired(0.0)
@@ -173,7 +173,7 @@ def test_catching_up_is_asked_for_once_until_restored_or_long_in_vain() -> None:
     assert peer.received(B, TooFarBehind({B: 9}, {B: 9})) == [CatchUp(B)]
 
 
-def test_of_two_who_each_miss_something_only_the_lower_state_gives_way() -> None:
+def test_of_two_incomplete_peers_only_the_lower_state_is_replaced() -> None:
     def one(me: tuple[int, int], own: int) -> Peer:
         peer = Peer(me, max_log_messages=1)
         for _ in range(own):
@@ -202,7 +202,7 @@ def test_a_restored_state_makes_newer_updates_come_again_own_ones_too() -> None:
     assert delivered(peer.received(B, update(C, 8))) == [(C, 8)]
 
 
-def test_own_updates_that_a_restored_state_lacks_and_nobody_keeps_are_given_up() -> None:
+def test_own_updates_missing_everywhere_are_dropped_after_a_restore() -> None:
     peer = with_neighbors(B, max_log_messages=2)
     for _ in range(5):
         peer.published(b"")
@@ -248,7 +248,7 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_a_message_arrives_as_it_was_sent(message: PeerMessage) -> None:
+def test_message_arrives_unchanged(message: PeerMessage) -> None:
     payload = message.payload if isinstance(message, Update) else b""
     head = encode_head(*fields_of(message), len(payload))
     kind, fields = decode_fields(head[HEADER.size :])
@@ -269,7 +269,7 @@ FIELDS = st.fixed_dictionaries(
 
 
 @given(kind=st.sampled_from(["update", "versions", "behind", "", "x" * 99]), fields=FIELDS)
-def test_whatever_is_sent_is_a_message_or_refused(kind: str, fields: dict[str, Any]) -> None:
+def test_whatever_is_sent_is_a_message_or_rejected(kind: str, fields: dict[str, Any]) -> None:
     fields = json.loads(json.dumps(fields))
     with contextlib.suppress(NetworkError):
         assert fields_of(from_frame(Message(kind=kind, fields=fields)))[0] == kind

@@ -36,7 +36,7 @@ def dial(port: PeerPort) -> Iterator[Dial]:
         yield connected
 
 
-def test_each_connection_goes_to_who_takes_its_kind(port: PeerPort, dial: Dial) -> None:
+def test_each_connection_goes_to_the_handler_of_its_kind(port: PeerPort, dial: Dial) -> None:
     taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for kind in ("join", "mesh"):
 
@@ -55,7 +55,7 @@ def test_each_connection_goes_to_who_takes_its_kind(port: PeerPort, dial: Dial) 
         assert taken.get(timeout=5) == (kind, {"number": number})
 
 
-def test_a_peer_that_says_nothing_is_dropped(
+def test_silent_peer_is_dropped(
     port: PeerPort, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_port, "HANDSHAKE_TIMEOUT_S", 0.1)
@@ -79,7 +79,7 @@ def test_a_peer_that_says_nothing_is_dropped(
     ],
     ids=["unknown kind", "taken no more", "a payload", "zeros", "huge"],
 )
-def test_what_is_no_introduction_is_refused(port: PeerPort, dial: Dial, send: Any) -> None:
+def test_invalid_introductions_are_rejected(port: PeerPort, dial: Dial, send: Any) -> None:
     for kind in ("mesh", "off"):
         port.on(kind, lambda connection, _: connection.send("welcome"))
     port.off("off")
@@ -89,9 +89,7 @@ def test_what_is_no_introduction_is_refused(port: PeerPort, dial: Dial, send: An
         assert client.receive() is None
 
 
-def test_closing_drops_who_has_not_introduced_himself_and_leaves_no_thread(
-    dial: Dial, port: PeerPort
-) -> None:
+def test_close_drops_unidentified_peers_and_leaves_no_thread(dial: Dial, port: PeerPort) -> None:
     client = dial()
     port.close()
     assert client.receive() is None

@@ -59,7 +59,7 @@ def outcomes(rings: list[Ring], work: Callable[[int, Ring], Any]) -> list[Any]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_all_reduce_gives_everybody_the_same_sum(
+def test_all_reduce_gives_all_workers_the_same_sum(
     ring_of: RingOf, size: int, length: int, dtype: Any
 ) -> None:
     vectors = np.random.default_rng(0).normal(size=(size, length)).astype(dtype)
@@ -153,7 +153,7 @@ def broadcast(_: int, ring: Ring) -> None:
 
 @pytest.mark.parametrize("work", [reduce, gather, broadcast])
 @pytest.mark.parametrize("gone", range(4))
-def test_a_neighbor_that_goes_away_is_an_error_for_everybody_at_once(
+def test_lost_neighbor_raises_immediately_on_all_workers(
     ring_of: RingOf, work: Callable[[int, Ring], None], gone: int
 ) -> None:
     def member(rank: int, ring: Ring) -> None:
@@ -191,7 +191,7 @@ def test_a_ring_that_was_aborted_before_is_an_error_too(ring_of: RingOf, size: i
 
 
 @pytest.mark.parametrize(("rank", "previous"), [(0, 2), (1, 0), (2, 1)])
-def test_a_time_out_says_who_waited_how_long_for_whom(
+def test_time_out_names_both_workers_and_the_duration(
     ring_of: RingOf, rank: int, previous: int
 ) -> None:
     ring = ring_of(3, peer_timeout_s=0.3)[rank]
@@ -221,7 +221,7 @@ def test_the_meeting_before_an_averaging_waits_for_slow_workers(
     assert found == [[b"\0", b"\1", b"\2"]] * 3
 
 
-def test_metadata_of_absurd_size_is_refused(ring_of: RingOf) -> None:
+def test_metadata_of_absurd_size_is_rejected(ring_of: RingOf) -> None:
     found = outcomes(ring_of(2), lambda rank, ring: ring.all_gather(b"x" * (rank * 300_000)))
     assert "at most 262144 bytes a worker. Received: 300000." in str(found[0])
 
@@ -272,7 +272,7 @@ def test_a_worker_that_comes_before_its_ring_is_kept_for_it(ports: Ports, dial: 
     ],
     ids=lambda content: str(content)[:30],
 )
-def test_a_peer_that_babbles_or_introduces_itself_wrongly_is_dropped(
+def test_peer_with_an_invalid_introduction_is_dropped(
     ports: Ports, dial: Dial, content: Any
 ) -> None:
     both = ports(2)
@@ -302,7 +302,7 @@ def test_a_neighbor_that_does_not_come_is_named(ports: Ports) -> None:
     ("there", "reason"),
     [(True, "ring 4 was abandoned before all workers joined it"), (False, "could not be reached")],
 )
-def test_a_meeting_that_is_given_up_ends_at_once(ports: Ports, there: bool, reason: str) -> None:
+def test_cancelled_rendezvous_ends_immediately(ports: Ports, there: bool, reason: str) -> None:
     both = ports(2)
     if not there:
         both[1]._port.close()
@@ -361,7 +361,7 @@ def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
         ring.abort()
 
 
-def test_the_next_worker_is_told_whether_vectors_are_authenticated(
+def test_next_worker_learns_whether_vectors_are_authenticated(
     ports: Ports,
 ) -> None:
     """Addresses may look different at the two ends, as behind a proxy."""
@@ -394,9 +394,7 @@ def test_an_encrypted_ring_gives_the_same_bits(ports: Ports) -> None:
     assert len(set(found)) == 1
 
 
-def test_a_closed_ring_port_drops_joiners_that_nobody_took_and_those_to_come(
-    ports: Ports, dial: Dial
-) -> None:
+def test_closed_ring_port_drops_waiting_and_later_joiners(ports: Ports, dial: Dial) -> None:
     (port,) = ports(1)
     joiners = [dial(port) for _ in range(2)]
     joiners[0].send("join", {"generation": 1, "rank": 0})

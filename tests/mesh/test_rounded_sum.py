@@ -31,7 +31,7 @@ def added(rounding: Any, content: Any, size: int) -> Any:
         elements=st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=True),
     )
 )
-def test_what_is_sent_and_what_is_kept_add_up(precision: Precision, values: Any) -> None:
+def test_sent_and_residual_values_add_up(precision: Precision, values: Any) -> None:
     rounding, kept = ROUNDINGS[precision](), values.copy()
     content = rounding.encode(kept)
     assert content.nbytes == rounding.size(values.size)

@@ -42,7 +42,7 @@ def test_pieces_arrive_as_they_were(contents: list[bytes], encrypt: bool) -> Non
 
 
 @given(contents=CONTENTS, encrypt=st.booleans(), data=st.data())
-def test_another_sequence_of_pieces_is_refused(
+def test_another_sequence_of_pieces_is_rejected(
     contents: list[bytes], encrypt: bool, data: st.DataObject
 ) -> None:
     """Pieces repeated, left out and moved: all that comes before the first wrong one is right."""
@@ -54,7 +54,7 @@ def test_another_sequence_of_pieces_is_refused(
 
 
 @given(content=st.binary(min_size=1, max_size=50), encrypt=st.booleans(), data=st.data())
-def test_a_changed_bit_is_refused(content: bytes, encrypt: bool, data: st.DataObject) -> None:
+def test_a_changed_bit_is_rejected(content: bytes, encrypt: bool, data: st.DataObject) -> None:
     ((piece, tag),) = sealed([content], encrypt=encrypt)
     whole = bytearray(piece + tag)
     bit = data.draw(st.integers(0, 8 * len(whole) - 1))
@@ -64,7 +64,7 @@ def test_a_changed_bit_is_refused(content: bytes, encrypt: bool, data: st.DataOb
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
-def test_a_piece_sent_back_to_its_sender_is_refused(encrypt: bool) -> None:
+def test_a_piece_sent_back_to_its_sender_is_rejected(encrypt: bool) -> None:
     sealer, opener = seals(keys_of("client", encrypt=encrypt))
     piece, tag = sealer.seal(b"abc")
     with pytest.raises(NetworkError):

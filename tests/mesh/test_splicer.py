@@ -92,9 +92,7 @@ def test_bytes_pass_both_ways_at_once_on_several_lines(line: Callable[[], Line])
     assert [found[number] == content for number, content in enumerate(contents)] == [True] * 6
 
 
-def test_a_slow_receiver_stops_the_sender_and_nobody_else(
-    splicer: Splicer, line: Callable[[], Line]
-) -> None:
+def test_slow_receiver_blocks_only_its_sender(splicer: Splicer, line: Callable[[], Line]) -> None:
     slow, quick = line(), line()
     sent = fill(slow.one)
     while (more := fill(slow.one)) or not any(half.waiting for half in splicer._halves):
@@ -111,7 +109,7 @@ def test_a_slow_receiver_stops_the_sender_and_nobody_else(
 
 
 @pytest.mark.parametrize("end", ["one", "other"])
-def test_what_was_sent_before_the_end_arrives_and_both_are_closed(
+def test_data_sent_before_the_end_arrives_and_both_sockets_close(
     splicer: Splicer, line: Callable[[], Line], end: str
 ) -> None:
     pair = line()
@@ -125,7 +123,7 @@ def test_what_was_sent_before_the_end_arrives_and_both_are_closed(
     assert [each.fileno() for each in pair.inside] == [-1, -1]
 
 
-def test_a_receiver_that_goes_away_with_bytes_on_the_way_ends_the_sender(
+def test_lost_receiver_with_bytes_in_transit_ends_the_sender(
     splicer: Splicer, line: Callable[[], Line]
 ) -> None:
     pair, rest = line(), line()

@@ -33,7 +33,7 @@ def test_eight_below_each_reach_far(size: int, depth: int) -> None:
     assert Topology(members=tuple(range(size)), mode="mesh").depth == depth
 
 
-def test_plain_hangs_everybody_on_the_first() -> None:
+def test_plain_topology_connects_all_workers_to_the_first() -> None:
     tree = Topology(members=(7, *range(5)), mode="plain")
     assert tree.downstreams(7) == (0, 1, 2, 3, 4)
     assert tree.depth == 1
@@ -50,7 +50,7 @@ def test_plain_hangs_everybody_on_the_first() -> None:
         ({"members": (1, 2, 1)}, "`members` must be unique. Received: members=(1, 2"),
     ],
 )
-def test_what_is_no_tree_is_refused(options: dict[str, object], text: str) -> None:
+def test_invalid_trees_raise(options: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         Topology(**{"members": (1, 2), "mode": "mesh", **options})  # type: ignore[arg-type]
     assert str(refused.value).startswith(text)

@@ -99,7 +99,7 @@ def numbers(mesh: UpdateMesh) -> dict[tuple[int, int], list[int]]:
 
 @pytest.mark.parametrize("mode", ["plain", "mesh"])
 @pytest.mark.parametrize("count", [2, 3, 5, 11])
-def test_everybody_gets_every_update_of_the_others_once_and_in_order(
+def test_each_worker_gets_every_update_of_others_once_in_order(
     workers: Workers, mode: str, count: int
 ) -> None:
     meshes = of(workers, count, mode=mode)
@@ -126,7 +126,7 @@ def test_everybody_gets_every_update_of_the_others_once_and_in_order(
         assert not mesh.wait(0.0)
 
 
-def test_workers_may_hear_of_the_tree_in_any_order(workers: Workers) -> None:
+def test_workers_may_receive_the_tree_in_any_order(workers: Workers) -> None:
     meshes = [workers.start(worker) for worker in range(4)]
     seats = workers.seats([2, 0, 3, 1])
     for worker in (1, 0, 3):
@@ -239,7 +239,7 @@ def test_a_worker_that_waits_reads_all_that_comes(workers: Workers, how: str) ->
             assert done.wait(WAIT_S)
 
 
-def test_a_neighbor_is_not_silent_while_nobody_reads_what_it_sends(workers: Workers) -> None:
+def test_neighbor_with_unread_data_is_not_silent(workers: Workers) -> None:
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=0.5)
     for sequence in range(1, 5):
         update = {"origin": (2, 0), "sequence": sequence}
@@ -283,7 +283,7 @@ def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers:
     assert set(numbers(workers.meshes[1])) == {(0, 0), (1, 0), (2, 0)}
 
 
-def test_a_restored_worker_gets_only_what_its_state_lacks(workers: Workers) -> None:
+def test_restored_worker_gets_only_missing_updates(workers: Workers) -> None:
     meshes = of(workers, 2)
     for _ in range(10):
         meshes[0].publish(b"x")
@@ -295,7 +295,7 @@ def test_a_restored_worker_gets_only_what_its_state_lacks(workers: Workers) -> N
     assert numbers(late) == {(0, 0): [8, 9, 10]}
 
 
-def test_who_missed_more_than_is_kept_is_told_to_catch_up(workers: Workers) -> None:
+def test_peer_that_missed_discarded_updates_must_catch_up(workers: Workers) -> None:
     told = threading.Event()
     first = workers.start(0, max_log_messages=4)
     for _ in range(10):
@@ -366,7 +366,7 @@ def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
     assert numbers(meshes[1]) == {(0, 0): list(range(1, 101))}
 
 
-def test_who_sends_faster_than_a_relay_can_pass_on_waits_too(workers: Workers) -> None:
+def test_sender_faster_than_its_relay_waits(workers: Workers) -> None:
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=60.0)
     done = threading.Event()
 
@@ -431,7 +431,7 @@ def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None
     [{"attempt": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"attempt": None}],
     ids=str,
 )
-def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[str, Any]) -> None:
+def test_a_stale_or_mistaken_worker_is_rejected(workers: Workers, fields: dict[str, Any]) -> None:
     workers.start(0)
     workers.start(1, attempt=2)
     workers.reshape()
@@ -448,7 +448,7 @@ def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:
         mesh.reshape([Seat(worker=0, attempt=1, host=HOST, port=1)], mode="mesh")
 
 
-def test_closing_ends_a_publisher_and_those_who_wait(workers: Workers) -> None:
+def test_close_ends_a_publisher_and_waiting_threads(workers: Workers) -> None:
     meshes, _ = with_an_impostor(workers, max_pending_bytes=1000, peer_timeout_s=60.0)
 
     def publish() -> None:

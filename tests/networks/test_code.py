@@ -26,7 +26,7 @@ def model_of(code: str, variable: str = "model") -> Any:
     return made[variable]
 
 
-def test_a_call_that_is_too_long_for_a_line_has_a_line_for_each_argument() -> None:
+def test_long_call_has_one_argument_per_line() -> None:
     code = PRESETS["residual_cnn"].make().to_code()
     assert "# Task: classification" in code
     assert (
@@ -37,14 +37,14 @@ def test_a_call_that_is_too_long_for_a_line_has_a_line_for_each_argument() -> No
     assert max(map(len, code.splitlines())) <= 88
 
 
-def test_code_of_a_network_with_a_problem_is_refused_with_the_reason() -> None:
+def test_code_of_an_invalid_network_raises_with_the_reason() -> None:
     with pytest.raises(ConfigurationError, match="no layers"):
         NetworkSpec().to_code()
     with pytest.raises(ConfigurationError, match="variable"):
         PRESETS["mlp"].make().to_code("layers")
 
 
-def test_code_has_a_variable_for_each_layer_whatever_their_names() -> None:
+def test_code_has_a_variable_for_each_layer_whatever_its_name() -> None:
     text = PRESETS["residual_cnn"].make().to_json()
     odd = {"stem": "class", "stem_norm": "class_layer", "block_1_conv_1": "1-2", "pool": "layers"}
     for before, after in odd.items():
@@ -53,13 +53,13 @@ def test_code_has_a_variable_for_each_layer_whatever_their_names() -> None:
     assert describe_model(model_of(renamed.to_code())) == renamed
 
 
-def test_a_layers_variable_leaves_reserved_names_alone() -> None:
+def test_layer_variables_avoid_reserved_names() -> None:
     code = TWO_INPUTS.to_code(reserved={"x", "a"})
     assert not {"x = ", "a = "} & {line[:4] for line in code.split("\n")}
     assert describe_model(model_of(code)).layers == TWO_INPUTS.layers
 
 
-def test_a_layer_that_is_switched_off_stays_in_the_code_as_a_comment() -> None:
+def test_disabled_layer_stays_in_the_code_as_a_comment() -> None:
     settings = TWO_INPUTS.to_dict()
     settings["layers"][2]["enabled"] = False
     code = NetworkSpec.from_dict(settings).to_code()

@@ -13,7 +13,7 @@ from sparkwright.networks.signature import output_names
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
-def test_the_policy_of_half_precision_goes_along_to_other_threads(policy: str) -> None:
+def test_mixed_precision_policy_propagates_to_other_threads(policy: str) -> None:
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:
@@ -61,7 +61,7 @@ def test_outputs_keep_their_names(several: bool) -> None:
     assert built.evaluate(x, y, verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))
 
 
-def test_outputs_of_a_model_that_a_function_builds_keep_their_names() -> None:
+def test_outputs_of_a_function_built_model_keep_their_names() -> None:
     class Undescribed(keras.layers.Layer):
         def __init__(self, function: Any) -> None:
             super().__init__()

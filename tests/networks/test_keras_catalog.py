@@ -50,7 +50,7 @@ def networks_with(kind: LayerKind) -> Iterator[NetworkSpec]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_layer_is_analyzed_built_written_as_code_and_described(kind: LayerKind) -> None:
+def test_every_layer_is_analyzed_built_described_and_written_as_code(kind: LayerKind) -> None:
     found = [spec for spec in networks_with(kind) if spec.analysis.reason is None]
     if kind.name in NEED_MORE:
         assert not found
@@ -72,7 +72,7 @@ def test_every_layer_is_analyzed_built_written_as_code_and_described(kind: Layer
     assert describe_model(described.build()).layers == described.layers
 
 
-def test_the_palette_names_layers_of_keras_and_others_follow() -> None:
+def test_palette_names_keras_layers_and_lists_other_layers_after_them() -> None:
     names = [kind.name for kind in layer_kinds()]
     common = [name for group in PALETTE.values() for name in group]
     assert names[: len(common)] == common
@@ -81,7 +81,7 @@ def test_the_palette_names_layers_of_keras_and_others_follow() -> None:
 
 
 @pytest.mark.parametrize("kind", layer_kinds(), ids=lambda kind: kind.name)
-def test_a_form_reads_back_the_defaults(kind: LayerKind) -> None:
+def test_form_reads_back_the_defaults(kind: LayerKind) -> None:
     names = [option.name for option in kind.options]
     assert len(set(names)) == len(names)
     for option in kind.options:
@@ -89,7 +89,7 @@ def test_a_form_reads_back_the_defaults(kind: LayerKind) -> None:
         assert option.text(option.parse(option.text(option.default))) == option.text(option.default)
 
 
-def test_the_signature_gives_options_and_defaults() -> None:
+def test_signature_provides_options_and_defaults() -> None:
     dense = layer_kind("Dense")
     assert dense is not None
     assert dense.required == ("units",)
@@ -103,7 +103,7 @@ def test_the_signature_gives_options_and_defaults() -> None:
 
 
 @pytest.mark.parametrize("kind", optimizer_kinds(), ids=lambda kind: kind.name)
-def test_every_optimizer_is_made(kind: Any) -> None:
+def test_every_optimizer_is_created(kind: Any) -> None:
     spec = PRESETS["regression"].make()
     compiled = NetworkSpec(
         layers=spec.layers,
@@ -137,7 +137,7 @@ def test_fractions_and_decays_have_bounds(kind: str, name: str, bound: str) -> N
     )
 
 
-def test_losses_and_metrics_without_help_are_offered_and_used() -> None:
+def test_losses_and_metrics_without_help_text_are_offered_and_used() -> None:
     assert {"dice", "tversky", "mean_squared_error"} <= {*keras_catalog.names_of("losses")}
     assert {"f1_score", "true_positives"} <= {*keras_catalog.names_of("metrics")}
     spec = PRESETS["regression"].make()
@@ -146,7 +146,7 @@ def test_losses_and_metrics_without_help_are_offered_and_used() -> None:
     assert describe_model(model).outputs == (output,)
 
 
-def test_a_layer_of_any_size_allocates_nothing_also_later() -> None:
+def test_layer_of_any_size_is_analyzed_without_allocating() -> None:
     spec = NetworkSpec(
         layers=(
             LayerSpec(kind="Input", name="in", options={"shape": [10**7]}),
@@ -158,7 +158,7 @@ def test_a_layer_of_any_size_allocates_nothing_also_later() -> None:
         pass
 
 
-def test_shapes_wait_for_keras(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_are_computed_once_keras_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.networks.analysis.is_loaded", lambda: False)
     spec = PRESETS["residual_cnn"].make()
     pending = analysis_now(spec)
@@ -201,7 +201,7 @@ def registered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("registered")
-def test_registered_classes_are_used_like_those_of_keras() -> None:
+def test_registered_classes_are_used_like_keras_classes() -> None:
     kind = layer_kind("tests>Scale")
     assert kind is not None
     assert kind.defaults == {"factor": 2.0}

@@ -38,7 +38,7 @@ def examples(spec: NetworkSpec, count: int = 4) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_build_what_is_said_of_them_and_train(preset: str) -> None:
+def test_presets_match_their_descriptions_and_train(preset: str) -> None:
     spec = PRESETS[preset].make()
     assert spec.task == PRESETS[preset].task
     assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
@@ -63,7 +63,7 @@ def test_presets_build_what_is_said_of_them_and_train(preset: str) -> None:
     assert any((a != b).any() for a, b in zip(before, model.get_weights(), strict=True))
 
 
-def test_the_lenet_preset_is_the_lenet_model_to_the_last_weight() -> None:
+def test_lenet_preset_equals_the_lenet_model_in_every_weight() -> None:
     seeds = iter(range(7, 11))
 
     def started() -> dict[str, Any]:
@@ -99,14 +99,14 @@ KEPT: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("kind", "options"), [(k, each) for k, o in KEPT.items() for each in o])
-def test_optimizers_keep_the_state_that_is_estimated(kind: str, options: dict[str, Any]) -> None:
+def test_optimizers_keep_the_estimated_state_size(kind: str, options: dict[str, Any]) -> None:
     optimizer = getattr(keras.optimizers, kind)(**options)
     optimizer.build([keras.Variable(np.zeros(7))])
     state = sum(np.prod(v.shape, dtype=int) for v in optimizer.variables if len(v.shape))
     assert state == 7 * optimizer_slots(kind, options)
 
 
-def test_models_of_ones_own_layers_can_be_looked_at_but_not_edited() -> None:
+def test_models_with_custom_layers_can_be_inspected_but_not_edited() -> None:
     class Twice(keras.layers.Layer):
         def call(self, inputs: Any) -> Any:
             return inputs * 2
@@ -122,7 +122,7 @@ def test_models_of_ones_own_layers_can_be_looked_at_but_not_edited() -> None:
         describe_model(model)
 
 
-def test_subclassed_models_are_shown_as_far_as_they_are_known() -> None:
+def test_subclassed_models_are_shown_as_far_as_known() -> None:
     class Net(keras.Model):
         def __init__(self) -> None:
             super().__init__()
@@ -142,7 +142,7 @@ def test_subclassed_models_are_shown_as_far_as_they_are_known() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, 3, object(), keras.Sequential()])
-def test_looking_never_raises(thing: Any) -> None:
+def test_inspection_never_raises(thing: Any) -> None:
     assert not view_model(thing).ok
 
 
@@ -169,7 +169,7 @@ def test_looking_never_raises(thing: Any) -> None:
         (lambda x, k: keras.layers.Dense(3, name="f", trainable=False)(x), "'f'.*trainable=False"),
     ],
 )
-def test_what_a_spec_cannot_hold_is_named(call: Any, named: str) -> None:
+def test_features_that_a_spec_cannot_represent_are_named(call: Any, named: str) -> None:
     inputs, kept = keras.Input((5, 4)), keras.Input((5,), dtype="bool")
     model = keras.Model([inputs, kept], call(inputs, kept))
     assert view_model(model).rows[-1].output_shape is not None
@@ -177,7 +177,7 @@ def test_what_a_spec_cannot_hold_is_named(call: Any, named: str) -> None:
         describe_model(model)
 
 
-def test_a_layer_that_is_used_twice_cannot_be_edited() -> None:
+def test_layer_used_twice_cannot_be_edited() -> None:
     shared = keras.layers.Dense(4)
     inputs = keras.Input((4,))
     between = keras.layers.Dense(4)
@@ -187,7 +187,7 @@ def test_a_layer_that_is_used_twice_cannot_be_edited() -> None:
         describe_model(model)
 
 
-def test_how_a_model_is_compiled_is_described() -> None:
+def test_compile_arguments_are_described() -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
     model.compile(
         keras.optimizers.SGD(0.25, momentum=0.5),
@@ -216,7 +216,7 @@ def test_how_a_model_is_compiled_is_described() -> None:
         ({"metrics": lambda: [F1(name="of_both")]}, "name='of_both'"),
     ],
 )
-def test_how_a_model_is_compiled_is_not_dropped(compiled: dict[str, Any], named: str) -> None:
+def test_compile_arguments_are_not_dropped(compiled: dict[str, Any], named: str) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     made = {name: make() for name, make in compiled.items()}
     model.compile(**{"optimizer": "sgd", "loss": "mse", **made})
@@ -224,7 +224,7 @@ def test_how_a_model_is_compiled_is_not_dropped(compiled: dict[str, Any], named:
         describe_model(model)
 
 
-def test_a_sequence_can_attend_to_itself() -> None:
+def test_sequence_can_attend_to_itself() -> None:
     spec = NetworkSpec(
         layers=(
             LayerSpec(kind="Input", name="in", options={"shape": [5, 4]}),
@@ -239,7 +239,7 @@ def test_a_sequence_can_attend_to_itself() -> None:
     assert describe_model(model).layers == spec.layers
 
 
-def test_inputs_are_described_in_the_order_in_which_the_model_takes_arrays() -> None:
+def test_inputs_are_described_in_the_order_of_the_model_arrays() -> None:
     a, b = keras.Input((2,), name="a"), keras.Input((5,), name="b")
     both = keras.layers.Concatenate(name="both")([keras.layers.Dense(3, name="x")(a), b])
     model = keras.Model([b, a], keras.layers.Dense(1, name="out")(both))
@@ -248,7 +248,7 @@ def test_inputs_are_described_in_the_order_in_which_the_model_takes_arrays() -> 
     assert [tuple(tensor.shape) for tensor in built.inputs] == [(None, 5), (None, 2)]
 
 
-def test_masks_that_keras_passes_by_itself_are_described() -> None:
+def test_masks_propagated_by_keras_are_described() -> None:
     words = keras.Input((5,), dtype="int32")
     x = keras.layers.Embedding(9, 4, mask_zero=True)(words)
     x = keras.layers.Dropout(0.1)(keras.layers.Masking()(x))

@@ -41,7 +41,7 @@ def paths(variables: Any) -> list[str]:
     return [variable.path.partition("/")[2] or variable.path for variable in variables]
 
 
-def test_only_what_is_trained_is_averaged() -> None:
+def test_only_trainable_variables_are_averaged() -> None:
     state = ModelState.of(adapted())
     statistics = paths(state.averaged[state.trainable :])
     assert [name.rpartition("/")[2] for name in statistics] == ["moving_mean", "moving_variance"]
@@ -75,7 +75,7 @@ def test_frozen_parts_of_layers_are_frozen_in_the_rebuilt_network() -> None:
 
 
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
-def test_fine_tuning_leaves_the_frozen_weights_bit_for_bit(
+def test_fine_tuning_keeps_frozen_weights_bit_for_bit(
     master: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
@@ -92,7 +92,7 @@ def test_fine_tuning_leaves_the_frozen_weights_bit_for_bit(
             np.testing.assert_array_equal(variable.numpy(), before[variable.path])
 
 
-def test_saved_network_predicts_the_same_and_its_lora_learns_again(
+def test_saved_network_predicts_the_same_and_its_lora_trains_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
@@ -112,7 +112,7 @@ def test_saved_network_predicts_the_same_and_its_lora_learns_again(
     assert all(v.numpy().any() for v in gone)
 
 
-def test_float8_trains_by_averaging_once_loaded(
+def test_float8_network_trains_by_averaging_after_loading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)

@@ -60,7 +60,7 @@ TABLE = layer("Input", "table", shape=[4])
         ([], "settings"),
     ],
 )
-def test_wrong_fields_are_refused_by_name(settings: Any, named: str) -> None:
+def test_invalid_fields_are_rejected_by_name(settings: Any, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         NetworkSpec.from_dict(settings)
 
@@ -82,12 +82,12 @@ PASTED = {
 @pytest.mark.parametrize(
     ("read", "text"), [(r, text) for r, texts in PASTED.items() for text in texts]
 )
-def test_pasted_text_is_refused_with_what_it_must_be(read: Any, text: str) -> None:
+def test_invalid_pasted_text_is_rejected_with_the_expected_format(read: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"must be .*\. Received: "):
         read(text)
 
 
-def test_a_row_says_what_it_needs_and_later_rows_wait_for_it() -> None:
+def test_incomplete_row_is_reported_and_later_rows_wait_for_it() -> None:
     spec = chain(
         IMAGE,
         layer("Conv2D", "conv_1", filters=20, kernel_size=5),
@@ -125,21 +125,21 @@ def test_a_row_says_what_it_needs_and_later_rows_wait_for_it() -> None:
         (layer("Input", "d", "table", shape=[3]), "takes nothing"),
     ],
 )
-def test_what_is_wrong_with_a_row_is_said_in_one_sentence(broken: LayerSpec, words: str) -> None:
+def test_row_error_is_one_sentence(broken: LayerSpec, words: str) -> None:
     spec = chain(TABLE, broken, layer("Dense", "end", units=1))
     problem = spec.analysis.rows[1].problem
     assert problem is not None
     assert words in problem
 
 
-def test_integers_are_refused_where_keras_needs_fractions() -> None:
+def test_integers_are_rejected_where_keras_requires_fractions() -> None:
     words = layer("Input", "words", shape=[7], dtype="int32")
     dense = layer("Dense", "d", units=2)
     assert "int32" in (chain(words, dense).analysis.rows[1].problem or "")
     assert chain(words, layer("Embedding", "e", input_dim=9, output_dim=2), dense).analysis.ok
 
 
-def test_a_layer_that_is_switched_off_passes_on_what_it_takes_first() -> None:
+def test_disabled_layer_passes_on_its_first_input() -> None:
     spec = NetworkSpec(
         layers=(
             TABLE,
@@ -169,11 +169,11 @@ CLASSES = "sparse_categorical_crossentropy"
         (NetworkSpec(layers=(TABLE, ONE)), "no output"),
         (chain(TABLE), "an Input"),
         (chain(TABLE, ONE, name="my network"), "network's name"),
-        (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "no layer of the network"),
+        (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "not a layer of the network"),
         (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "uses the output of row 2"),
         (chain(TABLE, ONE, loss="mile"), "'mile'"),
         (chain(TABLE, ONE, loss=CLASSES), "at least 2"),
-        (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Give it softmax"),
+        (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Use softmax"),
         (chain(TABLE, ONE, loss="binary_crossentropy"), "sigmoid"),
         (chain(TABLE, ONE, metrics=("accuracy", "recall")), "labels that are zeros and ones"),
         (chain(TABLE, ONE, optimizer=OptimizerSpec(kind="Sdg")), "'Sdg'"),
@@ -186,12 +186,12 @@ CLASSES = "sparse_categorical_crossentropy"
         ),
     ],
 )
-def test_what_is_wrong_with_the_whole_is_said(spec: NetworkSpec, words: str) -> None:
+def test_errors_of_the_whole_network_are_reported(spec: NetworkSpec, words: str) -> None:
     assert any(words in problem for problem in spec.analysis.problems), spec.analysis.problems
     assert not spec.analysis.ok
 
 
-def test_the_activation_counts_through_layers_that_keep_the_values() -> None:
+def test_activation_is_found_through_value_preserving_layers() -> None:
     dense = layer("Dense", "d", units=3, activation="softmax")
     assert chain(TABLE, dense, layer("Dropout", "o", rate=0.1), loss=CLASSES).analysis.ok
     apart = (TABLE, layer("Dense", "d", units=3), layer("Softmax", "s"))
@@ -200,7 +200,7 @@ def test_the_activation_counts_through_layers_that_keep_the_values() -> None:
 
 
 @pytest.mark.parametrize("task", ["classification", "binary", "regression", "other"])
-def test_defaults_of_a_task_go_together(task: Any) -> None:
+def test_task_defaults_are_consistent(task: Any) -> None:
     for shape in ((1,), (5,)):
         fitting = defaults_for(task, shape)
         units = 1 if task == "binary" else shape[0]
@@ -210,7 +210,7 @@ def test_defaults_of_a_task_go_together(task: Any) -> None:
         assert spec.analysis.reason is None
 
 
-def test_adding_layers_one_by_one_makes_a_network_that_can_be_trained() -> None:
+def test_adding_layers_one_by_one_makes_a_trainable_network() -> None:
     spec = add_layer(NetworkSpec(), "Input", options={"shape": [28, 28, 1]})
     spec = add_layer(spec, "Conv2D", options={"filters": 4})
     assert spec.outputs[0].layer == "conv2d"
@@ -222,7 +222,7 @@ def test_adding_layers_one_by_one_makes_a_network_that_can_be_trained() -> None:
     assert spec.analysis.reason is None
 
 
-def test_a_merging_layer_takes_the_loose_ends() -> None:
+def test_merging_layer_takes_all_unconnected_outputs() -> None:
     spec = NetworkSpec(layers=(TABLE, layer("Dense", "a", units=3), layer("Dense", "b", "table")))
     assert add_layer(spec, "Add").layers[-1].inputs == ("a", "b")
     for wrong in ({"kind": "No"}, {"kind": "Dense", "after": 9}, {"kind": "Dense", "name": "a"}):
@@ -244,7 +244,7 @@ def inputs_of(spec: NetworkSpec, row: int) -> tuple[str, ...]:
     return spec.layers[row].inputs
 
 
-def test_edits_keep_names_unique_and_references_right() -> None:
+def test_edits_keep_names_unique_and_references_valid() -> None:
     spec = residual()
     renamed = rename_layer(rename_layer(spec, 1, "first"), 4, "last")
     assert (inputs_of(renamed, 3), renamed.outputs[0].layer) == (("b", "first"), "last")
@@ -273,7 +273,7 @@ def test_moving_stops_at_the_ends(row: int, by: int, to: int) -> None:
     assert "comes later" in (move_layer(residual(), 3, -3).analysis.reason or "")
 
 
-def test_the_estimate_adds_up() -> None:
+def test_estimate_adds_up() -> None:
     spec = PRESETS["lenet"].make()
     found = estimate(spec, batch_size=32)
     parts = {figure.name: figure.size_bytes for figure in found.memory}
@@ -296,18 +296,18 @@ def test_the_estimate_adds_up() -> None:
 
 
 @pytest.mark.parametrize("value", [10**400, [10**400], -(2**63)])
-def test_integers_of_more_than_64_bits_are_refused(value: Any) -> None:
+def test_integers_over_64_bits_are_rejected(value: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"2\*\*63"):
         layer("Dropout", "d", rate=value)
 
 
 @pytest.mark.parametrize("padding", [1, [1, 1], [1, 1, 1, 1], [[1, 1], [1, 1]]])
-def test_edges_are_given_once_for_each_axis_or_for_each_side(padding: Any) -> None:
+def test_edges_are_given_per_axis_or_per_side(padding: Any) -> None:
     rows = chain(IMAGE, layer("ZeroPadding2D", "p", padding=padding)).analysis.rows
     assert rows[1].output_shape == (14, 14, 1)
 
 
-def test_values_become_those_that_json_gives_back() -> None:
+def test_values_are_normalized_to_their_json_form() -> None:
     spec = NetworkSpec(
         layers=(layer("Dropout", "d", rate=np.float64(0.3), noise_shape=(3, 5)),),
         outputs=(OutputSpec(layer="d", loss="mse", weight=np.float64(0.5)),),

@@ -49,7 +49,7 @@ RATES = [
 
 
 @pytest.mark.parametrize(("schedule", "rates"), list(zip(SCHEDULES, RATES, strict=True)))
-def test_the_rate_of_the_optimizer_is_the_highest(schedule: Any, rates: list[float]) -> None:
+def test_optimizer_rate_is_the_peak_of_the_schedule(schedule: Any, rates: list[float]) -> None:
     spec = replace(SPEC, optimizer=replace(SGD, schedule=schedule))
     assert spec.analysis.ok
     model = spec.build()
@@ -63,26 +63,26 @@ def test_the_rate_of_the_optimizer_is_the_highest(schedule: Any, rates: list[flo
     assert rates_there["learning_rate"] == rates_here["learning_rate"]
 
 
-def test_settings_without_a_schedule_are_as_before() -> None:
+def test_settings_without_a_schedule_are_unchanged() -> None:
     assert SGD.to_dict() == {"kind": "SGD", "options": {"learning_rate": 0.5, "momentum": 0.9}}
     usual = replace(SPEC, optimizer=OptimizerSpec(schedule=WarmUpSchedule())).build()
     assert float(usual.optimizer._learning_rate(100)) == pytest.approx(0.001)
 
 
 @given(st.sampled_from(["CosineDecay", "PolynomialDecay"]), st.floats(0.125, 1), st.booleans())
-def test_other_schedules_of_keras_are_named(name: str, share: float, cycle: bool) -> None:
+def test_other_keras_schedules_are_named(name: str, share: float, cycle: bool) -> None:
     schedules: Any = keras.optimizers.schedules
     made = schedules.PolynomialDecay(0.5, 9, share, cycle=cycle)
     if name == "CosineDecay":
         made = schedules.CosineDecay(share, 9, warmup_target=1.0, warmup_steps=3)
     model = SPEC.build()
     model.compile(keras.optimizers.SGD(made), "mean_squared_error")
-    with pytest.raises(ConfigurationError, match=r"it has learning_rate\.config"):
+    with pytest.raises(ConfigurationError, match=r"learning_rate\.config"):
         describe_model(model)
 
 
-def test_what_makes_no_schedule_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"in order.*\(30, 10\)"):
+def test_invalid_schedules_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match=r"in increasing order.*\(30, 10\)"):
         PiecewiseSchedule(boundaries=(30, 10))
     with pytest.raises(ConfigurationError, match="`decay_steps` must be an integer of at least 1"):
         CosineSchedule(decay_steps=0)

@@ -21,12 +21,12 @@ def test_the_network_that_was_measured_is_trained(results):
     assert results["step_ms"] > 0
 
 
-def test_the_plan_is_that_of_the_engine(results):
+def test_plan_matches_the_engine(results):
     plan = sw.spark.plan_memory(25_000_000, container="11g", cores=8)
     assert results["plan_mib"] == plan.total_mib
 
 
-def test_what_does_not_fit_is_told_with_its_sum(html):
+def test_excess_memory_raises_with_its_sum(html):
     assert "the memory of an executor must fit" in html or "Received:" in html
 
 

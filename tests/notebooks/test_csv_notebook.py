@@ -13,7 +13,7 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_csv.ipynb"
 TUMOURS, TEST, PEOPLE = 569, 114, 442  # in scikit-learn's tables; a fifth is kept back
 
 
-def test_two_workers_learn_to_tell_tumours_apart(results):
+def test_two_workers_learn_to_classify_tumors(results):
     assert results["workers"] == 2
     assert results["examples"] == TUMOURS
     assert results["classes"] == ["benign", "malignant"]
@@ -55,7 +55,7 @@ def test_the_report_shows_each_figure_with_its_caption(html, caption, element, m
     assert found[0].count(element) >= marks
 
 
-def test_the_picker_leaves_what_it_saw_and_the_code_for_it(html):
+def test_picker_stores_its_preview_and_code(html):
     assert re.search(r"Preview</span> <b>first \d+ of about \d+ rows", html)
     assert "diagnosis (label)" in html
     assert 'labels="diagnosis"' in html

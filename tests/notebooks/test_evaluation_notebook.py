@@ -45,7 +45,7 @@ def test_the_worst_mistakes_are_found_again_in_the_table(results):
         assert {names[int(patient) - 1], taken_for} == {"benign", "malignant"}
 
 
-def test_two_numbers_say_less_than_five(results):
+def test_two_metrics_inform_less_than_five(results):
     five, two = results["auc"]
     assert 0.9 < two < five - 0.005
     assert five > 0.96

@@ -34,7 +34,7 @@ def test_the_average_at_the_end_of_an_epoch_counts_as_sent(results):
     assert results["sharing_bytes"] < results["averaging_bytes"] < results["dense_bytes"]
 
 
-def test_a_new_network_goes_on_from_the_checkpoint(results, html):
+def test_new_network_continues_from_the_checkpoint(results, html):
     assert "checkpoint-0000000" in html
     # At least those of the worker whose twentieth minibatch made the checkpoint due.
     assert 20 <= results["minibatches_kept"] <= 2 * MINIBATCHES
@@ -45,7 +45,7 @@ def test_a_new_network_goes_on_from_the_checkpoint(results, html):
 @pytest.mark.parametrize(
     ("caption", "marks"),
     [
-        (r"Loss curves of 2 runs\. At the end: averaging 0\.\d+ at step 3\d\d; sharing", 1),
+        (r"Loss curves of 2 runs\. Final values: averaging 0\.\d+ at step 3\d\d; sharing", 1),
         (r"Bytes sent by all workers in each epoch", 0),
         (r"How often .*: mean \d+\.\d\d, at most \d+\.", 0),
     ],
@@ -63,7 +63,7 @@ def test_the_report_shows_the_master_its_messages_and_both_evaluations(html, res
     assert "Gradient sharing on Spark." in html
     assert "batch_size_per_worker" in html
     # The panel of the sharing run draws what messages carried.
-    assert "What else was logged." in html
+    assert "Other logged quantities." in html
     for quantity in ("threshold", "sparsity (%)", "staleness (minibatches)"):
         assert quantity in html, quantity
     # The evaluations side by side.

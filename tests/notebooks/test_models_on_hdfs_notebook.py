@@ -38,7 +38,7 @@ def test_hadoops_own_client_counts_the_exported_files(results):
     assert counted == {name: files + 1 for name, files in results["files"].items()}
 
 
-def test_models_tell_what_they_are(results):
+def test_models_describe_themselves(results):
     # The newest first.
     assert list(results["models"].items()) == [
         ("lenet-2.keras", "usable"),
@@ -47,7 +47,7 @@ def test_models_tell_what_they_are(results):
     assert results["info"] == ["eight epochs", "ann", results["accuracy_resumed"], 8]
 
 
-def test_a_loaded_network_goes_on_to_the_same_bits(results):
+def test_loaded_network_continues_to_the_same_bits(results):
     assert results["same"] is True
     assert results["same_after"] is True
 

@@ -49,7 +49,7 @@ def test_the_report_needs_no_network_and_no_code(html):
         assert text in html, text
 
 
-def test_the_report_shows_what_the_widgets_showed(html, results):
+def test_report_shows_the_same_as_the_widgets(html, results):
     # The data picker: one image of each class at least, and how often each occurs.
     labels = re.findall(r'<img alt="[^"]*, label (\d)"', html)
     assert set(labels) == set("0123456789")
@@ -68,7 +68,7 @@ def test_the_report_shows_what_the_widgets_showed(html, results):
     assert "The 12 examples with the highest loss, of 373." in html
 
 
-def test_the_run_has_a_report_of_its_own(results):
+def test_run_has_its_own_report(results):
     html = Path(results["run_report"]).read_text()
     assert outside_resources(html) == []
     assert "ParameterAveragingTrainingMaster" in html

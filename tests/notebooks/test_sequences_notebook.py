@@ -12,7 +12,7 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04_sequences.ipynb"
 PARAMETERS = 3 * (1 * 32 + 32 * 32 + 2 * 32) + 32 * 6 + 6  # of the GRU, then of the dense layer
 
 
-def test_two_workers_tell_charts_apart(results):
+def test_two_workers_classify_charts(results):
     assert results["workers"] == 2
     assert results["examples"] == 120
     assert results["accuracy"] >= 0.95

@@ -71,6 +71,6 @@ def test_pieces_grow_with_the_data() -> None:
 
 
 @pytest.mark.parametrize("answer", [-1, 2.0, None, True, "3"])
-def test_an_answer_that_is_no_number_is_refused(answer: Any) -> None:
+def test_an_answer_that_is_no_number_is_rejected(answer: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"an integer of at least 0.*from Fixed"):
         piece_size([100], 10, Fixed(answer))

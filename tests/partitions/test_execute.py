@@ -72,7 +72,7 @@ def locally(partitions: list[list[bytes]], plan: RepartitionPlan) -> list[list[b
 @pytest.mark.parametrize("counts", [[23, 0, 5, 1], [7, 7, 7], [3], [0, 0]])
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_pieces_arrive_in_order_where_the_plan_says(
+def test_pieces_arrive_in_order_at_their_planned_partitions(
     counts: list[int], chunk: int, strategy: RepartitionStrategy
 ) -> None:
     plan = plan_repartition(counts, workers=5, strategy=strategy, seed=3)
@@ -202,7 +202,7 @@ def test_data_without_any_partition_becomes_empty_partitions(spark: Any) -> None
 
 
 @pytest.mark.spark
-def test_plan_for_another_number_of_partitions_is_refused(spark: Any) -> None:
+def test_plan_for_another_number_of_partitions_is_rejected(spark: Any) -> None:
     rdd = as_rdd(spark, partitions_of([4, 4]))
     with pytest.raises(DataError, match=r"data in 2 partitions, plan for 3"):
         repartition(rdd, plan_repartition([4, 2, 2], workers=2))

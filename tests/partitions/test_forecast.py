@@ -63,7 +63,7 @@ def test_no_label_is_lost_or_invented(counts, workers, mode, strategy):
     assert found.after.rows == found.plan.target_counts
 
 
-def test_labels_without_places_are_said_to_be_expected():
+def test_labels_without_positions_are_reported_as_expected_values():
     mixed = PartitionSurvey(rows=(40, 0), label_counts=((20, 20), (0, 0)))
     assert forecast(mixed, workers=2).label_forecast == "expected"
     assert forecast(mixed, workers=2, mode="never").label_forecast == "exact"
@@ -85,7 +85,7 @@ def test_sorted_labels_are_seen_through():
     assert recommended(compare_repartitions(survey, workers=2)).plan.strategy == "spark_default"
 
 
-def test_a_sample_tells_what_sorted_labels_become():
+def test_sample_predicts_the_effect_on_sorted_labels():
     survey = survey_of([[0] * 5000 + [1] * 5000], most_rows=200)
     assert survey.label_basis == "sampled"
     found = forecast(survey, workers=2)
@@ -114,7 +114,7 @@ def test_minibatches_and_waiting_go_together(counts, workers, batch_size):
         assert found.minibatches_saved == found.minibatches_without - found.minibatches_after
 
 
-def test_cost_stands_beside_benefit():
+def test_cost_is_shown_beside_the_benefit():
     survey = PartitionSurvey(rows=(900, 100), size_bytes=(9000, 1000))
     found = forecast(survey, workers=2, batch_size=10, step_s=0.5, bandwidth_bytes_per_s=1000)
     assert found.minibatches_saved == 40
@@ -133,7 +133,7 @@ def test_cost_stands_beside_benefit():
     assert (unknown.bytes_moved, unknown.move_s, unknown.epochs_to_pay_off) == (None,) * 3
 
 
-def test_advice_names_what_is_better():
+def test_advice_names_a_better_repartition():
     survey = PartitionSurvey(rows=(960, 64))
     forecasts = compare_repartitions(survey, workers=2, batch_size=32)
     never = next(each for each in forecasts if each.plan.mode == "never")
@@ -152,6 +152,6 @@ def test_advice_speaks_of_workers_without_rows_and_of_tiny_last_minibatches():
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 0}, {"bandwidth_bytes_per_s": 0.0}])
-def test_options_that_cannot_be_meant_are_refused(options):
+def test_invalid_options_raise(options):
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         forecast(PartitionSurvey(rows=(3,)), workers=1, **options)

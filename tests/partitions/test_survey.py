@@ -20,7 +20,7 @@ def sample_of(labels, *, most_rows, chunk=7, partition=0, masks=None):
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 70), st.integers(1, 20))
-def test_a_sample_is_of_the_size_asked_for_and_of_real_rows(labels, most_rows, chunk):
+def test_sample_has_the_requested_size_and_real_rows(labels, most_rows, chunk):
     labels = np.array(labels)
     sample = sample_of(labels, most_rows=most_rows, chunk=chunk)
     assert sample.rows == min(most_rows, len(labels))
@@ -50,7 +50,7 @@ def test_samples_of_sequences_keep_all_labels_of_a_row_but_masked_ones():
     assert (long.rows, long.complete) == (1, False)
 
 
-def test_one_hot_labels_count_classes_that_nobody_has():
+def test_one_hot_labels_count_classes_without_examples():
     sample = sample_of(np.eye(4, dtype=np.float32)[[1, 1, 2]], most_rows=10)
     survey = PartitionSurvey.of_samples([3], [sample])
     assert survey.label_counts == ((0, 2, 1, 0),)
@@ -65,7 +65,7 @@ def test_names_are_used_only_where_they_fit():
     assert other.class_names == ("0", "5")
 
 
-def test_labels_that_are_no_classes_are_refused():
+def test_labels_that_are_no_classes_are_rejected():
     survey = PartitionSurvey.of_samples([1500], [sample_of(np.arange(1500), most_rows=2000)])
     assert survey.label_basis == "none"
     assert "more than 1,000 different labels" in survey.told
@@ -74,7 +74,7 @@ def test_labels_that_are_no_classes_are_refused():
             sample_of(labels, most_rows=10)
 
 
-def test_a_survey_says_what_was_counted_and_what_was_sampled():
+def test_survey_distinguishes_counted_from_sampled_values():
     assert "all counted" in PartitionSurvey(rows=(3, 1), label_counts=((3, 0), (0, 1))).told
     assert "not counted yet" in PartitionSurvey(rows=(3, 1)).told
     sampled = PartitionSurvey(
@@ -100,7 +100,7 @@ def test_a_survey_says_what_was_counted_and_what_was_sampled():
         ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
     ],
 )
-def test_a_survey_that_cannot_be_is_refused(settings, match):
+def test_a_survey_that_cannot_be_is_rejected(settings, match):
     with pytest.raises(DataError, match=match):
         PartitionSurvey(**settings)
 
@@ -120,6 +120,6 @@ def test_a_survey_survives_json_without_the_places_of_labels():
     "settings",
     [{}, {"name": "partition_survey"}, {"name": "partition_survey", "rows": [1], "samples": []}],
 )
-def test_what_is_no_survey_is_refused(settings):
+def test_invalid_surveys_raise(settings):
     with pytest.raises(DataError, match="partition survey"):
         PartitionSurvey.from_dict(settings)

@@ -26,7 +26,7 @@ def data(spark):
     return sw.data.from_arrays(spark, np.zeros((1000, 2), np.float32), labels, partitions=4)
 
 
-def test_a_survey_counts_what_is_there_and_a_forecast_comes_true(data):
+def test_survey_counts_the_data_and_the_forecast_is_exact(data):
     survey = survey_partitions(data, sample_rows=1000)
     assert survey.rows == data.partition_counts()
     assert survey.label_basis == "counted"
@@ -40,7 +40,7 @@ def test_a_survey_counts_what_is_there_and_a_forecast_comes_true(data):
     assert measured.read_s > 0
 
 
-def test_of_many_rows_some_are_looked_at(data):
+def test_large_data_is_sampled(data):
     survey = survey_partitions(data, sample_rows=50)
     assert survey.rows_looked_at == (50,) * 4
     found = forecast(survey, workers=2)

@@ -83,7 +83,7 @@ def numbers_in(folder: str) -> list[int]:
 # -- the file -----------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_read(folder: str) -> None:
+def test_checkpoint_round_trips(folder: str) -> None:
     log = History()
     log.append({"worker": np.array([0, 1]), "loss": np.array([2.0, np.nan]), "a/c c": np.ones(2)})
     whole = checkpoint_at(
@@ -154,7 +154,7 @@ def test_any_arrays_and_texts_survive(
         ),
     ],
 )
-def test_a_checkpoint_that_could_not_be_read_is_refused(
+def test_a_checkpoint_that_could_not_be_read_is_rejected(
     fields: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(DataError, match=reason):
@@ -168,9 +168,7 @@ def test_a_checkpoint_that_could_not_be_read_is_refused(
             write_checkpoint(folder, checkpoint_at(), keep=keep)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_write_that_fails_half_way_leaves_what_was_there(
-    folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_keeps_the_existing_file(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(folder, checkpoint_at(1), keep=1)
 
     def encode_half(file: Any, checkpoint: Checkpoint) -> None:
@@ -211,7 +209,7 @@ def test_later_checkpoints_of_another_run_stay_with_a_warning(
     assert "checkpoint-00000050.swc" in caplog.text
 
 
-def test_what_a_killed_writer_left_is_removed(folder: str) -> None:
+def test_files_of_a_killed_writer_are_removed(folder: str) -> None:
     left = [".checkpoint-00000004.swc.0a1b2c3d.tmp", ".checkpoint-00000009.swc.0a1b2c3d.tmp"]
     for name in (*left, ".checkpoint-00000005.swc.0a1b2c3d.tmp.old"):
         with write_atomically(join(folder, name)) as file:
@@ -221,7 +219,7 @@ def test_what_a_killed_writer_left_is_removed(folder: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["remove", "list_folder"])
-def test_what_cannot_be_removed_is_a_warning(
+def test_files_that_cannot_be_removed_cause_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     folder = new_folder()
@@ -327,7 +325,7 @@ def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], Non
         (lambda meta, members: members.update({"vector.npy": np.zeros(2, int)}), "1-D, of float"),
     ],
 )
-def test_a_file_of_another_form_is_refused(
+def test_a_file_of_another_form_is_rejected(
     change: Callable[[dict[str, Any], dict[str, Any]], None], reason: str
 ) -> None:
     whole = checkpoint_at(extras=(b"1", b"2"), history={"loss": np.zeros(3)})
@@ -376,7 +374,7 @@ def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from() -> 
         {"seed": 7},
     ],
 )
-def test_what_does_not_decide_on_minibatches_may_differ(changes: dict[str, Any]) -> None:
+def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> None:
     resume(**changes)
 
 
@@ -395,7 +393,9 @@ def test_what_does_not_decide_on_minibatches_may_differ(changes: dict[str, Any])
         ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
     ],
 )
-def test_what_decides_on_minibatches_may_not(changes: dict[str, Any], reason: str) -> None:
+def test_options_that_change_minibatches_must_not_differ(
+    changes: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         resume(**changes)
 
@@ -498,7 +498,7 @@ def test_a_failed_write_is_kept_and_the_next_one_is_tried(
     assert numbers_in(folder) == [2]
 
 
-def test_closing_does_not_wait_longer_than_it_is_told(
+def test_close_respects_its_time_out(
     gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = new_folder()

@@ -62,7 +62,7 @@ def delivering(make: Make, workers: int = 3) -> Any:
 # -- gathering ------------------------------------------------------------------------------
 
 
-def test_a_run_goes_on_from_the_progress_it_is_given(make: Make) -> None:
+def test_run_continues_from_the_given_progress(make: Make) -> None:
     start = Progress(epoch=2, averagings=7, opened=2, steps=(9,), examples=(90,), iterations=70)
     (sent,) = make(1, start=start).register(0)
     assert isinstance(sent, SendGroup)
@@ -100,7 +100,7 @@ def test_a_newer_attempt_replaces_an_older_one_not_yet_known_to_be_lost(make: Ma
 
 
 @pytest.mark.parametrize("attempt", [0, 1])
-def test_an_attempt_that_is_not_newer_is_refused(make: Make, attempt: int) -> None:
+def test_an_attempt_that_is_not_newer_is_rejected(make: Make, attempt: int) -> None:
     script = training(make)
     script.register(1, attempt=1)
     reason = "a newer attempt of worker 1 is already registered"

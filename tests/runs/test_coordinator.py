@@ -33,7 +33,7 @@ def training(workers: int = 3, **settings: Any) -> AveragingScript:
 # -- a worker is lost -----------------------------------------------------------------------
 
 
-def test_survivors_go_on_alone_after_the_grace_and_take_the_lost_one_back() -> None:
+def test_survivors_continue_after_the_grace_period_and_readmit_the_lost_worker() -> None:
     script = training()
     script.lose(1)
     script.report(0, "broken", after(3))
@@ -48,7 +48,7 @@ def test_survivors_go_on_alone_after_the_grace_and_take_the_lost_one_back() -> N
     assert sent == script.groups(3, [0, 1, 2], after(7), source=0, order=[0, 2, 1])
 
 
-def test_all_are_lost_and_training_begins_anew() -> None:
+def test_training_restarts_if_all_workers_are_lost() -> None:
     script = training(2)
     script.report(0, "broken", after(3, workers=2))
     script.lose(0)
@@ -66,7 +66,7 @@ def test_all_are_lost_and_training_begins_anew() -> None:
 # -- attempts -------------------------------------------------------------------------------
 
 
-def test_a_newer_attempt_takes_the_place_of_an_older_one_not_yet_known_to_be_lost() -> None:
+def test_newer_attempt_replaces_an_older_one_still_thought_alive() -> None:
     script = training()
     old = script.connection(1)
     assert script.register(1, attempt=1) == [
@@ -194,7 +194,7 @@ def test_stop_that_comes_too_late_to_stop_anything_is_a_regular_end() -> None:
     assert script.deliver(0)[-1] == EndRun(stopped=False)
 
 
-def test_stop_while_regrouping_keeps_what_has_been_averaged() -> None:
+def test_stop_while_regrouping_keeps_the_average() -> None:
     script = training()
     script.lose(1)
     script.report(0, "broken", after(3))
@@ -213,7 +213,7 @@ def test_stop_when_all_are_lost_keeps_nothing() -> None:
 # -- failure --------------------------------------------------------------------------------
 
 
-def test_workers_that_fail_alike_end_the_run_without_delay_and_the_first_is_named() -> None:
+def test_equal_failures_end_the_run_immediately_and_name_the_first_worker() -> None:
     script = training(2)
     other = Failure(worker=0, reason="second")
     assert script.report(1, "failed", None, failure=FAILURE) == script.regroups(1, 0)

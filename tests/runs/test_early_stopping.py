@@ -125,7 +125,7 @@ def random_rules(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(rules=random_rules(), scores=scores)
-def test_the_judge_does_what_the_rules_say(rules: dict[str, Any], scores: list[float]) -> None:
+def test_judge_follows_the_rules(rules: dict[str, Any], scores: list[float]) -> None:
     judge = judge_of(rules, len(scores))
     last = run(judge, scores)
     found = judge.result
@@ -137,7 +137,7 @@ def test_the_judge_does_what_the_rules_say(rules: dict[str, Any], scores: list[f
 
 
 @given(rules=random_rules(), scores=scores, again=st.lists(st.integers(1, 15)))
-def test_asked_again_the_judge_repeats_itself(
+def test_judge_repeats_its_verdict(
     rules: dict[str, Any], scores: list[float], again: list[int]
 ) -> None:
     judge = judge_of(rules, len(scores))
@@ -185,7 +185,7 @@ def test_a_best_state_that_did_not_come_along_is_not_promised() -> None:
     assert careless.result.best_epoch == 2
 
 
-def test_scores_of_another_metric_are_left_out() -> None:
+def test_scores_of_other_metrics_are_ignored() -> None:
     first = judge_of({"patience": 3}, 9)
     first.begin(now_s=10.0)
     first.judge(1, loss=3, metrics={})
@@ -221,7 +221,7 @@ def test_the_last_epoch_is_evaluated_and_the_others_when_their_turn_comes() -> N
         Judge(EarlyStopping(patience=2), epochs=7, validates=False)
 
 
-def test_a_name_that_is_no_metric_is_told_with_those_that_are() -> None:
+def test_unknown_metric_raises_with_the_valid_names() -> None:
     judge = Judge(EarlyStopping(monitor="f1", patience=1), epochs=3, validates=True)
     assert judge.missing(["f1", "accuracy"]) == ""
     assert "there are 'loss', 'accuracy'" in judge.missing(["accuracy"])

@@ -31,7 +31,7 @@ def test_the_columns_are_the_documented_ones() -> None:
 
 
 @given(counts=st.lists(st.integers(0, 3000), max_size=6))
-def test_what_is_appended_is_read_back_in_order(counts: list[int]) -> None:
+def test_appended_rows_are_read_in_order(counts: list[int]) -> None:
     log = History()
     for number, count in enumerate(counts):
         log.append(some_rows(count, worker=number))
@@ -60,7 +60,7 @@ def test_metrics_become_columns_that_are_nan_where_they_are_not_known() -> None:
 
 
 @pytest.mark.parametrize("drop", ["clear", "discard"])
-def test_what_was_dropped_does_not_shine_through(drop: str) -> None:
+def test_dropped_rows_do_not_reappear(drop: str) -> None:
     log = History()
     log.append(some_rows(5, worker=1, accuracy=np.full(5, 0.9)))
     if drop == "clear":

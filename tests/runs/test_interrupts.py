@@ -108,7 +108,7 @@ def waits() -> bool:
         (FakeEngine(7, delivers=False), "unchanged since the run began: no worker could deliver"),
     ],
 )
-def test_an_interrupt_stops_the_run_and_says_what_the_model_holds(
+def test_interrupt_stops_the_run_and_reports_the_model_state(
     start: Any, engine: FakeEngine, held: str
 ) -> None:
     run = start(engine)
@@ -149,7 +149,7 @@ def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: An
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_what_is_held_back_is_raised_at_the_end_or_by_a_second_interrupt() -> None:
+def test_deferred_interrupt_is_raised_at_the_end_or_by_a_second_one() -> None:
     after: list[int] = []
 
     def interrupt(times: int) -> None:

@@ -33,7 +33,7 @@ def piece(*, wanted: int, workers: int) -> int:
     # At most half of a worker's share of the 200 left; small pieces if many share what is left.
     [(0, 2, 5), (3, 2, 5), (20, 2, 20), (1_000, 2, 50), (1_000, 10, 10), (1_000, 100, 5)],
 )
-def test_who_is_quick_gets_what_it_wants_up_to_half_its_share(
+def test_fast_worker_gets_at_most_half_of_its_share_at_a_time(
     wanted: int, workers: int, size: int
 ) -> None:
     assert piece(wanted=wanted, workers=workers) == size

@@ -44,7 +44,7 @@ def came(worker: int, attempt: int = 0, *, rows: int = 0) -> WorkerRegistered:
     )
 
 
-def test_a_lost_worker_is_a_problem_until_it_comes_back() -> None:
+def test_lost_worker_is_a_problem_until_it_rejoins() -> None:
     found = roll()
     found.admit(came(0), 0.0)
     found.admit(came(1), 0.0)

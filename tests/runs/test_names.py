@@ -33,6 +33,6 @@ def test_a_number_is_added_to_a_name_that_is_in_use():
 
 
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines", "x" * 81, 3])
-def test_an_unsuitable_name_is_refused(name):
+def test_an_unsuitable_name_is_rejected(name):
     with pytest.raises(ConfigurationError, match="`name` must be None or one line"):
         checked_options({"name": name})

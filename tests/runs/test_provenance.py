@@ -73,7 +73,7 @@ def test_threads_that_write_for_a_run_bear_its_name():
     assert found == ["sparkwright-run-1-checkpoints"]
 
 
-def test_a_run_that_says_that_it_is_over_says_when():
+def test_finished_run_has_an_end_time():
     class Ended:
         def run(self, record):
             begin.wait()

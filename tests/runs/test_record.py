@@ -127,7 +127,7 @@ def test_readings_are_columns_known_of_a_rounds_last_minibatch(record: RunRecord
     np.testing.assert_array_equal(rows["update_ratio"], [np.nan, 1e-3, np.nan])
 
 
-def test_a_worker_says_where_it_is(record: RunRecord) -> None:
+def test_worker_reports_its_location(record: RunRecord) -> None:
     record.worker_joined(1, host="a", rows=5, device="GPU 0 (X)", pid=42)
     worker = record.status().workers[1]
     assert (worker.partition, worker.host, worker.device, worker.pid) == (1, "a", "GPU 0 (X)", 42)
@@ -163,7 +163,7 @@ def test_several_rounds_in_one_message(record: RunRecord) -> None:
     assert (record.status().round, record.status().workers[0].loss) == (3, 1.0)
 
 
-def test_a_worker_that_comes_back_is_counted(record: RunRecord) -> None:
+def test_restarted_worker_is_counted(record: RunRecord) -> None:
     record.worker_joined(0, host="a", rows=5)
     assert record.status().workers[0].restarts == 0
     record.worker_lost(0)
@@ -173,7 +173,7 @@ def test_a_worker_that_comes_back_is_counted(record: RunRecord) -> None:
     assert (worker.restarts, worker.host, worker.state) == (1, "b", "starting")
 
 
-def test_asking_for_the_status_never_waits_for_the_server_with_the_record_locked(
+def test_status_never_waits_for_the_server_while_holding_the_lock(
     record: RunRecord,
 ) -> None:
     # The server tells the record of rows while it holds its own lock, which `heard_s_ago` takes.
@@ -267,7 +267,7 @@ def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record: Ru
     assert [(p.epoch, p.loss) for p in record.status().validation] == [(1, 0.5), (2, 0.3)]
 
 
-def test_each_verdict_is_told_once(record: RunRecord) -> None:
+def test_each_verdict_is_reported_once(record: RunRecord) -> None:
     events = told(record)
     judge = Judge(EarlyStopping(patience=1), epochs=9, validates=True)
     assert record.status().early_stopping is None
@@ -324,7 +324,7 @@ def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> N
     assert [w.steps for w in record.status().workers] == [7, 7]
 
 
-def test_what_is_exact_already_stays_as_it_is(record: RunRecord) -> None:
+def test_exact_values_do_not_change(record: RunRecord) -> None:
     record.plan_made(plan_of(20, 0))
     train(record, 0, losses=[3.0, 2.0], metrics={"accuracy": 0.5})
     before = record.log.to_frame()
@@ -332,7 +332,7 @@ def test_what_is_exact_already_stays_as_it_is(record: RunRecord) -> None:
     assert record.log.to_frame().equals(before)
 
 
-def test_training_anew_forgets_what_was_logged(record: RunRecord) -> None:
+def test_restarted_training_discards_the_log(record: RunRecord) -> None:
     record.plan_made(plan_of(50, 50))
     train(record, 0, losses=[3.0, 2.0], epoch=2)
     record.validated(epoch=1, loss=0.5, metrics={})
@@ -356,7 +356,7 @@ def test_the_end_counts_averagings_exactly(record: RunRecord) -> None:
 # -- listeners ------------------------------------------------------------------------------
 
 
-def test_listeners_hear_everything_in_order(record: RunRecord) -> None:
+def test_listeners_receive_all_events_in_order(record: RunRecord) -> None:
     events = told(record)
     record.state_changed("starting", "waiting for 2 workers")
     record.worker_joined(0, host="a", rows=5)
@@ -383,7 +383,7 @@ def test_listeners_hear_everything_in_order(record: RunRecord) -> None:
     assert times == sorted(times)
 
 
-def test_a_failing_listener_harms_nobody(
+def test_failing_listener_does_not_affect_the_run(
     record: RunRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: RunEvent) -> None:
@@ -398,7 +398,7 @@ def test_a_failing_listener_harms_nobody(
     assert "a listener failed on StateChanged; the run goes on" in caplog.text
 
 
-def test_a_slow_listener_holds_up_nobody(record: RunRecord) -> None:
+def test_slow_listener_does_not_delay_the_run(record: RunRecord) -> None:
     enough = threading.Event()
     in_time: list[bool] = []
 

@@ -63,7 +63,7 @@ def test_training_is_not_stored_when_that_is_off(
     assert not list(tmp_path.iterdir())
 
 
-def test_training_goes_on_where_runs_cannot_be_stored(
+def test_training_continues_if_runs_cannot_be_stored(
     fit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARKWRIGHT_RUNS", "/proc/no/such/folder/runs.sqlite")

@@ -196,7 +196,7 @@ def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(
     assert b"unmistakable" not in seen
 
 
-def test_an_answer_without_the_run_s_secret_is_refused_by_the_worker_that_called(
+def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(
     site: Make,
 ) -> None:
     """The driver's word that this is worker 1 is not enough."""
@@ -213,7 +213,7 @@ def test_an_answer_without_the_run_s_secret_is_refused_by_the_worker_that_called
         one.reach(other)
 
 
-def test_a_caller_without_an_answer_is_told_who_waited_for_whom(site: Make) -> None:
+def test_unanswered_call_raises_and_names_both_sides(site: Make) -> None:
     here = site()
     one, silent = here.member(0), here.member(1, answers=False)
     with pytest.raises(
@@ -274,9 +274,7 @@ def test_only_the_newest_attempt_of_a_registered_worker_is_called(site: Make) ->
         (ACCEPT, {}),
     ],
 )
-def test_requests_that_nobody_in_the_run_would_send_get_nothing(
-    site: Make, kind: str, fields: dict[str, Any]
-) -> None:
+def test_unexpected_requests_get_no_answer(site: Make, kind: str, fields: dict[str, Any]) -> None:
     here = site()
     one, other = here.member(0), here.member(1)
     stranger = here.stranger()

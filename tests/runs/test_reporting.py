@@ -26,7 +26,7 @@ def register(monkeypatch):
     return register
 
 
-def test_what_the_registered_function_makes_is_written_whole(register, tmp_path):
+def test_output_of_the_registered_function_is_written_atomically(register, tmp_path):
     register(lambda run, *, url, title: f"{title} of {run} for {url[-6:]}".encode())
     url = f"{tmp_path}/a/b.html"
     extensions.write_report("run", url, {"title": "report"})
@@ -36,7 +36,7 @@ def test_what_the_registered_function_makes_is_written_whole(register, tmp_path)
 
 
 @pytest.mark.parametrize("makers", [(), (ImportError("no ipywidgets here"),)])
-def test_without_the_notebook_packages_it_is_said_what_to_install(register, makers, tmp_path):
+def test_missing_notebook_packages_raise_with_the_extra_to_install(register, makers, tmp_path):
     register(*makers)
     with pytest.raises(ConfigurationError, match=r"sparkwright\[notebook\]") as caught:
         extensions.write_report("run", f"{tmp_path}/a.html", {})

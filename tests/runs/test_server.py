@@ -279,7 +279,7 @@ def test_a_score_is_answered_by_a_verdict_and_the_best_state_is_kept_first(
     assert told == [("judged", 1), ("best", (1, b"state")), ("judged", 1), ("judged", 2)]
 
 
-def test_what_took_how_long_is_heard_even_after_the_result(site: Make) -> None:
+def test_durations_are_accepted_after_the_result(site: Make) -> None:
     here = site(2)
     workers = here.training()
     finish(here, workers)
@@ -316,7 +316,7 @@ def test_a_failure_and_a_stop_end_the_run(site: Make, found_by: str) -> None:
     assert here.sink.end() == expected
 
 
-def test_who_registers_after_the_end_is_let_go(site: Make) -> None:
+def test_worker_that_registers_after_the_end_is_released(site: Make) -> None:
     here = site(2)
     here.server.stop()
     assert here.sink.end() == EndRun(stopped=True)
@@ -373,7 +373,7 @@ def test_rows_that_come_after_everything_was_counted_are_not_logged(
     ],
     ids=str,
 )
-def test_what_a_stranger_sends_ends_its_connection_and_not_the_run(
+def test_invalid_data_of_a_stranger_ends_only_its_connection(
     site: Make, caplog: pytest.LogCaptureFixture, content: Any
 ) -> None:
     here = site(2)
@@ -414,7 +414,7 @@ def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
 # -- silence --------------------------------------------------------------------------------
 
 
-def test_a_silent_worker_is_given_up_after_the_time_out(site: Make) -> None:
+def test_silent_worker_is_lost_after_the_time_out(site: Make) -> None:
     here = site(2, peer_timeout_s=1.0)
     stranger = here.worker(0)  # never registers
     one = here.registered(0)
@@ -456,7 +456,7 @@ def test_a_large_result_on_its_way_is_no_silence(site: Make) -> None:
     assert here.server.result.payload == b"r" * 13
 
 
-def test_signs_of_life_are_heard_while_the_start_is_sent(site: Make) -> None:
+def test_heartbeats_are_received_while_the_start_is_sent(site: Make) -> None:
     ready = threading.Event()
 
     def start() -> tuple[dict[str, Any], tuple[Any, ...]]:
@@ -472,7 +472,7 @@ def test_signs_of_life_are_heard_while_the_start_is_sent(site: Make) -> None:
     worker.take("start")
 
 
-def test_a_large_transfer_delays_nobody_else(site: Make) -> None:
+def test_large_transfer_delays_no_other_worker(site: Make) -> None:
     """A worker that does not read its 64 MB holds up neither `stop` nor the other worker."""
     state = np.zeros(16 << 20, np.float32)
     here = site(2, start=lambda: ({"size": state.size}, (state,)))
@@ -489,7 +489,7 @@ def test_a_large_transfer_delays_nobody_else(site: Make) -> None:
     slow.take("stop")
 
 
-def test_it_is_known_when_each_worker_was_last_heard(site: Make) -> None:
+def test_time_of_the_last_message_of_each_worker_is_recorded(site: Make) -> None:
     here = site(2)
     workers = here.training()
     time.sleep(0.3)
@@ -503,7 +503,7 @@ def test_it_is_known_when_each_worker_was_last_heard(site: Make) -> None:
     wait_until(one_is_later, 5.0)
 
 
-def test_every_worker_is_asked_for_histograms(site: Make) -> None:
+def test_histograms_are_requested_from_every_worker(site: Make) -> None:
     here = site(2)
     assert not here.server.request_histograms()
     workers = here.training()
@@ -534,7 +534,7 @@ def test_a_closed_server_leaves_no_thread_and_no_socket() -> None:
     wait_until(lambda: sockets() <= before, 5.0)
 
 
-def test_who_connects_while_it_closes_is_turned_away(site: Make) -> None:
+def test_connection_during_close_is_rejected(site: Make) -> None:
     here = site(1)
     here.server.close()
     here.server.close()

@@ -67,7 +67,7 @@ def owed() -> SharingScript:
 # -- the regular run ------------------------------------------------------------------------
 
 
-def test_what_was_not_done_of_a_piece_is_handed_out_again() -> None:
+def test_unfinished_part_of_a_piece_is_reassigned() -> None:
     script = training()
     script.works(0, 1, wants_more=False)
     assert script.progress.steps == (1, 0)
@@ -86,7 +86,7 @@ def test_work_that_was_not_given_does_not_count() -> None:
 # -- a worker is lost -----------------------------------------------------------------------
 
 
-def test_a_newcomer_takes_its_state_from_a_ready_one_and_all_pay_what_is_owed() -> None:
+def test_joining_worker_gets_its_state_from_a_ready_worker_and_all_owed_work_is_done() -> None:
     script = owed()
     assert script.coordinator.phase == "training"
     assert script.register(1, attempt=1) == script.groups([0, 1], source=0)
@@ -100,7 +100,7 @@ def test_a_newcomer_takes_its_state_from_a_ready_one_and_all_pay_what_is_owed() 
     assert sum(script.progress.examples) == 80
 
 
-def test_a_second_newcomer_does_not_disturb_the_first_who_is_told_of_it_later() -> None:
+def test_second_joining_worker_does_not_disturb_the_first() -> None:
     script = training(3)
     script.lose(1)
     script.lose(2)
@@ -113,7 +113,7 @@ def test_a_second_newcomer_does_not_disturb_the_first_who_is_told_of_it_later() 
     ]
 
 
-def test_all_are_lost_and_training_begins_anew() -> None:
+def test_training_restarts_if_all_workers_are_lost() -> None:
     script = training()
     script.works(0)
     script.lose(0)
@@ -137,7 +137,7 @@ def test_all_are_lost_and_training_begins_anew() -> None:
 # -- meetings -------------------------------------------------------------------------------
 
 
-def test_a_worker_lost_in_a_meeting_frees_those_who_are_still_in_it() -> None:
+def test_worker_lost_in_a_meeting_releases_the_others() -> None:
     script = meeting(3)
     ring = script.coordinator.generation
     assert script.report(2, "met") == NOTHING
@@ -182,7 +182,7 @@ def test_reports_of_older_generations_are_ignored(ending: str) -> None:
     assert script.coordinator.phase == "meeting"
 
 
-def test_a_meeting_that_breaks_again_and_again_ends_the_run_with_what_was_learned() -> None:
+def test_repeatedly_failing_meeting_ends_the_run_with_the_learned_state() -> None:
     script = meeting()
     for _ in range(MAX_FRUITLESS_GROUPS - 1):
         script.report(0, "broken")
@@ -216,7 +216,7 @@ def test_a_newcomer_may_try_as_often_as_it_likes_while_the_others_meet() -> None
         assert script.report(2, "broken") == script.groups([0, 1, 2], source=0)
 
 
-def test_tries_are_counted_anew_when_somebody_comes() -> None:
+def test_joining_worker_resets_the_retry_count() -> None:
     script = training(3)
     script.lose(1)
     script.lose(2)
@@ -244,7 +244,7 @@ def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned() -> None:
     assert script.tick(1.0) == script.meeting([0, 1], checkpoint=True)
 
 
-def test_a_checkpoint_that_is_due_at_the_epochs_end_needs_no_meeting_of_its_own() -> None:
+def test_checkpoint_at_the_end_of_an_epoch_needs_no_extra_meeting() -> None:
     script = training(1, epochs=2, checkpoints=Due(minibatches=4))
     script.works(0)
     assert script.works(0) == script.meeting([0], checkpoint=True)
@@ -252,7 +252,7 @@ def test_a_checkpoint_that_is_due_at_the_epochs_end_needs_no_meeting_of_its_own(
     assert script.all_meet(0)[1:] == script.piece(0, 0, 1, 0, 2)
 
 
-def test_all_are_lost_and_training_goes_on_from_the_last_checkpoint() -> None:
+def test_training_continues_from_the_last_checkpoint_if_all_are_lost() -> None:
     script = training(checkpoints=Due(minibatches=2))
     script.works(0)
     script.works(1, 0, wants_more=False)
@@ -300,7 +300,7 @@ def test_stop_in_the_last_meeting_is_a_regular_end() -> None:
     assert script.deliver(0)[-1] == EndRun(stopped=False)
 
 
-def test_a_last_meeting_that_is_repeated_does_without_validation_and_checkpoint() -> None:
+def test_repeated_last_meeting_skips_validation_and_checkpoint() -> None:
     script = meeting(checkpoints=Due(minibatches=4))
     script.stop()
     script.report(0, "broken")
@@ -314,7 +314,7 @@ def test_stop_and_the_loss_of_all_keep_nothing(epochs: int) -> None:
     assert script.lose(0) == [ForgetHistory(), EndRun(stopped=True)]
 
 
-def test_who_comes_after_stop_is_sent_away_and_not_missed_either() -> None:
+def test_worker_that_joins_after_stop_is_released_and_not_missed() -> None:
     script = training()
     script.lose(1)
     script.stop()
@@ -327,7 +327,7 @@ def test_who_comes_after_stop_is_sent_away_and_not_missed_either() -> None:
 # -- failure --------------------------------------------------------------------------------
 
 
-def test_a_failing_worker_leads_to_a_last_meeting_and_what_was_learned_is_kept() -> None:
+def test_failing_worker_causes_a_last_meeting_that_keeps_the_state() -> None:
     script = training()
     script.works(1, 1, wants_more=False)
     assert script.report(1, "failed", generation=1, failure=FAILURE) == script.meeting([0, 1])
@@ -336,7 +336,7 @@ def test_a_failing_worker_leads_to_a_last_meeting_and_what_was_learned_is_kept()
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(failure=FAILURE)]
 
 
-def test_who_fails_in_a_meeting_comes_to_the_last_one() -> None:
+def test_worker_that_fails_in_a_meeting_takes_part_in_the_last_one() -> None:
     script = meeting()
     assert script.report(1, "failed", failure=FAILURE) == NOTHING
     assert script.report(0, "broken") == script.meeting([0, 1])
@@ -354,7 +354,7 @@ def test_a_failure_at_the_common_beginning_ends_the_run() -> None:
 # -- delivering -----------------------------------------------------------------------------
 
 
-def test_a_stopped_run_whose_workers_are_lost_before_one_delivered_keeps_nothing() -> None:
+def test_stopped_run_without_a_delivered_state_keeps_nothing() -> None:
     script = training(1)
     script.stop()
     script.works(0, 1, wants_more=False)
@@ -366,7 +366,7 @@ def test_a_stopped_run_whose_workers_are_lost_before_one_delivered_keeps_nothing
 # -- time-outs ------------------------------------------------------------------------------
 
 
-def test_a_lost_worker_is_not_waited_for_without_end_but_what_was_learned_is_kept() -> None:
+def test_wait_for_a_lost_worker_times_out_and_keeps_the_state() -> None:
     script = owed()
     assert script.tick(120.0) == NOTHING
     assert script.tick(0.1) == script.meeting([0])

@@ -135,7 +135,7 @@ def test_without_a_file_there_are_no_runs_and_none_is_made(store: RunStore) -> N
 # -- while a run goes on --------------------------------------------------------------------
 
 
-def test_a_run_that_goes_on_is_shown_and_may_be_renamed(store: RunStore) -> None:
+def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
     run, engine, recorder = begin(store)
     found = until(lambda: [r for r in store.runs() if r.epoch == 3])[0]
     assert (found.state, found.ended_at, found.has_ended) == ("training", None, False)
@@ -190,7 +190,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
-def test_a_file_that_cannot_be_written_warns_once_and_training_goes_on(
+def test_unwritable_file_warns_once_and_training_continues(
     store: RunStore, trouble: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with contextlib.ExitStack() as stack:
@@ -374,7 +374,7 @@ def test_a_curve_has_few_points_and_keeps_its_mean(steps: int) -> None:
     assert np.average(found["loss"], weights=found["examples"]) == pytest.approx(losses.mean())
 
 
-def test_a_loss_that_is_not_finite_stays_one_and_an_unreported_one_is_left_out() -> None:
+def test_non_finite_loss_is_stored_and_missing_loss_is_omitted() -> None:
     rows = rows_of([1, 2, 3], [1.0, math.nan, math.nan])
     rows["examples_per_s"][2] = math.nan
     curve = Curve()

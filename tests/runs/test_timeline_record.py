@@ -38,7 +38,7 @@ def rows(times: TimelineRecord) -> Any:
     return times.timeline(hosts=["a", "b"], name="test").to_dataframe()
 
 
-def test_the_drivers_phases_follow_one_another_and_are_kept_without_being_asked() -> None:
+def test_driver_phases_are_consecutive_and_always_recorded() -> None:
     times = TimelineRecord(workers=1, name="test")
     times.expected(0)  # nobody is waited for without collecting
     for code in (PhaseCode.LAYOUT, PhaseCode.SUBMIT, PhaseCode.SUBMIT, PhaseCode.TRAIN):
@@ -54,7 +54,7 @@ def test_the_drivers_phases_follow_one_another_and_are_kept_without_being_asked(
     np.testing.assert_allclose(found.start_s[1:], ends_s[:-1], atol=1e-6)
 
 
-def test_the_phase_that_goes_on_is_shown_until_now() -> None:
+def test_current_phase_extends_until_now() -> None:
     times = record()
     times.enter(PhaseCode.LAYOUT)
     times.enter(PhaseCode.GATHER)
@@ -156,7 +156,7 @@ def test_an_ntp_server_that_does_not_answer_is_named_once(
 @pytest.mark.parametrize(
     "spans", [(255, 0.0, 1.0), (7, np.nan, 1.0), (7, 0.0, np.inf), (7, 0.0, -1.0)]
 )
-def test_spans_that_cannot_be_are_refused(spans: tuple[int, float, float]) -> None:
+def test_spans_that_cannot_be_are_rejected(spans: tuple[int, float, float]) -> None:
     times = record()
     with pytest.raises(DataError):
         times.heard(0, message(block(spans), ClockState(wall_s=0.0, source="driver")))

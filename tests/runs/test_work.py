@@ -15,7 +15,7 @@ def minibatches(spans: object) -> list[tuple[int, int, int]]:
 
 
 @given(totals_of, st.integers(1, 5), st.booleans(), st.data())
-def test_whoever_is_there_and_however_far_they_come_all_is_done_exactly_once(
+def test_all_work_is_done_exactly_once_under_any_membership(
     totals: list[int], frequency: int, lend: bool, data: st.DataObject
 ) -> None:
     """Workers come and go, stop short in their shares; in the end nothing is left or done twice."""
@@ -69,7 +69,7 @@ def test_with_all_present_and_nothing_lent_each_trains_its_own_in_order(
     assert todo == ()
 
 
-def test_what_is_owed_comes_first_and_is_shared_by_all() -> None:
+def test_owed_work_comes_first_and_is_split_among_all_workers() -> None:
     todo = [Span(1, 0, 2, 12), Span(0, 1, 0, 9), Span(1, 1, 0, 9)]
     quotas = {0: 5, 1: 5}
     shares = share_out(todo, epoch=1, quotas=quotas, lend=False)

@@ -95,7 +95,7 @@ def test_python_runs_the_engine_from_the_archive(tmp_path: Path) -> None:
     assert file.startswith(str(tmp_path))
 
 
-def test_the_command_prints_the_path_of_what_it_wrote(
+def test_command_prints_the_path_of_its_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shipping.main([str(tmp_path / "new")]) == 0

@@ -97,7 +97,7 @@ def test_everything_works_on_executors_that_are_sent_engine_and_environment(
     assert seen["driver"] == [sparkwright.__file__, []]
 
 
-def test_another_engine_on_executors_is_replaced_or_told(tmp_path: Path) -> None:
+def test_different_engine_on_executors_is_replaced_or_reported(tmp_path: Path) -> None:
     other = environment_at(tmp_path / "environment", changed_engine(tmp_path / "old"))
     command = [sys.executable, HERE / "ask_executors.py"]
     python = f"spark.pyspark.python={other}/bin/python"

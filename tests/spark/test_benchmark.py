@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 network_of = importlib.import_module("sparkwright.benchmark._network")
 
 
-def test_everything_is_measured_and_the_model_stays_as_it_is(
+def test_everything_is_measured_and_the_model_is_unchanged(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
     model = dense("adam")
@@ -48,7 +48,7 @@ def test_everything_is_measured_and_the_model_stays_as_it_is(
     assert "host" not in found.to_json()
 
 
-def test_advice_measures_what_it_is_not_given(spark: Any) -> None:
+def test_advice_measures_missing_values(spark: Any) -> None:
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=8)
     network = sw.SparkNetwork(spark, dense("adam"), master)
     found = sw.advise(network)

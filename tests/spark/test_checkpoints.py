@@ -73,7 +73,7 @@ OWN_MOMENTS: dict[str, Any] = {
 @pytest.mark.versions
 @pytest.mark.spark
 @pytest.mark.parametrize("settings", [{}, OWN_MOMENTS], ids=["averaged", "own moments"])
-def test_a_resumed_run_ends_with_the_same_bits(
+def test_resumed_run_ends_with_identical_bits(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, settings: dict[str, Any]
 ) -> None:
     """Stopped somewhere in the third epoch; gone on from the last checkpoint, with a new model."""
@@ -98,7 +98,7 @@ def test_a_resumed_run_ends_with_the_same_bits(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
+def test_resumed_gradient_sharing_run_continues_where_it_stopped(
     blobs: DataSet, tmp_path: Path
 ) -> None:
     paced = sharing(tmp_path).with_hooks(Paced(0.02))
@@ -117,7 +117,7 @@ def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_checkpoint_gives_its_thresholds_to_a_run_that_adapts_alike(
+def test_checkpoint_thresholds_are_used_by_a_run_with_the_same_algorithm(
     blobs: DataSet, tmp_path: Path
 ) -> None:
     def first_threshold(epochs: int, threshold: sw.AdaptiveThreshold) -> float:
@@ -149,7 +149,7 @@ def test_a_checkpoint_gives_its_thresholds_to_a_run_that_adapts_alike(
     ],
     ids=["averaged", "accumulated", "own moments", "delayed", "reset"],
 )
-def test_one_processes_run_is_resumed_on_this_machine(
+def test_run_of_one_process_is_resumed_on_this_machine(
     tmp_path: Path, blobs: DataSet, options: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     import keras
@@ -177,7 +177,7 @@ def test_one_processes_run_is_resumed_on_this_machine(
 
 
 @pytest.mark.spark
-def test_what_does_not_belong_to_a_checkpoint_is_refused(
+def test_resuming_from_an_incompatible_checkpoint_raises(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
     network = sw.SparkNetwork(spark, model_of(), averaging(tmp_path))

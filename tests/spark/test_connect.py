@@ -35,7 +35,7 @@ def seen(rdd: Any) -> list[list[Any]]:
     return found
 
 
-def test_partitions_and_their_numbers_are_kept(spark: Any) -> None:
+def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
     rdd = numbered(spark)
     parts = [[(index, number) for number in part] for index, part in enumerate(PARTS)]
     assert seen(rdd) == parts
@@ -79,12 +79,12 @@ def test_persisted_elements_are_computed_once(spark: Any, tmp_path: Path) -> Non
     assert not rdd.is_cached
 
 
-def test_large_elements_travel_in_parts(spark: Any) -> None:
+def test_large_elements_are_transferred_in_parts(spark: Any) -> None:
     content = bytes(range(256)) * (40 << 12)  # 40 MiB: three rows, and a broadcast
     large = context_of(spark).broadcast(content)
     ones = context_of(spark).parallelize([1, 2], 2).map(lambda _: large.value[::-1])
     assert ones.collect() == [content[::-1]] * 2
 
 
-def test_the_example_learns(spark: Any) -> None:
+def test_example_learns(spark: Any) -> None:
     assert runpy.run_path(str(EXAMPLE))["main"](spark) > 0.9

@@ -32,7 +32,7 @@ def rows(diagnosis: Any, name: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.connect
-def test_every_executor_is_looked_at(spark: Any, tmp_path: Path, leaves_nothing: None) -> None:
+def test_every_executor_is_checked(spark: Any, tmp_path: Path, leaves_nothing: None) -> None:
     folder = tmp_path / "models"
     diagnosis = sw.doctor(spark, urls=[str(folder)])
     assert diagnosis.ok, diagnosis
@@ -49,7 +49,7 @@ def test_every_executor_is_looked_at(spark: Any, tmp_path: Path, leaves_nothing:
     assert json.loads(diagnosis.to_json())["ok"] is True
 
 
-def test_a_driver_whose_ports_are_taken_is_told(spark: Any, taken_port: int) -> None:
+def test_driver_with_occupied_ports_is_reported(spark: Any, taken_port: int) -> None:
     diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=taken_port))
     (check,) = diagnosis.problems
     assert (check.name, check.where) == ("Port of the driver", "driver")
@@ -57,7 +57,7 @@ def test_a_driver_whose_ports_are_taken_is_told(spark: Any, taken_port: int) -> 
     assert {c.status for c in diagnosis.find("Driver reached")} == {"not checked"}
 
 
-def test_executors_that_find_no_free_port_are_told(spark: Any) -> None:
+def test_executors_without_a_free_port_are_reported(spark: Any) -> None:
     """The driver takes the only one."""
     with held_port() as port:
         diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=port))
@@ -66,7 +66,7 @@ def test_executors_that_find_no_free_port_are_told(spark: Any) -> None:
     assert rows(diagnosis, "Port of the driver") == [("driver", "ok")]
 
 
-def test_a_driver_that_executors_cannot_reach_is_told(spark: Any) -> None:
+def test_driver_unreachable_from_executors_is_reported(spark: Any) -> None:
     mesh = sw.MeshConfig(controller_address="127.0.0.2")  # where it does not listen
     diagnosis = sw.doctor(spark, mesh=mesh, timeout_s=8)
     (check,) = diagnosis.problems
@@ -75,7 +75,7 @@ def test_a_driver_that_executors_cannot_reach_is_told(spark: Any) -> None:
     assert rows(diagnosis, "TensorFlow") == [("driver, all 4 executors", "ok")]
 
 
-def test_folders_threads_and_cached_data_are_looked_at(
+def test_folders_threads_and_cached_data_are_checked(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyspark import StorageLevel
@@ -108,7 +108,7 @@ def test_folders_threads_and_cached_data_are_looked_at(
     assert cached.found.endswith("4 of 4 partitions kept")
 
 
-def test_slots_that_another_job_holds_are_told(spark: Any) -> None:
+def test_slots_held_by_another_job_are_reported(spark: Any) -> None:
     assert sw.doctor(spark).ok  # Python has started on all executors
     with busy(spark, 2):
         diagnosis = sw.doctor(spark, timeout_s=20)  # a quarter of it is spent on waiting for more
@@ -119,7 +119,7 @@ def test_slots_that_another_job_holds_are_told(spark: Any) -> None:
 
 
 @pytest.mark.cluster
-def test_gpus_that_only_networks_are_given_are_looked_at_too(tmp_path: Path) -> None:
+def test_gpus_reserved_for_networks_are_checked(tmp_path: Path) -> None:
     """Two executors with two cores and a GPU each; `nvidia-smi` is made up."""
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho 0, made up, 1 MiB, 1.0\n")
@@ -151,7 +151,7 @@ spark.stop()
     assert "with 1 worker with TensorFlow" in checks["Memory"]["found"]
 
 
-def test_a_cluster_without_a_free_slot_ends_in_a_problem_not_in_waiting(spark: Any) -> None:
+def test_cluster_without_a_free_slot_is_a_problem_and_does_not_block(spark: Any) -> None:
     with busy(spark, 4):
         diagnosis = sw.doctor(spark, timeout_s=2)
     (check,) = diagnosis.problems
@@ -161,7 +161,7 @@ def test_a_cluster_without_a_free_slot_ends_in_a_problem_not_in_waiting(spark: A
     assert sw.doctor(spark).ok
 
 
-def test_options_that_cannot_be_meant_are_refused(spark: Any) -> None:
+def test_invalid_options_raise(spark: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match="must be a list of URLs"):
         sw.doctor(spark, urls="/data")
     with pytest.raises(sw.ConfigurationError, match="of at least 1 and of at most 3600"):
@@ -181,7 +181,7 @@ def command(*arguments: str, **environment: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.cluster
-def test_a_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) -> None:
+def test_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) -> None:
     code, found = command(JAVA_HOME=str(tmp_path), SPARK_LOCAL_HOSTNAME="localhost")
     assert code == 1
     (check,) = [c for c in found["checks"] if c["status"] == "problem" and c["name"] == "Spark"]
@@ -189,7 +189,7 @@ def test_a_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path
 
 
 @pytest.mark.cluster
-def test_the_command_starts_spark_with_settings_and_judges_them() -> None:
+def test_command_starts_spark_with_settings_and_checks_them() -> None:
     settings = ("--conf", "spark.speculation=true", "--conf", "spark.locality.wait=3s")
     code, found = command("--workers", "1", *settings)
     wrong = {c["name"]: c["status"] for c in found["checks"] if c["where"] == "Spark"}
@@ -199,7 +199,7 @@ def test_the_command_starts_spark_with_settings_and_judges_them() -> None:
 
 
 @pytest.mark.parametrize(("backend", "code"), [("tensorflow", 0), ("torch", 1)])
-def test_the_command_ends_with_1_if_there_is_a_problem(
+def test_command_exits_with_1_if_there_is_a_problem(
     tmp_path: Path, backend: str, code: int
 ) -> None:
     ended, found = command("--no-spark", "--url", str(tmp_path), KERAS_BACKEND=backend)

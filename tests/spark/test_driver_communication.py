@@ -24,9 +24,7 @@ def sockets_of(pids: set[int]) -> list[Any]:
 
 @pytest.mark.usefixtures("local_trainers")
 @pytest.mark.parametrize("kind", [AVERAGING, SHARING])
-def test_workers_listen_nowhere_and_are_connected_with_the_driver_only(
-    blobs: DataSet, kind: Any
-) -> None:
+def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet, kind: Any) -> None:
     master = kind(**BY_DRIVER).with_hooks(Paced(0.05))
     with sw.ParallelWrapper(dense(), master, workers=2, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=30, display=False)
@@ -45,7 +43,7 @@ def test_workers_listen_nowhere_and_are_connected_with_the_driver_only(
 
 @pytest.mark.usefixtures("local_trainers")
 @pytest.mark.parametrize("kind", [AVERAGING, SHARING])
-def test_a_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path, kind: Any) -> None:
+def test_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path, kind: Any) -> None:
     found = []
     for marker in ("never", "once"):
         path = tmp_path / marker
@@ -67,7 +65,7 @@ def test_a_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path, kind: Any) 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("encrypt", [False, True])
-def test_executors_that_reach_only_the_driver_train_as_a_ring_does(
+def test_executors_that_reach_only_the_driver_train_like_a_ring(
     spark: Any, blobs: DataSet, encrypt: bool
 ) -> None:
     models = {}

@@ -98,7 +98,7 @@ def found_by(run: Any) -> Any:
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
-def test_a_scripted_sequence_ends_after_exactly_the_right_epoch(
+def test_scripted_scores_stop_training_after_the_expected_epoch(
     two: Any, sequence: Sequence
 ) -> None:
     options = {**sequence.rules, "monitor": "scripted"}
@@ -114,26 +114,26 @@ def test_a_scripted_sequence_ends_after_exactly_the_right_epoch(
     assert evaluated == list(found.scores)
 
 
-def test_without_keeping_the_best_the_model_has_the_last_state(two: Any) -> None:
+def test_model_has_the_last_state_without_restoring_the_best(two: Any) -> None:
     run = trained(two, [3, 1, 2, 2, 2], rules(patience=2, keep_best=None))
     assert (epoch_of(two.model), found_by(run).best_epoch) == (4, 2)
     assert found_by(run).model == "last"
 
 
-def test_the_loss_of_the_validation_data_is_watched_by_default(two: Any) -> None:
+def test_validation_loss_is_monitored_by_default(two: Any) -> None:
     run = trained(two, [9] * 6, sw.EarlyStopping(target=-4 * _PLACES))
     assert found_by(run).scores == {n: -float(_PLACES * n) for n in range(1, 5)}
     assert (found_by(run).reason.kind, epoch_of(two.model)) == ("target", 4)
 
 
-def test_the_epochs_are_those_of_the_rules_unless_told(two: Any) -> None:
+def test_epochs_default_to_those_of_the_rules(two: Any) -> None:
     run = trained(two, [3, 2, 1], rules(max_epochs=2), epochs=None)
     assert (run.status.epochs, epoch_of(two.model)) == (2, 2)
     with pytest.raises(sw.ConfigurationError, match="upper bound of epochs"):
         trained(two, [3, 2, 1], rules(patience=2), epochs=None)
 
 
-def test_listeners_hear_of_each_verdict_and_the_run_tells_what_was_found(two: Any) -> None:
+def test_listeners_receive_each_verdict_and_the_run_reports_results(two: Any) -> None:
     events: list[Any] = []
     two.model.set_weights([np.zeros((1, _PLACES))])
     data = script(3, 1, 2, 2)
@@ -163,7 +163,7 @@ def is_trainer(process: Any) -> bool:
 @pytest.mark.chaos
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_worker_lost_while_all_wait_for_a_verdict_changes_nothing(
+def test_worker_lost_while_waiting_for_a_verdict_changes_nothing(
     local_trainers: None, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """One of the trainers is killed as the score of epoch 3 arrives."""
@@ -199,7 +199,7 @@ def test_a_worker_lost_while_all_wait_for_a_verdict_changes_nothing(
 # -- within an epoch ------------------------------------------------------------------------
 
 
-def test_time_ends_a_run_within_an_epoch() -> None:
+def test_time_limit_ends_a_run_within_an_epoch() -> None:
     slow = sw.ParallelWrapper(clock(), averaging().with_hooks(Paced(0.05)), workers=2)
     with slow:
         run = slow.start(script(1), epochs=1000, early_stopping=sw.EarlyStopping(max_seconds=4.0))
@@ -210,7 +210,7 @@ def test_time_ends_a_run_within_an_epoch() -> None:
     assert 0 < found.epochs < 100
 
 
-def test_a_loss_above_the_limit_ends_a_run_and_the_best_state_stays(two: Any) -> None:
+def test_loss_above_the_limit_ends_a_run_and_keeps_the_best_state(two: Any) -> None:
     # The loss of the clock falls; with its learning rate turned round it grows by 16 an epoch.
     two.model.optimizer.learning_rate.assign(-0.25)
     try:
@@ -227,7 +227,7 @@ def test_a_loss_above_the_limit_ends_a_run_and_the_best_state_stays(two: Any) ->
     ("master_of", "non_finite"),
     [(averaging, "continue"), (averaging, "stop"), (sharing, "stop")],
 )
-def test_a_loss_that_is_no_number_ends_a_run_with_the_best_state(
+def test_nan_loss_ends_a_run_with_the_best_state(
     blobs: DataSet, non_finite: str, master_of: Any
 ) -> None:
     columns = blobs.features["features"].copy()
@@ -249,7 +249,7 @@ def test_a_loss_that_is_no_number_ends_a_run_with_the_best_state(
                 wrapper.fit(broken, epochs=9, validation=blobs, early_stopping=strict)
 
 
-def test_who_stops_a_run_gets_the_best_state(two: Any) -> None:
+def test_stopped_run_returns_the_best_state(two: Any) -> None:
     paced = averaging().with_hooks(Paced(0.02))
     model = clock()
     data = script(3, 1, *[2] * 12)
@@ -267,7 +267,7 @@ def test_who_stops_a_run_gets_the_best_state(two: Any) -> None:
 
 
 @pytest.mark.spark
-def test_the_best_state_is_that_of_its_epoch_bit_for_bit(
+def test_best_state_equals_that_of_its_epoch_bit_for_bit(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
     """The highest accuracy, against a second run which trains just as many epochs."""
@@ -289,7 +289,7 @@ def test_the_best_state_is_that_of_its_epoch_bit_for_bit(
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
-def test_with_shared_gradients_the_best_state_has_the_best_score(blobs: DataSet) -> None:
+def test_best_state_has_the_best_score_with_gradient_sharing(blobs: DataSet) -> None:
     model = model_of()
     train, validation = blobs.take(slice(0, 80)), blobs.take(slice(80, 120))
     stopping = sw.EarlyStopping(patience=2, evaluate_every=2, min_improvement=0.05)
@@ -305,7 +305,7 @@ def test_with_shared_gradients_the_best_state_has_the_best_score(blobs: DataSet)
     assert model.evaluate(x, y, verbose=0)[0] == pytest.approx(found.best_score, rel=1e-3)
 
 
-def test_shared_gradients_end_after_the_right_epoch_too() -> None:
+def test_gradient_sharing_stops_after_the_expected_epoch() -> None:
     # Each step lowers each weight by just what a message carries, so both masters keep time alike.
     model = clock()
     model.optimizer.learning_rate.assign(0.125)
@@ -323,7 +323,7 @@ def test_shared_gradients_end_after_the_right_epoch_too() -> None:
 @pytest.mark.chaos
 @pytest.mark.slow
 @pytest.mark.parametrize("master_of", [averaging, sharing])
-def test_a_killed_worker_does_not_change_what_is_found(
+def test_killed_worker_does_not_change_the_result(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, master_of: Any
 ) -> None:
     stopping = sw.EarlyStopping(max_epochs=4, target=-1.0)
@@ -346,7 +346,7 @@ def test_a_killed_worker_does_not_change_what_is_found(
         assert found.scores == pytest.approx(expected.scores)
 
 
-def test_the_best_and_the_last_model_are_saved(blobs: DataSet, tmp_path: Path) -> None:
+def test_best_and_last_model_are_saved(blobs: DataSet, tmp_path: Path) -> None:
     best, last = str(tmp_path / "best.keras"), str(tmp_path / "last.keras")
     model = model_of()
     stopping = sw.EarlyStopping(
@@ -365,7 +365,7 @@ def test_the_best_and_the_last_model_are_saved(blobs: DataSet, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best.keras", "last.keras"]
 
 
-def test_a_place_that_cannot_be_written_is_told_and_the_run_goes_on(
+def test_unwritable_path_is_reported_and_the_run_continues(
     two: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
@@ -376,7 +376,7 @@ def test_a_place_that_cannot_be_written_is_told_and_the_run_goes_on(
     assert epoch_of(two.model) == 2
 
 
-def test_a_resumed_run_goes_on_with_its_scores_and_its_best_state(tmp_path: Path) -> None:
+def test_resumed_run_continues_with_its_scores_and_best_state(tmp_path: Path) -> None:
     """Stopped after the best epoch; the second run finds nothing better, and so hands that back."""
     data = script(3, 1, *[2] * 12)
     first, second = clock(), clock()
@@ -403,7 +403,7 @@ def test_a_resumed_run_goes_on_with_its_scores_and_its_best_state(tmp_path: Path
 
 
 @pytest.mark.spark
-def test_what_cannot_be_meant_is_told_before_anything_starts(two: Any, spark: Any) -> None:
+def test_invalid_settings_raise_before_anything_starts(two: Any, spark: Any) -> None:
     data = script(1)
     with pytest.raises(sw.ConfigurationError, match="need validation data"):
         two.start(data, epochs=3, early_stopping=rules(patience=1))
@@ -414,7 +414,7 @@ def test_what_cannot_be_meant_is_told_before_anything_starts(two: Any, spark: An
         network.start(data, epochs=3, validation=data, early_stopping=rules(patience=1))
 
 
-def test_a_metric_that_is_not_there_is_told_after_the_first_round(two: Any) -> None:
+def test_missing_metric_raises_after_the_first_round(two: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match="there are 'loss', 'scripted'"):
         trained(two, [3, 2], sw.EarlyStopping(monitor="accuracy", patience=1))
     with pytest.raises(sw.DataError, match="needs validation examples"):
@@ -422,7 +422,7 @@ def test_a_metric_that_is_not_there_is_told_after_the_first_round(two: Any) -> N
 
 
 @pytest.mark.spark
-def test_with_sparks_own_averaging_time_and_losses_end_a_run(
+def test_time_and_loss_limits_end_a_run_with_spark_averaging(
     spark: Any, leaves_nothing: None
 ) -> None:
     threads = threading.active_count()

@@ -34,7 +34,7 @@ def network(spark: Any) -> sw.SparkNetwork:
 
 
 @pytest.mark.versions
-def test_several_evaluations_in_one_pass_equal_the_local_ones(
+def test_several_evaluations_in_one_pass_equal_local_ones(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
@@ -58,7 +58,7 @@ def test_several_evaluations_in_one_pass_equal_the_local_ones(
     assert network.evaluate_roc_multi_class(data) == found[1]
 
 
-def test_evaluations_are_given_without_data_and_add_up_afterwards(
+def test_evaluations_are_created_without_data_and_merged_afterwards(
     network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     once = network.do_evaluation(blobs, Evaluation())
@@ -67,7 +67,7 @@ def test_evaluations_are_given_without_data_and_add_up_afterwards(
     assert (once + network.evaluate(blobs)).examples == 240
 
 
-def test_two_classes_masks_and_own_functions(spark: Any) -> None:
+def test_binary_evaluations_support_masks_and_custom_functions(spark: Any) -> None:
     random = np.random.default_rng(1)
     x = random.normal(size=(50, 6, 2)).astype(np.float32)
     y = (x.sum(axis=2, keepdims=True) > 0).astype(np.float32)
@@ -115,7 +115,7 @@ def test_outputs_are_evaluated_by_name(spark: Any) -> None:
         network.do_evaluation(data, {"kinds": Evaluation()})
 
 
-def test_regression_is_evaluated_in_the_labels_own_units(spark: Any) -> None:
+def test_regression_is_evaluated_in_label_units(spark: Any) -> None:
     random = np.random.default_rng(3)
     x = random.normal(size=(80, 2))
     y = 1000 + 100 * x[:, :1] + random.normal(size=(80, 1))
@@ -130,7 +130,7 @@ def test_regression_is_evaluated_in_the_labels_own_units(spark: Any) -> None:
     assert found.root_mean_squared_error(of="price") > 50
 
 
-def test_outputs_are_called_as_their_label_columns(spark: Any, tmp_path: Path) -> None:
+def test_outputs_are_named_after_their_label_columns(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "homes.csv").write_text("size,rooms,price,rent\n1,2,3,4\n2,3,4,5\n3,3,5,6\n")
     inputs = keras.Input((2,))
     both = keras.Model(inputs, keras.layers.Dense(2)(inputs))
@@ -142,7 +142,7 @@ def test_outputs_are_called_as_their_label_columns(spark: Any, tmp_path: Path) -
     assert _regression(spark, two, data, output="loan").output_names == ("rent",)
 
 
-def test_outputs_without_label_columns_are_called_as_the_network_names_them(spark: Any) -> None:
+def test_outputs_without_label_columns_keep_their_network_names(spark: Any) -> None:
     inputs = keras.Input((2,))
     for width, layer, expected in (
         (1, "price", ("price",)),
@@ -162,7 +162,7 @@ def _regression(spark: Any, model: Any, data: Any, **options: Any) -> Regression
     return sw.SparkNetwork(spark, model).evaluate_regression(data, **options)
 
 
-def test_an_evaluation_needs_labels_numbers_and_examples(
+def test_evaluation_requires_labels_numbers_and_examples(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     x = blobs.features["features"]
@@ -177,7 +177,7 @@ def test_an_evaluation_needs_labels_numbers_and_examples(
         network.do_evaluation(blobs, [Evaluation])  # pyright: ignore[reportArgumentType]
 
 
-def test_minibatch_files_are_evaluated_as_the_data_they_hold(
+def test_minibatch_files_are_evaluated_like_the_data_they_contain(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
 ) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
@@ -189,7 +189,7 @@ def test_minibatch_files_are_evaluated_as_the_data_they_hold(
     assert found[1].examples == 120
 
 
-def test_results_go_to_json_at_a_url_and_back(
+def test_results_round_trip_through_json_at_a_url(
     network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
 ) -> None:
     for number, kind in enumerate([Evaluation(), ROCMultiClass(), EvaluationCalibration()]):
@@ -201,7 +201,7 @@ def test_results_go_to_json_at_a_url_and_back(
 
 
 @pytest.mark.versions
-def test_an_exact_roc_of_many_rows_is_summed_up_on_the_cluster(
+def test_exact_roc_of_many_rows_is_aggregated_on_the_cluster(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = np.random.default_rng(4)
@@ -230,7 +230,7 @@ def test_an_exact_roc_of_many_rows_is_summed_up_on_the_cluster(
     assert ROCMultiClass.from_dict(large.to_dict()) == large
 
 
-def test_a_partition_of_large_arrays_stays_small(spark: Any) -> None:
+def test_partitions_of_large_arrays_are_at_most_16_mib(spark: Any) -> None:
     data = from_arrays(spark, np.zeros((50, 1 << 20), np.float32))  # 200 MB
     assert max(data.partition_counts()) * (4 << 20) <= 16 << 20
     assert from_arrays(spark, np.zeros((50, 3)), partitions=3).rdd.getNumPartitions() == 3

@@ -55,7 +55,7 @@ SIZES = [
     ],
     ids=str,
 )
-def test_every_example_is_trained_once_an_epoch(
+def test_every_example_is_trained_once_per_epoch(
     spark: Any,
     tmp_path: Path,
     leaves_nothing: None,
@@ -80,7 +80,7 @@ def test_every_example_is_trained_once_an_epoch(
     ("updater", "outer"),
     [("average", None), ("reset", sw.OuterOptimizer()), ("local", sw.OuterOptimizer())],
 )
-def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
+def test_undisturbed_run_and_killed_run_end_with_identical_bits(
     spark: Any, blobs: DataSet, tmp_path: Path, updater: Any, outer: Any
 ) -> None:
     """What is lost with a worker is trained again from the same average, in the same order.
@@ -114,7 +114,7 @@ def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
 
 
 @pytest.mark.parametrize(("kind", "again"), [(AVERAGING, 0), (SHARING, 5)])
-def test_workers_join_when_slots_become_free_and_the_others_go_on_without_a_killed_one(
+def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(
     spark: Any, tmp_path: Path, kind: Any, again: int
 ) -> None:
     """Another job holds two of the four slots at first; `again` examples may count twice."""

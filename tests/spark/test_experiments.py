@@ -47,7 +47,7 @@ def first(prepared):
     return run, run.wait().get_weights()
 
 
-def test_the_same_yaml_trains_the_same_network_again(spark, experiment, first):
+def test_same_yaml_trains_the_same_network_again(spark, experiment, first):
     again = Experiment.from_yaml(experiment.to_yaml())
     run = again.start(spark, display=False)
     for one, other in zip(run.wait().get_weights(), first[1], strict=True):
@@ -56,7 +56,7 @@ def test_the_same_yaml_trains_the_same_network_again(spark, experiment, first):
     assert run.status.validation
 
 
-def test_the_script_and_the_notebook_do_what_the_experiment_does(experiment, first):
+def test_script_and_notebook_reproduce_the_experiment(experiment, first):
     cells = "\n".join(step.code for step in steps(experiment, in_notebook=True))
     for code in (experiment.to_code(), cells.replace("await run", "run.wait()")):
         # Spark runs already: the code's own start returns the session there is.
@@ -68,7 +68,7 @@ def test_the_script_and_the_notebook_do_what_the_experiment_does(experiment, fir
 
 
 @pytest.mark.usefixtures("local_trainers")
-def test_an_experiment_trains_with_processes_of_this_machine(spark, experiment):
+def test_experiment_trains_with_processes_of_this_machine(spark, experiment):
     parallel = replace(experiment, parallel=True, epochs=1, normalize=None, validate_on="test")
     prepared = parallel.prepare(spark)
     run = prepared.start(display=False)
@@ -79,9 +79,7 @@ def test_an_experiment_trains_with_processes_of_this_machine(spark, experiment):
     assert prepared.network.evaluate(prepared.data["test"]).examples > 120
 
 
-def test_only_a_run_that_began_with_fresh_weights_knows_code_that_does_it_again(
-    spark, experiment, prepared, first
-):
+def test_only_a_run_with_fresh_weights_has_reproducing_code(spark, experiment, prepared, first):
     kept = prepare(experiment, spark, data=prepared.data, network=prepared.network)
     known = [first[0].code]
     for each in (prepared, kept):

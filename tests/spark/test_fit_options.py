@@ -20,7 +20,7 @@ def halved() -> Any:
 
 
 @pytest.mark.connect
-def test_a_killed_worker_leaves_callbacks_and_history_consistent(
+def test_killed_worker_leaves_callbacks_and_history_consistent(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
     # Sharing workers are lost in tests/workers/test_callbacks.py.
@@ -83,7 +83,7 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
 
 
 @pytest.mark.connect
-def test_a_column_of_a_dataframe_weighs_as_an_array_does(spark: Any, blobs: DataSet) -> None:
+def test_dataframe_weight_column_equals_a_weight_array(spark: Any, blobs: DataSet) -> None:
     trust = np.linspace(0, 2, len(blobs), dtype=np.float32)
     rows = [
         (row.tolist(), int(label), float(weight))

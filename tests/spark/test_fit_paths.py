@@ -18,7 +18,7 @@ def master(**options: Any) -> Any:
     )
 
 
-def test_paths_train_on_every_example_once(spark: Any, tmp_path: Path) -> None:
+def test_training_on_paths_uses_every_example_once(spark: Any, tmp_path: Path) -> None:
     export = sw.data.to_minibatch_files(numbered(45), tmp_path / "export", batch_size=10)
     (tmp_path / "seen").mkdir()
     network = sw.SparkNetwork(spark, dense(), master(hooks=[RecordingHook(str(tmp_path / "seen"))]))
@@ -28,7 +28,7 @@ def test_paths_train_on_every_example_once(spark: Any, tmp_path: Path) -> None:
     assert not np.array_equal(weights(network.model), before)
 
 
-def test_an_export_trains_as_the_same_data_in_memory_does(
+def test_training_on_an_export_equals_training_in_memory(
     spark: Any, tmp_path: Path, blobs: sw.DataSet
 ) -> None:
     url = str(tmp_path / "export")
@@ -43,7 +43,7 @@ def test_an_export_trains_as_the_same_data_in_memory_does(
     np.testing.assert_array_equal(weights(one), weights(other))
 
 
-def test_evaluating_and_scoring_paths_equal_the_data(
+def test_evaluating_and_scoring_paths_equals_using_the_data(
     spark: Any, tmp_path: Path, blobs: sw.DataSet
 ) -> None:
     for number, batch in enumerate(blobs.batches(50)):

@@ -29,7 +29,7 @@ def network(spark: Any) -> sw.SparkNetwork:
     return sw.SparkNetwork(spark, helpers.dense("adam"), master)
 
 
-def test_a_pandas_frame_is_trained_validated_evaluated_and_predicted(
+def test_pandas_frame_can_be_trained_validated_evaluated_and_predicted(
     spark: Any, tmp_path: Any
 ) -> None:
     train, test = flowers(), flowers(60)
@@ -54,7 +54,7 @@ def test_a_pandas_frame_is_trained_validated_evaluated_and_predicted(
     np.testing.assert_allclose(predicted, whole, rtol=1e-5)
 
 
-def test_arrays_are_trained_as_keras_takes_them(spark: Any) -> None:
+def test_arrays_are_accepted_in_keras_form(spark: Any) -> None:
     frame = flowers(120)
     x, classes = frame[["a", "b", "c", "d"]], frame["species"].astype("category").cat.codes
     trained = network(spark)

@@ -23,7 +23,7 @@ WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
 EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
 
 
-def test_each_task_has_a_gpu_or_only_those_of_networks() -> None:
+def test_gpus_are_assigned_to_all_tasks_or_only_to_training_tasks() -> None:
     with fake_gpus(4):
         assert gpu_settings(2, LOCAL)[TASK_AMOUNT] == "1"
         found = gpu_settings(2, LOCAL, tasks="networks")
@@ -31,7 +31,7 @@ def test_each_task_has_a_gpu_or_only_those_of_networks() -> None:
     assert found[EXECUTOR_AMOUNT] == found["spark.worker.resource.gpu.amount"] == "2"
 
 
-def test_with_dynamic_allocation_only_executors_that_train_have_gpus() -> None:
+def test_only_training_executors_have_gpus_with_dynamic_allocation() -> None:
     chosen = {"spark.master": "spark://m:7077", "spark.dynamicAllocation.enabled": "true"}
     found = gpu_settings(2, chosen, tasks="networks")
     assert found == {EXECUTOR_AMOUNT: "0", GPUS_OF_TRAINING: "2"}
@@ -39,7 +39,7 @@ def test_with_dynamic_allocation_only_executors_that_train_have_gpus() -> None:
     assert gpu_settings(2, chosen)[EXECUTOR_AMOUNT] == "2"
 
 
-def test_each_executor_of_this_machine_is_dealt_gpus_of_its_own() -> None:
+def test_each_local_executor_is_assigned_its_own_gpus() -> None:
     with fake_gpus(5):
         script = gpu_settings(2, LOCAL)[WORKER_SCRIPT]
     calls = [subprocess.run([script], capture_output=True, text=True) for _ in range(3)]
@@ -50,7 +50,7 @@ def test_each_executor_of_this_machine_is_dealt_gpus_of_its_own() -> None:
     assert Path(script).stat().st_mode & 0o777 == 0o700
 
 
-def test_too_few_gpus_are_counted_before_spark_starts() -> None:
+def test_too_few_gpus_are_detected_before_spark_starts() -> None:
     with (
         fake_gpus(3),
         pytest.raises(ConfigurationError, match=r"workers=2, gpus_per_executor=2, 4 .*has 3 \("),
@@ -58,7 +58,7 @@ def test_too_few_gpus_are_counted_before_spark_starts() -> None:
         gpu_settings(2, LOCAL)
 
 
-def test_cpus_take_their_place_only_by_choice(
+def test_cpus_replace_gpus_only_on_request(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_gpus, "leave_gpus_to_workers", lambda: None)
@@ -72,7 +72,7 @@ def test_cpus_take_their_place_only_by_choice(
     assert not any("FALLBACK" in key for key in gpu_settings(1, {"spark.master": "spark://m:7077"}))
 
 
-def test_yarn_gets_the_script_into_each_container() -> None:
+def test_yarn_ships_the_script_to_each_container() -> None:
     chosen = {"spark.master": "yarn", "spark.yarn.dist.files": "hdfs:///a.txt"}
     found = gpu_settings(2, chosen)
     first, second = found["spark.yarn.dist.files"].split(",")
@@ -85,7 +85,7 @@ def test_yarn_gets_the_script_into_each_container() -> None:
     assert own == {EXECUTOR_AMOUNT: "2", TASK_AMOUNT: "1"}
 
 
-def test_an_image_for_kubernetes_brings_its_script() -> None:
+def test_kubernetes_image_must_contain_its_script() -> None:
     chosen = {"spark.master": "k8s://https://m:6443"}
     with pytest.raises(ConfigurationError, match="executors' image"):
         gpu_settings(1, chosen)
@@ -102,7 +102,7 @@ def test_an_image_for_kubernetes_brings_its_script() -> None:
         ({"node_label": "gpu", "master": "spark://m:7077"}, "node_label='gpu'"),
     ],
 )
-def test_options_that_cannot_be_meant_are_named(
+def test_invalid_options_are_named(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], named: str
 ) -> None:
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
@@ -110,7 +110,7 @@ def test_options_that_cannot_be_meant_are_named(
         sw.start_spark(**options)
 
 
-def test_yarn_puts_executors_on_machines_with_a_label() -> None:
+def test_yarn_places_executors_on_labeled_machines() -> None:
     found = _session._label_settings("gpu", {"spark.master": "yarn"})  # pyright: ignore[reportPrivateUsage]
     assert found == {"spark.yarn.executor.nodeLabelExpression": "gpu"}
 
@@ -128,7 +128,7 @@ def session(**conf: str) -> Any:
 GPU = {"spark_executor_resource_gpu_amount": "2"}
 
 
-def test_a_session_that_is_there_must_have_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_session_must_have_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", session)
     monkeypatch.setattr(_session, "_warn_about_differences", lambda *_: None)
     with pytest.raises(ConfigurationError, match="gpus_per_executor=1, a session with 0"):
@@ -139,13 +139,13 @@ def test_a_session_that_is_there_must_have_the_gpus(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("amount", ["0.5", "2"])
-def test_tasks_that_share_gpus_or_have_several_are_refused(amount: str) -> None:
+def test_tasks_that_share_gpus_or_use_several_are_rejected(amount: str) -> None:
     _gpus.check_gpus(session())
     _gpus.check_gpus(session(**GPU))
     with pytest.raises(ConfigurationError, match=rf"gpu\.amount={amount}"):
         _gpus.check_gpus(session(**GPU, spark_task_resource_gpu_amount=amount))
 
 
-def test_a_local_master_has_no_executors_to_give_gpus_to() -> None:
+def test_local_master_has_no_executors_for_gpus() -> None:
     with pytest.raises(ConfigurationError, match=r"master='local\[2\]'"):
         gpu_settings(1, {"spark.master": "local[2]"})

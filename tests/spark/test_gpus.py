@@ -27,7 +27,7 @@ def trial(script_result: Any) -> dict[str, Any]:
     return script_result
 
 
-def test_each_worker_computes_on_the_gpu_that_its_task_was_given(trial: dict[str, Any]) -> None:
+def test_each_worker_computes_on_the_gpu_of_its_task(trial: dict[str, Any]) -> None:
     assert len(trial["runs"]) == 12
     for run in trial["runs"]:
         for worker in run["workers"]:
@@ -36,7 +36,7 @@ def test_each_worker_computes_on_the_gpu_that_its_task_was_given(trial: dict[str
         assert run["computed"] == sorted(worker["pid"] for worker in run["workers"])
 
 
-def test_a_process_serves_one_gpu_and_a_gpu_has_one_process(trial: dict[str, Any]) -> None:
+def test_each_process_uses_one_gpu_and_each_gpu_one_process(trial: dict[str, Any]) -> None:
     processes, gpus = defaultdict(set), defaultdict(set)
     for worker in (worker for run in trial["runs"] for worker in run["workers"]):
         processes[worker["visible"]].add(worker["pid"])
@@ -45,7 +45,7 @@ def test_a_process_serves_one_gpu_and_a_gpu_has_one_process(trial: dict[str, Any
     assert all(len(found) == 1 for found in (*processes.values(), *gpus.values()))
 
 
-def test_spark_gives_a_python_worker_different_gpus_in_the_course_of_time(
+def test_spark_assigns_different_gpus_to_a_python_worker_over_time(
     trial: dict[str, Any],
 ) -> None:
     given: dict[int, set[str]] = defaultdict(set)
@@ -54,7 +54,7 @@ def test_spark_gives_a_python_worker_different_gpus_in_the_course_of_time(
     assert max(map(len, given.values())) > 1
 
 
-def test_runs_at_the_same_time_have_different_gpus(trial: dict[str, Any]) -> None:
+def test_concurrent_runs_use_different_gpus(trial: dict[str, Any]) -> None:
     together = 0
     for first, second in zip(trial["runs"][::2], trial["runs"][1::2], strict=True):
         for run in (first, second):
@@ -66,7 +66,7 @@ def test_runs_at_the_same_time_have_different_gpus(trial: dict[str, Any]) -> Non
     assert together > 0
 
 
-def test_more_workers_than_gpus_are_an_error(trial: dict[str, Any]) -> None:
+def test_more_workers_than_gpus_raise(trial: dict[str, Any]) -> None:
     assert "a GPU if executors have GPUs. Received: workers=6" in trial["too_many"]
 
 
@@ -81,7 +81,7 @@ def blobs() -> DataSet:
     return DataSet(np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32), labels)
 
 
-def test_a_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:
+def test_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
     with fake_gpus(2), sw.ParallelWrapper(dense(), master, devices="gpu") as wrapper:
         run = wrapper.start(blobs)
@@ -89,7 +89,7 @@ def test_a_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:
         assert [worker.device for worker in run.status.workers] == ["GPU 0 (fake)", "GPU 1 (fake)"]
 
 
-def test_a_gpu_that_tensorflow_does_not_see_is_an_error_unless_cpus_may_take_its_place(
+def test_gpu_invisible_to_tensorflow_raises_unless_cpus_are_allowed(
     blobs: DataSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)

@@ -37,7 +37,7 @@ def master(**options: Any) -> Any:
     return sw.ParameterAveragingTrainingMaster(**settings | {"seed": 1} | options)
 
 
-def test_executors_export_and_training_from_there_equals_a_local_folder(
+def test_training_from_an_hdfs_export_equals_training_from_a_local_folder(
     spark: Any, folder: str, tmp_path: Path, blobs: sw.DataSet
 ) -> None:
     data = sw.data.from_arrays(
@@ -62,7 +62,7 @@ def test_executors_export_and_training_from_there_equals_a_local_folder(
     assert not exists(f"{folder}/export") or list_files(f"{folder}/export") == []
 
 
-def test_tables_records_and_images_are_read_from_there(
+def test_tables_records_and_images_are_read_from_hdfs(
     spark: Any, folder: str, tmp_path: Path, blobs: sw.DataSet
 ) -> None:
     rows = np.column_stack([blobs.features["features"], blobs.labels["labels"]])
@@ -105,7 +105,7 @@ def test_tables_records_and_images_are_read_from_there(
     )
 
 
-def test_a_run_goes_on_from_its_checkpoint_there(
+def test_run_resumes_from_its_checkpoint_on_hdfs(
     spark: Any, folder: str, blobs: sw.DataSet
 ) -> None:
     undisturbed = dense("adam")

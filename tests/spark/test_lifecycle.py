@@ -107,9 +107,7 @@ def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
 
 
 @pytest.mark.parametrize("communication", ["ring", "spark"])
-def test_a_run_that_is_stopped_while_its_data_are_counted_ends_at_once(
-    spark: Any, communication: Any
-) -> None:
+def test_run_stopped_while_counting_data_ends_immediately(spark: Any, communication: Any) -> None:
     def slow(rows: Any) -> Any:
         time.sleep(60)
         yield from rows
@@ -134,7 +132,7 @@ def test_a_run_that_is_stopped_while_its_data_are_counted_ends_at_once(
     wait_until(lambda: not tracker.getActiveJobsIds(), 10)
 
 
-def test_a_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
+def test_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     run = sw.SparkNetwork(spark, dense(), master_of().with_hooks(Slow())).start(blobs, epochs=500)
 
     async def cell() -> None:
@@ -154,7 +152,7 @@ def test_a_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_noth
 
 
 @pytest.mark.connect
-def test_two_runs_at_once_do_not_disturb_each_other(
+def test_concurrent_runs_do_not_affect_each_other(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
     alone = dense("adam")
@@ -167,7 +165,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(
         np.testing.assert_array_equal(weights(model), weights(alone))
 
 
-def test_a_network_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None:
+def test_network_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None:
     network = sw.SparkNetwork(spark, dense(), master_of().with_hooks(Slow()))
     run = network.start(blobs, epochs=500)
     with pytest.raises(sw.ConfigurationError, match="being trained by"):
@@ -179,12 +177,12 @@ def test_a_network_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> 
 # -- clear errors ---------------------------------------------------------------------------
 
 
-def test_too_few_slots(spark: Any, blobs: DataSet) -> None:
+def test_too_few_slots_raise(spark: Any, blobs: DataSet) -> None:
     with pytest.raises(sw.errors.SlotsError, match=r"workers=9, slots=4.*start_spark\(workers=9\)"):
         sw.SparkNetwork(spark, dense(), master_of(workers=9)).fit(blobs)
 
 
-def test_slots_that_others_hold_end_in_a_clear_error(spark: Any, blobs: DataSet) -> None:
+def test_slots_held_by_other_jobs_raise_a_clear_error(spark: Any, blobs: DataSet) -> None:
     """Another job holds all slots: no worker comes; the message says what to look at."""
     master = master_of(mesh=sw.MeshConfig(queue_timeout_s=2))
     rule = r"no worker started within 2 s.*4 task slots"
@@ -193,7 +191,7 @@ def test_slots_that_others_hold_end_in_a_clear_error(spark: Any, blobs: DataSet)
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
-def test_workers_that_do_not_all_come_end_in_a_clear_error(spark: Any, blobs: DataSet) -> None:
+def test_missing_workers_raise_a_clear_error(spark: Any, blobs: DataSet) -> None:
     master = master_of(mesh=sw.MeshConfig(rendezvous_timeout_s=2))
     error = pytest.raises(
         sw.errors.RunTimeoutError, match=r"2 workers must register .* missing: workers \[[01]\]"
@@ -202,7 +200,7 @@ def test_workers_that_do_not_all_come_end_in_a_clear_error(spark: Any, blobs: Da
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
-def test_a_failing_layer(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
+def test_failing_layer_raises(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     import keras
 
     class Failing(keras.layers.Layer):
@@ -221,13 +219,13 @@ def test_a_failing_layer(spark: Any, blobs: DataSet, leaves_nothing: None) -> No
     assert "raise ZeroDivisionError" in str(caught.value)  # the user's own last frame
 
 
-def test_a_wrong_shape(spark: Any, leaves_nothing: None) -> None:
+def test_wrong_shape_raises(spark: Any, leaves_nothing: None) -> None:
     data = DataSet(np.zeros((20, 5), np.float32), np.zeros(20, np.int32))
     with pytest.raises(sw.DataError, match=r"shape that the network takes, \(4\).*Received: \(5\)"):
         sw.SparkNetwork(spark, dense(), master_of()).fit(data)
 
 
-def test_a_closed_port_range(spark: Any, blobs: DataSet) -> None:
+def test_closed_port_range_raises(spark: Any, blobs: DataSet) -> None:
     import socket
 
     with socket.socket() as taken:
@@ -239,7 +237,7 @@ def test_a_closed_port_range(spark: Any, blobs: DataSet) -> None:
             sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
-def test_a_driver_that_cannot_be_reached(spark: Any, blobs: DataSet) -> None:
+def test_unreachable_driver_raises(spark: Any, blobs: DataSet) -> None:
     # Nobody listens at 127.0.0.9: as if a firewall closed the driver's port.
     mesh = sw.MeshConfig(controller_address="127.0.0.9", connect_timeout_s=2)
     rule = r"127\.0\.0\.9:\d+ could not be reached within 2 s"
@@ -247,7 +245,7 @@ def test_a_driver_that_cannot_be_reached(spark: Any, blobs: DataSet) -> None:
         sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)
 
 
-def test_a_failing_rdd_says_so_with_the_users_own_error(spark: Any) -> None:
+def test_failing_rdd_raises_with_the_users_error(spark: Any) -> None:
     def bad(number: int) -> Any:
         raise KeyError(f"no such record: {number}")
 
@@ -256,7 +254,7 @@ def test_a_failing_rdd_says_so_with_the_users_own_error(spark: Any) -> None:
         sw.SparkNetwork(spark, dense(), master_of()).fit(rdd)
 
 
-def test_models_and_arguments_that_cannot_be_meant(spark: Any, blobs: DataSet) -> None:
+def test_invalid_models_and_arguments_raise(spark: Any, blobs: DataSet) -> None:
     import keras
 
     with pytest.raises(sw.ConfigurationError, match=r"keras\.Model, .* Received: int"):
@@ -272,7 +270,7 @@ def test_models_and_arguments_that_cannot_be_meant(spark: Any, blobs: DataSet) -
         sw.SparkNetwork(spark, dense(), master_of()).fit([1, 2, 3])
 
 
-def test_a_large_network_trains_with_the_default_driver_memory(
+def test_large_network_trains_with_the_default_driver_memory(
     spark: Any, leaves_nothing: None, tmp_path: Path
 ) -> None:
     """260 MB of weights, 1 GB of driver heap: vectors go past the JVM."""
@@ -294,7 +292,7 @@ def test_a_large_network_trains_with_the_default_driver_memory(
     assert model.get_weights()[-1].max() > 0
 
 
-def test_an_interrupt_in_a_long_step_keeps_the_last_average(
+def test_interrupt_in_a_long_step_keeps_the_last_average(
     spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
 ) -> None:
     """A step that takes longer than an interrupt may: the tasks are killed, the average is kept."""

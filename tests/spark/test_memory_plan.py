@@ -23,7 +23,7 @@ def part(plan: MemoryPlan, name: str) -> int:
     return next(part.size_mib for part in plan.parts if part.name == name)
 
 
-def test_deeplearning4js_example_of_yarn_gives_its_settings() -> None:
+def test_yarn_example_of_deeplearning4j_produces_its_settings() -> None:
     plan = plan_memory(
         LENET,
         container="11g",
@@ -47,14 +47,14 @@ def test_deeplearning4js_example_of_yarn_gives_its_settings() -> None:
     assert "10,240 MiB  requested of 11,264 MiB: 1,024 MiB free" in plan.describe()
 
 
-def test_the_limit_of_python_s_address_space_is_left_alone_and_it_says_why() -> None:
+def test_address_space_limit_is_not_set_and_the_reason_is_described() -> None:
     plan = plan_memory(LENET)
     assert "spark.executor.pyspark.memory" not in plan.settings()
     assert "RLIMIT_AS" in plan.describe()
 
 
 @given(cores_and_trainers, st.integers(1, 300), st.integers(1, 50_000_000))
-def test_everything_asked_for_is_accounted_for(
+def test_all_requested_memory_is_accounted_for(
     split: tuple[int, int], workers: int, parameters: int
 ) -> None:
     cores, trainers = split
@@ -67,7 +67,7 @@ def test_everything_asked_for_is_accounted_for(
 
 
 @given(st.integers(1, 50_000_000), st.integers(1, 20_000))
-def test_a_plan_fits_its_container_or_is_refused(parameters: int, container: int) -> None:
+def test_plan_fits_its_container_or_is_rejected(parameters: int, container: int) -> None:
     needed = plan_memory(parameters).total_mib
     if container < needed:
         with pytest.raises(ConfigurationError, match=rf"= {needed:,} MiB, {needed - container:,}"):
@@ -78,14 +78,16 @@ def test_a_plan_fits_its_container_or_is_refused(parameters: int, container: int
 
 
 @given(cores_and_trainers, st.booleans(), st.none() | st.just("300m"))
-def test_a_plan_survives_json(split: tuple[int, int], limited: bool, data: str | None) -> None:
+def test_plan_round_trips_through_json(
+    split: tuple[int, int], limited: bool, data: str | None
+) -> None:
     cores, trainers = split
     limit = "64g" if limited else None
     plan = plan_memory(LENET, container=limit, cores=cores, trainers=trainers, data=data)
     assert MemoryPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
-def test_the_written_sum_adds_up() -> None:
+def test_printed_sum_adds_up() -> None:
     with pytest.raises(ConfigurationError) as caught:
         plan_memory(25_000_000, container="4g", cores=4, trainers=4)
     terms, total = re.findall(r"needed are (.*) = ([\d,]+) MiB", str(caught.value))[0]
@@ -95,7 +97,7 @@ def test_the_written_sum_adds_up() -> None:
     assert "fewer `trainers` than 4" in str(caught.value)
 
 
-def test_the_command_and_the_settings_say_the_same() -> None:
+def test_command_and_settings_agree() -> None:
     plan = plan_memory(LENET, workers=3, cores=4, trainers=2)
     words = shlex.split(plan.spark_submit("train.py --epochs 5", master="k8s://https://host:443"))
     given = dict(word.split("=", 1) for word in words if word.startswith("spark."))
@@ -105,7 +107,7 @@ def test_the_command_and_the_settings_say_the_same() -> None:
     assert plan.arguments["settings"] == plan.settings()
 
 
-def test_a_trainer_holds_the_network_a_minibatch_and_vectors_of_its_state() -> None:
+def test_trainer_memory_holds_network_minibatch_and_state_vectors() -> None:
     found = {f.name: f.size_bytes for f in estimate(LENET, batch_size=512).memory}
     state = found["Parameters"] + found["Optimizer"]
     sizes = [found["Parameters"], found["Gradients"], found["Optimizer"], found["One minibatch"]]
@@ -130,15 +132,13 @@ def test_a_trainer_holds_the_network_a_minibatch_and_vectors_of_its_state() -> N
     ("parameters", "sharing", "peak_mib"),
     [(5_001_933, False, 987), (25_010_001, False, 2_417), (25_010_001, True, 2_319)],
 )
-def test_what_trainers_were_measured_to_take_is_planned(
-    parameters: int, sharing: bool, peak_mib: int
-) -> None:
+def test_measured_trainer_memory_is_planned(parameters: int, sharing: bool, peak_mib: int) -> None:
     master = sw.SharedTrainingMaster() if sharing else sw.ParameterAveragingTrainingMaster()
     planned = part(plan_memory(parameters, master=master), "trainers")
     assert peak_mib <= planned <= 1.1 * peak_mib
 
 
-def test_a_model_of_own_layers_is_counted_by_its_variables_and_outputs() -> None:
+def test_custom_layer_model_is_sized_by_its_variables_and_outputs() -> None:
     import keras
 
     class Doubled(keras.layers.Layer):
@@ -168,12 +168,12 @@ def test_a_model_of_own_layers_is_counted_by_its_variables_and_outputs() -> None
         ({"model": 0}, "`model` must be a built Keras model"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_values_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         plan_memory(options.pop("model", LENET), **options)
 
 
-def test_a_plan_that_does_not_fit_cannot_be_made_by_hand_either() -> None:
+def test_plan_that_does_not_fit_cannot_be_constructed_directly() -> None:
     plan = plan_memory(LENET)
     with pytest.raises(ConfigurationError, match="room given beyond"):
         replace(plan, container_mib=plan.total_mib, overhead_mib=plan.overhead_mib + 1)
@@ -194,16 +194,16 @@ def test_a_plan_that_does_not_fit_cannot_be_made_by_hand_either() -> None:
         ("1 p", 1024**3),
     ],
 )
-def test_amounts_are_read_as_spark_counts_them(text: str, mib: int) -> None:
+def test_amounts_are_parsed_as_by_spark(text: str, mib: int) -> None:
     assert parse_mib("container", text) == mib
 
 
-def test_a_container_without_a_chosen_heap_gives_it_a_quarter() -> None:
+def test_heap_defaults_to_a_quarter_of_the_container() -> None:
     assert plan_memory(LENET, container="12g").heap_mib == 3 * 1024
     assert plan_memory(LENET, container="3g").heap_mib == 1024
     assert plan_memory(LENET).heap_mib == 1024
 
 
-def test_mapped_data_counts_with_the_trainers() -> None:
+def test_mapped_data_counts_toward_trainer_memory() -> None:
     plan, more = plan_memory(LENET), plan_memory(LENET, data="300m")
     assert more.overhead_mib == plan.overhead_mib + 300

@@ -55,7 +55,7 @@ def seen(script_result: Any) -> dict[str, Any]:
     return script_result
 
 
-def test_trainers_take_no_more_than_was_planned_and_most_of_it(seen: dict[str, Any]) -> None:
+def test_trainers_use_most_but_not_more_than_the_planned_memory(seen: dict[str, Any]) -> None:
     plan = MemoryPlan.from_dict(seen["plan"])
     planned = next(part.each_mib for part in plan.parts if part.name == "trainers")
     assert len(seen["peaks"]) == plan.trainers  # one for each task slot
@@ -63,7 +63,7 @@ def test_trainers_take_no_more_than_was_planned_and_most_of_it(seen: dict[str, A
     assert max(seen["peaks"]) >= 0.7 * planned
 
 
-def test_heaps_are_those_of_the_plan(seen: dict[str, Any]) -> None:
+def test_heaps_match_the_plan(seen: dict[str, Any]) -> None:
     plan = MemoryPlan.from_dict(seen["plan"])
     assert seen["heaps"] == [f"-Xmx{plan.heap_mib}M"]
     assert 0.9 * plan.driver_heap_mib <= seen["driver"] <= plan.driver_heap_mib

@@ -40,7 +40,7 @@ def network(policy: str, *, scale: float = 2.0**15) -> Any:
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_the_state_of_half_precision_is_single_precision(policy: str) -> None:
+def test_half_precision_networks_have_single_precision_state(policy: str) -> None:
     model = network(policy)
     assert model.layers[0].compute_dtype == policy.removeprefix("mixed_")
     state = ModelState.of(model)
@@ -54,7 +54,7 @@ def test_the_state_of_half_precision_is_single_precision(policy: str) -> None:
     [(AVERAGING, "mixed_float16"), (SHARING, "mixed_bfloat16"), (SHARING, "mixed_float16")],
     ids=["averaging float16", "sharing bfloat16", "sharing float16"],
 )
-def test_networks_of_half_precision_learn(blobs: DataSet, master: Any, policy: str) -> None:
+def test_half_precision_networks_learn(blobs: DataSet, master: Any, policy: str) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
     model = network(policy)
     before = model.evaluate(x, y, verbose=0)
@@ -67,7 +67,7 @@ def test_networks_of_half_precision_learn(blobs: DataSet, master: Any, policy: s
         assert float(model.optimizer.dynamic_scale.numpy()) == 2.0**15
 
 
-def test_the_loss_scale_survives_an_updater_that_starts_afresh(blobs: DataSet) -> None:
+def test_loss_scale_survives_an_updater_reset(blobs: DataSet) -> None:
     # Far too large: its gradients overflow, so that steps do nothing but halve it.
     replica = make_replica(ModelDefinition.of(network("mixed_float16", scale=2.0**60)))
     layout = BatchLayout(replica.model, blobs.columns(), training=True)

@@ -69,9 +69,7 @@ def columns(frame: Any, *names: str) -> list[Any]:
 
 
 @pytest.mark.connect
-def test_pipeline_fits_and_survives_a_round_trip(
-    flowers: Any, stages: list[Any], tmp_path: Path
-) -> None:
+def test_pipeline_fits_and_round_trips(flowers: Any, stages: list[Any], tmp_path: Path) -> None:
     model = dense("adam")
     before = weights(model)
     estimator = KerasEstimator(
@@ -106,7 +104,7 @@ def test_pipeline_fits_and_survives_a_round_trip(
 # CrossValidator leaves its pool of threads open.
 @pytest.mark.filterwarnings("ignore:.*ThreadPool:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed running multiprocessing pool:ResourceWarning")
-def test_grid_is_searched_with_fits_side_by_side(prepared: Any) -> None:
+def test_grid_search_runs_fits_in_parallel(prepared: Any) -> None:
     estimator = KerasEstimator(model=dense, master=MASTER)
     grid = ParamGridBuilder().addGrid(estimator.epochs, [1, 6]).build()
     search = CrossValidator(

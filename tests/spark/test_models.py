@@ -48,7 +48,7 @@ def assert_equal(first: Any, second: Any) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_averaging_goes_on_after_a_load_as_if_it_had_never_stopped(
+def test_averaging_continues_after_loading_as_without_interruption(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
     url = f"file://{tmp_path}/models/model.keras"
@@ -64,7 +64,7 @@ def test_averaging_goes_on_after_a_load_as_if_it_had_never_stopped(
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["model.keras"]
 
 
-def test_what_gradient_sharing_learned_is_all_there_after_a_load(
+def test_gradient_sharing_state_is_complete_after_loading(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
     url = str(tmp_path / "model.keras")
@@ -79,7 +79,7 @@ def test_what_gradient_sharing_learned_is_all_there_after_a_load(
     assert not np.array_equal(before, weights(loaded.model))
 
 
-def test_how_a_network_was_trained_is_kept_with_it(
+def test_training_configuration_is_saved_with_the_network(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
     url = str(tmp_path / "model.keras")
@@ -113,7 +113,7 @@ def test_how_a_network_was_trained_is_kept_with_it(
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_file_of_deeplearning4j_brings_its_training_master(spark: Any, tmp_path: Path) -> None:
+def test_deeplearning4j_file_includes_its_training_master(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "model.h5")
     dense().save(url)
     assert sw.SparkNetwork.load(spark, url).master is None
@@ -127,7 +127,7 @@ def test_a_file_of_deeplearning4j_brings_its_training_master(spark: Any, tmp_pat
     assert sw.SparkNetwork.load(spark, url, AVERAGING).master is AVERAGING
 
 
-def test_code_in_a_file_is_executed_only_if_asked_for(spark: Any, tmp_path: Path) -> None:
+def test_code_in_a_file_is_executed_only_on_request(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     double = keras.layers.Lambda(lambda x: 2 * x)
     sw.save_model(keras.Sequential([keras.Input((2,)), double]), url)

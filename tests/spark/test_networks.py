@@ -31,7 +31,9 @@ def init(seed: int) -> Any:
     return keras.initializers.GlorotUniform(seed=seed)
 
 
-def test_custom_layers_losses_and_metrics_defined_here(spark: Any, blobs: DataSet) -> None:
+def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
+    spark: Any, blobs: DataSet
+) -> None:
     class Scale(keras.layers.Layer):
         def __init__(self, factor: float = 2.0, **keywords: Any) -> None:
             super().__init__(**keywords)
@@ -131,7 +133,7 @@ def test_evaluation_and_score_equal_those_on_one_machine(
         evaluation_only.evaluate(DataSet(x))
 
 
-def test_an_evaluation_knows_the_names_of_the_datas_classes(spark: Any, blobs: DataSet) -> None:
+def test_evaluation_uses_the_class_names_of_the_data(spark: Any, blobs: DataSet) -> None:
     data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
     data.class_names = {"labels": ("ant", "bee", "cat")}
     network = sw.SparkNetwork(spark, dense())
@@ -140,7 +142,7 @@ def test_an_evaluation_knows_the_names_of_the_datas_classes(spark: Any, blobs: D
 
 
 @pytest.mark.versions
-def test_dataframes_and_pairs_are_data_too(spark: Any, blobs: DataSet) -> None:
+def test_dataframes_and_pairs_are_accepted_as_data(spark: Any, blobs: DataSet) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
     rows = [(*map(float, row), int(label)) for row, label in zip(x, y, strict=True)]
     frame = spark.createDataFrame(rows, ["a", "b", "c", "d", "label"]).coalesce(1)
@@ -158,7 +160,7 @@ def test_dataframes_and_pairs_are_data_too(spark: Any, blobs: DataSet) -> None:
     np.testing.assert_allclose(weights(network.model), weights(local), atol=1e-5)
 
 
-def test_training_on_nothing_is_refused_and_says_what_was_skipped(
+def test_training_without_examples_raises_and_lists_skipped_rows(
     spark: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "texts.csv"
@@ -169,7 +171,7 @@ def test_training_on_nothing_is_refused_and_says_what_was_skipped(
         network.fit(data)
 
 
-def test_what_was_skipped_is_said_when_training_begins(
+def test_skipped_rows_are_reported_when_training_begins(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "texts.csv"

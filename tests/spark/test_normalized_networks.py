@@ -38,7 +38,7 @@ def trained(spark: Any, raw: DataSet) -> sw.SparkNetwork:
     return network
 
 
-def test_training_on_raw_data_is_training_on_normalized_data(
+def test_training_on_raw_data_equals_training_on_normalized_data(
     spark: Any, raw: DataSet, trained: sw.SparkNetwork
 ) -> None:
     assert trained.normalizer is not None
@@ -51,7 +51,7 @@ def test_training_on_raw_data_is_training_on_normalized_data(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_training_without_spark_normalizes_too(raw: DataSet, tmp_path: Path) -> None:
+def test_training_without_spark_also_normalizes(raw: DataSet, tmp_path: Path) -> None:
     normalizer = Standardize.fit(raw)
     normalized = normalizer.transform(raw)
     model, plain = dense(), dense()
@@ -83,7 +83,7 @@ def test_training_without_spark_normalizes_too(raw: DataSet, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("store", ["file", "memory"])
-def test_a_network_comes_back_with_its_normalizer(
+def test_network_is_loaded_with_its_normalizer(
     spark: Any, raw: DataSet, trained: sw.SparkNetwork, tmp_path: Path, store: str
 ) -> None:
     folder = str(tmp_path) if store == "file" else "memory://normalized"
@@ -98,7 +98,7 @@ def test_a_network_comes_back_with_its_normalizer(
     np.testing.assert_array_equal(weights(sw.load_model(url)), weights(trained.model))
 
 
-def test_keras_alone_predicts_what_the_cluster_predicts(spark: Any, tmp_path: Path) -> None:
+def test_keras_alone_predicts_the_same_as_the_cluster(spark: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(5)
     features = random.normal([0, 2_000, 1e6, -3], [1, 400, 10, 1e-6], (90, 4)).astype(np.float32)
     amounts = (features[:, :1] * 3e4 + 2e5).astype(np.float32)
@@ -125,7 +125,7 @@ def test_keras_alone_predicts_what_the_cluster_predicts(spark: Any, tmp_path: Pa
     np.testing.assert_array_equal(weights(again.model), weights(network.model))
 
 
-def test_new_files_are_read_as_those_the_model_was_trained_on(spark: Any, tmp_path: Path) -> None:
+def test_new_files_are_read_like_the_training_files(spark: Any, tmp_path: Path) -> None:
     old, new, url = (str(tmp_path / name) for name in ("old.csv", "new.csv", "model.keras"))
     Path(old).write_text("color,size,kind\nred,1,a\nblue,2,b\ngreen,3,c\nred,4,a\n")
     # Other columns, another order, and neither all colors nor all classes.
@@ -146,7 +146,7 @@ def test_new_files_are_read_as_those_the_model_was_trained_on(spark: Any, tmp_pa
     assert sw.SparkNetwork.load(spark, url).schema == train.schema
 
 
-def test_keras_reads_the_file_and_finds_notes_beside_its_own(
+def test_keras_reads_the_file_with_sparkwright_metadata(
     spark: Any, raw: DataSet, tmp_path: Path
 ) -> None:
     path = tmp_path / "model.keras"
@@ -156,14 +156,14 @@ def test_keras_reads_the_file_and_finds_notes_beside_its_own(
     assert names == {"metadata.json", "config.json", "model.weights.h5", "sparkwright.json"}
 
 
-def test_a_file_without_notes_has_no_normalizer(spark: Any, tmp_path: Path) -> None:
+def test_file_without_sparkwright_metadata_has_no_normalizer(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     sw.SparkNetwork(spark, dense()).save(url)
     assert sw.load_normalizer(url) is None
     assert sw.SparkNetwork.load(spark, url).normalizer is None
 
 
-def test_only_normalizers_normalize(spark: Any) -> None:
+def test_only_normalizers_are_accepted(spark: Any) -> None:
     wrong: Any = lambda x: x  # noqa: E731
     with pytest.raises(sw.ConfigurationError, match="`normalizer` must be a normalizer or None"):
         sw.SparkNetwork(spark, dense(), normalizer=wrong)

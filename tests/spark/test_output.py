@@ -54,7 +54,7 @@ def environment() -> dict[str, str]:
 
 @pytest.mark.spark
 @pytest.mark.cluster
-def test_a_script_writes_its_progress_and_nothing_else() -> None:
+def test_script_prints_only_its_progress() -> None:
     """Also at its end, with a session and a run that go on, and after a job that failed."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT + TRAINED],
@@ -106,7 +106,7 @@ def test_ctrl_c_ends_a_script_with_one_sentence() -> None:
 
 
 @pytest.mark.spark
-def test_a_queued_run_names_the_run_that_holds_its_slots(
+def test_queued_run_names_the_run_that_holds_its_slots(
     spark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow, fast = (
@@ -140,7 +140,7 @@ def test_a_queued_run_names_the_run_that_holds_its_slots(
         ({}, {"SPARK_CONF_DIR": "with a file"}),
     ],
 )
-def test_a_log_that_the_user_has_configured_stays(
+def test_log_configured_by_the_user_is_unchanged(
     settings: Mapping[str, str],
     variables: Mapping[str, str],
     tmp_path: Path,

@@ -38,18 +38,18 @@ EXECUTOR, POD = "spark.executor.", "spark.kubernetes."
         ),
     ],
 )
-def test_spark_adds_to_the_heap_what_its_settings_say(
+def test_spark_adds_the_configured_overhead_to_the_heap(
     master: str, settings: dict[str, str], expected: int | None
 ) -> None:
     assert overhead_in_container(master, settings, heap_mib=8192) == expected
 
 
-def test_a_small_heap_has_384_mib_beside_it() -> None:
+def test_small_heap_has_384_mib_of_overhead() -> None:
     assert overhead_in_container("yarn", {}, heap_mib=1024) == 384
 
 
 @given(st.integers(0, 1 << 20), st.sampled_from("kmgtp"), st.sampled_from(["", "b", "i", "ib"]))
-def test_sizes_are_read_as_spark_writes_them(number: int, unit: str, rest: str) -> None:
+def test_sizes_are_parsed_as_written_by_spark(number: int, unit: str, rest: str) -> None:
     mib = number * 1024.0 ** "kmgtp".index(unit) / 1024
     assert mib_in(f"{number}{unit}{rest}") == mib
     assert mib_in(f" {number} {unit.upper()}{rest} ") == mib
@@ -57,5 +57,5 @@ def test_sizes_are_read_as_spark_writes_them(number: int, unit: str, rest: str) 
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1g", "1bb", "1x", "g"])
-def test_what_is_no_size_is_none(text: str) -> None:
+def test_invalid_size_is_none(text: str) -> None:
     assert mib_in(text) is None

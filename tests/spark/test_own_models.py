@@ -32,7 +32,7 @@ def master(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     )
 
 
-def test_train_steps_run_in_rounds_of_spark(spark: Any, blobs: DataSet) -> None:
+def test_custom_train_steps_run_with_spark_communication(spark: Any, blobs: DataSet) -> None:
     network = sw.SparkNetwork(spark, compiled(OwnTrainStep()), master(communication="spark"))
     run = network.start(blobs, epochs=3, display=False)
     run.wait(120)
@@ -41,7 +41,7 @@ def test_train_steps_run_in_rounds_of_spark(spark: Any, blobs: DataSet) -> None:
     assert losses.iloc[-1] < losses.iloc[0]
 
 
-def test_a_gan_trains_on_executors(spark: Any, blobs: DataSet) -> None:
+def test_gan_trains_on_executors(spark: Any, blobs: DataSet) -> None:
     network = sw.SparkNetwork(spark, gan, master())
     network.fit(DataSet(blobs.features), epochs=1)
     assert int(network.model.g_optimizer.iterations) == 2 * int(
@@ -51,7 +51,7 @@ def test_a_gan_trains_on_executors(spark: Any, blobs: DataSet) -> None:
         network.predict(blobs.features["features"])
 
 
-def test_what_cannot_be_built_is_refused_before_spark_does_anything(
+def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(
     spark: Any, blobs: DataSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: Any, **__: Any) -> None:

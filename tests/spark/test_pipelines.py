@@ -26,7 +26,7 @@ def by_label(data: Any) -> dict[int, list[Any]]:
 
 @pytest.mark.connect
 @pytest.mark.versions
-def test_bytes_of_files_become_the_pixels_of_from_images(spark: Any, tmp_path: Path) -> None:
+def test_file_bytes_become_the_pixels_of_from_images(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "pictures")
     files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(str(folder))
     frame = files.orderBy("path").selectExpr("content", IS_DOG.format(path="path"))
@@ -42,9 +42,7 @@ def test_bytes_of_files_become_the_pixels_of_from_images(spark: Any, tmp_path: P
 
 
 @pytest.mark.versions
-def test_rows_of_sparks_image_source_become_the_pixels_of_pillow(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_spark_image_source_rows_become_the_pixels_of_pillow(spark: Any, tmp_path: Path) -> None:
     paths = [
         write(tmp_path / "color.png", pixels(1)),
         write(tmp_path / "gray.png", pixels(2, (23, 31))),
@@ -59,7 +57,7 @@ def test_rows_of_sparks_image_source_become_the_pixels_of_pillow(
         assert found["size"].tolist() == [[1.0]]
 
 
-def test_what_is_wrong_with_images_names_their_column(spark: Any, tmp_path: Path) -> None:
+def test_image_errors_name_their_column(spark: Any, tmp_path: Path) -> None:
     write(tmp_path / "a.png", pixels(1))
     (tmp_path / "b.png").write_bytes(b"no image")
     files = spark.read.format("binaryFile").load(str(tmp_path / "*.png")).orderBy("path")
@@ -78,7 +76,7 @@ def test_what_is_wrong_with_images_names_their_column(spark: Any, tmp_path: Path
         network.fit(files, features=["content"], label="length")
 
 
-def test_a_stream_is_predicted_as_it_is_and_in_micro_batches(spark: Any, tmp_path: Path) -> None:
+def test_stream_is_predicted_directly_and_in_micro_batches(spark: Any, tmp_path: Path) -> None:
     """The DataFrame of `foreachBatch` belongs to a session that Spark has cloned."""
     x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
     rows = [(i, row.tolist()) for i, row in enumerate(x)]

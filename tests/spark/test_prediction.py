@@ -46,7 +46,7 @@ def masked_model() -> Any:
 
 
 @pytest.mark.connect
-def test_what_goes_in_comes_out(network: sw.SparkNetwork, blobs: DataSet) -> None:
+def test_prediction_returns_the_type_of_its_input(network: sw.SparkNetwork, blobs: DataSet) -> None:
     x = blobs.features["features"]
     expected = network.model.predict(x, verbose=0)
     assert close(network.predict(x, batch_size=7), expected)
@@ -68,7 +68,7 @@ def test_distributed_data_keeps_its_order_and_labels(
     assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
 
 
-def test_lazy_predictions_use_the_weights_of_the_moment_of_the_call(
+def test_lazy_predictions_use_the_weights_at_the_time_of_the_call(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     x = blobs.features["features"]
@@ -92,7 +92,7 @@ def test_keys_keep_their_rows(spark: Any, network: sw.SparkNetwork, blobs: DataS
     assert close(single[0][1], expected[3])
 
 
-def test_keyed_data_of_a_wrong_form_names_the_key(
+def test_invalid_keyed_data_raises_with_the_key(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     bad = spark.sparkContext.parallelize([("good", np.zeros(4)), ("bad", np.zeros((1, 1, 4)))], 1)
@@ -128,7 +128,7 @@ def test_sequences_of_different_length_with_masks_by_key(spark: Any, masked_mode
 
 
 @pytest.mark.versions
-def test_a_column_of_outputs_beside_the_users_columns(
+def test_output_column_is_added_to_the_users_columns(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     x = blobs.features["features"]
@@ -157,7 +157,7 @@ def test_a_column_of_outputs_beside_the_users_columns(
 
 @pytest.mark.versions
 @pytest.mark.connect
-def test_a_network_is_a_function_in_queries(
+def test_network_can_be_used_as_a_function_in_queries(
     spark: Any, network: sw.SparkNetwork, two: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     x = blobs.features["features"]
@@ -176,7 +176,7 @@ def test_a_network_is_a_function_in_queries(
     assert close(row["other"], other[0])
 
 
-def test_outputs_of_a_regression_come_in_the_labels_own_units(spark: Any) -> None:
+def test_regression_outputs_are_in_label_units(spark: Any) -> None:
     random = np.random.default_rng(4)
     x = random.normal(size=(40, 3)) * 5 + 2
     y = x @ np.array([[1.0], [2.0], [-1.0]]) * 100 + 1000
@@ -203,9 +203,7 @@ def test_outputs_of_a_regression_come_in_the_labels_own_units(spark: Any) -> Non
 
 
 @pytest.mark.versions
-def test_a_table_with_texts_is_predicted_by_the_schema_it_was_trained_with(
-    spark: Any, tmp_path: Any
-) -> None:
+def test_table_with_text_is_predicted_with_its_training_schema(spark: Any, tmp_path: Any) -> None:
     file = tmp_path / "passengers.csv"
     lines = [f"{'abc'[i % 3]},{i},{i % 2}" for i in range(30)]
     file.write_text("\n".join(["deck,age,survived", *lines]))
@@ -279,14 +277,14 @@ def test_losses_of_sequences_and_of_several_outputs(
         assert found[i] == pytest.approx(whole[0] if isinstance(whole, list) else whole, abs=1e-5)
 
 
-def test_a_network_without_a_loss_can_predict(spark: Any) -> None:
+def test_network_without_a_loss_can_predict(spark: Any) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     x = np.ones((3, 4), np.float32)
     found = sw.SparkNetwork(spark, model).predict(x)
     assert close(found, model.predict(x, verbose=0))
 
 
-def test_at_most_so_many_copies_of_the_network_work_at_a_time(
+def test_eval_workers_must_be_positive_and_all_examples_are_evaluated(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
@@ -297,7 +295,7 @@ def test_at_most_so_many_copies_of_the_network_work_at_a_time(
         network.evaluate(data, eval_workers=0)
 
 
-def test_one_network_reads_what_another_predicts_in_the_same_task(
+def test_network_reads_predictions_of_another_in_the_same_task(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     head = sw.SparkNetwork(
@@ -309,7 +307,7 @@ def test_one_network_reads_what_another_predicts_in_the_same_task(
     assert close(found, head.model.predict(network.model.predict(x, verbose=0), verbose=0))
 
 
-def test_names_tell_which_features_are_scaled_how(spark: Any) -> None:
+def test_features_are_matched_to_their_scaling_by_name(spark: Any) -> None:
     a, b = keras.Input((1,), name="a"), keras.Input((1,), name="b")
     model = keras.Model([a, b], keras.layers.Concatenate(name="both")([a, b]))
     data = DataSet({"a": np.array([[0.0], [2000.0]]), "b": np.array([[10.0], [30.0]])})
@@ -321,9 +319,7 @@ def test_names_tell_which_features_are_scaled_how(spark: Any) -> None:
         network.predict(income)
 
 
-def test_keys_are_named_when_their_examples_do_not_fit(
-    spark: Any, network: sw.SparkNetwork
-) -> None:
+def test_keys_of_invalid_examples_are_named(spark: Any, network: sw.SparkNetwork) -> None:
     pairs = [("good", np.zeros(4)), ("short", np.zeros(3))]
     with pytest.raises(Exception, match="key='short'"):
         network.predict(spark.sparkContext.parallelize(pairs, 1)).collect()
@@ -333,7 +329,7 @@ def test_keys_are_named_when_their_examples_do_not_fit(
     assert network.predict(named).collect()[0][1].shape == (3,)
 
 
-def test_a_loss_that_sums_is_summed(spark: Any, blobs: DataSet) -> None:
+def test_sum_reduced_loss_is_summed(spark: Any, blobs: DataSet) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(reduction="sum"))
     network = sw.SparkNetwork(spark, model)

@@ -32,7 +32,7 @@ def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
 
 
 @pytest.mark.spark
-def test_averaging_by_spark_tells_rate_and_ratio_of_its_rounds(spark: Any, blobs: DataSet) -> None:
+def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs: DataSet) -> None:
     master = sw.ParameterAveragingTrainingMaster(
         **FIXED, averaging_frequency=2, communication="spark"
     )
@@ -52,7 +52,7 @@ def test_averaging_by_spark_tells_rate_and_ratio_of_its_rounds(spark: Any, blobs
 
 
 @pytest.mark.usefixtures("in_process")
-def test_averaging_tells_rate_and_ratio_of_its_rounds(blobs: DataSet) -> None:
+def test_averaging_reports_rate_and_ratio_of_its_rounds(blobs: DataSet) -> None:
     master = sw.ParameterAveragingTrainingMaster(**FIXED, averaging_frequency=2)
     with sw.ParallelWrapper(scheduled(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=1)
@@ -81,7 +81,7 @@ def check_averaging(run: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_sharing_tells_rate_and_ratio_of_its_messages(blobs: DataSet) -> None:
+def test_gradient_sharing_reports_rate_and_ratio_of_its_messages(blobs: DataSet) -> None:
     master = sw.SharedTrainingMaster(**FIXED, minibatches_per_message=1, max_staleness=None)
     with sw.ParallelWrapper(scheduled(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=1)

@@ -26,7 +26,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extensions, "entry_points", lambda group: [Entry()])
 
 
-def test_a_run_on_spark_is_reported_with_data_model_and_environment(
+def test_run_report_on_spark_contains_data_model_and_environment(
     spark: Any, blobs: DataSet, tmp_path: Any
 ) -> None:
     import fsspec
@@ -57,10 +57,10 @@ def test_a_run_on_spark_is_reported_with_data_model_and_environment(
     text = unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html)))
     for words in (
         "Blobs ✓ Done Best validation accuracy",
-        "The training data lay in 3 partitions and was trained in 2, one a worker.",
+        "The training data had 3 partitions and was trained in 2, one per worker.",
         "Of the workers' measured time:",
         "The network “dense” has 2 layers and 67 parameters.",
-        "it has exactly the weights of the model that this run holds.",
+        "The saved model has exactly the weights of this run.",
         "spark.executor.memory",
         f"Java of the driver {run.configuration['java']}",
         "No warnings were raised.",
@@ -73,4 +73,7 @@ def test_a_run_on_spark_is_reported_with_data_model_and_environment(
     run.model.set_weights([weight + 1 for weight in run.model.get_weights()])
     run.report(f"{tmp_path}/changed.html", model_url=f"{tmp_path}/model.keras")
     changed = (tmp_path / "changed.html").read_text()
-    assert "4 of 4 arrays of weights differ from those of this run, by up to 1" in changed
+    assert (
+        "4 of 4 weight arrays of the saved model differ from those of this run, by up to 1"
+        in changed
+    )

@@ -17,7 +17,7 @@ from sparkwright.spark import _session
 pytestmark = pytest.mark.spark
 
 
-def test_the_active_session_is_respected_and_differences_are_named(
+def test_active_session_is_kept_and_differences_are_named(
     spark: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -28,13 +28,13 @@ def test_the_active_session_is_respected_and_differences_are_named(
     assert "spark.stop()" in caplog.text
 
 
-def test_a_session_that_was_stopped_is_named() -> None:
+def test_stopped_session_is_named() -> None:
     stopped = Mock(sparkContext=Mock(_jsc=None))
     with pytest.raises(sw.ConfigurationError, match="a stopped session"):
         sw.SparkNetwork(stopped, sw.networks.lenet()).predict([[0.0]])
 
 
-def test_the_sessions_settings_suit_training(spark: Any) -> None:
+def test_session_settings_suit_training(spark: Any) -> None:
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.locality.wait") == "0s"
     assert conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
@@ -64,12 +64,12 @@ def test_every_setting_can_be_overridden_for_one_session() -> None:
     ("option", "value"),
     [("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100)],
 )
-def test_options_that_cannot_be_meant_are_named(option: str, value: int) -> None:
+def test_invalid_options_are_named(option: str, value: int) -> None:
     with pytest.raises(sw.ConfigurationError, match=f"`{option}` must be an integer of at least"):
         sw.start_spark(**{option: value})  # pyright: ignore[reportArgumentType]
 
 
-def test_java_that_is_missing_ends_in_what_to_install(
+def test_missing_java_raises_with_installation_instructions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -78,14 +78,14 @@ def test_java_that_is_missing_ends_in_what_to_install(
         _session._find_java()
 
 
-def test_sessions_of_one_second_have_folders_of_their_own() -> None:
+def test_sessions_started_in_the_same_second_have_separate_folders() -> None:
     options: Any = {"workers": 1, "cores": 1, "memory_mb": 512, "master": None, "app_name": "a"}
     one, other = (_session._settings(**options)["spark.deploy.appIdPattern"] for _ in "ab")
     assert one != other
 
 
 @pytest.mark.parametrize("problem", [None, ValueError("Couldn't find Spark")])
-def test_findspark_is_asked_only_when_pyspark_cannot_be_imported(
+def test_findspark_is_used_only_if_pyspark_cannot_be_imported(
     monkeypatch: pytest.MonkeyPatch, problem: Exception | None
 ) -> None:
     asked = Mock(side_effect=problem)

@@ -27,11 +27,11 @@ from sparkwright.spark.secrets import settings_to_tell
         ("spark.jars.repositories", "https://user:abc123@maven.example/x"),
     ],
 )
-def test_secrets_are_not_told(name, value):
+def test_secrets_are_not_reported(name, value):
     assert "abc123" not in settings_to_tell([(name, value)])[name]
 
 
-def test_what_spark_sets_by_itself_is_left_out():
+def test_settings_set_by_spark_are_omitted():
     pairs = [
         ("spark.app.id", "local-1"),
         ("spark.driver.extraJavaOptions", "-Djava.net.preferIPv6Addresses=false --add-opens=a/b=c"),

@@ -30,7 +30,7 @@ def master_of(workers: int | None = 2, **options: Any) -> sw.SharedTrainingMaste
 
 
 @pytest.mark.versions
-def test_the_loss_falls_and_the_encoding_is_told(
+def test_loss_decreases_and_the_encoding_is_reported(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
     model = dense("adam")
@@ -60,7 +60,7 @@ def test_the_loss_falls_and_the_encoding_is_told(
         assert worker.threshold is not None
 
 
-def test_stop_keeps_what_was_learned(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
+def test_stop_keeps_the_trained_weights(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     model = dense()
     before = weights(model)
     run = sw.SparkNetwork(spark, model, master_of().with_hooks(Slow())).start(blobs, epochs=500)
@@ -72,7 +72,7 @@ def test_stop_keeps_what_was_learned(spark: Any, blobs: DataSet, leaves_nothing:
     assert int(model.optimizer.iterations) > 0
 
 
-def test_an_interrupt_in_a_long_step_keeps_what_is_shared(
+def test_interrupt_in_a_long_step_keeps_shared_updates(
     spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
 ) -> None:
     marker = tmp_path / "slow"
@@ -89,7 +89,7 @@ def test_an_interrupt_in_a_long_step_keeps_what_is_shared(
     assert abs(weights(model) - before).max() > 0
 
 
-def test_a_network_mask_that_fits_no_address(spark: Any, blobs: DataSet) -> None:
+def test_network_mask_that_matches_no_address_raises(spark: Any, blobs: DataSet) -> None:
     mesh = sw.MeshConfig(network_mask="203.0.113.0/24")
     with pytest.raises(sw.ConfigurationError, match=r"203\.0\.113\.0/24"):
         sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)

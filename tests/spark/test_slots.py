@@ -54,7 +54,7 @@ GPUS = {"spark.executor.resource.gpu.amount": "2"}
         ("elsewhere://", {}, None),
     ],
 )
-def test_settings_bound_the_slots(master: str, settings: dict[str, str], slots: int | None) -> None:
+def test_settings_limit_the_slots(master: str, settings: dict[str, str], slots: int | None) -> None:
     assert slots_at_most(master, settings) == slots
 
 
@@ -67,7 +67,7 @@ def test_settings_bound_the_slots(master: str, settings: dict[str, str], slots: 
         ({"spark.cores.max": "5"}, "5"),
     ],
 )
-def test_a_standalone_cluster_gives_the_cores_of_the_executors_asked_for(
+def test_standalone_cluster_provides_the_cores_of_the_requested_executors(
     submitted: dict[str, str], cores: str
 ) -> None:
     chosen = _session._settings(
@@ -85,7 +85,7 @@ def test_a_standalone_cluster_gives_the_cores_of_the_executors_asked_for(
         ("local[2]", {"spark.task.cpus": 4}),
     ],
 )
-def test_settings_by_which_nothing_could_ever_run_are_refused(
+def test_settings_that_allow_no_task_are_rejected(
     monkeypatch: pytest.MonkeyPatch, master: str, settings: dict[str, Any]
 ) -> None:
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
@@ -116,31 +116,31 @@ def session(**settings: str) -> Any:
     return SimpleNamespace(sparkContext=SimpleNamespace(master=STANDALONE, getConf=lambda: conf))
 
 
-def test_a_run_waits_for_executors_that_are_yet_to_come(come: Any) -> None:
+def test_run_waits_for_executors_that_have_not_started(come: Any) -> None:
     come(0, 1, 1, 4)
     assert wait_for_slots(session(), 3) == 4
 
 
-def test_executors_that_do_not_come_are_counted_in_the_end(come: Any) -> None:
+def test_missing_executors_are_counted_after_the_wait(come: Any) -> None:
     come(0, 1)
     rule = r"workers=3; the driver waited 0\.1 s .* 1 slots in 1 executors\. Check"
     with pytest.raises(sw.errors.SlotsError, match=rule):
         wait_for_slots(session(spark_sparkwright_slotTimeout="0.1"), 3)
 
 
-def test_gpus_are_named_where_executors_have_some(come: Any) -> None:
+def test_gpus_are_named_if_executors_have_any(come: Any) -> None:
     come(2)
     short = {"spark_sparkwright_slotTimeout": "0.1", "spark_executor_resource_gpu_amount": "2"}
     with pytest.raises(sw.errors.SlotsError, match=r"executors of 2 GPUs.*gpus_per_executor=0"):
         wait_for_slots(session(**short), 3)
 
 
-def test_nobody_waits_for_a_run_that_was_cancelled(come: Any) -> None:
+def test_cancelled_run_stops_waiting_for_slots(come: Any) -> None:
     come(1)
     with pytest.raises(sw.errors.SlotsError, match="cancelled with 1 of 3 task slots"):
         wait_for_slots(session(), 3, cancelled=lambda: True)
 
 
-def test_with_dynamic_allocation_executors_come_when_tasks_wait(come: Any) -> None:
+def test_dynamic_allocation_does_not_wait_for_executors(come: Any) -> None:
     come(0)
     assert wait_for_slots(session(spark_dynamicAllocation_enabled="true"), 3) is None

@@ -26,7 +26,7 @@ settings = st.builds(
 
 
 @given(settings)
-def test_settings_come_back_from_json_yaml_and_code(settings):
+def test_settings_round_trip_through_json_yaml_and_code(settings):
     assert sw.SparkSettings.from_json(settings.to_json()) == settings
     assert sw.SparkSettings.from_yaml(settings.to_yaml()) == settings
     given = {}
@@ -40,7 +40,7 @@ def test_settings_come_back_from_json_yaml_and_code(settings):
     assert sw.SparkSettings(**given) == settings
 
 
-def test_a_wrong_setting_is_named():
+def test_invalid_setting_is_named():
     with pytest.raises(ConfigurationError, match="memory_per_worker_mb=100"):
         sw.SparkSettings(memory_per_worker_mb=100)
 
@@ -52,7 +52,7 @@ SECRETS = {
 }
 
 
-def test_secrets_stay_out_of_files_code_and_the_text_of_the_value():
+def test_secrets_are_omitted_from_files_code_and_repr():
     settings = sw.SparkSettings(settings={**SECRETS, "spark.a": "b"})
     experiment = sw.Experiment(spark=settings)
     for text in (
@@ -66,7 +66,7 @@ def test_secrets_stay_out_of_files_code_and_the_text_of_the_value():
     assert settings.missing == ()
 
 
-def test_what_was_left_out_is_asked_for_before_spark_starts(monkeypatch):
+def test_missing_secrets_raise_before_spark_starts(monkeypatch):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     monkeypatch.setattr("sparkwright.spark._session._find_java", lambda: pytest.fail("too late"))
     settings = sw.SparkSettings(settings={**SECRETS, "spark.a": "b"})
@@ -78,7 +78,7 @@ def test_what_was_left_out_is_asked_for_before_spark_starts(monkeypatch):
     assert dataclasses.replace(again, settings=given) == settings
 
 
-def test_a_session_that_is_there_is_compared_without_telling_secrets(caplog):
+def test_existing_session_is_compared_without_revealing_secrets(caplog):
     class Conf(dict):
         contains = dict.__contains__
 
@@ -102,7 +102,7 @@ def test_a_session_that_is_there_is_compared_without_telling_secrets(caplog):
 
 
 @pytest.mark.parametrize("value", [object(), None, float("nan"), ["a"], {"b": 1}])
-def test_values_that_files_cannot_hold_are_refused(value):
+def test_values_that_files_cannot_store_are_rejected(value):
     with pytest.raises(ConfigurationError, match=r"settings\['spark.a'\], of class"):
         sw.SparkSettings(settings={"spark.a": value})
     with pytest.raises(ConfigurationError, match="names of Spark settings"):

@@ -22,7 +22,7 @@ def make(shard: int, shards: int) -> Any:
     return found.shard(shards, shard).batch(7)
 
 
-def test_a_killed_workers_shard_is_trained_to_its_end(
+def test_shard_of_a_killed_worker_is_trained_completely(
     spark: Any, tmp_path: Path, leaves_nothing: None
 ) -> None:
     hooks = RecordingHook(str(tmp_path)), KillOnce(str(tmp_path / "killed"), at=5)
@@ -46,7 +46,7 @@ def test_a_killed_workers_shard_is_trained_to_its_end(
 
 
 @pytest.mark.parametrize("option", [{"communication": "spark"}, {"training_approach": "export"}])
-def test_what_needs_partitions_is_refused(spark: Any, option: dict[str, Any]) -> None:
+def test_options_that_need_partitions_are_rejected(spark: Any, option: dict[str, Any]) -> None:
     master = sw.ParameterAveragingTrainingMaster(workers=2, **option)
     with pytest.raises(sw.ConfigurationError, match=f"no partitions, so `{min(option)}` must be"):
         sw.SparkNetwork(spark, dense(), master).start(TfData(make))

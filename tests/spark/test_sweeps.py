@@ -32,7 +32,7 @@ def halves(data: DataSet) -> dict[str, Any]:
 
 
 @pytest.mark.connect
-def test_trials_train_side_by_side_and_the_best_network_is_kept(
+def test_trials_train_in_parallel_and_the_best_network_is_kept(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
     space = {"rate": (1e-4, 1.0, "log"), "batch_size_per_worker": [5, 10], "epochs": [2, 3]}
@@ -89,7 +89,7 @@ class _PruneOdd(optuna.pruners.BasePruner):
         return trial.number % 2 == 1
 
 
-def test_a_pruned_trial_stops_after_the_epoch_and_others_go_on(spark: Any, blobs: DataSet) -> None:
+def test_pruned_trial_stops_after_the_epoch_and_others_continue(spark: Any, blobs: DataSet) -> None:
     master = MASTER.with_hooks(Paced(0.02))
     options = {**QUIET, "master": master, "pruner": _PruneOdd(), "monitor": "accuracy"}
     sweep = sw.sweep(spark, dense_of, **halves(blobs), trials=2, epochs=30, **options)
@@ -111,7 +111,7 @@ def failing(trial: Any) -> Any:
     return dense(), {"batch_size_per_worker": 30}
 
 
-def test_a_failed_trial_is_recorded_and_the_sweep_goes_on(
+def test_failed_trial_is_recorded_and_the_sweep_continues(
     spark: Any, blobs: DataSet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sweep = sw.sweep(spark, failing, **halves(blobs), trials=2, **{**QUIET, "display": None})
@@ -125,7 +125,7 @@ def test_a_failed_trial_is_recorded_and_the_sweep_goes_on(
         sw.sweep(spark, dense_of, **halves(blobs), trials=1, monitor="auc", **QUIET)
 
 
-def test_a_stopped_sweep_has_its_best_and_goes_on(
+def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
 ) -> None:
     options = {**QUIET, "storage": tmp_path / "trials.sqlite", "trials": 3, "parallel": 1}
@@ -167,7 +167,7 @@ def test_ctrl_c_returns_the_sweep(spark: Any, blobs: DataSet) -> None:
         _ = sweep.best_network
 
 
-def test_several_workers_to_a_trial_and_what_is_refused(spark: Any, blobs: DataSet) -> None:
+def test_trials_use_several_workers_and_invalid_sweeps_raise(spark: Any, blobs: DataSet) -> None:
     data = halves(blobs)
     options = {**QUIET, "master": sw.SharedTrainingMaster(workers=3, seed=1)}
     sweep = sw.sweep(spark, dense_of, **data, trials=1, **options)

@@ -48,7 +48,7 @@ def assert_is_consistent(run: Any) -> Any:
         (sw.SharedTrainingMaster, {"encode", "send", "average", "apply", "validate"}),
     ],
 )
-def test_every_phase_of_a_run_is_there_in_its_order(
+def test_every_phase_of_a_run_is_recorded_in_order(
     spark: Any, blobs: DataSet, kind: type[Any], own: set[str]
 ) -> None:
     network = sw.SparkNetwork(spark, dense(), two_workers(kind))
@@ -74,7 +74,7 @@ def test_every_phase_of_a_run_is_there_in_its_order(
 
 
 @pytest.mark.spark
-def test_without_being_asked_for_only_the_drivers_phases_are_there(
+def test_only_driver_phases_are_recorded_by_default(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
     master = sw.ParameterAveragingTrainingMaster(
@@ -94,7 +94,7 @@ def test_without_being_asked_for_only_the_drivers_phases_are_there(
 
 
 @pytest.mark.spark
-def test_averaging_by_spark_has_the_phases_of_its_jobs(spark: Any, blobs: DataSet) -> None:
+def test_spark_averaging_records_the_phases_of_its_jobs(spark: Any, blobs: DataSet) -> None:
     master = two_workers(
         sw.ParameterAveragingTrainingMaster, communication="spark", averaging_frequency=5
     )
@@ -117,7 +117,7 @@ def test_averaging_by_spark_has_the_phases_of_its_jobs(spark: Any, blobs: DataSe
 
 
 @pytest.mark.spark
-def test_an_ntp_server_is_asked_by_driver_and_workers(spark: Any, blobs: DataSet) -> None:
+def test_driver_and_workers_query_an_ntp_server(spark: Any, blobs: DataSet) -> None:
     with ntp_server(ahead_s=-30.0) as server:
         clock = sw.NtpClock(server=server.address)
         master = two_workers(sw.ParameterAveragingTrainingMaster, time_source=clock)
@@ -132,7 +132,7 @@ def test_an_ntp_server_is_asked_by_driver_and_workers(spark: Any, blobs: DataSet
 
 
 @pytest.mark.usefixtures("in_process")
-def test_processes_of_one_machine_with_clocks_of_their_own_agree(
+def test_processes_of_one_machine_with_separate_clocks_agree(
     blobs: DataSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_process, "_free", [])  # new trainers, with clocks of their own

@@ -106,9 +106,7 @@ def test_mlflow_has_parameters_metrics_and_files(tracked: Any, mlflow: Any) -> N
     assert "timeline.html" in [file.path for file in files]
 
 
-def test_the_logged_model_predicts_as_the_network_does(
-    tracked: Any, mlflow: Any, spark: Any
-) -> None:
+def test_logged_model_equals_the_network(tracked: Any, mlflow: Any, spark: Any) -> None:
     run, *_ = tracked
     url = f"runs:/{run.status.tracked['MLflow']}/model"
     np.testing.assert_array_equal(weights(mlflow.keras.load_model(url)), weights(run.model))

@@ -78,7 +78,7 @@ def test_averages_are_aggregated_at_the_given_depth(
     assert set(depths) == {depth}
 
 
-def test_the_seed_decides_the_order_of_examples(spark: Any, blobs: DataSet) -> None:
+def test_seed_determines_the_order_of_examples(spark: Any, blobs: DataSet) -> None:
     def trained(seed: int) -> Any:
         model = dense()
         sw.SparkNetwork(spark, model, averaging(workers=1, seed=seed)).fit(blobs, epochs=2)
@@ -89,7 +89,7 @@ def test_the_seed_decides_the_order_of_examples(spark: Any, blobs: DataSet) -> N
     assert not np.array_equal(trained(2), first)
 
 
-def test_a_seed_is_drawn_and_kept_with_the_run(spark: Any) -> None:
+def test_generated_seed_is_stored_with_the_run(spark: Any) -> None:
     run = sw.SparkNetwork(spark, dense(), averaging(seed=None)).start(numbered(16))
     run.wait(60)
     assert isinstance(run.configuration["master"]["seed"], int)
@@ -118,7 +118,7 @@ def test_workers_collect_garbage_only_periodically(
     assert [file.name for file in tmp_path.iterdir()] == [str(not periodic)]
 
 
-def test_paths_are_read_by_a_loader_of_ones_own(spark: Any, tmp_path: Path, blobs: DataSet) -> None:
+def test_paths_are_read_by_a_custom_loader(spark: Any, tmp_path: Path, blobs: DataSet) -> None:
     for number, batch in enumerate(blobs.batches(30)):
         table = np.column_stack([batch.features["features"], batch.labels["labels"]])
         np.savetxt(tmp_path / f"{number}.txt", table)
@@ -152,7 +152,7 @@ def test_labeled_points_train_and_the_history_is_written_as_parquet(
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "history.parquet"), run.history)
 
 
-def test_an_autoencoder_learns_to_repeat_its_input(spark: Any, blobs: DataSet) -> None:
+def test_autoencoder_learns_to_reproduce_its_input(spark: Any, blobs: DataSet) -> None:
     import keras
 
     features = blobs.features["features"]

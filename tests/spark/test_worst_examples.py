@@ -14,7 +14,7 @@ from sparkwright.errors import DataError
 pytestmark = pytest.mark.spark
 
 
-def test_they_are_those_of_the_highest_loss_whatever_the_partitions(
+def test_worst_examples_have_the_highest_loss_for_any_partitioning(
     spark: Any, blobs: DataSet
 ) -> None:
     network = sw.SparkNetwork(spark, dense(regularizer="l2"))
@@ -37,7 +37,7 @@ def test_they_are_those_of_the_highest_loss_whatever_the_partitions(
         network.worst_examples(from_arrays(spark, x, partitions=2))
 
 
-def test_features_come_as_the_data_holds_them_and_predictions_in_the_labels_units(
+def test_features_are_in_data_units_and_predictions_in_label_units(
     spark: Any,
 ) -> None:
     random = np.random.default_rng(3)

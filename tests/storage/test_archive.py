@@ -62,7 +62,7 @@ def npy(array: Any, **options: Any) -> bytes:
     arrays=st.dictionaries(NAMES.map("{}.npy".format), ARRAYS, max_size=4),
     blobs=st.dictionaries(NAMES.map("{}.bin".format), st.binary(), max_size=4),
 )
-def test_what_goes_in_comes_out(
+def test_archive_round_trips(
     meta: dict[str, Any], arrays: dict[str, Any], blobs: dict[str, bytes]
 ) -> None:
     found, members = read_archive(io.BytesIO(written(meta, arrays | blobs)))
@@ -76,7 +76,7 @@ def test_what_goes_in_comes_out(
     assert all(members[name] == content for name, content in blobs.items())
 
 
-def test_a_part_of_a_larger_array_is_written_as_itself() -> None:
+def test_slice_of_a_larger_array_is_written_alone() -> None:
     every_second = np.arange(10.0)[::2]
     _, members = read_archive(io.BytesIO(written({}, {"a.npy": every_second})))
     np.testing.assert_array_equal(np.asarray(members["a.npy"]), every_second)
@@ -116,7 +116,7 @@ def test_only_arrays_of_numbers_can_be_written() -> None:
             written({}, {"a.npy": array})
 
 
-def test_a_flipped_bit_in_the_data_is_refused() -> None:
+def test_a_flipped_bit_in_the_data_is_rejected() -> None:
     whole = written({}, {"b.bin": b"some bytes"})
     with pytest.raises(ArchiveError):
         read_archive(io.BytesIO(whole.replace(b"some bytes", b"same bytes")))
@@ -124,7 +124,7 @@ def test_a_flipped_bit_in_the_data_is_refused() -> None:
 
 @given(st.binary(max_size=300))
 @example(b"PK\x05\x06" + bytes(18))
-def test_garbage_is_refused(content: bytes) -> None:
+def test_garbage_is_rejected(content: bytes) -> None:
     with pytest.raises(ArchiveError):
         read_archive(io.BytesIO(content))
 
@@ -152,21 +152,21 @@ class Bomb:
         (b"", "no array"),
     ],
 )
-def test_an_array_that_is_none_is_refused_even_with_the_right_digest(
+def test_an_array_that_is_none_is_rejected_even_with_the_right_digest(
     content: bytes, reason: str
 ) -> None:
     with pytest.raises(ArchiveError, match=reason):
         read_archive(made_by_hand({"a.npy": content}))
 
 
-def test_a_compressed_archive_is_refused_before_anything_is_unpacked() -> None:
+def test_a_compressed_archive_is_rejected_before_anything_is_unpacked() -> None:
     bomb = made_by_hand({"a.bin": bytes(1 << 24)}, compression=zipfile.ZIP_DEFLATED)
     assert len(bomb.getvalue()) < 1 << 16
     with pytest.raises(ArchiveError, match="is compressed"):
         read_archive(bomb)
 
 
-def test_sizes_beyond_the_file_are_refused_before_anything_is_allocated() -> None:
+def test_sizes_beyond_the_file_are_rejected_before_anything_is_allocated() -> None:
     whole = made_by_hand({"a.bin": b"x" * 1000}).getvalue()
     at = whole.index(b"PK\x01\x02")  # the directory's first entry
     size = (3 << 30).to_bytes(4, "little")
@@ -175,7 +175,7 @@ def test_sizes_beyond_the_file_are_refused_before_anything_is_allocated() -> Non
         read_archive(io.BytesIO(lying))
 
 
-def test_members_that_overlap_are_refused() -> None:
+def test_members_that_overlap_are_rejected() -> None:
     whole = made_by_hand({"a.bin": b"x" * 5000, "b.bin": b"x" * 5000}).getvalue()
     first = whole.index(b"PK\x01\x02")  # the directory's entries
     second = whole.index(b"PK\x01\x02", first + 1)
@@ -189,7 +189,7 @@ def test_members_that_overlap_are_refused() -> None:
 
 
 @pytest.mark.parametrize("meta", [[], 3, {}, {"sha256": []}, {"sha256": {"c.bin": ""}}])
-def test_a_description_of_another_form_is_refused(meta: Any) -> None:
+def test_a_description_of_another_form_is_rejected(meta: Any) -> None:
     with pytest.raises(ArchiveError):
         read_archive(made_by_hand({"a.bin": b"x"}, meta=meta))
 
@@ -200,7 +200,7 @@ def test_a_member_that_is_missing_is_noticed() -> None:
         read_archive(made_by_hand({"a.bin": b"x"}, meta={"sha256": digests}))
 
 
-def test_two_members_of_one_name_are_refused() -> None:
+def test_two_members_of_one_name_are_rejected() -> None:
     file = made_by_hand({"a.bin": b"x"})
     with (
         zipfile.ZipFile(file, "a") as archive,
@@ -211,7 +211,7 @@ def test_two_members_of_one_name_are_refused() -> None:
         read_archive(file)
 
 
-def test_a_wrong_digest_is_refused_although_the_checksum_is_right() -> None:
+def test_a_wrong_digest_is_rejected_although_the_checksum_is_right() -> None:
     meta = {"sha256": {"a.bin": hashlib.sha256(b"another").hexdigest()}}
     with pytest.raises(ArchiveError, match="differs from its SHA-256"):
         read_archive(made_by_hand({"a.bin": b"this"}, meta=meta))

@@ -20,7 +20,7 @@ def folder_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     }[request.param]
 
 
-def test_what_is_read_equals_what_was_written_and_still_adds_up(folder_url: str) -> None:
+def test_read_evaluations_equal_the_written_ones_and_can_be_merged(folder_url: str) -> None:
     for counted in (
         Evaluation(("cat", "dög"), confusion=np.array([[2**55 + 1, 1], [2, 7]])),
         EvaluationBinary.from_predictions([[0, 1]], [[0.2, 0.7]]),
@@ -44,7 +44,7 @@ def test_a_missing_file_is_named(folder_url: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}']
 )
-def test_files_that_are_no_evaluation_are_refused_by_url(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_no_evaluation_are_rejected_by_url(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "wrong.json"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"wrong\.json"):

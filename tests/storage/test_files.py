@@ -32,7 +32,7 @@ def put(url: str, content: bytes = b"content") -> str:
 
 
 @pytest.mark.parametrize(("method", "call"), [("ls", list_folder), ("rm_file", remove)])
-def test_what_the_store_says_names_the_url(
+def test_errors_of_the_store_name_the_url(
     monkeypatch: pytest.MonkeyPatch, method: str, call: Callable[[str], Any]
 ) -> None:
     url = put(f"memory://files {next(_NUMBERS)}/file")
@@ -74,7 +74,7 @@ def test_a_move_names_the_file_that_is_at_fault(tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
 
 
-def test_a_store_that_cannot_rename_over_a_file_keeps_the_old_one_until_the_new_one_is_there(
+def test_store_without_atomic_rename_keeps_the_old_file_until_the_new_one_exists(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url = put(f"memory://files {next(_NUMBERS)}/file", b"old")
@@ -160,7 +160,7 @@ def test_a_folder_appears_where_nothing_or_nothing_but_a_folder_was(tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "none"]
 
 
-def test_the_old_folder_comes_back_if_the_new_one_cannot_be_moved(tmp_path: Path) -> None:
+def test_old_folder_is_restored_if_the_new_one_cannot_be_moved(tmp_path: Path) -> None:
     url = str(tmp_path / "out")
     put(join(url, "a"), b"old")
     with pytest.raises(FileNotFoundError, match="out"), write_folder(url):
@@ -169,7 +169,7 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_be_moved(tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_link_goes_on_naming_the_folder(tmp_path: Path) -> None:
+def test_link_still_points_to_the_folder(tmp_path: Path) -> None:
     tmp_path.joinpath("real").mkdir()
     tmp_path.joinpath("link").symlink_to(tmp_path / "real")
     with write_folder(str(tmp_path / "link")) as new:

@@ -34,7 +34,7 @@ def folder(hdfs: HdfsCluster, request: pytest.FixtureRequest) -> str:
     return url
 
 
-def test_hadoops_own_client_reads_what_is_written_and_the_reverse(
+def test_hadoop_client_and_sparkwright_read_files_of_each_other(
     hdfs: HdfsCluster, folder: str, tmp_path: Path
 ) -> None:
     content = os.urandom(3_500_000)
@@ -82,7 +82,7 @@ def test_more_entries_than_one_answer_holds_are_listed(folder: str) -> None:
     assert list_entries(folder) == [f"{name}/" for name in names]
 
 
-def test_another_user_is_refused_with_a_remedy(
+def test_another_user_is_rejected_with_a_remedy(
     hdfs: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bytes(f"{folder}/a", b"1")
@@ -176,12 +176,12 @@ assert read_bytes(sys.argv[1] + "/a") == b"1"
 """
 
 
-def test_a_process_forked_from_one_with_connections_is_refused(folder: str) -> None:
+def test_a_process_forked_from_one_with_connections_is_rejected(folder: str) -> None:
     subprocess.run([sys.executable, "-c", FORKS, folder], check=True, timeout=90)
 
 
 @pytest.mark.parametrize("url", ["hdfs://bob@127.0.0.1:8020/a"])
-def test_a_user_in_the_url_is_refused(url: str) -> None:
+def test_a_user_in_the_url_is_rejected(url: str) -> None:
     with pytest.raises(ConfigurationError, match="HADOOP_USER_NAME"):
         exists(url)
 
@@ -193,13 +193,13 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("limit", ["soon", "0", "nan", "inf"])
-def test_a_limit_that_is_none_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_is_none_is_rejected(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": limit})
     with pytest.raises(ConfigurationError, match="FSSPEC_HDFS_TIMEOUT_S"):
         exists("hdfs://127.0.0.1:2/a")
 
 
-def test_a_namenode_that_is_not_there_is_an_error_and_leaves_no_trace(
+def test_unreachable_namenode_raises_and_leaves_no_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # One attempt; more of them only take longer.
@@ -245,14 +245,14 @@ def test_a_cluster_ends_with_its_owner(tmp_path: Path) -> None:
     assert not Path(folder).exists()
 
 
-def test_a_command_that_fails_is_told_with_its_words(hdfs: HdfsCluster) -> None:
+def test_failed_command_raises_with_its_output(hdfs: HdfsCluster) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
         hdfs.command("dfs", "-cat", "/nothing")
     with pytest.raises(ConfigurationError, match="must have been started"):
         HdfsCluster().stop_namenode()
 
 
-def test_missing_maven_and_a_fetch_that_fails_are_told(
+def test_missing_maven_and_failed_downloads_raise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.support.hadoop import hadoop_jars

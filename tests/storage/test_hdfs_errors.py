@@ -83,7 +83,7 @@ def test_errors_have_a_kind_a_sentence_and_no_traceback(
         assert text in str(found)
 
 
-def test_a_call_that_does_not_end_is_given_up_and_the_next_one_works() -> None:
+def test_hanging_call_times_out_and_the_next_one_works() -> None:
     never = threading.Event()
     try:
         for _ in range(3):
@@ -94,7 +94,7 @@ def test_a_call_that_does_not_end_is_given_up_and_the_next_one_works() -> None:
         never.set()
 
 
-def test_mistakes_and_configuration_errors_stay_what_they_are() -> None:
+def test_programming_and_configuration_errors_are_unchanged() -> None:
     def fail(error: Exception) -> None:
         raise error
 
@@ -137,7 +137,7 @@ def call(function: Any, _: str) -> Any:
     return function()
 
 
-def test_a_read_that_fails_once_is_tried_with_the_file_opened_anew() -> None:
+def test_failed_read_is_retried_with_a_reopened_file() -> None:
     content = bytes(range(256)) * 40_000
     inner, opened = Inner(content, bad=(2, 4)), []
 
@@ -180,7 +180,7 @@ def test_a_file_that_is_shorter_than_announced_is_an_error() -> None:
         file.read()
 
 
-def test_a_place_before_the_start_is_refused() -> None:
+def test_a_place_before_the_start_is_rejected() -> None:
     with open_reader(lambda: Inner(b"abc"), call, "/a") as file:
         with pytest.raises(ValueError, match="at least 0"):
             file.seek(-4, 2)
@@ -188,7 +188,7 @@ def test_a_place_before_the_start_is_refused() -> None:
         assert file.read() == b""
 
 
-def test_after_a_failed_write_the_file_is_not_finished_and_the_first_error_stays() -> None:
+def test_failed_write_leaves_no_finished_file_and_keeps_the_first_error() -> None:
     inner = Inner(bad=(2,))
 
     def write() -> None:

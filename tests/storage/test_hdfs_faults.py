@@ -124,7 +124,7 @@ def test_a_quota_that_is_exceeded_leaves_the_old_file(cluster: HdfsCluster, fold
     write_bytes(f"{folder}/new", CONTENT)
 
 
-def test_safe_mode_refuses_changes_and_lets_read(cluster: HdfsCluster, folder: str) -> None:
+def test_safe_mode_rejects_changes_and_lets_read(cluster: HdfsCluster, folder: str) -> None:
     def replace() -> None:
         with write_folder(folder) as new:
             write_bytes(f"{new}/a", b"1")
@@ -161,7 +161,7 @@ def test_a_folder_of_others_is_closed(
     assert list_entries(folder) == ["old"]
 
 
-def test_a_namenode_that_hangs_is_given_up_and_found_again(
+def test_hanging_namenode_times_out_and_is_found_again(
     cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 0.5})
@@ -182,7 +182,7 @@ def test_a_namenode_that_hangs_is_given_up_and_found_again(
     assert read_bytes(f"{folder}/old") == b"old"
 
 
-def test_a_namenode_that_restarts_knows_what_was_written(
+def test_restarted_namenode_has_the_written_files(
     cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bytes(f"{folder}/new", CONTENT)

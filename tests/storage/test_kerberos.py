@@ -82,7 +82,7 @@ def acted(secured: HdfsCluster, environment: dict[str, str], *, pause_s: float =
     return json_printed_by(*arguments, environment=environment, timeout_s=90)
 
 
-def test_a_ticket_says_who_one_is(
+def test_ticket_determines_the_user(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
     kerberos.log_in("alice", tmp_path / "tickets")
@@ -175,7 +175,7 @@ def test_no_token_is_in_the_event_log(session: Any) -> None:
     assert session["logged"] == {"the setting": True, "a token": False}
 
 
-def test_a_session_with_a_wrong_keytab_is_refused_before_java_starts(
+def test_a_session_with_a_wrong_keytab_is_rejected_before_java_starts(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
 ) -> None:
     for keytab, words in (

@@ -78,7 +78,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     assets=st.dictionaries(names, st.binary(max_size=50), max_size=3),
     weights=st.binary(max_size=5000),
 )
-def test_files_come_back_as_they_were(
+def test_files_round_trip(
     tmp_path_factory: pytest.TempPathFactory, assets: dict[str, bytes], weights: bytes
 ) -> None:
     folder = tmp_path_factory.mktemp("model")
@@ -104,7 +104,7 @@ def test_any_tool_reads_the_archive(tmp_path: Path) -> None:
         assert archive.getinfo("model.weights.h5").compress_type == zipfile.ZIP_STORED
 
 
-def test_another_content_under_a_right_checksum_is_told(tmp_path: Path) -> None:
+def test_changed_content_with_a_valid_checksum_raises(tmp_path: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(saved(tmp_path, FILES))) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     changed = {**members, "model.weights.h5": b"other"}
@@ -127,9 +127,7 @@ def test_no_file_is_written_beside_the_folder(tmp_path: Path, name: str) -> None
     assert files_in(tmp_path / "out") == FILES
 
 
-def test_what_unpacks_out_of_proportion_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archive_bombs_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.storage._model_archive._ALWAYS_ALLOWED_BYTES", 1000)
     bomb = zipped({**FILES, "model.weights.h5": bytes(1_000_000)}, zipfile.ZIP_DEFLATED)
     with pytest.raises(DataError, match=r"at most\. Received: store://a\.keras"):
@@ -149,13 +147,13 @@ def test_what_unpacks_out_of_proportion_is_refused(
     ],
     ids=["empty", "no archive", "no model", "no weights", "no end of notes", "other packing"],
 )
-def test_what_is_no_model_is_refused(content: bytes, text: str) -> None:
+def test_files_that_are_not_models_raise(content: bytes, text: str) -> None:
     with pytest.raises(DataError, match=text) as refused:
         unpacked(content, None)
     assert "store://a.keras" in str(refused.value)
 
 
-def test_two_members_of_one_name_are_refused() -> None:
+def test_two_members_of_one_name_are_rejected() -> None:
     target = io.BytesIO(zipped(FILES))
     with (
         zipfile.ZipFile(target, "a") as archive,
@@ -171,7 +169,7 @@ def test_a_file_of_keras_own_needs_no_notes(tmp_path: Path) -> None:
     assert files_in(tmp_path / "out") == FILES
 
 
-def test_one_digest_stands_for_all(tmp_path: Path) -> None:
+def test_one_digest_covers_all_files(tmp_path: Path) -> None:
     first = digests_in(unpacked(saved(tmp_path / "a", FILES), None))
     second = digests_in(unpacked(saved(tmp_path / "b", {**FILES, "metadata.json": b"[]"}), None))
     assert digest_of_all(first) == digest_of_all(dict(reversed(first.items())))

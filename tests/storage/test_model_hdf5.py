@@ -57,7 +57,7 @@ def test_the_content_decides_and_not_the_ending(saved: str, tmp_path: Path) -> N
     assert sw.load_model(str(renamed)).name == "small"
 
 
-def test_what_the_file_says_of_it_is_told(saved: str) -> None:
+def test_metadata_of_the_file_is_returned(saved: str) -> None:
     info = sw.verify_model(saved)
     assert (info.format, info.name, info.parameters) == ("hdf5", "small", 99)
     assert (info.inputs, info.has_updater) == ({"x": (None, 4)}, True)
@@ -103,9 +103,7 @@ def test_a_model_comes_with_its_training_master(saved: str, as_bytes: bool) -> N
     ],
     ids=["mode", "key", "no JSON", "no dict", "no text", "nothing"],
 )
-def test_settings_that_cannot_be_meant_are_told_with_the_url(
-    saved: str, content: Any, text: str
-) -> None:
+def test_invalid_settings_raise_with_the_url(saved: str, content: Any, text: str) -> None:
     distribute(saved, content)
     with pytest.raises(sw.DataError) as told:
         sw.load_distributed_model(saved)
@@ -113,7 +111,7 @@ def test_settings_that_cannot_be_meant_are_told_with_the_url(
     assert text in str(told.value)
 
 
-def test_a_file_without_settings_of_training_is_told(saved: str, tmp_path: Path) -> None:
+def test_file_without_training_settings_raises(saved: str, tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     sw.save_model(network(), url)
     for each in (saved, url):
@@ -122,7 +120,7 @@ def test_a_file_without_settings_of_training_is_told(saved: str, tmp_path: Path)
         assert each in str(told.value)
 
 
-def test_code_is_executed_only_if_asked_for(tmp_path: Path) -> None:
+def test_code_is_executed_only_on_request(tmp_path: Path) -> None:
     url = str(tmp_path / "model.h5")
     double = keras.layers.Lambda(lambda x: 2 * x, name="double")
     model = keras.Sequential([keras.Input((2,)), double])
@@ -135,7 +133,7 @@ def test_code_is_executed_only_if_asked_for(tmp_path: Path) -> None:
     assert np.asarray(loaded(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_code_of_older_keras_is_refused(saved: str) -> None:
+def test_code_of_older_keras_is_rejected(saved: str) -> None:
     with h5py.File(saved, "a") as file:
         config = json.loads(file.attrs["model_config"])
         config["config"]["layers"][1] = {
@@ -148,7 +146,7 @@ def test_code_of_older_keras_is_refused(saved: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["soft", "external", "data"])
-def test_data_of_other_files_is_refused(saved: str, tmp_path: Path, kind: str) -> None:
+def test_data_of_other_files_is_rejected(saved: str, tmp_path: Path, kind: str) -> None:
     secret = tmp_path / "secret.bin"
     secret.write_bytes(bytes(400))
     with h5py.File(saved, "a") as file:
@@ -164,7 +162,7 @@ def test_data_of_other_files_is_refused(saved: str, tmp_path: Path, kind: str) -
             sw.load_model(saved, safe_mode=safe_mode)
 
 
-def test_what_is_no_whole_model_is_refused(saved: str, trained: Any, tmp_path: Path) -> None:
+def test_incomplete_models_raise(saved: str, trained: Any, tmp_path: Path) -> None:
     weights, cut = str(tmp_path / "only.weights.h5"), str(tmp_path / "cut.h5")
     trained.save_weights(weights)
     content = Path(saved).read_bytes()
@@ -178,7 +176,7 @@ def test_what_is_no_whole_model_is_refused(saved: str, trained: Any, tmp_path: P
     assert [problem is None for problem in problems] == [False, True, False]
 
 
-def test_an_optimizer_goes_on_with_the_moments_in_the_file(saved: str, trained: Any) -> None:
+def test_optimizer_continues_with_the_moments_of_the_file(saved: str, trained: Any) -> None:
     model = sw.load_model(saved)
     for read, kept in zip(model.optimizer.variables, trained.optimizer.variables, strict=True):
         np.testing.assert_array_equal(read.numpy(), kept.numpy(), err_msg=kept.path)
@@ -186,7 +184,7 @@ def test_an_optimizer_goes_on_with_the_moments_in_the_file(saved: str, trained: 
     assert int(model.optimizer.iterations) == 12
 
 
-def test_an_optimizer_of_keras_2_begins_anew_with_a_warning(saved: str) -> None:
+def test_keras_2_optimizer_is_reset_with_a_warning(saved: str) -> None:
     with h5py.File(saved, "a") as file:
         group = file["optimizer_weights"]
         names = list(group.attrs["weight_names"])

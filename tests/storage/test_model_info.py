@@ -30,7 +30,7 @@ def info(file: str, *, hours: float | None = None, **more: Any) -> ModelInfo:
     return ModelInfo(url=f"/m/{file}", size_bytes=1000, saved_at=saved_at, **more)
 
 
-def test_the_newest_comes_first_and_what_has_no_time_last() -> None:
+def test_newest_model_is_first_and_undated_models_are_last() -> None:
     models = ModelList.of("/m", [info("b"), info("c", hours=1), info("a"), info("d", hours=2)])
     assert [found.url[-1] for found in models] == ["d", "c", "a", "b"]
     assert models[0].url == "/m/d"
@@ -56,7 +56,7 @@ def test_html_shows_text_and_no_markup() -> None:
         assert "<script" not in shown
 
 
-def test_a_model_shows_what_is_known() -> None:
+def test_model_info_shows_known_fields() -> None:
     found = info(
         "a", hours=0, saved_by="me@here", parameters=1234, trainable_parameters=1000,
         inputs={"x": (None, 28)}, has_updater=True, metrics={"accuracy": 0.98765, "n": None},
@@ -83,7 +83,7 @@ def test_a_frame_has_a_column_for_each_number_among_the_metrics() -> None:
 
 
 @given(field=st.sampled_from(FIELDS), value=anything)
-def test_what_a_file_says_is_of_its_kind_or_refused(field: str, value: Any) -> None:
+def test_invalid_metadata_types_raise(field: str, value: Any) -> None:
     try:
         found = info_from_about({field: value}, url="store://a", size_bytes=1)
     except DataError as error:
@@ -101,7 +101,7 @@ def test_what_a_file_says_is_of_its_kind_or_refused(field: str, value: Any) -> N
     ("field", "value"),
     [("name", 1), ("parameters", "7"), ("parameters", True), ("metrics", []), ("inputs", [1])],
 )
-def test_a_field_of_another_kind_is_refused(field: str, value: Any) -> None:
+def test_a_field_of_another_kind_is_rejected(field: str, value: Any) -> None:
     with pytest.raises(DataError, match=field):
         info_from_about({field: value}, url="store://a", size_bytes=1)
 
@@ -142,7 +142,7 @@ def test_metrics_are_made_plain() -> None:
         ([1], "must be a dictionary of options"),
     ],
 )
-def test_metadata_that_cannot_be_meant_is_refused(metadata: Any, text: str) -> None:
+def test_invalid_metadata_raises(metadata: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         ModelMetadata.from_dict(metadata)
 

@@ -67,9 +67,7 @@ def trained() -> Any:
     return model
 
 
-def test_a_model_comes_back_and_goes_on_as_if_it_had_never_stopped(
-    store: str, trained: Any
-) -> None:
+def test_loaded_model_continues_training_without_interruption(store: str, trained: Any) -> None:
     url = join(store, "round/model.keras")
     sw.save_model(trained, url)
     one, two = sw.load_model(url), sw.load_model(url)
@@ -85,7 +83,7 @@ def test_a_model_comes_back_and_goes_on_as_if_it_had_never_stopped(
     assert list_entries(join(store, "round")) == ["model.keras"]
 
 
-def test_what_is_known_of_a_model_is_read_without_loading_it(store: str, trained: Any) -> None:
+def test_model_info_is_read_without_loading_the_model(store: str, trained: Any) -> None:
     url = join(store, "info/model.keras")
     metadata = {
         "title": "first", "comment": "a < b", "saved_by": "me",
@@ -108,7 +106,7 @@ def test_what_is_known_of_a_model_is_read_without_loading_it(store: str, trained
     assert read_notes(url) == {"class_names": {"y": ["a"]}}
 
 
-def test_a_folder_is_listed_newest_first_with_what_is_damaged(store: str, trained: Any) -> None:
+def test_folder_is_listed_newest_first_with_damaged_files(store: str, trained: Any) -> None:
     place = join(store, "list")
     for name in ("a.keras", "b.keras", "deeper/c.keras"):
         sw.save_model(trained, join(place, name), metadata={"title": name})
@@ -130,7 +128,7 @@ def test_a_folder_is_listed_newest_first_with_what_is_damaged(store: str, traine
         sw.list_models(join(store, "nowhere"))
 
 
-def test_a_damaged_file_is_told(store: str, trained: Any) -> None:
+def test_damaged_file_raises(store: str, trained: Any) -> None:
     url = join(store, "damaged/model.keras")
     sw.save_model(trained, url)
     content = bytearray(read_bytes(url))
@@ -162,7 +160,7 @@ def test_a_model_of_keras_own_is_read(store: str, trained: Any, tmp_path: Path) 
     assert read_notes(url) == {}
 
 
-def test_only_the_end_of_a_file_is_read_for_what_it_says(
+def test_only_the_end_of_a_file_is_read_for_its_metadata(
     trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = str(tmp_path / "model.keras")
@@ -204,9 +202,7 @@ def test_a_learning_rate_of_now_survives_without_the_optimizers_state(tmp_path: 
 
 
 @pytest.mark.parametrize("save_updater", [True, False])
-def test_a_model_that_was_never_trained_or_compiled_comes_back(
-    tmp_path: Path, save_updater: bool
-) -> None:
+def test_untrained_and_uncompiled_models_round_trip(tmp_path: Path, save_updater: bool) -> None:
     url = str(tmp_path / "model.keras")
     model = network()
     sw.save_model(model, url, save_updater=save_updater)
@@ -219,7 +215,7 @@ def test_a_model_that_was_never_trained_or_compiled_comes_back(
 
 
 @pytest.mark.parametrize("save_updater", [True, False])
-def test_loss_scaling_comes_back(tmp_path: Path, save_updater: bool) -> None:
+def test_loss_scaling_round_trips(tmp_path: Path, save_updater: bool) -> None:
     url = str(tmp_path / "model.keras")
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
@@ -238,7 +234,7 @@ def test_loss_scaling_comes_back(tmp_path: Path, save_updater: bool) -> None:
         assert int(loaded.optimizer.inner_optimizer.iterations) == 0
 
 
-def test_vocabularies_come_back(tmp_path: Path) -> None:
+def test_vocabularies_round_trip(tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     lookup = keras.layers.StringLookup(name="lookup")
     lookup.adapt(["a", "b", "b"])
@@ -254,7 +250,7 @@ class Scale(keras.layers.Layer):
         return 2 * x
 
 
-def test_layers_of_the_users_own_are_asked_for(tmp_path: Path) -> None:
+def test_custom_layers_must_be_passed(tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     sw.save_model(keras.Sequential([keras.Input((2,)), Scale()]), url)
     with pytest.raises(sw.DataError, match="Scale") as told:
@@ -265,7 +261,7 @@ def test_layers_of_the_users_own_are_asked_for(tmp_path: Path) -> None:
     assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_code_is_executed_only_if_asked_for(tmp_path: Path) -> None:
+def test_code_is_executed_only_on_request(tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     double = keras.layers.Lambda(lambda x: 2 * x, name="double")
     sw.save_model(keras.Sequential([keras.Input((2,)), double]), url)
@@ -277,7 +273,7 @@ def test_code_is_executed_only_if_asked_for(tmp_path: Path) -> None:
     assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_other_endings_and_names_are_refused(tmp_path: Path, trained: Any) -> None:
+def test_other_endings_and_names_are_rejected(tmp_path: Path, trained: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match=r'ends in "\.keras"'):
         sw.save_model(trained, str(tmp_path / "model.h5"))
     with pytest.raises(sw.ConfigurationError, match="'about'"):

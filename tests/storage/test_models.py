@@ -39,7 +39,7 @@ def test_notes_are_read_and_a_file_without_them_has_none(tmp_path: Path) -> None
     ],
     ids=["no file", "empty", "no archive", "no JSON", "no dict", "unknown class", "code"],
 )
-def test_damaged_notes_are_refused(
+def test_damaged_notes_are_rejected(
     tmp_path: Path, content: Any, error: type[Exception], text: str
 ) -> None:
     path = tmp_path / "model.keras"
@@ -52,7 +52,7 @@ def test_damaged_notes_are_refused(
     assert text in str(refused.value)
 
 
-def test_notes_that_would_fill_the_memory_are_refused(
+def test_notes_that_would_fill_the_memory_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkwright.storage._model_archive._MAX_TEXT_BYTES", 10)
@@ -61,7 +61,7 @@ def test_notes_that_would_fill_the_memory_are_refused(
         read_notes(url)
 
 
-def test_notes_in_a_compression_without_limits_are_refused(tmp_path: Path) -> None:
+def test_notes_in_a_compression_without_limits_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.keras"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as packed:
         packed.writestr("sparkwright.json", "{}")

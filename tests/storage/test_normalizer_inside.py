@@ -109,7 +109,7 @@ def agreeing(
         lambda data: MinMaxScale.fit(data, per="element", labels=True),
     ],
 )
-def test_keras_alone_gives_what_sparkwright_predicts(fit: Any, tmp_path: Path) -> None:
+def test_keras_alone_predicts_the_same_values(fit: Any, tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = fit(data)
     model = sequential()
@@ -125,7 +125,7 @@ def test_keras_alone_gives_what_sparkwright_predicts(fit: Any, tmp_path: Path) -
     )
 
 
-def test_sparkwright_finds_the_model_as_it_was_and_goes_on(tmp_path: Path) -> None:
+def test_sparkwright_restores_the_model_and_continues_training(tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data, labels=True)
     model = sequential()
@@ -271,7 +271,7 @@ def test_a_mask_that_is_given_reaches_the_layers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
-def test_every_precision_comes_back(policy: str, tmp_path: Path) -> None:
+def test_every_precision_round_trips(policy: str, tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data, labels=True)
     before = keras.config.dtype_policy()
@@ -319,7 +319,7 @@ class Compiling(Own):
         super().compile(*args, **options)
 
 
-def test_what_layers_cannot_express_is_refused_with_the_alternative(tmp_path: Path) -> None:
+def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data)
     subclassed = Subclassed()
@@ -333,7 +333,7 @@ def test_what_layers_cannot_express_is_refused_with_the_alternative(tmp_path: Pa
         saved(sequential(4), normalizer, tmp_path)
     one, two = keras.Input((5,), name="one"), keras.Input((5,), name="two")
     unnamed = keras.Model([one, two], layers.Add()([one, two]))
-    with pytest.raises(sw.ConfigurationError, match=r"\['features'\]: name them alike"):
+    with pytest.raises(sw.ConfigurationError, match=r"\['features'\]: use the same names"):
         saved(unnamed, normalizer, tmp_path)
     sequence = keras.Input((None, 2))
     masked = layers.Masking()(layers.Dense(2)(sequence))
@@ -395,7 +395,7 @@ def test_a_model_that_normalizes_gets_no_second_normalizer(tmp_path: Path) -> No
     )
 
 
-def test_a_file_that_is_not_what_it_says_is_damaged(tmp_path: Path) -> None:
+def test_file_that_contradicts_its_metadata_is_damaged(tmp_path: Path) -> None:
     url = saved(sequential(), Standardize.fit(DataSet(table())), tmp_path)
     rewrite(url, lambda notes: notes["about"].update(name="other"))
     with pytest.raises(sw.DataError, match="cannot be separated"):

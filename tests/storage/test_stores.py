@@ -47,7 +47,7 @@ def below(url: str, **options: Any) -> dict[str, bytes]:
     }
 
 
-def test_what_is_written_is_read(store: str) -> None:
+def test_files_round_trip(store: str) -> None:
     url = put(f"{store}/a/b", b"12345")
     assert read_bytes(url) == b"12345"
     write_bytes(url, b"678")
@@ -84,14 +84,14 @@ def test_a_block_that_fails_changes_nothing(store: str, error: BaseException) ->
 
 
 @pytest.mark.parametrize("name", ["a b", "ä€", "a[1]", "a#b", "a%20b", "a+b&c=d", "x" * 200])
-def test_names_are_taken_as_they_are(store: str, name: str) -> None:
+def test_names_are_used_unchanged(store: str, name: str) -> None:
     put(f"{store}/{name}", b"1")
     assert list_folder(store) == [name]
     assert read_bytes(f"{store}/{name}") == b"1"
     assert [file.url for file in list_files(f"{store}/{name}")] == [f"{store}/{name}"]
 
 
-def test_what_is_there_is_told_from_what_is_not(store: str) -> None:
+def test_existing_and_missing_paths_are_distinguished(store: str) -> None:
     put(f"{store}/a/b")
     assert exists(f"{store}/a")
     assert exists(f"{store}/a/b")
@@ -102,7 +102,7 @@ def test_what_is_there_is_told_from_what_is_not(store: str) -> None:
     assert not is_folder(f"{store}/a/b/c")
 
 
-def test_reading_what_is_missing_names_the_url(store: str) -> None:
+def test_reading_a_missing_file_raises_with_the_url(store: str) -> None:
     put(f"{store}/a")
     url = f"{store}/not here"
     for read in (read_bytes, open_file, lambda url: open_to_read(url).__enter__(), list_files):
@@ -126,7 +126,7 @@ def test_files_are_listed_sorted_without_hidden_ones(store: str) -> None:
     ]
 
 
-def test_patterns_find_what_they_match(store: str) -> None:
+def test_patterns_find_matching_files(store: str) -> None:
     for name in ("part-0.csv", "part-1.csv", "part-10.csv", "_SUCCESS", "x/y/part-2.csv"):
         put(f"{store}/{name}")
 

@@ -9,7 +9,7 @@ from tests.support.sandbox import Keeper
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
-def test_a_container_ends_with_its_cluster_though_it_left_the_servers_group(tmp_path: Path) -> None:
+def test_container_ends_with_its_cluster_after_leaving_the_process_group(tmp_path: Path) -> None:
     folder, beside = tmp_path / "cluster", tmp_path / "cluster-2"
     for one in (folder / "node" / "container", beside):
         one.mkdir(parents=True)

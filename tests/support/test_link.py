@@ -5,21 +5,21 @@ from hypothesis import given, strategies as st
 from tests.support.switch import Link, LinkRule
 
 
-def test_a_link_without_faults_takes_no_time() -> None:
+def test_link_without_faults_adds_no_delay() -> None:
     assert Link().arrival_s(1500, 3.0) == 3.0
 
 
-def test_a_delay_is_added_to_every_frame() -> None:
+def test_delay_is_added_to_every_frame() -> None:
     link = Link(LinkRule(delay_s=0.02))
     assert link.arrival_s(1, 1.0) == link.arrival_s(9000, 1.0) == 1.02
 
 
-def test_nothing_passes_a_link_that_is_cut() -> None:
+def test_cut_link_drops_all_frames() -> None:
     assert Link(LinkRule(cut=True)).arrival_s(1, 0.0) is None
 
 
 @given(seed=st.integers(0, 1000))
-def test_the_same_seed_loses_the_same_frames(seed: int) -> None:
+def test_same_seed_drops_the_same_frames(seed: int) -> None:
     def lost() -> list[bool]:
         link = Link(LinkRule(loss=0.3), seed=seed)
         return [link.arrival_s(1, 0.0) is None for _ in range(200)]
@@ -29,14 +29,14 @@ def test_the_same_seed_loses_the_same_frames(seed: int) -> None:
 
 
 @given(sizes=st.lists(st.integers(1, 9000), min_size=1, max_size=50))
-def test_a_slow_link_carries_no_more_than_it_can_and_in_order(sizes: list[int]) -> None:
+def test_slow_link_limits_throughput_and_keeps_order(sizes: list[int]) -> None:
     link = Link(LinkRule(bytes_per_s=1000.0))
     arrivals = [link.arrival_s(size, 0.0) for size in sizes]
     assert arrivals == sorted(a for a in arrivals if a is not None)
     assert arrivals[-1] == pytest.approx(sum(sizes) / 1000.0)
 
 
-def test_what_a_slow_link_cannot_keep_is_lost() -> None:
+def test_slow_link_drops_frames_that_exceed_its_buffer() -> None:
     link = Link(LinkRule(bytes_per_s=1000.0))
     arrivals = [link.arrival_s(9000, 0.0) for _ in range(1000)]
     assert arrivals[0] is not None

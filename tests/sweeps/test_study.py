@@ -27,7 +27,7 @@ def begun(study: Any) -> Any:
     return trial
 
 
-def test_a_space_is_written_as_plain_values() -> None:
+def test_space_is_serialized_as_plain_values() -> None:
     given = FloatDistribution(0, 1, step=0.25)
     assert studies.distributions_of(
         {
@@ -51,13 +51,13 @@ def test_a_space_is_written_as_plain_values() -> None:
 @pytest.mark.parametrize(
     "value", [3, "relu", [], range(0), (1,), (1, 2, "linear"), (2, 1), (0, 1, "log"), ("a", "b")]
 )
-def test_a_value_that_is_no_range_is_refused_by_name(value: Any) -> None:
+def test_invalid_range_is_rejected_by_name(value: Any) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(f"Received: units={value!r} (")):
         studies.distributions_of({"units": value})
 
 
 @pytest.mark.parametrize("file", ["a/trials.sqlite", "a/trials.log", "sqlite:///{}/x.db"])
-def test_a_study_goes_on_where_it_was_left(tmp_path: Path, file: str) -> None:
+def test_study_resumes_where_it_stopped(tmp_path: Path, file: str) -> None:
     storage = file.format(tmp_path) if "://" in file else tmp_path / file
     first = opened(storage)
     values = [first.ask({"x": FloatDistribution(0, 1)}) for _ in range(2)]
@@ -71,7 +71,7 @@ def test_a_study_goes_on_where_it_was_left(tmp_path: Path, file: str) -> None:
         opened(storage, maximizes=True)
 
 
-def test_a_storage_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_storage_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"cannot be opened: nonsense://x"):
         opened("nonsense://x")
     (tmp_path / "file").touch()
@@ -110,7 +110,7 @@ def test_trials_of_a_killed_driver_fail_and_are_repeated(tmp_path: Path) -> None
     assert trial.params == lost.params
 
 
-def test_a_study_has_one_sweep_at_a_time() -> None:
+def test_study_has_one_sweep_at_a_time() -> None:
     study = opened(None)
     trial = begun(study)
     with pytest.raises(ConfigurationError, match=r"trial 0 running in process \d+"):
@@ -120,7 +120,7 @@ def test_a_study_has_one_sweep_at_a_time() -> None:
     assert [each.state for each in study.trials] == [TrialState.FAIL, TrialState.WAITING]
 
 
-def test_the_process_id_of_a_dead_driver_may_be_in_use() -> None:
+def test_process_id_of_a_dead_driver_can_be_reused() -> None:
     study = opened(None)
     host, process, began = studies.driver_mark()
     begun(study).set_user_attr(studies.DRIVER, [host, process, began - 60])
@@ -134,7 +134,9 @@ def test_opening_a_study_prints_nothing(capfd: pytest.CaptureFixture[str]) -> No
     assert optuna.logging.get_verbosity() == optuna.logging.INFO, "as it was"
 
 
-def test_a_missing_optuna_names_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_optuna_error_names_the_installation_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(util, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r'pip install "sparkwright\[sweep\]"'):
         studies.check_optuna()

@@ -73,7 +73,7 @@ def assert_none_overlap(events):
             assert round(1000 * (ts + dur)) <= round(1000 * following)
 
 
-def test_sums_are_events_that_say_so_and_no_time_is_lost(tmp_path):
+def test_aggregated_events_are_marked_and_preserve_the_total_time(tmp_path):
     timeline = small_timeline(exact_limit=10)
     events = checked_events(trace_of(timeline, tmp_path, "trace.json.gz"))
     summed = [event for event in events if event.get("args", {}).get("aggregated")]
@@ -82,7 +82,7 @@ def test_sums_are_events_that_say_so_and_no_time_is_lost(tmp_path):
     assert total_s == pytest.approx(timeline.tallies.seconds.sum(), rel=1e-6)
 
 
-def test_very_many_sums_become_fewer_and_longer(tmp_path, monkeypatch):
+def test_many_aggregated_events_are_merged_into_fewer_longer_ones(tmp_path, monkeypatch):
     monkeypatch.setattr("sparkwright.timeline.chrome_trace._MOST_SUMS", 100)
     store = SpanStore(workers=3, exact_limit=0)
     for worker in range(3):
@@ -94,7 +94,7 @@ def test_very_many_sums_become_fewer_and_longer(tmp_path, monkeypatch):
     assert total_s == pytest.approx(timeline.tallies.seconds.sum(), rel=1e-6)
 
 
-def test_what_happens_at_the_same_time_has_a_thread_of_its_own(tmp_path):
+def test_concurrent_spans_have_separate_threads(tmp_path):
     store = SpanStore(workers=1)
     append(store, 0, (PhaseCode.COMPUTE, 0.0, 2.0), (PhaseCode.CHECKPOINT, 1.0, 3.0))
     append(store, 0, (PhaseCode.COMPUTE, 2.0, 1.0), (PhaseCode.WORK, 0.0, 4.0))
@@ -108,7 +108,7 @@ def test_what_happens_at_the_same_time_has_a_thread_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("exact_limit", [0, 2, 5])
-def test_sums_of_what_happened_at_the_same_time_do_not_overlap(tmp_path, exact_limit):
+def test_aggregates_of_concurrent_spans_do_not_overlap(tmp_path, exact_limit):
     store = SpanStore(workers=1, exact_limit=exact_limit)
     # Checkpoints are sent beside what else is done; the first one takes long.
     append(store, 0, (PhaseCode.CHECKPOINT, 0.25, 2.0))
@@ -126,7 +126,7 @@ def test_sums_of_what_happened_at_the_same_time_do_not_overlap(tmp_path, exact_l
     assert all(e["tid"] != 3 for e in events if e["name"] == "whole task")
 
 
-def test_rounding_of_long_spans_makes_no_overlap(tmp_path):
+def test_rounding_of_long_spans_creates_no_overlap(tmp_path):
     store = SpanStore(workers=1)
     append(store, 0, (PhaseCode.TENSORFLOW, 0.1, 20.30000037), (PhaseCode.BUILD, 20.4, 1.0))
     first, second = checked_events(trace_of(store.timeline(), tmp_path))

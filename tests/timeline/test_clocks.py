@@ -21,7 +21,7 @@ def exchange(at_s: float, offset_s: float, there_s: float, back_s: float) -> tup
 
 
 @given(offset_s=offsets_s, ways=st.lists(st.tuples(ways_s, ways_s), min_size=1, max_size=30))
-def test_the_truth_lies_within_the_uncertainty_however_unequal_the_two_ways_are(
+def test_offset_lies_within_the_uncertainty_for_asymmetric_delays(
     offset_s: float, ways: list[tuple[float, float]]
 ) -> None:
     estimator, now_s = OffsetEstimator(), 0.0
@@ -34,7 +34,7 @@ def test_the_truth_lies_within_the_uncertainty_however_unequal_the_two_ways_are(
     assert abs(found.offset_s - offset_s) <= found.uncertainty_s + 1e-8
 
 
-def test_the_quickest_exchange_counts() -> None:
+def test_fastest_exchange_determines_the_offset() -> None:
     estimator = OffsetEstimator()
     for there_s, back_s in ((0.5, 0.001), (0.001, 0.002), (0.001, 0.9)):
         times = exchange(100.0, 7.0, there_s, back_s)
@@ -45,7 +45,7 @@ def test_the_quickest_exchange_counts() -> None:
     assert found.uncertainty_s == pytest.approx(0.0015)
 
 
-def test_a_later_exchange_takes_over_when_clocks_have_had_time_to_drift() -> None:
+def test_later_exchange_takes_over_after_clock_drift() -> None:
     def at(now_s: float, offset_s: float, way_s: float) -> Any:
         return exchange(now_s, offset_s, way_s, way_s)
 
@@ -71,7 +71,7 @@ def test_a_later_exchange_takes_over_when_clocks_have_had_time_to_drift() -> Non
         (0.0, math.inf, math.inf, 2.0),
     ],
 )
-def test_an_exchange_that_cannot_have_been_changes_nothing(times: Any) -> None:
+def test_impossible_exchange_is_ignored(times: Any) -> None:
     assert OffsetEstimator().with_exchange(*times).estimate(3.0) is None
 
 
@@ -80,7 +80,7 @@ def test_an_exchange_that_cannot_have_been_changes_nothing(times: Any) -> None:
     boot_s=st.floats(-1e6, 1e6),
     wrong_s=st.floats(-0.5, 0.5),
 )
-def test_each_source_finds_what_the_clocks_make_possible(
+def test_each_source_computes_the_best_possible_offset(
     worker_ahead_s: float, boot_s: float, wrong_s: float
 ) -> None:
     """A worker started `boot_s` after the driver, with a clock ahead; the driver's is wrong."""
@@ -113,7 +113,7 @@ def test_each_source_finds_what_the_clocks_make_possible(
         ClockState(wall_s=1.5, source="driver", offset_s=-2.0, uncertainty_s=0.25),
     ],
 )
-def test_the_state_of_clocks_travels_as_plain_values(state: ClockState) -> None:
+def test_clock_state_round_trips_through_plain_values(state: ClockState) -> None:
     assert ClockState.from_dict(state.to_dict()) == state
 
 
@@ -129,7 +129,7 @@ def test_the_state_of_clocks_travels_as_plain_values(state: ClockState) -> None:
         {"uncertainty_s": True},
     ],
 )
-def test_what_is_no_state_of_clocks_is_refused(changes: dict[str, Any]) -> None:
+def test_invalid_clock_state_is_rejected(changes: dict[str, Any]) -> None:
     fields = ClockState(wall_s=1.5, source="system").to_dict()
     with pytest.raises(NetworkError, match="the state of clocks must have"):
         ClockState.from_dict({**fields, **changes})

@@ -38,7 +38,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def test_the_page_asks_for_nothing_and_runs_only_its_own_script():
+def test_page_makes_no_requests_and_runs_only_its_own_script():
     text = small_timeline().html()
     page = Page(text)
     policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
@@ -53,7 +53,7 @@ def test_the_page_asks_for_nothing_and_runs_only_its_own_script():
     assert "url(" not in text
 
 
-def test_pictures_have_a_text_and_tables_a_name():
+def test_images_and_table_regions_have_labels():
     page = Page(small_timeline().html())
     (canvas,) = page.all("canvas")
     assert canvas["role"] == "img"
@@ -66,7 +66,7 @@ def test_pictures_have_a_text_and_tables_a_name():
     assert [region["aria-label"] for region in regions] == ["Time by phase", "Workers"]
 
 
-def test_where_workers_are_left_out_those_stay_that_computed_longest(monkeypatch):
+def test_workers_with_the_longest_compute_time_are_shown(monkeypatch):
     monkeypatch.setattr("sparkwright.timeline.page._MOST_WORKERS", 1)
     store = SpanStore(workers=2)
     append(store, 0, (PhaseCode.COMPUTE, 0.0, 90.0), (PhaseCode.WORK, 0.0, 100.0))
@@ -91,7 +91,7 @@ def pieces_of(payload):
     return row, phase, share, start * payload["tick_s"], length * payload["tick_s"]
 
 
-def test_few_spans_are_in_the_page_one_by_one():
+def test_few_spans_are_shown_individually():
     timeline = small_timeline(rounds=20)
     payload = payload_of(timeline)
     row, phase, share, start_s, seconds = pieces_of(payload)
@@ -107,7 +107,7 @@ def test_few_spans_are_in_the_page_one_by_one():
     assert seconds.sum() == pytest.approx(timeline.tallies.seconds.sum(), rel=1e-6)
 
 
-def test_many_spans_are_shares_of_each_phase():
+def test_many_spans_are_shown_as_shares_of_each_phase():
     timeline = small_timeline(exact_limit=10)
     payload = payload_of(timeline)
     row, phase, share, _, seconds = pieces_of(payload)
@@ -119,7 +119,7 @@ def test_many_spans_are_shares_of_each_phase():
     assert "shares of 1 s each" in timeline.html()
 
 
-def test_a_thousand_workers_and_ten_hours_stay_below_five_megabytes():
+def test_page_of_1000_workers_and_10_hours_is_below_5_megabytes():
     hours_s = 36_000.0
     store = SpanStore(workers=1000, exact_limit=5_000)
     rng = np.random.default_rng(0)
@@ -154,7 +154,7 @@ def test_more_workers_than_rows_share_rows():
     st.integers(1, 60),
     st.booleans(),
 )
-def test_shares_add_up_to_the_time_that_was_measured(rows, columns, keeps_none):
+def test_shares_add_up_to_the_measured_time(rows, columns, keeps_none):
     # One after the other: what a lane does at once would be cut off at a whole column.
     store = SpanStore(workers=1, exact_limit=0 if keeps_none else 100)
     at_s = 0.0
@@ -170,7 +170,7 @@ def test_shares_add_up_to_the_time_that_was_measured(rows, columns, keeps_none):
     assert found.sum(axis=1).max() <= 1.0 + 1e-5
 
 
-def test_names_of_hosts_and_runs_are_text():
+def test_names_of_hosts_and_runs_are_escaped():
     store = SpanStore(workers=2)
     append(store, 0, (PhaseCode.COMPUTE, 0.0, 1.0))
     hostile = "</script><script>alert(1)</script>"

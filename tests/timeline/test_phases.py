@@ -62,7 +62,7 @@ def lab(values):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-def test_codes_never_change_for_files_hold_them():
+def test_phase_codes_are_stable():
     assert {code.name: int(code) for code in PhaseCode} == {
         **{"QUEUED": 0, "SHARD": 1, "TENSORFLOW": 2, "BUILD": 3, "TRACE": 4, "FIRST_DATA": 5},
         **{"DATA": 6, "COMPUTE": 7, "ENCODE": 8, "SEND": 9, "WAIT": 10, "AVERAGE": 11},
@@ -83,7 +83,7 @@ def test_codes_never_change_for_files_hold_them():
 
 
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
-def test_every_phase_says_what_it_is(phase):
+def test_every_phase_has_a_description(phase):
     assert phase.meaning.endswith(".")
     assert phase.group in get_args(Group)
     assert phase_of(phase.code) is phase
@@ -91,7 +91,7 @@ def test_every_phase_says_what_it_is(phase):
 
 
 @pytest.mark.parametrize("code", PhaseCode, ids=lambda code: code.name)
-def test_every_phase_is_recorded_somewhere(code):
+def test_every_phase_is_recorded_by_the_engine(code):
     assert re.search(rf"\bPhaseCode\.{code.name}\b", sources_that_record())
 
 
@@ -106,12 +106,12 @@ def sources_that_record():
     return "\n".join(texts)
 
 
-def test_each_of_deeplearning4js_keys_has_a_phase():
+def test_each_deeplearning4j_key_has_a_phase():
     assert {key for phase in PHASES for key in phase.dl4j} == set(DL4J_NAMES)
 
 
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
-def test_colors_stand_out_from_light_and_dark_pages(phase):
+def test_colors_contrast_with_light_and_dark_pages(phase):
     # 3 to 1 is what the web's guidelines for accessible content ask of pictures.
     assert contrast(phase.color, LIGHT) >= 3
     assert contrast(phase.dark_color, DARK) >= 3
@@ -119,7 +119,7 @@ def test_colors_stand_out_from_light_and_dark_pages(phase):
 
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("which", ["color", "dark_color"])
-def test_frequent_phases_have_colors_that_everybody_tells_apart(vision, which):
+def test_colors_of_frequent_phases_are_colorblind_safe(vision, which):
     seen = {
         name: lab(
             np.clip(
@@ -136,13 +136,13 @@ def distance(seen, pair):
     return float(np.linalg.norm(seen[pair[0]] - seen[pair[1]]))
 
 
-def test_unknown_codes_are_refused():
+def test_unknown_codes_are_rejected():
     with pytest.raises(ConfigurationError, match=r"one of \[0, 1, .*code=99"):
         phase_of(99)
 
 
 @pytest.mark.parametrize("key", DL4J_NAMES)
-def test_the_page_maps_each_of_deeplearning4js_keys_to_its_phases(key):
+def test_page_maps_each_deeplearning4j_key_to_its_phases(key):
     (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{key}`")]
     _, _, name, phases, _ = (cell.strip() for cell in line.split("|"))
     assert name == DL4J_NAMES[key]

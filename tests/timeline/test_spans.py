@@ -39,7 +39,7 @@ def totals_of(frame):
 
 @settings(max_examples=50)
 @given(messages, st.integers(0, 30))
-def test_no_second_is_lost_however_little_is_kept_exactly(sent, exact_limit):
+def test_total_time_is_preserved_for_any_exact_limit(sent, exact_limit):
     timeline = store_of(sent, exact_limit).timeline()
     assert len(timeline.spans) == min(exact_limit, sum(len(rows) for _, rows in sent))
     wanted = {}
@@ -56,7 +56,7 @@ def test_no_second_is_lost_however_little_is_kept_exactly(sent, exact_limit):
 
 @settings(max_examples=50)
 @given(messages, st.booleans())
-def test_what_is_added_up_lies_where_it_happened(sent, coarser):
+def test_aggregates_cover_the_original_times(sent, coarser):
     rest = store_of(sent, 0).timeline().rest
     if rest is None:
         return
@@ -77,7 +77,7 @@ def test_what_is_added_up_lies_where_it_happened(sent, coarser):
         np.testing.assert_allclose(found[mine], wanted, rtol=1e-6, atol=1e-6)
 
 
-def test_the_first_spans_stay_exact_and_later_ones_are_added_up():
+def test_first_spans_stay_exact_and_later_ones_are_aggregated():
     store = SpanStore(workers=1, exact_limit=3)
     append(store, 0, (PhaseCode.TENSORFLOW, 0.0, 8.0), (PhaseCode.BUILD, 8.0, 1.0))
     append(store, 0, (PhaseCode.DATA, 9.0, 0.1), (PhaseCode.COMPUTE, 9.1, 0.5))
@@ -87,7 +87,7 @@ def test_the_first_spans_stay_exact_and_later_ones_are_added_up():
     assert timeline.rest.seconds.tolist() == [pytest.approx(0.5)]
 
 
-def test_a_live_timeline_does_not_change_when_more_is_heard():
+def test_live_timeline_does_not_change_when_spans_arrive():
     store = SpanStore(workers=2, exact_limit=1)
     append(store, 0, (PhaseCode.DATA, 0.0, 1.0), (PhaseCode.COMPUTE, 1.0, 1.0))
     before = store.timeline()
@@ -97,7 +97,7 @@ def test_a_live_timeline_does_not_change_when_more_is_heard():
     assert before.to_dict() == kept
 
 
-def test_what_would_have_begun_before_the_run_begins_with_it():
+def test_span_starts_before_the_run_are_set_to_zero():
     store = SpanStore(workers=1)
     append(store, 0, (PhaseCode.QUEUED, -0.002, 0.5))
     assert store.timeline().spans.starts_s.tolist() == [0.0]
@@ -115,7 +115,7 @@ def test_what_would_have_begun_before_the_run_begins_with_it():
         (0, [7, 7], [0.0], [1.0], "one code, start and duration"),
     ],
 )
-def test_invalid_spans_are_refused_as_a_whole(lane, codes, starts_s, seconds, message):
+def test_batch_with_an_invalid_span_is_rejected(lane, codes, starts_s, seconds, message):
     store = SpanStore(workers=2)
     with pytest.raises(DataError, match=message):
         store.append(
@@ -124,7 +124,7 @@ def test_invalid_spans_are_refused_as_a_whole(lane, codes, starts_s, seconds, me
     assert len(store) == 0
 
 
-def test_a_thousand_workers_and_ten_hours_fit_into_bounded_room():
+def test_memory_is_bounded_for_1000_workers_and_10_hours():
     # Few spans, but as long as those of a whole run: room depends on lanes, phases and buckets.
     store = SpanStore(workers=1000, exact_limit=1000)
     codes = np.array([phase.code for phase in PHASES if phase.code < 32], np.uint8)
@@ -141,7 +141,7 @@ def test_a_thousand_workers_and_ten_hours_fit_into_bounded_room():
     assert timeline.rest.width_s > 1.0
 
 
-def test_half_a_million_exact_spans_take_less_than_ten_megabytes():
+def test_half_a_million_exact_spans_take_less_than_10_megabytes():
     store = SpanStore(workers=1)
     append_rounds(store, 0, rounds=130_000, start_s=0.0)
     spans = store.timeline().spans
@@ -151,7 +151,7 @@ def test_half_a_million_exact_spans_take_less_than_ten_megabytes():
 
 
 @pytest.mark.parametrize("exact_limit", [0, 10])
-def test_what_has_not_ended_is_shown_and_not_kept(exact_limit):
+def test_unfinished_spans_are_shown_but_not_stored(exact_limit):
     store = SpanStore(workers=1, exact_limit=exact_limit)
     append(store, -1, (PhaseCode.LAYOUT, 0.0, 1.0))
     timeline = store.timeline(ongoing=SpanBlock.of_one(PhaseCode.GATHER, 1.0, 2.5))
@@ -168,7 +168,7 @@ def test_what_has_not_ended_is_shown_and_not_kept(exact_limit):
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.floats(-1e9, 1e9), st.floats(0, 1e6, width=32))))
-def test_what_arrives_is_what_was_sent(spans: list[tuple[int, float, float]]) -> None:
+def test_spans_round_trip_through_a_message(spans: list[tuple[int, float, float]]) -> None:
     codes, starts_s, seconds = zip(*spans, strict=True) if spans else ((), (), ())
     block = SpanBlock(
         codes=np.array(codes, np.uint8),
@@ -184,12 +184,12 @@ def test_what_arrives_is_what_was_sent(spans: list[tuple[int, float, float]]) ->
 @pytest.mark.parametrize(
     ("content", "count"), [(b"x" * 13, 2), (b"x" * 14, 1), (b"", -1), (b"", MOST_SPANS + 1)]
 )
-def test_a_message_of_another_length_is_refused(content: bytes, count: int) -> None:
+def test_message_of_a_different_length_is_rejected(content: bytes, count: int) -> None:
     with pytest.raises(NetworkError, match="a message of spans must hold at most"):
         SpanBlock.from_payload(content, count)
 
 
-def test_a_single_span_has_the_types_of_many() -> None:
+def test_single_span_has_the_types_of_many() -> None:
     found = SpanBlock.of_one(7, 1.5, -1e-9)
     assert [each.dtype.str for each in found] == ["|u1", "<f8", "<f4"]
     assert [each.tolist() for each in found] == [[7], [1.5], [0.0]]
@@ -205,7 +205,7 @@ def counted(*seconds):
 
 
 @given(st.lists(st.floats(2e-6, 1e6), min_size=1, max_size=200), st.floats(0, 1))
-def test_quantiles_are_within_two_and_a_quarter_percent(seconds, share):
+def test_quantile_error_is_at_most_2_25_percent(seconds, share):
     wanted = np.quantile(seconds, share, method="inverted_cdf")
     assert duration_quantile_s(counted(*seconds), share) == pytest.approx(wanted, rel=0.0225)
 

@@ -10,7 +10,7 @@ from sparkwright.errors import DataError
 from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
 
 
-def test_a_dataframe_has_a_row_a_span_and_deeplearning4js_names():
+def test_dataframe_has_a_row_per_span_and_deeplearning4j_names():
     frame = small_timeline(rounds=2).to_dataframe()
     assert list(frame.columns) == [
         *("lane", "worker", "host", "phase", "start_s", "seconds", "count", "dl4j"),
@@ -25,7 +25,7 @@ def test_a_dataframe_has_a_row_a_span_and_deeplearning4js_names():
     assert driver["host"].tolist() == ["", "", ""]
 
 
-def test_totals_tell_how_often_how_long_and_who():
+def test_totals_contain_count_duration_and_worker():
     store = SpanStore(workers=2)
     append(store, 0, (PhaseCode.COMPUTE, 0.0, 1.0), (PhaseCode.COMPUTE, 1.0, 1.0))
     append(store, 1, (PhaseCode.COMPUTE, 0.0, 4.0), (PhaseCode.WAIT, 4.0, 2.0))
@@ -43,7 +43,7 @@ def test_totals_tell_how_often_how_long_and_who():
     assert (count.place, count.share, count.slowest_worker) == ("driver", 1.0, None)
 
 
-def test_the_summary_says_what_dominated_and_who_is_slow():
+def test_summary_names_the_dominant_phase_and_slow_workers():
     text = small_timeline().summary()
     assert "Of the workers' measured time: " in text
     assert "compute" in text.splitlines()[1]
@@ -55,7 +55,7 @@ def test_the_summary_says_what_dominated_and_who_is_slow():
     assert "worker 1: +4.5 s ± ? (ntp)" in text
 
 
-def test_an_empty_timeline_says_so():
+def test_empty_timeline_is_reported_as_empty():
     timeline = SpanStore(workers=2).timeline()
     assert timeline.totals() == []
     assert "Nothing was measured on workers." in timeline.summary()
@@ -63,7 +63,7 @@ def test_an_empty_timeline_says_so():
     assert "Nothing was measured" in timeline.html()
 
 
-def test_deeplearning4js_keys_get_what_belongs_to_them():
+def test_deeplearning4j_keys_contain_their_phases():
     timeline = small_timeline(rounds=5)
     table = timeline.dl4j().set_index("key")
     assert table.loc["ParameterAveragingMasterCountRddSizeTimesMs", "seconds"] == 0.5
@@ -73,7 +73,7 @@ def test_deeplearning4js_keys_get_what_belongs_to_them():
 
 
 @pytest.mark.parametrize("exact_limit", [0, 10, 500_000])
-def test_a_timeline_survives_json(exact_limit):
+def test_timeline_round_trips_through_json(exact_limit):
     timeline = small_timeline(exact_limit=exact_limit)
     again = Timeline.from_dict(json.loads(json.dumps(timeline.to_dict(), allow_nan=False)))
     assert again == timeline
@@ -116,14 +116,14 @@ LATER = np.array([99] * 10, np.uint8)
         (lambda v: v["clocks"].append({"worker": 1}), "A clock's reading"),
     ],
 )
-def test_damaged_values_are_refused(change, message):
+def test_invalid_values_are_rejected(change, message):
     values = json.loads(json.dumps(small_timeline(rounds=1, exact_limit=10).to_dict()))
     change(values)
     with pytest.raises(DataError, match=message):
         Timeline.from_dict(values)
 
 
-def test_files_are_written_whole_at_any_url(tmp_path):
+def test_files_are_written_atomically_at_any_url(tmp_path):
     timeline = small_timeline(rounds=2)
     timeline.to_html(str(tmp_path / "new" / "timeline.html"))
     assert (tmp_path / "new" / "timeline.html").read_text(encoding="utf-8") == timeline.html()
@@ -132,7 +132,7 @@ def test_files_are_written_whole_at_any_url(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "trace.json"]
 
 
-def test_the_same_phase_of_driver_and_workers_is_counted_apart():
+def test_same_phase_of_driver_and_workers_is_counted_separately():
     store = SpanStore(workers=1)
     append(store, 0, (PhaseCode.CHECKPOINT, 0.0, 0.001))
     append(store, -1, (PhaseCode.CHECKPOINT, 0.0, 9.0))
@@ -141,7 +141,7 @@ def test_the_same_phase_of_driver_and_workers_is_counted_apart():
     assert driver.median_s == pytest.approx(9.0, rel=0.0225)
 
 
-def test_workers_that_are_alike_are_not_called_slow():
+def test_similar_workers_are_not_reported_as_slow():
     store = SpanStore(workers=3)
     for worker in range(3):
         append(store, worker, (PhaseCode.COMPUTE, 0.0, 1.0 + 0.01 * worker))

@@ -137,7 +137,7 @@ def consumers() -> list[Callable[[object], object]]:
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_malformed_messages_are_refused(what: str) -> None:
+def test_malformed_messages_are_rejected(what: str) -> None:
     words = message(MALFORMED[what])
     for consume in consumers():
         with pytest.raises(NetworkError, match=r"^An update message must .* Received: "):
@@ -158,13 +158,13 @@ def test_malformed_messages_are_refused(what: str) -> None:
         np.array([1, 9, T, 0, 1], ">i4"),
     ],
 )
-def test_what_is_not_an_array_of_words_is_refused(words: object) -> None:
+def test_values_that_are_not_word_arrays_raise(words: object) -> None:
     for consume in consumers():
         with pytest.raises(NetworkError):
             consume(words)
 
 
-def test_a_message_that_claims_too_much_is_refused_without_its_size() -> None:
+def test_a_message_that_claims_too_much_is_rejected_without_its_size() -> None:
     claims = [0, 2**31 - 1, T, 0] * 8
     with pytest.raises(NetworkError, match="at most"):
         decode(message(claims))
@@ -176,7 +176,7 @@ words_of_all_kinds = st.one_of(
 
 
 @given(st.lists(words_of_all_kinds, max_size=40), st.integers(1, 40))
-def test_garbage_is_refused_and_changes_nothing(garbage: list[int], size: int) -> None:
+def test_garbage_is_rejected_and_changes_nothing(garbage: list[int], size: int) -> None:
     words = message(garbage)
     shared, local, out = np.ones(size), [np.ones(size, np.float32)], np.ones(size)
     try:
@@ -191,7 +191,7 @@ def test_garbage_is_refused_and_changes_nothing(garbage: list[int], size: int) -
             np.testing.assert_array_equal(shared, 1 - decode(words, out))
 
 
-def test_targets_that_cannot_be_changed_are_refused_before_any_is() -> None:
+def test_targets_that_cannot_be_changed_are_rejected_before_any_is() -> None:
     words, good, fixed = message([1, 4, T, 0, 1]), np.ones(4), np.ones(4)
     fixed.flags.writeable = False
     with pytest.raises(DataError, match="writable"):

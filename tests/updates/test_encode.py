@@ -130,7 +130,7 @@ def test_large_vectors_are_encoded_as_small_ones(shares: tuple[float, ...], dtyp
     threshold=grid_thresholds,
     data=st.data(),
 )
-def test_difference_takes_from_shared_what_the_message_says(
+def test_difference_subtracts_the_message_from_the_shared_vector(
     residuals: list[np.ndarray], threshold: float, data: st.DataObject
 ) -> None:
     residual = np.concatenate(residuals)
@@ -192,7 +192,7 @@ def test_a_bitmap_counts_as_a_sixteenth(residual: np.ndarray) -> None:
     assert encode(residual, GRID, halves=True).segments[0].sparsity == 1 / 16
 
 
-def test_fields_say_what_each_segment_carries() -> None:
+def test_fields_describe_each_segment() -> None:
     shared = np.zeros(140, np.float32)
     shared[[1, 2]] = 1
     shared[100:] = -1
@@ -220,7 +220,7 @@ def test_equal_to_the_threshold_is_sent_just_below_is_not() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0, -1.0, np.nan, np.inf, 1e-60, 1e60, True, "1", None])
-def test_thresholds_that_cannot_be_meant_are_refused(threshold: object) -> None:
+def test_invalid_thresholds_raise(threshold: object) -> None:
     residual = np.ones(5, np.float32)
     with pytest.raises(ConfigurationError, match="threshold="):
         encode(residual, threshold)  # type: ignore[arg-type]
@@ -246,6 +246,6 @@ def read_only() -> np.ndarray:
         (lambda: encode(read_only(), 0.5), "writable"),
     ],
 )
-def test_vectors_that_do_not_fit_are_refused(call: Any, text: str) -> None:
+def test_vectors_that_do_not_fit_are_rejected(call: Any, text: str) -> None:
     with pytest.raises((DataError, ConfigurationError), match=text):
         call()

@@ -29,7 +29,7 @@ def test_figures_are_those_of_the_residual(size: int) -> None:
     assert found.count == encode_difference(shared, local, 0.5).selected
 
 
-def test_percentiles_of_a_long_vector_are_sampled_unless_asked_for_exactly() -> None:
+def test_percentiles_of_a_long_vector_are_sampled_by_default() -> None:
     shared, local = vectors(250_000)
     magnitude = np.abs(shared - np.concatenate(local))
     found = residual_statistics(shared, local, 0.5)

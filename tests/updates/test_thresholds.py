@@ -127,7 +127,7 @@ def test_a_threshold_stays_one_that_can_be_encoded(sparsity: float) -> None:
 
 
 @pytest.mark.parametrize("sparsity", [-0.1, float("nan"), float("inf")])
-def test_sparsities_that_cannot_be_are_refused(sparsity: float) -> None:
+def test_sparsities_that_cannot_be_are_rejected(sparsity: float) -> None:
     for algorithm in (FixedThreshold(), AdaptiveThreshold(), TargetSparsity()):
         with pytest.raises(ConfigurationError, match="sparsity="):
             algorithm.update(algorithm.init(), sparsity=sparsity)

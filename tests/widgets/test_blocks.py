@@ -35,7 +35,7 @@ def test_partitions_are_listed_with_their_skew():
 
 
 @pytest.mark.parametrize("counts", [[], [3, -1]])
-def test_impossible_partitions_are_refused(counts):
+def test_impossible_partitions_are_rejected(counts):
     with pytest.raises(ValueError, match=r"Received: counts=\["):
         partition_table(counts)
 
@@ -44,7 +44,7 @@ def test_partitions_may_all_be_empty():
     assert "all are empty" in str(partition_table([0, 0]))
 
 
-def test_confusion_says_in_words_what_the_picture_shows():
+def test_confusion_matrix_has_a_text_description():
     block = confusion_figure(evaluation([[8, 2], [0, 10]], ["cat", "dog"]))
     sentence = (
         "18 of 20 right (90.0%); the most frequent confusion is cat predicted as dog (2 times)."
@@ -71,7 +71,7 @@ def test_confusion_of_any_size_can_be_drawn(size):
     assert f"{size} of {size} right (100.0%)." in str(block)
 
 
-def test_confusion_without_examples_says_so():
+def test_confusion_matrix_without_examples_shows_a_notice():
     assert "No examples were evaluated." in str(confusion_figure(evaluation([[0, 0], [0, 0]])))
 
 
@@ -88,7 +88,7 @@ def test_environment_names_python_packages_and_java():
         assert name in text
 
 
-def test_the_summary_of_gradient_sharing_says_what_was_sent(fake):
+def test_gradient_sharing_summary_reports_sent_bytes(fake):
     run = fake.FakeRun(sharing=True)
     run.report(0, 1, 0.5)
     run.set(state="done", workers=(fake.FakeWorker(worker=0, sent_bytes=3 * 2**20),))

@@ -44,7 +44,7 @@ def test_each_run_has_a_line_of_the_mean_loss_and_one_of_its_validation_data(fak
     assert feed.mean_losses[1] == pytest.approx(3 * feed.mean_losses[0])
 
 
-def test_throughput_is_that_of_all_workers_and_metrics_share_numbers(fake):
+def test_throughput_is_of_all_workers_and_metrics_share_an_axis(fake):
     feed = ComparisonFeed([False, False])
     run = trained(fake)
     for number in (0, 1):
@@ -103,7 +103,7 @@ def test_three_runs_are_shown_live_until_the_last_has_ended(fake, comms):
     shown.close()
 
 
-def test_a_compared_run_that_begins_anew_is_read_anew(fake, comms):
+def test_restarted_run_is_read_again_in_a_comparison(fake, comms):
     runs = [trained(fake, state="training"), trained(fake, factor=3.0)]
     shown = compare_runs(runs, names=["again", "done"])
     until(lambda: shown._next_row == [20, 20])
@@ -163,7 +163,7 @@ def test_how_many_runs_and_names_there_may_be(fake, comms):
         compare_runs([fake.FakeRun(), fake.FakeRun()], names=["a"])
 
 
-def test_names_are_told_apart(fake):
+def test_equal_names_are_made_distinct(fake):
     runs = [fake.FakeRun(title=title) for title in ("a", "b", "b", "b")]
     runs[2].id = "fake-2"
     assert distinct_names(runs) == ["a", "2. fake-1: b", "fake-2: b", "4. fake-1: b"]
@@ -181,7 +181,7 @@ def test_only_settings_that_differ_are_listed(fake):
     assert differences(["one", "two"], [one, one])[1] == []
 
 
-def test_results_say_what_is_not_known(fake):
+def test_results_mark_unknown_values(fake):
     runs = [trained(fake), fake.FakeRun()]
     heads, rows = results(["a", "b"], [run.status for run in runs], [0.5, None])
     assert "Validation accuracy" in heads
@@ -193,4 +193,4 @@ def test_a_picture_of_many_long_names_is_drawn():
     lines = {run: np.array([[1, 2], [2, 1.0]], np.float32) for run in range(12)}
     names = [f"_{'x' * 60}{run}" for run in range(12)]
     assert "<svg" in figure_html(comparison_figure(lines, names))
-    assert comparison_figure({}, names[:1]).caption.endswith("At the end: no loss yet.")
+    assert comparison_figure({}, names[:1]).caption.endswith("Final values: no loss yet.")

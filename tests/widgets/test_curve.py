@@ -99,7 +99,7 @@ def test_workers_come_first_then_mean_and_validation(run, fake):
     assert list(curve.lines()) == [0, 1, MEAN, VALIDATION, EPOCH]
 
 
-def test_the_first_loss_that_is_not_finite_is_remembered_and_the_others_counted(run):
+def test_first_non_finite_loss_is_kept_and_others_are_counted(run):
     for step, loss in enumerate([1.0, np.nan, np.inf, 1.0, -np.inf], start=1):
         run.report(1, step, loss)
     curve = Curve()
@@ -148,7 +148,7 @@ def test_validation_metrics_have_a_line_in_the_chart_of_their_metric(run, fake):
     assert [quantity.label for _, quantity in curve.quantities()][:2] == ["loss", "accuracy"]
 
 
-def test_of_rates_and_metrics_the_last_value_of_a_stretch_counts_and_of_others_the_mean(run):
+def test_rates_and_metrics_use_the_last_value_and_other_curves_the_mean(run):
     for step in (1, 2):
         run.report(0, step, 1.0, time_s=0.01 * step, learning_rate=step, update_ratio=step)
     curve = Curve()

@@ -122,7 +122,7 @@ def test_options_change_the_look(picker, table):
 
 
 @pytest.mark.parametrize("text", ["abc", "1.5", ""])
-def test_a_fraction_that_cannot_be_meant_stays_in_view_and_keeps_loading_back(picker, text):
+def test_invalid_fraction_stays_visible_and_blocks_loading(picker, text):
     picker.spark = SimpleNamespace()
     told = []
     picker.on_change(lambda part: told.append(part.problem))
@@ -160,7 +160,7 @@ def test_a_wrong_option_is_the_problem_until_it_is_mended(picker, table):
     assert told[-1] is picker.problem is None
 
 
-def test_no_feature_at_all_is_refused_and_the_boxes_stay_empty(picker, table):
+def test_no_feature_at_all_is_rejected_and_the_boxes_stay_empty(picker, table):
     type_url(picker, table)
     columns = picker.columns
     columns.nothing.click()
@@ -221,7 +221,7 @@ def test_another_format_forgets_place_and_columns_and_gives_the_place_back(picke
     assert (picker.source.url, picker.place.url.value) == (table, table)
 
 
-def test_what_is_wrong_is_shown_and_is_the_problem(picker, tmp_path):
+def test_error_is_shown_and_is_the_problem(picker, tmp_path):
     (tmp_path / "bad.csv").write_text("a,b,y\n1,2,x\n1,2\n3,,y\n")
     type_url(picker, str(tmp_path / "bad.csv"))
     assert "bad.csv, line 3: each record must have 3 fields" in picker.problem
@@ -263,7 +263,7 @@ def test_problems_have_buttons_that_solve_them(picker, tmp_path):
     assert "empty" not in picker.source.features
 
 
-def test_no_hint_at_a_session_stands_beside_a_button_that_starts_one():
+def test_no_session_hint_is_shown_beside_the_start_button():
     assert "picker.spark" in DataPicker().loaded.value
     assert DataPicker(with_load=False).loaded.value == ""
 
@@ -281,7 +281,7 @@ def test_a_look_that_fails_leaves_nothing_of_the_last_data_in_view(picker, table
     assert picker.statistics_fold.layout.display is None
 
 
-def test_folders_are_looked_through_and_a_file_taken(picker, table, tmp_path):
+def test_folders_are_browsed_and_a_file_is_selected(picker, table, tmp_path):
     # A folder of few entries: long lists are cut.
     folder = tmp_path / "garden" / "plants"
     folder.mkdir(parents=True)
@@ -308,7 +308,7 @@ def test_folders_are_looked_through_and_a_file_taken(picker, table, tmp_path):
     assert picker.source.url == str(Path(table).parent.parent)
 
 
-def test_a_change_during_a_look_is_looked_at_afterwards(picker, table, slow_looks):
+def test_change_during_a_preview_is_previewed_next(picker, table, slow_looks):
     begun, go_on = slow_looks
     source = DataSource(format="csv", url=table, label="town", features=("size",))
     picker.source = source
@@ -335,7 +335,7 @@ def test_folders_are_listed_and_a_split_chosen_during_a_look(picker, table, slow
     assert picker.preview.source == picker.source
 
 
-def test_of_folders_asked_for_meanwhile_the_last_is_listed(picker, tmp_path, monkeypatch):
+def test_last_requested_folder_is_listed(picker, tmp_path, monkeypatch):
     go_on, listed = threading.Event(), []
 
     def slow(url):
@@ -440,7 +440,7 @@ def test_load_needs_a_session_and_shows_errors(picker, monkeypatch):
     assert not picker.load_button.disabled
 
 
-def test_a_saved_notebook_shows_what_was_picked(picker, table):
+def test_saved_notebook_shows_the_selection(picker, table):
     type_url(picker, table)
     still = picker._repr_mimebundle_()
     assert "plants.csv" in still["text/html"]

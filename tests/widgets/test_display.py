@@ -45,7 +45,7 @@ def test_panel_and_card_are_displayed_and_brought_up_to_date_at_the_end(run, pub
     shown._ipython_display_()
     panel_id, card_id = published.first
     assert "application/vnd.jupyter.widget-view+json" in published.first[panel_id]
-    assert "The result will stand here" in published.first[card_id]["text/html"]
+    assert "The result appears here" in published.first[card_id]["text/html"]
     run.report(0, 1, 0.5)
     run.set(state="done")
     _display.settle()

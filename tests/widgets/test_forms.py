@@ -43,7 +43,7 @@ def form():
     return OptionForm([LEVEL, COUNT, FLAG])
 
 
-def test_a_choice_of_nothing_is_shown_with_what_it_means(form):
+def test_none_option_is_shown_with_its_meaning(form):
     control = form.fields["level"].control
     assert control.label == "(automatic)"
     control.value = "disk"
@@ -73,7 +73,7 @@ def test_a_mistake_is_shown_at_the_field_and_the_last_good_value_stays(form):
     assert told == ["count", "count"]
 
 
-def test_setting_values_tells_nobody(form):
+def test_setting_values_notifies_no_listener(form):
     told = []
     form.on_change(told.append)
     form.set({"count": 9, "shuffle": False, "level": "memory"})
@@ -144,7 +144,7 @@ def test_a_form_holds_any_configuration_set_or_typed(cls: Any, data: Any) -> Non
     assert typed.value == value
 
 
-def test_changed_options_are_those_that_are_not_default() -> None:
+def test_changed_options_differ_from_the_defaults() -> None:
     master = SharedTrainingMaster(
         workers=2, threshold=TargetSparsity(target=0.01), residual_clipping=ResidualClipping()
     )
@@ -157,7 +157,7 @@ def test_changed_options_are_those_that_are_not_default() -> None:
     }
 
 
-def test_folds_are_filled_when_they_are_opened_and_count_what_is_changed() -> None:
+def test_sections_are_filled_when_opened_and_count_changes() -> None:
     form = ConfigurationForm(ParameterAveragingTrainingMaster())
     assert all(not group.box.children for group in form.groups.values())
     group = form.groups["Data and partitions"]

@@ -34,12 +34,12 @@ def test_each_state_has_a_word_and_is_announced_politely(run, state, word):
     assert 'role="status" aria-live="polite"' in html
 
 
-def test_a_message_that_only_repeats_the_state_is_left_out(run):
+def test_message_that_repeats_the_state_is_omitted(run):
     run.set(state="training", message="training")
     assert fragments.state_line("LeNet", run.status).lower().count("training") == 2  # class, word
 
 
-def test_what_users_and_workers_write_is_escaped_and_without_terminal_colors(run, fake):
+def test_user_and_worker_text_is_escaped_without_terminal_colors(run, fake):
     worker = fake.FakeWorker(worker=0, host="<b>host</b>")
     run.set(state="failed", message="<script>", error="\x1b[31m<b>\x1b[0m &", workers=(worker,))
     html = fragments.failure(run.status) + fragments.state_line("<i>", run.status)
@@ -57,14 +57,14 @@ def test_a_failure_tells_the_sentence_before_the_folded_traceback(run):
     assert html.index("Worker 1 failed.") < html.index("<details>") < html.index("Traceback: …")
 
 
-def test_nothing_is_shown_where_there_is_nothing_to_say(run):
+def test_empty_messages_are_not_shown(run):
     assert fragments.failure(run.status) == ""
     assert fragments.not_finite_banner(None) == ""
     assert fragments.worker_table(()) == ""
     assert fragments.lost_workers(run.status) == ""
 
 
-def test_what_must_be_known_of_the_scores_stands_wherever_they_do(run):
+def test_notes_on_scores_are_shown_beside_them(run):
     note = "Validation: the test set; <i>its scores</i> are not independent."
     assert "Validation" not in fragments.progress(run.status, 1.0)
     run.set(note=note)
@@ -145,7 +145,7 @@ def test_workers_that_share_gradients_show_their_messages(fake):
     assert "Threshold" not in fragments.worker_table([worker])
 
 
-def test_a_lost_worker_is_told_with_what_becomes_of_its_work(run, fake):
+def test_lost_worker_is_shown_with_the_fate_of_its_work(run, fake):
     states = ("lost", "training", "lost", "lost")
     workers = tuple(fake.FakeWorker(worker=k, state=state) for k, state in enumerate(states))
     run.set(workers=workers)
@@ -160,7 +160,7 @@ def test_a_lost_worker_is_told_with_what_becomes_of_its_work(run, fake):
     assert fragments.lost_workers(run.status, Sharing()) == ""
 
 
-def test_a_worker_that_comes_back_starts_again(fake):
+def test_rejoined_worker_starts_again(fake):
     worker = fake.FakeWorker(worker=0, state="starting", restarts=1)
     assert "restarting" in fragments.worker_table([worker])
 
@@ -202,7 +202,7 @@ def test_a_frame_that_comes_twice_is_shown_once_and_not_too_many():
     assert len(users_frames(text)) == 3
 
 
-def test_nothing_is_said_where_no_code_is_the_users():
+def test_tracebacks_without_user_code_show_no_hint():
     assert users_code('File "/usr/lib/python3.11/queue.py", line 1, in get\n') == ""
     assert users_code("no traceback at all") == ""
 

@@ -48,7 +48,7 @@ def view(run):
     assert not shown._thread.is_alive()
 
 
-def test_what_is_taken_while_the_run_goes_on_is_shown(run, view, monkeypatch):
+def test_histograms_taken_during_the_run_are_shown(run, view, monkeypatch):
     assert "No histograms yet" in view.picture.value
     run.histograms.add(taken(5))
     deadline = time.monotonic() + 20.0
@@ -64,7 +64,7 @@ def test_what_is_taken_while_the_run_goes_on_is_shown(run, view, monkeypatch):
     assert view.button.disabled
 
 
-def test_the_choice_of_variable_stays_when_more_is_taken(run, view):
+def test_selected_variable_is_kept_when_histograms_are_added(run, view):
     run.histograms.add(taken(5))
     view.refresh()
     view.what.value = "updates"
@@ -76,7 +76,7 @@ def test_the_choice_of_variable_stays_when_more_is_taken(run, view):
     assert "minibatches 5 to 105" in view.picture.value
 
 
-def test_take_now_asks_the_run_and_says_so_if_nobody_trains(run, view):
+def test_take_now_requests_histograms_and_reports_if_no_worker_trains(run, view):
     view.button.click()
     assert run.requests == 1
     assert view.doing.value == ""
@@ -94,7 +94,7 @@ def test_a_saved_notebook_keeps_the_picture(run, view):
 
 
 @pytest.mark.parametrize("source", [None, 7, SimpleNamespace(histograms="none")])
-def test_what_is_no_run_is_refused(source):
+def test_values_that_are_not_runs_raise(source):
     with pytest.raises(ConfigurationError, match="must be a training run"):
         HistogramView(source)
 

@@ -70,7 +70,7 @@ def test_stop_while_a_run_starts_stops_it_as_soon_as_it_has_begun(panel, begun, 
     assert run.stop_calls == 1
 
 
-def test_what_begins_a_run_may_ask_whether_stop_was_pressed(panel, begun, run):
+def test_start_function_can_check_whether_stop_was_pressed(panel, begun, run):
     def begin(panel, _resume):
         panel.stop()
         panel.check_not_stopped()
@@ -85,7 +85,7 @@ def test_what_begins_a_run_may_ask_whether_stop_was_pressed(panel, begun, run):
     assert not panel.start_button.disabled
 
 
-def test_when_the_run_ends_start_is_given_back_and_listeners_hear_of_it(panel, run):
+def test_end_of_the_run_enables_start_and_notifies_listeners(panel, run):
     ended = threading.Event()
     panel.on_end(lambda _run: ended.set())
     panel.start_button.click()
@@ -96,7 +96,7 @@ def test_when_the_run_ends_start_is_given_back_and_listeners_hear_of_it(panel, r
     assert panel.stop_button.disabled
 
 
-def test_what_fails_at_the_start_is_shown_and_start_is_given_back(panel, begun, run):
+def test_failed_start_is_shown_and_start_is_enabled_again(panel, begun, run):
     def fail(_panel, _resume):
         raise ValueError("no such <file>")
 
@@ -107,7 +107,7 @@ def test_what_fails_at_the_start_is_shown_and_start_is_given_back(panel, begun, 
     assert not panel.start_button.disabled
 
 
-def test_start_says_why_it_is_disabled(panel, begun):
+def test_disabled_start_shows_the_reason(panel, begun):
     panel.set_ready("Row 3 (flatten): receives 4 x 4.")
     assert panel.start_button.disabled
     assert "Row 3 (flatten)" in panel.why.value
@@ -163,7 +163,7 @@ def test_a_cell_and_the_button_do_not_begin_two_runs(panel, begun):
     assert len(begun.asked) == 1
 
 
-def test_a_listener_that_fails_is_told_of_and_hinders_nobody(panel, run):
+def test_failing_listener_is_reported_and_does_not_block_others(panel, run):
     ended = threading.Event()
 
     def fail(_run):
@@ -202,7 +202,7 @@ def test_resume_needs_a_checkpoint_and_hands_it_on(panel, begun):
     assert begun.asked == [(5, "hdfs://n/checkpoints")]
 
 
-def test_settings_of_spark_come_back_as_they_were_given(panel):
+def test_spark_settings_round_trip(panel):
     settings = SparkSettings(
         workers=4, memory_per_worker_mb=2048, master="spark://m:7077", settings={"spark.a": "b"}
     )

@@ -35,7 +35,7 @@ def report(run, feed, step):
     feed.add_rows(run.log.rows(len(run.log) - 1))
 
 
-def test_nothing_is_sent_before_somebody_says_hello(run):
+def test_nothing_is_sent_before_a_page_connects(run):
     feed = LossFeed()
     report(run, feed, 1)
     assert feed.append() == []
@@ -45,7 +45,7 @@ def test_nothing_is_sent_before_somebody_says_hello(run):
     assert feed.append() == []
 
 
-def test_appends_say_how_many_points_came_before(run):
+def test_appends_have_the_number_of_earlier_points(run):
     feed = LossFeed()
     feed.hello()
     report(run, feed, 1)

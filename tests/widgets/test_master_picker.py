@@ -91,7 +91,7 @@ def test_an_object_of_ones_own_can_be_chosen_again() -> None:
     assert picker.master.threshold is own
 
 
-def test_a_master_of_another_class_is_refused() -> None:
+def test_a_master_of_another_class_is_rejected() -> None:
     class Mine(ParameterAveragingTrainingMaster):
         pass
 
@@ -102,7 +102,7 @@ def test_a_master_of_another_class_is_refused() -> None:
 # --- the widget
 
 
-def test_what_is_typed_is_held_and_told() -> None:
+def test_typed_values_are_stored_and_reported() -> None:
     picker = TrainingMasterPicker()
     told: list[Any] = []
     picker.on_change(lambda part: told.append(part.master))
@@ -149,7 +149,7 @@ def test_a_frequency_by_epoch_is_shown_and_typed() -> None:
         (("mesh", "max_pending_bytes"), "2048", "`max_pending_bytes` must be at least"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(path: Any, typed: str, said: str) -> None:
+def test_errors_are_shown_at_their_field(path: Any, typed: str, said: str) -> None:
     picker = TrainingMasterPicker()
     before = picker.master
     wrong = field(picker, *path)
@@ -164,7 +164,7 @@ def test_what_is_wrong_is_said_at_its_field(path: Any, typed: str, said: str) ->
     assert wrong.problem == ""
 
 
-def test_thresholds_that_contradict_each_other_are_refused_at_the_field() -> None:
+def test_thresholds_that_contradict_each_other_are_rejected_at_the_field() -> None:
     picker = TrainingMasterPicker(SharedTrainingMaster())
     field(picker, "threshold", "min_sparsity").control.value = "0.5"
     assert "must not be above" in field(picker, "threshold", "min_sparsity").problem
@@ -175,7 +175,7 @@ def test_thresholds_that_contradict_each_other_are_refused_at_the_field() -> Non
     assert picker.master.threshold == FixedThreshold(threshold=0.01)
 
 
-def test_this_machine_refuses_what_needs_spark() -> None:
+def test_local_training_rejects_options_that_need_spark() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication="spark"))
     assert picker.problem is None
     picker.place.value = True
@@ -252,7 +252,7 @@ def test_the_plan_follows_data_network_and_form() -> None:
     assert "200 ms" in picker.plan.value
 
 
-def test_what_else_to_know_is_said() -> None:
+def test_additional_notes_are_shown() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(workers=4, repartition="never"))
     picker.set_context(rows=[100, 100], slots=2)
     assert "Spark has 2 task slots, fewer than the 4 workers" in picker.outlook
@@ -281,7 +281,7 @@ def note_buttons(picker: TrainingMasterPicker) -> dict[str, Any]:
         ({"averaging_frequency": 99}, [640, 640], "Average after 4 minibatches", "only once"),
     ],
 )
-def test_what_is_wrong_with_the_plan_is_solved_by_a_button(
+def test_plan_problems_are_solved_by_a_button(
     options: Any, rows: Any, label: str, solved: str
 ) -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(**options))
@@ -339,7 +339,7 @@ def test_any_surroundings_give_an_outlook(
         assert value in outlook.text()
 
 
-def test_measuring_needs_a_network_and_says_so() -> None:
+def test_measurement_requires_a_network() -> None:
     picker = TrainingMasterPicker()
     assert picker.measure_button.disabled
     assert "Choose a network" in picker.measure_reason.value
@@ -407,7 +407,7 @@ def test_a_measurement_that_fails_is_shown(monkeypatch: pytest.MonkeyPatch) -> N
 # --- text, and what stays
 
 
-def test_the_text_is_written_read_and_refused() -> None:
+def test_the_text_is_written_read_and_rejected() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(hooks=[Hook()]))
     picker.text_fold.button.click()
     assert "averaging_frequency: 5" in picker.text.text.value
@@ -429,7 +429,7 @@ def test_the_text_is_written_read_and_refused() -> None:
         picker.text.text.value = wrong
         picker.text.apply_button.click()
         assert said in picker.text.alert.value
-        assert "Nothing has changed." in picker.text.alert.value
+        assert "The value is unchanged." in picker.text.alert.value
         assert picker.master.workers == 3
     picker.text.drop_button.click()
     assert json.loads(picker.text.text.value)["workers"] == 3
@@ -447,7 +447,7 @@ def test_a_person_s_text_stays_while_the_form_changes() -> None:
     assert picker.text.text.value == "workers: 5"
 
 
-def test_a_saved_notebook_tells_what_was_chosen() -> None:
+def test_saved_notebook_shows_the_selected_options() -> None:
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(
             workers=2, checkpoint=Checkpointing("/data/<b>7</b>", every_rounds=3)
@@ -460,7 +460,7 @@ def test_a_saved_notebook_tells_what_was_chosen() -> None:
     assert "<b>7" not in bundle["text/html"]
 
 
-def test_the_recommended_settings_are_shown_and_taken_over() -> None:
+def test_recommended_settings_are_shown_and_applied() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(seed=7))
     picker.set_context(network=network(30_000), slots=2)
     assert picker.recommend_button.disabled
@@ -477,7 +477,7 @@ def test_the_recommended_settings_are_shown_and_taken_over() -> None:
     assert "Advice: Keep the settings" in picker.outlook
 
 
-def test_more_workers_than_slots_are_refused_where_they_are_typed() -> None:
+def test_more_workers_than_slots_are_rejected_where_they_are_typed() -> None:
     picker = TrainingMasterPicker()
     picker.set_context(slots=2)
     field(picker, "workers").control.value = "50"
@@ -494,7 +494,7 @@ def test_more_workers_than_slots_are_refused_where_they_are_typed() -> None:
     assert picker.problem is None
 
 
-def test_the_seed_says_that_the_one_of_the_experiment_applies() -> None:
+def test_seed_field_refers_to_the_seed_of_the_experiment() -> None:
     picker = TrainingMasterPicker()
     picker.set_context(seed=7)
     assert field(picker, "seed").control.placeholder == "the experiment's: 7"

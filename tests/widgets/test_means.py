@@ -29,7 +29,7 @@ def test_examples_weigh_the_mean():
     assert means.finish()[0, 1] == 1.75
 
 
-def test_a_mean_stands_in_the_middle_of_the_steps_that_it_is_of():
+def test_mean_is_centered_on_its_steps():
     means = RoundMeans()
     found = []
     for round, steps in ((1, (1, 2, 3)), (1, (4, 5)), (2, (6, 7, 8, 9, 10))):
@@ -105,7 +105,7 @@ def test_a_stretch_becomes_one_point_once_its_worker_is_past_it():
     assert means.finish().shape == (0, 3)
 
 
-def test_stretches_are_looked_at_once_a_second_and_none_is_lost():
+def test_means_are_updated_once_a_second_without_loss():
     means = new_means()
     reported = [
         len(line(means.add(log_of([0], [time_s])), "threshold", 0))
@@ -123,7 +123,7 @@ def test_values_are_in_the_unit_of_their_label():
     assert line(points, "message_bytes", 2) == [[1, 0.5]]
 
 
-def test_what_is_not_known_is_left_out_of_means_and_lines():
+def test_missing_values_are_omitted_from_means_and_lines():
     means = new_means()
     nan = np.nan
     rows = log_of([0, 0, 0], [0.0, 0.1, 0.5], residual_p99=[nan, 4, nan], sparsity=[nan, nan, 1])

@@ -5,7 +5,7 @@ import pytest
 
 
 @pytest.mark.parametrize("missing", ["ipywidgets", "anywidget"])
-def test_a_missing_package_says_what_to_install(missing):
+def test_missing_package_raises_with_the_extra_to_install(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; import sparkwright_widgets"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "Install them with `pip install 'sparkwright[notebook]'`." in done.stderr

@@ -80,7 +80,7 @@ def test_details_are_one_bounded_line():
     "name",
     ["", "  ", "..", "a/../b", "/a", "a//b", ".a", "_a", "a:b", "a*", "a\nb", "a.h5", "x" * 999],
 )
-def test_names_that_cannot_be_a_models_are_refused(name):
+def test_names_that_cannot_be_a_models_are_rejected(name):
     with pytest.raises(ConfigurationError, match="Received: "):
         file_name(name)
 
@@ -88,7 +88,7 @@ def test_names_that_cannot_be_a_models_are_refused(name):
 # --- comparing
 
 
-def test_what_differs_is_marked_and_numbers_say_by_how_much():
+def test_differences_are_marked_with_their_amount():
     models = [
         info("a", metrics={"accuracy": 0.9}, training={"master": {"workers": 2}}, parameters=5),
         info("b", metrics={"accuracy": 0.95}, training={"master": {"workers": 4}}, parameters=5),
@@ -120,7 +120,7 @@ def test_names_that_keras_gave_are_no_difference():
     assert {"= input 1", "= input price"} <= {row[0] for row in rows}
 
 
-def test_what_only_one_model_knows_differs():
+def test_fields_of_only_one_model_differ():
     _, rows = compared([info("a", title="x"), info("b")], ["a", "b"], only_differences=True)
     assert rows == [["≠ title", "x", "—"]]
 
@@ -148,7 +148,7 @@ def test_models_are_listed_newest_first_with_their_figures(store):
     assert "Select a model" in store.hint.value
 
 
-def test_buttons_wait_for_what_they_need(store):
+def test_buttons_are_disabled_until_usable(store):
     assert store.load_button.disabled
     assert store.delete_button.disabled
     tick(store, "a.keras")
@@ -162,7 +162,7 @@ def test_buttons_wait_for_what_they_need(store):
     assert "cannot be loaded" in store.hint.value
 
 
-def test_saving_writes_what_the_form_says_and_lists_again(store):
+def test_save_writes_the_form_values_and_refreshes_the_list(store):
     store.form.title_field.value = " a title "
     store.form.comment_field.value = "why"
     store.form.updater_field.value = False
@@ -215,7 +215,7 @@ def test_a_file_is_replaced_only_after_a_second_press(store):
     assert [call[1] for call in store._operations.names("save")] == [f"{FOLDER}/a.keras"]
 
 
-def test_a_name_that_cannot_be_is_told_and_nothing_saved(store):
+def test_invalid_name_is_reported_and_nothing_is_saved(store):
     store.form.name_field.value = "../a"
     store.save_button.click()
     assert "stay within the folder" in store.error.value
@@ -230,7 +230,7 @@ def test_nothing_can_be_saved_without_a_network(comms):
         store.save()
 
 
-def test_loading_gives_the_network_to_who_asked(store):
+def test_load_passes_the_network_to_the_callback(store):
     loaded, changed = [], []
     store.on_load(loaded.append)
     store.on_change(changed.append)
@@ -244,7 +244,7 @@ def test_loading_gives_the_network_to_who_asked(store):
     assert store.form.name_field.placeholder == "loaded"
 
 
-def test_a_loader_of_ones_own_is_asked_for_the_network(comms):
+def test_custom_loader_loads_the_network(comms):
     asked = []
 
     def loader(url):
@@ -288,7 +288,7 @@ def test_checking_tells_of_each_model(store):
     assert "✕ c.keras: damaged &lt;part&gt;" in store.outcome.value
 
 
-def test_deleting_asks_first_and_names_what_goes(store):
+def test_delete_asks_for_confirmation_with_the_names(store):
     tick(store, "a.keras", "c.keras")
     store.delete_button.click()
     assert "Delete a.keras, c.keras from" in store.deleting.question.value
@@ -300,7 +300,7 @@ def test_deleting_asks_first_and_names_what_goes(store):
     assert store.ticked == ()
 
 
-def test_what_cannot_be_deleted_is_told(store):
+def test_failed_deletion_is_reported(store):
     store._operations.error = PermissionError("not yours")
     store.delete([f"{FOLDER}/a.keras"])
     settled(store)
@@ -320,7 +320,7 @@ def test_another_question_does_not_confirm_the_first(store):
     assert not store.deleting.asking
 
 
-def test_a_store_that_fails_is_told_and_buttons_come_back(store):
+def test_failing_store_is_reported_and_buttons_are_enabled_again(store):
     store._operations.error = OSError("hdfs://name/models could not be listed: <down>")
     store.list_button.click()
     settled(store)
@@ -328,7 +328,7 @@ def test_a_store_that_fails_is_told_and_buttons_come_back(store):
     assert not store.list_button.disabled
 
 
-def test_a_store_that_does_not_answer_is_given_up(comms):
+def test_unresponsive_store_times_out(comms):
     store = ModelStore(url=FOLDER, timeout_s=0.2)
     store._operations = fake = FakeStore()
     fake.hangs.clear()
@@ -366,7 +366,7 @@ def test_an_answer_about_another_folder_is_dropped(store):
     assert told == [store]
 
 
-def test_what_saving_came_to_is_told_while_another_folder_is_typed(store):
+def test_result_of_a_save_is_shown_while_another_folder_is_typed(store):
     operations = store._operations
     operations.hangs.clear()
     store.form.name_field.value = "new"
@@ -395,7 +395,7 @@ def test_a_file_is_replaced_where_it_was_asked_about(store):
     assert f"Saved to {FOLDER}/a.keras" in store.form.outcome.value
 
 
-def test_what_loading_came_to_is_told_while_another_folder_is_typed(store):
+def test_result_of_a_load_is_shown_while_another_folder_is_typed(store):
     store._operations.hangs.clear()
     tick(store, "b.keras")
     store.load_button.click()
@@ -442,13 +442,13 @@ def test_a_result_comes_from_the_thread_and_so_does_an_error():
         answered(lambda: 1 / 0, what="Counting", timeout_s=10)
 
 
-def test_a_folder_that_is_not_there_has_no_models(tmp_path):
+def test_missing_folder_has_no_models(tmp_path):
     assert len(Operations().list(str(tmp_path / "none"), recursive=False)) == 0
     with pytest.raises(FileNotFoundError):
         Operations().list(str(tmp_path / "none" / "*.keras"), recursive=False)
 
 
-def test_something_that_is_no_model_is_there_all_the_same(tmp_path):
+def test_other_files_are_listed_too(tmp_path):
     path = tmp_path / "x.keras"
     assert Operations().there(str(path)) is None
     path.write_bytes(b"no model")

@@ -63,7 +63,7 @@ def test_a_message_that_is_no_hello_is_ignored(panel):
     assert panel.comm.custom_messages() == []
 
 
-def test_stop_calls_the_run_once_and_says_so(run, panel):
+def test_stop_calls_the_run_once_and_is_shown(run, panel):
     panel.comm.receive({"kind": "stop"})
     assert run.stop_calls == 1
     assert panel.stop_word == "Stopping"
@@ -81,7 +81,7 @@ def test_an_error_in_stop_is_shown_and_the_button_can_be_used_again(run, panel):
     assert panel.stop_word == "Stop"
 
 
-def test_an_error_of_the_run_is_shown_and_the_panel_goes_on(run, panel):
+def test_error_of_the_run_is_shown_and_the_panel_keeps_working(run, panel):
     good = run.log.rows
     run.log.rows = lambda start: {}[start]
     wait_until(lambda: "KeyError" in panel.texts.get("problem", ""))
@@ -111,7 +111,7 @@ def test_the_last_rows_are_not_lost_when_a_run_ends_between_two_looks(run, panel
     assert panel.feed.curve.lines()[0][-1, 0] == 500
 
 
-def test_a_run_that_trains_anew_gets_a_new_curve(run, panel):
+def test_restarted_run_gets_a_new_curve(run, panel):
     for step in range(1, 31):
         run.report(0, step, 9.0)
     wait_until(lambda: len(panel.feed.curve.lines().get(0, ())) == 30)

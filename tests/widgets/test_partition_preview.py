@@ -102,7 +102,7 @@ def test_no_rows_are_a_picture_too():
 # --- the part
 
 
-def test_known_counts_are_shown_without_a_press(preview):
+def test_known_counts_are_shown_without_a_click(preview):
     assert preview.forecast.plan.target_counts == (465, 465)
     assert "1.94 → 1.00" in preview.figures.value
     assert "all counted" in preview.notes.value
@@ -127,7 +127,7 @@ def test_choices_change_the_forecast_and_tell_others(preview):
     assert told == [preview]
 
 
-def test_a_number_that_cannot_be_meant_is_told_at_its_field(preview):
+def test_invalid_number_is_reported_at_its_field(preview):
     preview.form.field("workers").control.value = "0"
     assert "at least 1" in preview.form.field("workers").alert.value
     assert preview.workers == 2
@@ -135,7 +135,7 @@ def test_a_number_that_cannot_be_meant_is_told_at_its_field(preview):
     assert preview.forecast.plan.workers == 3
 
 
-def test_the_context_is_taken_over_without_telling(preview):
+def test_context_is_applied_without_notification(preview):
     told = []
     preview.on_change(told.append)
     preview.set_context(workers=5, batch_size=7, kind="sharing", step_s=0.1)
@@ -147,7 +147,7 @@ def test_the_context_is_taken_over_without_telling(preview):
 
 
 @pytest.mark.parametrize("context", [{"workers": 0}, {"batch_size": 0}, {"kind": "x"}])
-def test_a_context_that_cannot_be_is_refused(preview, context):
+def test_a_context_that_cannot_be_is_rejected(preview, context):
     with pytest.raises(ConfigurationError, match=next(iter(context))):
         preview.set_context(**context)
     assert preview.workers == 2
@@ -179,7 +179,7 @@ def test_nothing_is_shown_without_data(comms):
         preview.data = "a.csv"
 
 
-def test_all_empty_partitions_are_told_as_such(comms):
+def test_all_empty_partitions_are_reported(comms):
     preview = PartitionPreview([0, 0, 0], workers=2)
     assert preview.error.value == ""
     assert "There are no rows" in preview.figures.value
@@ -213,7 +213,7 @@ def test_counting_happens_beside_the_notebook(spark_preview):
     assert preview.doing.value == ""
 
 
-def test_a_failure_while_counting_is_shown_and_buttons_come_back(spark_preview):
+def test_failed_count_is_shown_and_buttons_are_enabled_again(spark_preview):
     preview, go = spark_preview
     preview.data.error = OSError("no <host>")
     go.set()
@@ -223,7 +223,7 @@ def test_a_failure_while_counting_is_shown_and_buttons_come_back(spark_preview):
     assert not preview.count_button.disabled
 
 
-def test_what_was_counted_of_other_data_is_dropped(spark_preview):
+def test_counts_of_other_data_are_dropped(spark_preview):
     preview, go = spark_preview
     preview.count_button.click()
     preview.data = [1, 2]

@@ -97,7 +97,7 @@ def test_a_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, caps
     assert "noise" not in html
 
 
-def test_a_kernel_that_dies_is_told_from_a_cell_that_fails(notebook, tmp_path, capsys):
+def test_dead_kernel_is_distinguished_from_a_failing_cell(notebook, tmp_path, capsys):
     path = notebook("import os\nos.write(2, b'out of memory\\n')\nos._exit(1)")
     assert main([str(path), "--output", str(tmp_path / "dead.html")]) == 1
     told = capsys.readouterr().out
@@ -105,7 +105,7 @@ def test_a_kernel_that_dies_is_told_from_a_cell_that_fails(notebook, tmp_path, c
     assert "out of memory" in told
 
 
-def test_results_of_an_earlier_run_are_not_told(notebook, tmp_path, capsys):
+def test_results_of_an_earlier_run_are_not_reported(notebook, tmp_path, capsys):
     results = tmp_path / "old.json"
     results.write_text(json.dumps({"accuracy": 0.5}))
     os.utime(results, (0, 0))
@@ -113,9 +113,9 @@ def test_results_of_an_earlier_run_are_not_told(notebook, tmp_path, capsys):
     assert "accuracy" not in capsys.readouterr().out
 
 
-def test_a_path_without_a_notebook_is_refused_in_words(tmp_path, capsys):
+def test_a_path_without_a_notebook_is_rejected_in_words(tmp_path, capsys):
     assert main([str(tmp_path / "none.ipynb")]) == 2
-    assert "There is no notebook at this path." in capsys.readouterr().out
+    assert "must be an existing file" in capsys.readouterr().out
 
 
 def test_interrupting_leaves_no_kernel_behind(notebook, tmp_path):
@@ -155,14 +155,14 @@ def test_a_run_with_parameters_tells_them_and_can_keep_the_code(notebook, tmp_pa
     assert "Parameters" in nbformat.read(output.with_suffix(".ipynb"), as_version=4).cells[2].source
     assert nbformat.read(path, as_version=4) == content
     assert main([str(path), "-p", "rounds", "5"]) == 2
-    assert "It sets epochs, name." in capsys.readouterr().out
+    assert "The cell sets epochs, name." in capsys.readouterr().out
 
 
-def test_a_notebook_is_taken_as_it_was_executed(notebook, tmp_path, capsys):
+def test_executed_notebook_is_used_as_it_is(notebook, tmp_path, capsys):
     path = notebook("# T", "raise SystemError('would run')")
     output = path.with_suffix(".html")
     assert main([str(path), "--as-executed", "-o", str(output)]) == 2
-    assert "Run it and save it" in capsys.readouterr().out
+    assert "Run and save the notebook" in capsys.readouterr().out
     content = nbformat.read(path, as_version=4)
     picture = {"image/png": "iVBORw0KGgo="}
     content.cells[1].outputs = [new_output("display_data", data=picture)]
@@ -218,7 +218,7 @@ def test_without_chromium_nothing_is_run_for_a_pdf(notebook, tmp_path, capsys, m
         '<img src="http://site/x.png">',
     ],
 )
-def test_what_a_page_would_fetch_is_found(html):
+def test_external_resources_of_a_page_are_found(html):
     assert len(outside_resources(html)) == 1
 
 

@@ -51,7 +51,7 @@ def test_a_text_names_the_section_and_is_escaped():
     assert done.endswith('<img alt="Figure 1 of the section A &lt;b&gt; &quot;c&quot;">')
 
 
-def test_what_a_script_writes_is_no_picture():
+def test_script_output_is_not_an_image():
     html = "<script>document.write('<img src=x>')</script>"
     assert with_alternative_texts(html) == html
 
@@ -82,12 +82,12 @@ def test_parameters_are_numbers_words_or_text():
         ("epochs", "6"),
     ]
     assert parameters_of(pairs) == {"epochs": 6, "rate": 0.001, "name": "le net", "flag": True}
-    with pytest.raises(ConfigurationError, match="name of Python"):
+    with pytest.raises(ConfigurationError, match="Python identifier"):
         parameters_of([("a-b", "1")])
 
 
 @given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans()))
-def test_what_python_writes_is_read_back(value):
+def test_python_values_round_trip(value):
     assert parameter_value(str(value)) == value
 
 
@@ -118,7 +118,9 @@ def test_an_exported_experiment_takes_parameters():
     assert code[0].endswith("epochs = 3")
     assert "epochs = 9" in code[1]
     assert code[2].startswith("import sparkwright")
-    with pytest.raises(ConfigurationError, match=r"Received: epoch\. It sets split_seed, workers"):
+    with pytest.raises(
+        ConfigurationError, match=r"Received: epoch\. The cell sets split_seed, workers"
+    ):
         parameterized(notebook, {"epoch": 9})
 
 
@@ -126,10 +128,10 @@ def test_an_exported_experiment_takes_parameters():
     ("cells", "words"),
     [
         ([new_code_cell("a = 1")], 'tagged "parameters"'),
-        ([tagged("a = 1")], "It sets a."),
+        ([tagged("a = 1")], "The cell sets a."),
     ],
 )
-def test_parameters_that_nobody_asks_for_are_refused(cells, words):
+def test_unknown_parameters_raise(cells, words):
     with pytest.raises(ConfigurationError, match=words):
         parameterized(new_notebook(cells=cells), {"b": 2})
 
@@ -154,7 +156,7 @@ def test_a_notebook_tells_of_its_execution():
     assert time_taken(new_notebook(cells=[new_code_cell("1")])) == ""
 
 
-def test_without_chromium_it_is_said_what_to_install(monkeypatch):
+def test_missing_chromium_raises_with_the_package_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ConfigurationError, match="apt-get install chromium"):
         find_chromium()

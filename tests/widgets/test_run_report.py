@@ -69,7 +69,7 @@ def report(run, **options):
     return run_report_html(run, made_at=NOW, **options)
 
 
-def test_a_report_tells_all_that_is_known_and_needs_no_network(trained):
+def test_report_is_complete_and_needs_no_network(trained):
     run = trained()
     run.configuration["partitions"] = plan_repartition([100, 20], workers=2).to_dict()
     labels = np.arange(90) % 3
@@ -137,7 +137,7 @@ def test_losses_that_are_not_finite_become_gaps_and_a_warning(trained):
     report(run)
 
 
-def test_minibatches_that_nobody_could_tell_of_are_no_warning(trained):
+def test_unreported_minibatches_cause_no_warning(trained):
     run = trained()
     run.report(0, 13, math.nan, epoch=3, examples_per_s=math.nan)
     assert warnings_block(facts_of(run)).text == "No warnings were raised."
@@ -152,7 +152,7 @@ def test_the_loss_of_an_epoch_weighs_minibatches_by_their_examples(fake):
     assert epoch.gap is None
 
 
-def test_the_best_epoch_is_that_of_early_stopping_if_there_is_one(fake, trained):
+def test_best_epoch_comes_from_early_stopping_if_used(fake, trained):
     run = trained()
     run.set(early_stopping=fake.FakeEarlyStopping(monitor="loss", best_epoch=3, best_score=1 / 3))
     facts = facts_of(run)
@@ -166,7 +166,7 @@ def test_without_validation_the_lowest_training_loss_counts(trained):
     assert (best.epoch, best.name) == (3, "training loss")
 
 
-def test_of_metrics_that_say_nothing_of_better_or_worse_the_loss_counts(trained):
+def test_loss_is_used_if_metrics_have_no_direction(trained):
     run = trained()
     points = [
         dataclasses.replace(point, metrics={"something": 1.0}) for point in run.status.validation
@@ -178,7 +178,7 @@ def test_of_metrics_that_say_nothing_of_better_or_worse_the_loss_counts(trained)
     assert verdict_sentence(facts, best).startswith("Best validation loss 0.3333 in epoch 3 of 3;")
 
 
-def test_the_gap_is_told_in_the_caption_and_the_best_row_is_marked(trained):
+def test_gap_is_in_the_caption_and_the_best_row_is_marked(trained):
     facts = facts_of(trained())
     epochs = epochs_of(facts)
     block = learning_blocks(epochs, best_of(facts, epochs))[0]
@@ -204,7 +204,7 @@ def test_the_timeline_is_shown_only_if_phases_were_collected(trained):
     assert "<svg" in block.html
 
 
-def test_overviews_say_more_than_the_run_noted(trained):
+def test_overviews_add_information_to_the_run(trained):
     run = trained()
     run.configuration["data"] = {"train": {"rows": 4, "fingerprint": "abc" * 20}}
     run.configuration["partitions"] = {}
@@ -250,7 +250,7 @@ def test_the_cell_that_reproduces_a_run_is_python(trained, on_spark):
     assert "epochs=3, validation=validation, early_stopping=early_stopping" in code
 
 
-def test_a_run_that_knows_its_code_leaves_nothing_to_fill_in(trained):
+def test_run_with_known_code_needs_no_placeholders(trained):
     run = trained()
     run.configuration["revision"] = "0" * 40
     run.code = Experiment(epochs=7).to_code()
@@ -293,14 +293,14 @@ def test_evaluations_by_name_are_compared_and_headed(trained):
         report(trained(), evaluations=["no evaluation"])
 
 
-def test_data_that_is_no_data_set_is_refused(trained):
+def test_data_that_is_no_data_set_is_rejected(trained):
     with pytest.raises(ConfigurationError, match="train=list"):
         report(trained(), data={"train": [1, 2]})
 
 
-def test_a_model_that_is_not_there_is_told_not_raised(trained, tmp_path):
+def test_missing_model_is_reported_without_raising(trained, tmp_path):
     html = report(trained(), model_url=f"{tmp_path}/none.keras")
-    assert "It cannot be read" in html
+    assert "The file cannot be read" in html
 
 
 def test_the_name_decides_between_html_and_pdf(trained, monkeypatch):
@@ -311,21 +311,21 @@ def test_the_name_decides_between_html_and_pdf(trained, monkeypatch):
     assert report_of(trained(), url="a.html").startswith(b"<!DOCTYPE")
 
 
-def test_runs_are_compared_by_results_curves_and_what_differed(trained, tmp_path):
+def test_runs_are_compared_by_results_curves_and_differing_settings(trained, tmp_path):
     one, other = trained(title="first"), trained(title="second", accuracy=(0.6, 0.7, 0.95))
     other.configuration["seed"] = 8
     report_runs([one, other], f"{tmp_path}/runs.html", title="Two & more")
     html = (tmp_path / "runs.html").read_text()
     assert "The best validation accuracy, 0.95, is that of 2. second." in html
-    assert "1 option differed; all others were alike." in html
+    assert "1 option differed; all others were equal." in html
     assert outside_resources(html) == []
     assert pictures_without_text(html) == []
     assert html.count("<svg") == 3
 
 
-def test_runs_that_are_alike_are_said_to_be(trained):
+def test_equal_runs_are_reported_as_equal(trained):
     html = comparison_html({"a": trained(), "b": trained()}, made_at=NOW)
-    assert "The runs were configured alike." in html
+    assert "The runs have the same configuration." in html
     assert "All runs reach the same validation accuracy, 0.9." in html
     with pytest.raises(ConfigurationError, match="at least one run"):
         comparison_html([], made_at=NOW)

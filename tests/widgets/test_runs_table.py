@@ -9,7 +9,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, RunTable
 from sparkwright_widgets import RunsTable, compare_runs, report_runs
 from sparkwright_widgets._panel import LivePanel
-from sparkwright_widgets._runs_grid import peculiar_settings, sparkline, validation_metric
+from sparkwright_widgets._runs_grid import distinct_settings, sparkline, validation_metric
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_runs_are_listed_with_their_figures_the_latest_first(store, table):
     assert "2 runs; select runs" in shown.found.value
 
 
-def test_the_loss_of_a_run_is_that_of_the_last_round_in_table_chart_and_panel(comms, store, table):
+def test_loss_of_the_last_round_is_shown_in_table_chart_and_panel(comms, store, table):
     run, engine, recorder = begin(store, epochs=3)
     for round in (1, 2):
         for worker in (0, 1):
@@ -68,14 +68,14 @@ def test_the_loss_of_a_run_is_that_of_the_last_round_in_table_chart_and_panel(co
     assert "0.9500" in comparison
 
 
-def test_an_empty_store_says_where_runs_will_be(store, table):
+def test_empty_store_shows_where_runs_will_be_stored(store, table):
     shown = table()
     assert "No runs are stored in" in shown.found.value
     assert "text/html" not in shown._repr_mimebundle_() or not shown.grid.rows
     assert not store.path.exists()
 
 
-def test_selected_runs_are_compared_by_what_differs_and_matters(store, table):
+def test_selected_runs_are_compared_by_relevant_differences(store, table):
     train(store, name="first", epochs=3, checkpoint_path="/a")
     train(store, name="second", epochs=4, checkpoint_path="/b")
     shown = table()
@@ -95,7 +95,7 @@ def test_selected_runs_are_compared_by_what_differs_and_matters(store, table):
     assert shown.comparison.children == ()
 
 
-def test_stored_runs_and_runs_that_go_on_are_compared_with_one_another(comms, store):
+def test_stored_and_running_runs_are_compared(comms, store):
     stored = store.run(train(store, epochs=3).name)
     run, engine, recorder = begin(store, epochs=4)
     comparison = compare_runs([stored, run], names=["stored", "going on"])
@@ -150,7 +150,7 @@ def test_two_selected_runs_cannot_be_renamed_but_tagged(store, table):
     assert [run.tags for run in store.runs()] == [("both",), ("both",)]
 
 
-def test_a_name_that_cannot_be_one_is_refused_in_the_part(store, table):
+def test_a_name_that_cannot_be_one_is_rejected_in_the_part(store, table):
     train(store, name="first")
     shown = table()
     shown.select("first")
@@ -175,7 +175,7 @@ def test_runs_are_found_by_name_tag_and_state(store, table):
     assert shown.found.value.count("0 of 3 runs; 1 selected") == 1
 
 
-def test_a_run_of_another_kernel_appears_and_ends_by_itself(store, table, monkeypatch):
+def test_run_of_another_kernel_appears_and_ends_automatically(store, table, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     shown = table()
     _, engine, recorder = begin(store, name="elsewhere")
@@ -185,7 +185,7 @@ def test_a_run_of_another_kernel_appears_and_ends_by_itself(store, table, monkey
     until(lambda: texts(shown)[0][1] == "✓ Done")
 
 
-def test_the_chart_of_a_run_that_goes_on_is_kept_and_follows_it(store, table):
+def test_chart_of_a_running_run_is_kept_and_updated(store, table):
     _, engine, recorder = begin(store, name="elsewhere", epochs=4)
     until(lambda: store.runs() and store.runs()[0].epoch == 4)
     shown = table()
@@ -200,7 +200,7 @@ def test_the_chart_of_a_run_that_goes_on_is_kept_and_follows_it(store, table):
     assert "problem" not in comparison.texts
 
 
-def test_a_run_whose_process_dies_is_shown_as_ended_by_itself(store, table, monkeypatch):
+def test_run_of_a_dead_process_is_shown_as_ended(store, table, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     _, engine, recorder = begin(store, name="elsewhere")
     until(lambda: store.runs() and store.runs()[0].state == "training")
@@ -248,13 +248,13 @@ def test_sorting_and_times_in_the_page_pass_their_own_tests(node):
     node(Path(__file__).with_name("runs_table.test.mjs"))
 
 
-def test_only_what_sets_a_run_apart_from_most_is_named(store):
+def test_only_distinguishing_settings_are_named(store):
     for epochs in (3, 3, 4):
         train(store, epochs=epochs)
     runs = store.runs()
-    assert peculiar_settings(runs) == [{"epochs": "4"}, {}, {}]
-    assert peculiar_settings(RunTable(runs[:2])) == [{"epochs": "4"}, {"epochs": "3"}]
-    assert peculiar_settings(RunTable()) == []
+    assert distinct_settings(runs) == [{"epochs": "4"}, {}, {}]
+    assert distinct_settings(RunTable(runs[:2])) == [{"epochs": "4"}, {"epochs": "3"}]
+    assert distinct_settings(RunTable()) == []
 
 
 def test_the_metric_of_validation_comes_before_its_loss(store):

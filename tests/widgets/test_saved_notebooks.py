@@ -53,4 +53,4 @@ def test_a_saved_notebook_can_be_exported_and_shows_how_far_the_run_was(epochs):
         assert html.count("Loss curves of 2 runs.") >= 1
         assert "accuracy 0." in html
     else:
-        assert "The result will stand here when the run ends." in html
+        assert "The result appears here when the run ends." in html

@@ -21,7 +21,7 @@ def test_minibatches_planned_count_the_last_small_one_of_each_shard(fake, run):
     assert Sharing(batch_size=32).planned(run.status) == 0  # one has not come yet
 
 
-def test_the_mean_is_that_of_ten_minibatches_of_each_worker(sharing_run):
+def test_mean_covers_ten_minibatches_of_each_worker(sharing_run):
     for step in range(1, 21):
         for worker in (0, 1):
             sharing_run.report(worker, step, float(step <= 10) + worker, round=step)
@@ -43,7 +43,7 @@ def test_the_mean_never_turns_back_when_one_worker_did_more_than_its_share(shari
     assert curve.lines()[MEAN][:, 0].tolist() == [5.5, 15.5, 25.5, 25.5]
 
 
-def test_lines_of_messages_stay_apart_from_those_of_the_loss(sharing_run):
+def test_message_lines_are_separate_from_loss_lines(sharing_run):
     for step in range(1, 4):
         sharing_run.report(1, step, 2.0, round=step, threshold=0.5, sparsity=0.01)
     curve = Curve(sharing=True)
@@ -59,7 +59,7 @@ def test_lines_of_messages_stay_apart_from_those_of_the_loss(sharing_run):
 
 
 @pytest.mark.parametrize("kind", ["run", "sharing_run"])
-def test_a_minibatch_of_which_nothing_was_told_is_a_gap_and_no_alarm(kind, request):
+def test_unreported_minibatch_is_a_gap_without_a_warning(kind, request):
     run = request.getfixturevalue(kind)
     run.report(0, 1, 2.0, round=1)
     run.report(0, 2, np.nan, round=1, examples_per_s=np.nan)

@@ -63,7 +63,7 @@ def told(sweep, *values):
         sweep.study.tell(trial, value)
 
 
-def test_trials_are_shown_while_the_sweep_goes_on(sweep, view):
+def test_trials_are_shown_during_the_sweep(sweep, view):
     assert "Trials are training: 0 of 4 trials" in view.body.value
     assert "<svg" not in view.body.value
     told(sweep, 0.5, 0.25)
@@ -110,7 +110,7 @@ def test_trials_with_other_hyperparameters_share_the_picture(sweep):
     assert parallel_coordinates([], "loss", None) == ""
 
 
-def test_what_is_saved_is_what_was_shown(sweep, view):
+def test_saved_output_equals_the_shown_one(sweep, view):
     told(sweep, 0.5)
     view.refresh()
     bundle = view._repr_mimebundle_()

@@ -50,7 +50,7 @@ def test_hosts_are_text(run):
     assert "worker 0, <alpha>" in lane_pixels(run.timeline)[0]
 
 
-def test_the_button_shows_what_has_come_since(run):
+def test_button_shows_new_phases(run):
     view, told = TimelineView(run), []
     view.on_change(told.append)
     assert len(view.timeline) == 6
@@ -64,7 +64,7 @@ def test_the_button_shows_what_has_come_since(run):
     assert view.button.disabled is False
 
 
-def test_what_goes_wrong_is_shown_and_the_last_picture_stays(run):
+def test_error_is_shown_and_the_last_figure_is_kept(run):
     view = TimelineView(run)
     before = view.picture.value
     run.failure = OSError("the driver is <gone>")
@@ -83,7 +83,7 @@ def test_a_saved_notebook_keeps_picture_and_summary(run):
 
 
 @pytest.mark.parametrize("source", [None, 7, SimpleNamespace(timeline="none")])
-def test_what_has_no_timeline_is_refused(source):
+def test_values_without_a_timeline_raise(source):
     with pytest.raises(ConfigurationError, match="must be a run or a Timeline"):
         TimelineView(source)
 
@@ -105,7 +105,7 @@ def test_a_thousand_workers_share_rows_and_the_picture_stays_small():
     assert len(timeline_block(timeline).html) < 200_000
 
 
-def test_an_empty_timeline_is_told_in_words():
+def test_empty_timeline_shows_a_notice():
     view = TimelineView(SpanStore(workers=2).timeline())
     assert "Nothing was measured on workers." in view.picture.value
     assert "<svg" not in view.picture.value

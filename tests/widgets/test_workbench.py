@@ -181,7 +181,7 @@ def test_the_step_that_needs_work_is_shown_first():
     assert first_step(STATES | {"data": "todo", "network": "problem"}) == "network"
 
 
-def test_a_loaded_workbench_opens_where_the_work_goes_on(bench, loaded, monkeypatch):
+def test_loaded_workbench_opens_the_next_step(bench, loaded, monkeypatch):
     monkeypatch.setattr("IPython.display.display", lambda *_given, **_options: None)
     bench.load_data()
     bench._ipython_display_()
@@ -191,7 +191,7 @@ def test_a_loaded_workbench_opens_where_the_work_goes_on(bench, loaded, monkeypa
     assert bench.step == "network"
 
 
-def test_what_is_chosen_in_a_part_becomes_the_experiment(bench):
+def test_selections_of_a_part_update_the_experiment(bench):
     bench.sections["master"].part.master = sw.SharedTrainingMaster(batch_size_per_worker=7)
     bench.sections["master"].part._changed()  # as after a person's edit
     assert bench.experiment.master == sw.SharedTrainingMaster(batch_size_per_worker=7)
@@ -227,7 +227,7 @@ def test_another_experiment_is_shown_in_every_part_that_was_made(bench):
     assert bench.sections["train"].part.experiment == other
 
 
-def test_a_broken_network_keeps_start_from_being_pressed_and_says_why(bench):
+def test_invalid_network_disables_start_with_a_reason(bench):
     start = bench.sections["train"].part.start_button
     assert not start.disabled
     spec = bench.experiment.network
@@ -239,7 +239,7 @@ def test_a_broken_network_keeps_start_from_being_pressed_and_says_why(bench):
     assert "Row 1" in bench.sections["train"].part.why.value
 
 
-def test_the_form_says_what_is_validated_on(bench):
+def test_form_names_the_validation_data(bench):
     panel = bench.sections["train"].part
     assert panel.validation_note.value == ""
     bench.sections["data"].part.picker.split.field("validation").control.value = "0"
@@ -265,7 +265,7 @@ def test_loading_counts_the_parts(bench, loaded):
     assert "not loaded yet" in text_of(bench, "data")
 
 
-def test_a_run_is_begun_with_the_experiment_and_its_end_is_told(bench, begun):
+def test_run_starts_with_the_experiment_and_reports_its_end(bench, begun):
     ended = threading.Event()
     run = bench.start()
     bench.sections["train"].part.on_end(lambda _run: ended.set())
@@ -279,9 +279,7 @@ def test_a_run_is_begun_with_the_experiment_and_its_end_is_told(bench, begun):
     assert bench.network == "network 1"
 
 
-def test_starting_waits_until_the_opened_builder_knows_the_network(
-    comms, keras_loaded, begun, monkeypatch
-):
+def test_start_waits_until_the_builder_has_the_network(comms, keras_loaded, begun, monkeypatch):
     ready = threading.Event()
     inside = "sparkwright_widgets._network_builder"
     for module in ("sparkwright.networks.analysis", f"{inside}._editing_pane"):
@@ -298,7 +296,7 @@ def test_starting_waits_until_the_opened_builder_knows_the_network(
     bench.close()
 
 
-def test_the_network_of_a_run_is_in_hand_as_soon_as_it_has_ended(bench, begun):
+def test_network_of_a_run_is_current_when_it_ends(bench, begun):
     for number in (1, 2):
         run = bench.start()
         run.set(state="stopped")
@@ -307,7 +305,7 @@ def test_the_network_of_a_run_is_in_hand_as_soon_as_it_has_ended(bench, begun):
         assert bench.sections["train"].part.live.wait(5)
 
 
-def test_a_network_loaded_in_mid_run_gives_way_when_the_run_ends(bench, begun, monkeypatch):
+def test_network_loaded_during_a_run_is_replaced_at_its_end(bench, begun, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._workbench._bench.describe_model", lambda _model: None)
     run = bench.start()
     bench._bench.hold(SimpleNamespace(model=None), origin="old.keras")
@@ -324,7 +322,7 @@ def test_a_failed_run_leaves_the_network_current(bench, begun):
     assert bench.network == "network 1"
 
 
-def test_load_loads_anew_and_a_run_does_not(bench, begun, loaded):
+def test_load_reads_the_data_again_and_a_run_does_not(bench, begun, loaded):
     bench.sections["data"].part.load_button.click()
     bench.sections["data"].part.settle(5)
     run = bench.start()
@@ -367,7 +365,7 @@ def test_more_workers_than_slots_are_a_problem_in_every_heading(bench, loaded):
         assert "ready:" in text_of(bench, "master")
 
 
-def test_more_workers_than_executors_are_refused_at_both_fields_before_spark_runs(bench):
+def test_more_workers_than_executors_are_rejected_at_both_fields(bench):
     bench.open_step("train")
     bench.open_step("master")
     bench.sections["master"].part.form.field("workers").control.value = "3"
@@ -411,7 +409,7 @@ def test_a_finished_run_does_not_hide_that_no_other_can_begin(bench, begun):
     assert "problem:" in text_of(bench, "train")
 
 
-def test_a_network_that_does_not_fit_the_data_is_told_before_its_step_is_opened(comms, tmp_path):
+def test_mismatched_network_is_reported_before_its_step_opens(comms, tmp_path):
     path = tmp_path / "iris.csv"
     path.write_text("a,b,name\n" + "1,2,x\n3,4,y\n" * 5)
     source = DataSource(format="csv", url=str(path), label="name")
@@ -429,7 +427,7 @@ def test_labels_to_predict_and_networks_for_classes_do_not_go_together(bench):
     assert "labels are classes, but the network predicts a number" in bench.experiment.reason
 
 
-def test_what_is_no_session_is_refused_at_once(comms):
+def test_values_that_are_not_sessions_raise_immediately(comms):
     with pytest.raises(sw.ConfigurationError, match="Pass an experiment as"):
         Workbench(sw.Experiment())
 
@@ -438,7 +436,7 @@ def trained(origin="run-1", **more):
     return Trained(network=object(), origin=origin, **more)
 
 
-def test_saved_metrics_are_of_the_current_network_and_say_of_which_result():
+def test_saved_metrics_belong_to_the_current_network_and_name_the_result():
     one, other = trained("run-1"), trained("run-2")
     state = BenchState(
         experiment=sw.Experiment(),
@@ -453,7 +451,7 @@ def test_saved_metrics_are_of_the_current_network_and_say_of_which_result():
     assert replace(state, current=trained("run-3")).metrics == {}
 
 
-def test_parts_are_told_of_the_current_network_and_of_data_not_trained_on_first():
+def test_parts_get_the_current_network_and_held_out_data_first():
     hand = trained(spec=PRESETS["mlp"].make())
     state = BenchState(
         experiment=sw.Experiment(), current=hand, data={"train": "t", "test": "e"}, slots=3
@@ -488,7 +486,7 @@ def test_the_files_text_follows_until_it_is_edited(bench):
     assert "epochs: 9" in file.editor.text.value
 
 
-def test_saving_an_edited_text_is_refused_and_applying_over_changes_asks_again(bench, tmp_path):
+def test_saving_an_edited_text_is_rejected_and_applying_over_changes_asks_again(bench, tmp_path):
     file = bench.sections["file"].part
     file.where.fields["url"].control.value = str(tmp_path / "mine.yaml")
     file.editor.text.value = file.editor.text.value.replace("epochs: 5", "epochs: 9")
@@ -521,7 +519,7 @@ def test_a_file_is_replaced_only_when_asked_twice(bench, tmp_path):
     assert 'download="mine.ipynb"' in file.link.value
 
 
-def test_what_stays_in_a_notebook_says_where_each_step_stands(bench):
+def test_saved_notebook_shows_the_state_of_each_step(bench):
     still = bench._still()
     assert "431,080 parameters" in still.text
     assert "name: Experiment" in still.html
@@ -539,7 +537,7 @@ def test_closing_frees_every_widget(comms):
     assert len(_instances) == before
 
 
-def test_evaluating_waits_until_the_step_knows_the_network(bench, begun, monkeypatch):
+def test_evaluate_waits_until_the_step_has_the_network(bench, begun, monkeypatch):
     panel = bench.sections["evaluate"].part
     found = []
     monkeypatch.setattr(panel, "evaluate", lambda data: found.append((data, panel.problem)))

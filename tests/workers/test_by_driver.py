@@ -46,7 +46,7 @@ def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
     ],
     ids=["averaged", "encrypted", "int8", "bfloat16"],
 )
-def test_weights_and_scores_are_those_of_the_ring_bit_for_bit(
+def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(
     blobs: DataSet, settings: dict[str, Any]
 ) -> None:
     train, validation = blobs.take(slice(0, 90)), blobs.take(slice(90, 120))
@@ -65,7 +65,7 @@ def test_weights_and_scores_are_those_of_the_ring_bit_for_bit(
     assert scores[0] == scores[1]
 
 
-def test_only_the_driver_needs_the_ports_and_the_network_of_the_settings(
+def test_only_the_driver_uses_the_configured_ports_and_network(
     blobs: DataSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One port for all: a worker that listened would find it taken."""
@@ -76,7 +76,9 @@ def test_only_the_driver_needs_the_ports_and_the_network_of_the_settings(
     fit(dense(), averaging(mesh=mesh, **BY_DRIVER), blobs)
 
 
-def test_a_run_is_resumed_from_its_checkpoint_either_way(blobs: DataSet, tmp_path: Path) -> None:
+def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
+    blobs: DataSet, tmp_path: Path
+) -> None:
     """Stopped by way of the driver in the third epoch, gone on from by way of the ring."""
     undisturbed, resumed = dense("adam"), dense("adam", seed=9)
     fit(undisturbed, averaging(), blobs, epochs=5)
@@ -101,7 +103,7 @@ def test_a_run_is_resumed_from_its_checkpoint_either_way(blobs: DataSet, tmp_pat
     ],
     ids=["averaging", "sharing"],
 )
-def test_idle_workers_fetch_examples_of_a_slow_one(master: Any, tmp_path: Path) -> None:
+def test_idle_workers_fetch_examples_of_a_slow_worker(master: Any, tmp_path: Path) -> None:
     run = fit(
         dense(),
         master.with_hooks(SlowWorkerZero(), RecordingHook(str(tmp_path))),
@@ -114,7 +116,7 @@ def test_idle_workers_fetch_examples_of_a_slow_one(master: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("mode", ["plain", "mesh"])
-def test_gradient_sharing_by_way_of_the_driver_learns(blobs: DataSet, mode: Any) -> None:
+def test_gradient_sharing_through_the_driver_learns(blobs: DataSet, mode: Any) -> None:
     master = sw.SharedTrainingMaster(
         workers=3,
         batch_size_per_worker=5,

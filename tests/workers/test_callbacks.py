@@ -130,7 +130,9 @@ def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("kind", MASTERS)
-def test_files_plateaus_and_the_best_weights(blobs: DataSet, tmp_path: Path, kind: str) -> None:
+def test_checkpoint_plateau_and_early_stopping_callbacks_work(
+    blobs: DataSet, tmp_path: Path, kind: str
+) -> None:
     seen: list[Any] = []
     model = network(rate=0.6)
     callbacks = [
@@ -167,7 +169,7 @@ def test_files_plateaus_and_the_best_weights(blobs: DataSet, tmp_path: Path, kin
 
 
 @pytest.mark.parametrize("kind", MASTERS)
-def test_a_plateau_lowers_the_rate_of_the_workers(blobs: DataSet, kind: str) -> None:
+def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet, kind: str) -> None:
     rules = sw.ReduceOnPlateau(
         monitor="accuracy", patience=1, factor=0.5, min_improvement=1.0, min_learning_rate=0.01
     )
@@ -178,7 +180,7 @@ def test_a_plateau_lowers_the_rate_of_the_workers(blobs: DataSet, kind: str) -> 
     np.testing.assert_allclose(rates, [0.05, 0.05, 0.025, 0.0125, 0.01], rtol=1e-6)
 
 
-def test_a_plateau_needs_validation_and_a_constant_rate(blobs: DataSet) -> None:
+def test_plateau_requires_validation_and_a_constant_rate(blobs: DataSet) -> None:
     rules, master = sw.ReduceOnPlateau(), master_of("averaging")
     with pytest.raises(sw.ConfigurationError, match="judges by validation data"):
         fitted(network(), master, blobs, callbacks=[rules])
@@ -221,7 +223,7 @@ class Seen(keras.callbacks.Callback):
         self.calls.append(("epoch", epoch))
 
 
-def test_callbacks_at_averagings_equal_those_of_keras(blobs: DataSet, tmp_path: Path) -> None:
+def test_callbacks_at_averagings_equal_keras(blobs: DataSet, tmp_path: Path) -> None:
     """As with `steps_per_execution`; Keras counts beyond the epoch if it does not divide it."""
     here, there = Seen(), Seen()
 
@@ -272,7 +274,7 @@ def test_training_can_end_at_an_averaging(blobs: DataSet) -> None:
     np.testing.assert_array_equal(weights(model), callback.states[-1][2:])
 
 
-def test_a_worker_lost_at_an_averaging_changes_nothing_for_callbacks(
+def test_worker_lost_at_an_averaging_does_not_affect_callbacks(
     blobs: DataSet, control_lines: list[Any]
 ) -> None:
     class Loses(Seen):
@@ -312,15 +314,13 @@ def test_callbacks_are_due_once_after_epochs_and_averagings() -> None:
     assert not owed.awaits_callbacks(1)
 
 
-def test_callbacks_at_averagings_need_averagings(blobs: DataSet) -> None:
+def test_callbacks_at_averagings_require_averagings(blobs: DataSet) -> None:
     with pytest.raises(ConfigurationError, match=r"Received: callback_frequency=3\. Leave it out"):
         fitted(network(), master_of("sharing"), blobs, callbacks=Seen(), callback_frequency=3)
 
 
 @pytest.mark.parametrize("kind", MASTERS)
-def test_a_callback_that_raises_ends_the_run_with_the_latest_average(
-    blobs: DataSet, kind: str
-) -> None:
+def test_failing_callback_ends_the_run_with_the_latest_average(blobs: DataSet, kind: str) -> None:
     averages: list[Any] = []
 
     class Raises(keras.callbacks.Callback):
@@ -342,7 +342,7 @@ def test_a_callback_that_raises_ends_the_run_with_the_latest_average(
 
 
 @pytest.mark.parametrize("method", ["on_train_begin", "on_train_end"])
-def test_a_callback_that_raises_at_either_end_fails_the_run(blobs: DataSet, method: str) -> None:
+def test_callback_failing_at_the_start_or_end_fails_the_run(blobs: DataSet, method: str) -> None:
     def fails(logs: Any = None) -> None:
         raise LookupError(method)
 
@@ -357,7 +357,9 @@ def test_a_callback_that_raises_at_either_end_fails_the_run(blobs: DataSet, meth
 
 @pytest.mark.parametrize("kind", MASTERS)
 @pytest.mark.parametrize("non_finite", ["stop", "continue"])
-def test_a_nan_terminates_without_an_error(blobs: DataSet, kind: str, non_finite: Any) -> None:
+def test_terminate_on_nan_ends_the_run_without_an_error(
+    blobs: DataSet, kind: str, non_finite: Any
+) -> None:
     model = network()
     broken = blobs.features["features"].copy()
     broken[45] = np.nan
@@ -370,7 +372,7 @@ def test_a_nan_terminates_without_an_error(blobs: DataSet, kind: str, non_finite
 
 
 @pytest.mark.parametrize("kind", MASTERS)
-def test_a_worker_lost_while_callbacks_run_changes_nothing_for_them(
+def test_worker_lost_while_callbacks_run_does_not_affect_them(
     blobs: DataSet, control_lines: list[Any], kind: str
 ) -> None:
     class Loses(keras.callbacks.Callback):
@@ -403,7 +405,7 @@ def test_a_worker_lost_while_callbacks_run_changes_nothing_for_them(
 
 
 @pytest.mark.parametrize("kind", MASTERS)
-def test_a_run_goes_on_from_a_checkpoint_with_its_learning_rate(
+def test_run_resumes_from_a_checkpoint_with_its_learning_rate(
     blobs: DataSet, tmp_path: Path, kind: str
 ) -> None:
     def callbacks() -> list[Any]:
@@ -420,7 +422,7 @@ def test_a_run_goes_on_from_a_checkpoint_with_its_learning_rate(
     assert run.history["epoch"].max() == 4
 
 
-def test_a_network_is_trained_with_its_own_rate_again(blobs: DataSet) -> None:
+def test_retrained_network_uses_its_own_learning_rate(blobs: DataSet) -> None:
     """Workers keep their replicas from run to run, but not what callbacks did to them."""
     halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
     for callbacks, expected in ((halve, 0.025), (None, 0.05)):
@@ -429,7 +431,7 @@ def test_a_network_is_trained_with_its_own_rate_again(blobs: DataSet) -> None:
         np.testing.assert_allclose(rates, [expected], rtol=1e-6)
 
 
-def test_without_callbacks_the_history_is_that_of_the_log(blobs: DataSet) -> None:
+def test_history_without_callbacks_equals_keras(blobs: DataSet) -> None:
     local = fit_here(blobs, [], epochs=3).history
     model = network()
     with sw.ParallelWrapper(model, master_of("averaging"), cores_per_worker=1) as wrapper:
@@ -473,12 +475,12 @@ class Harmless(keras.callbacks.ModelCheckpoint):
         (object(), r"must be a keras\.callbacks\.Callback\. Received: object\."),
     ],
 )
-def test_a_callback_that_cannot_work_is_refused(callback: Any, problem: str) -> None:
+def test_unsupported_callback_is_rejected(callback: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         checked_callbacks([callback])
 
 
-def test_callbacks_of_keras_are_taken() -> None:
+def test_keras_callbacks_are_accepted() -> None:
     callbacks = [
         keras.callbacks.CSVLogger("a.csv"),
         Harmless("a.keras"),
@@ -492,7 +494,7 @@ def test_callbacks_of_keras_are_taken() -> None:
     assert checked_callbacks(None) == []
 
 
-def test_methods_for_minibatches_are_taken_with_a_frequency() -> None:
+def test_minibatch_methods_are_accepted_with_a_frequency() -> None:
     callbacks = [Counts(), keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH)]
     assert checked_callbacks(callbacks, by_averaging=True) == callbacks
     for callback in (

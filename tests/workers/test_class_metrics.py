@@ -31,7 +31,7 @@ def scored(classes: int, rows: int = 200) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
-def test_metrics_of_several_classes_are_scikit_learns(one_hot: bool) -> None:
+def test_multiclass_metrics_equal_scikit_learn(one_hot: bool) -> None:
     labels, scores = scored(5)
     given = np.eye(5)[labels] if one_hot else labels[:, None]
     found = {}
@@ -51,7 +51,7 @@ def test_metrics_of_several_classes_are_scikit_learns(one_hot: bool) -> None:
     assert found["macro_auc"] == pytest.approx(np.mean(areas), abs=2e-3)
 
 
-def test_f1_of_one_output_is_that_of_class_1_by_weight() -> None:
+def test_f1_of_one_output_equals_weighted_scikit_learn_f1_of_class_1() -> None:
     labels, scores = scored(2)
     labels = np.random.default_rng(1).integers(0, 2, 200)
     weights = np.arange(200) % 3
@@ -61,7 +61,7 @@ def test_f1_of_one_output_is_that_of_class_1_by_weight() -> None:
     assert float(metric.result()) == pytest.approx(expected, abs=1e-6)
 
 
-def test_steps_of_sequences_are_rows() -> None:
+def test_sequence_steps_are_rows() -> None:
     labels, scores = scored(4)
     steps, whole = MacroAUC(), MacroAUC()
     steps.update_state(labels.reshape(20, 10), scores.reshape(20, 10, 4), np.ones(20))
@@ -76,7 +76,7 @@ def compiled(metrics: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("master", MASTERS)
-def test_the_metric_of_all_workers_is_that_of_all_validation_data(
+def test_metric_of_all_workers_equals_that_of_all_validation_data(
     master: Any, blobs: DataSet
 ) -> None:
     # Sorted by class: no worker sees all classes, so means over workers would be wrong.
@@ -96,7 +96,7 @@ def test_the_metric_of_all_workers_is_that_of_all_validation_data(
 
 
 @pytest.mark.parametrize("master", MASTERS)
-def test_keras_own_metrics_of_yes_and_no_are_those_of_all_data(master: Any, blobs: DataSet) -> None:
+def test_binary_keras_metrics_equal_those_of_all_data(master: Any, blobs: DataSet) -> None:
     data = DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))
     held_back = data.take(np.argsort(data.labels["labels"], kind="stable"))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
@@ -113,7 +113,7 @@ def test_keras_own_metrics_of_yes_and_no_are_those_of_all_data(master: Any, blob
         assert found[name] == pytest.approx(expected[name], abs=1e-5)
 
 
-def test_metrics_are_chosen_by_name_written_as_code_and_saved(tmp_path: Path) -> None:
+def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path: Path) -> None:
     spec = NetworkSpec.from_dict(
         {
             "layers": [

@@ -69,7 +69,7 @@ def given_up(control: ControlLine, generation: int) -> threading.Event:
     return found
 
 
-def test_orders_come_in_order_and_stop_is_known_at_once(line: Line) -> None:
+def test_orders_arrive_in_order_and_stop_is_visible_immediately(line: Line) -> None:
     control, driver = line
     for kind in ("group", "stop", "deliver"):
         driver.send(kind, {"generation": 1})
@@ -96,7 +96,7 @@ def test_regroup_breaks_the_ring_of_its_generation(
     assert is_broken(ring, wait_s=10.0 if breaks else 0.5) == breaks
 
 
-def test_signs_of_life_are_sent_without_being_asked(
+def test_heartbeats_are_sent_without_a_request(
     line: Line,
 ) -> None:
     _, driver = line
@@ -106,7 +106,7 @@ def test_signs_of_life_are_sent_without_being_asked(
         assert message.kind == "alive"
 
 
-def test_an_answer_about_an_epoch_is_no_order_and_late_ones_are_dropped(
+def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(
     line: Line,
 ) -> None:
     control, driver = line
@@ -121,7 +121,7 @@ def test_an_answer_about_an_epoch_is_no_order_and_late_ones_are_dropped(
     assert control.answer("kept", epoch=2, timeout_s=0.0) is None
 
 
-def test_who_waits_for_an_answer_is_dismissed_like_everybody(
+def test_worker_waiting_for_an_answer_is_dismissed(
     line: Line,
 ) -> None:
     control, driver = line
@@ -135,7 +135,7 @@ def test_who_waits_for_an_answer_is_dismissed_like_everybody(
         control.answer("verdict", epoch=1, timeout_s=30.0)
 
 
-def test_regroup_gives_up_a_meeting_of_its_generation_and_no_later_one(
+def test_regroup_cancels_the_meeting_of_its_generation_only(
     line: Line,
 ) -> None:
     control, driver = line
@@ -147,7 +147,7 @@ def test_regroup_gives_up_a_meeting_of_its_generation_and_no_later_one(
 
 
 @pytest.mark.parametrize("how", ["dismiss", "close"])
-def test_the_end_breaks_every_ring_and_every_wait(line: Line, ring: Ring, how: str) -> None:
+def test_dismissal_breaks_every_ring_and_every_wait(line: Line, ring: Ring, how: str) -> None:
     control, driver = line
     meeting = given_up(control, 10**6)
     control.ring.use(ring, generation=1)

@@ -28,7 +28,7 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     )
 
 
-def test_a_delayed_average_is_waited_for_by_whoever_looks_at_it(blobs: DataSet) -> None:
+def test_reading_a_delayed_average_waits_for_it(blobs: DataSet) -> None:
     """Validations and callbacks meet the mean of all that was trained before them."""
     seen: list[Any] = []
     callback = keras.callbacks.LambdaCallback(
@@ -54,7 +54,7 @@ def test_a_delayed_average_is_waited_for_by_whoever_looks_at_it(blobs: DataSet) 
     assert found == pytest.approx(model.evaluate(features, labels, verbose=0)[0], rel=1e-4)
 
 
-def test_a_stopped_run_with_delayed_averages_ends_with_what_it_counts(blobs: DataSet) -> None:
+def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs: DataSet) -> None:
     master = averaging().with_hooks(Paced(0.01))
     model = dense("adam")
     with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
@@ -69,7 +69,7 @@ def test_a_stopped_run_with_delayed_averages_ends_with_what_it_counts(blobs: Dat
     assert np.isfinite(weights(model)).all()
 
 
-def test_a_failure_beside_an_averaging_keeps_its_result(blobs: DataSet) -> None:
+def test_failure_during_an_averaging_keeps_its_result(blobs: DataSet) -> None:
     """The NaN comes in the second round, while the first one is averaged."""
     features = blobs.features["features"].copy()
     features[15:20] = np.nan  # the fourth minibatch
@@ -88,7 +88,7 @@ def test_a_failure_beside_an_averaging_keeps_its_result(blobs: DataSet) -> None:
     np.testing.assert_allclose(weights(model), mean, atol=1e-5)
 
 
-def test_the_timeline_shows_how_much_averaging_was_hidden(blobs: DataSet) -> None:
+def test_timeline_shows_the_overlapped_averaging_time(blobs: DataSet) -> None:
     master = averaging(collect_training_stats=True)
     with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=3, display=False)

@@ -22,7 +22,7 @@ def train(**options: Any) -> Any:
 
 
 @pytest.mark.parametrize(("display", "shown"), [(None, True), (True, True), (False, False)])
-def test_progress_is_printed_outside_notebooks_unless_switched_off(
+def test_progress_is_printed_outside_notebooks_unless_disabled(
     display: bool | None, shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = train(display=display)
@@ -32,7 +32,7 @@ def test_progress_is_printed_outside_notebooks_unless_switched_off(
     assert all(map(str.startswith, lines, expected))
 
 
-def test_a_notebook_shows_the_panel_and_no_lines(
+def test_notebook_shows_the_panel_and_no_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panels: list[Any] = []
@@ -62,7 +62,7 @@ def test_runs_of_a_session_have_distinct_names() -> None:
         (np.zeros((40, 2, 3)), "mse", r"Received: \(2, 3\)"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused_before_a_run_begins(
+def test_invalid_labels_are_rejected_before_a_run_begins(
     labels: Any, loss: str, message: str
 ) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
@@ -80,7 +80,7 @@ def test_labels_that_do_not_fit_are_refused_before_a_run_begins(
     assert wrapper.history is None
 
 
-def test_an_unbuilt_network_is_refused_in_our_words() -> None:
+def test_unbuilt_network_raises_a_configuration_error() -> None:
     from sparkwright.networks import ModelDefinition
 
     model = keras.Sequential([keras.layers.Dense(3)])

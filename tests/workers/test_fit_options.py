@@ -78,14 +78,14 @@ def test_weights_of_each_output_equal_keras(blobs: DataSet) -> None:
         fitted(model, master_of("averaging"), data, class_weight={0: 2.0})
 
 
-def test_a_column_of_the_data_becomes_the_weights(blobs: DataSet) -> None:
+def test_data_column_becomes_the_weights(blobs: DataSet) -> None:
     features = {**blobs.features, "trust": SAMPLE[:, None]}
     found = weighted(DataSet(features, blobs.labels, weights=SAMPLE), sample_weight="trust")
     assert list(found.features) == ["features"]
     np.testing.assert_allclose(found.columns()["weights"], SAMPLE**2)
 
 
-def test_weights_multiply_masks_of_steps() -> None:
+def test_weights_multiply_step_masks() -> None:
     mask = np.array([[1, 1, 0], [1, 0, 0]], np.float32)
     data = DataSet(np.zeros((2, 3, 1)), np.zeros((2, 3)), labels_masks=mask)
     for given, expected in (
@@ -98,7 +98,7 @@ def test_weights_multiply_masks_of_steps() -> None:
 
 
 @pytest.mark.parametrize("labels", [[2, 0, 1], [[2], [0], [1]], np.eye(3, dtype="f4")[[2, 0, 1]]])
-def test_classes_are_numbers_or_one_hot(labels: Any) -> None:
+def test_class_weights_accept_class_numbers_and_one_hot_labels(labels: Any) -> None:
     found = weighted_by_class(DataSet(np.zeros((3, 1)), labels), class_weight={2: 5, 1: 0.5})
     assert found.columns()["weights"].tolist() == [5, 1, 0.5]
 
@@ -113,13 +113,13 @@ def test_classes_are_numbers_or_one_hot(labels: Any) -> None:
         (["a", "b"], "dtype"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(weight: Any, problem: str) -> None:
+def test_invalid_weights_are_rejected(weight: Any, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         weighted(DataSet(np.zeros((2, 1)), np.zeros(2)), sample_weight=weight)
 
 
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_an_epoch_of_steps_goes_on_where_the_last_one_ended(blobs: DataSet, kind: str) -> None:
+def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind: str) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
     local, model = network(), network()
     # Four of six minibatches an epoch: one and a half epochs are a pass.
@@ -134,7 +134,7 @@ def test_an_epoch_of_steps_goes_on_where_the_last_one_ended(blobs: DataSet, kind
     assert run.configuration["master"]["steps_per_epoch"] == 4
 
 
-def test_steps_are_shared_out_over_the_workers(blobs: DataSet) -> None:
+def test_steps_are_distributed_over_the_workers(blobs: DataSet) -> None:
     run = fitted(network(), master_of("averaging", 2), blobs, epochs=2, steps_per_epoch=5)
     counts = run.history.groupby(["epoch", "worker"]).size()
     assert sorted(counts[1]) == [2, 3]
@@ -142,7 +142,7 @@ def test_steps_are_shared_out_over_the_workers(blobs: DataSet) -> None:
 
 
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_the_first_epoch_is_numbered_as_told(blobs: DataSet, kind: str) -> None:
+def test_first_epoch_has_the_given_number(blobs: DataSet, kind: str) -> None:
     seen: list[int] = []
     begins = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: seen.append(epoch))
     master = master_of(kind, shuffle=True)
@@ -157,7 +157,7 @@ def test_the_first_epoch_is_numbered_as_told(blobs: DataSet, kind: str) -> None:
     assert plain.epoch_history.epoch == [2, 3]
 
 
-def test_shuffle_overrules_the_master(blobs: DataSet) -> None:
+def test_shuffle_overrides_the_master(blobs: DataSet) -> None:
     models = [network() for _ in range(3)]
     for model, shuffle in zip(models, (None, False, True), strict=True):
         fitted(model, master_of("averaging", shuffle=False), blobs, shuffle=shuffle)
@@ -179,12 +179,12 @@ def test_shuffle_overrules_the_master(blobs: DataSet) -> None:
         ({"early_stopping": 3}, "must be an EarlyStopping or None"),
     ],
 )
-def test_invalid_options_are_refused(options: Any, problem: str) -> None:
+def test_invalid_options_are_rejected(options: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         checked_options(options)
 
 
-def test_epochs_must_exceed_the_first_one(blobs: DataSet) -> None:
+def test_epochs_must_exceed_the_initial_epoch(blobs: DataSet) -> None:
     with pytest.raises(ConfigurationError, match=r"epochs=2, initial_epoch=2"):
         fitted(network(), master_of("averaging"), blobs, epochs=2, initial_epoch=2)
 
@@ -193,7 +193,7 @@ def test_epochs_must_exceed_the_first_one(blobs: DataSet) -> None:
     ("name", "remedy"),
     [("batch_size", "`batch_size_per_worker`"), ("validation_data", "`validation`"), ("x1", "x1=")],
 )
-def test_an_unknown_argument_is_named_with_the_right_one(name: str, remedy: str) -> None:
+def test_unknown_argument_error_suggests_the_right_name(name: str, remedy: str) -> None:
     with pytest.raises(TypeError, match=remedy):
         checked_options({name: 1})
 

@@ -51,7 +51,7 @@ def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_choice: None)
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_nvidia_smi_says_which_gpus_there_are() -> None:
+def test_nvidia_smi_lists_the_available_gpus() -> None:
     assert find_gpus() == ("0", "1", "2")
 
 
@@ -68,18 +68,18 @@ def test_cuda_visible_devices_hides_gpus(
 
 
 @pytest.mark.usefixtures("no_choice")
-def test_a_machine_without_nvidia_smi_is_told_what_to_install() -> None:
+def test_missing_nvidia_smi_error_includes_installation_advice() -> None:
     with pytest.raises(ConfigurationError, match=r"nvidia-smi is not on the PATH.*NVIDIA driver"):
         find_gpus()
 
 
-def test_an_nvidia_smi_that_fails_is_quoted(three_gpus: Path) -> None:
+def test_nvidia_smi_failure_is_quoted(three_gpus: Path) -> None:
     three_gpus.write_text("#!/bin/sh\necho 'Failed to initialize NVML'; exit 9\n")
     with pytest.raises(ConfigurationError, match="Failed to initialize NVML"):
         find_gpus()
 
 
-def test_a_script_of_ones_own_is_run(tmp_path: Path, no_choice: None) -> None:
+def test_custom_discovery_script_is_run(tmp_path: Path, no_choice: None) -> None:
     del no_choice
     script = tmp_path / "find"
     script.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["5"]}\'\n')
@@ -90,14 +90,14 @@ def test_a_script_of_ones_own_is_run(tmp_path: Path, no_choice: None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0, 1", "[]", '{"addresses": "0"}', '{"addresses": [0]}'])
-def test_what_is_no_list_of_addresses_is_refused(text: str) -> None:
+def test_invalid_address_list_is_rejected(text: str) -> None:
     assert addresses_in('{"name": "gpu", "addresses": ["0", "x"]}') == ("0", "x")
     with pytest.raises(ValueError, match="invalid JSON list of addresses"):
         addresses_in(text)
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_the_driver_leaves_the_gpus_alone_and_workers_still_find_them(
+def test_driver_hides_gpus_but_workers_still_find_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
@@ -109,7 +109,7 @@ def test_the_driver_leaves_the_gpus_alone_and_workers_still_find_them(
 
 
 @pytest.mark.usefixtures("no_choice")
-def test_a_driver_whose_tensorflow_has_a_gpu_already_is_warned(
+def test_driver_whose_tensorflow_already_uses_a_gpu_warns(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Config:
@@ -151,7 +151,7 @@ def _claim(wanted: int, found: str, *, keep: bool) -> Any:
     return process, said
 
 
-def test_executors_of_one_machine_claim_different_gpus_and_give_them_back() -> None:
+def test_executors_of_one_machine_claim_different_gpus_and_release_them() -> None:
     names = " ".join(f"claim{os.getpid()}-{number}" for number in range(4))
     first, second = _claim(2, names, keep=True), _claim(2, names, keep=True)
     third = _claim(1, names, keep=False)
@@ -171,13 +171,13 @@ def test_executors_of_one_machine_claim_different_gpus_and_give_them_back() -> N
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=5, unique=True))
-def test_each_gpu_has_a_trainer_and_a_file_of_its_own(addresses: list[str]) -> None:
+def test_each_gpu_has_its_own_trainer_and_file(addresses: list[str]) -> None:
     names = [_gpu_name(f"gpu-{address}") for address in addresses]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"gpu-[0-9a-z]{1,12}", name) for name in names)
 
 
-def test_who_waits_too_long_for_a_gpu_is_told_who_holds_it(
+def test_gpu_wait_timeout_names_the_holder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
@@ -197,7 +197,7 @@ def test_who_waits_too_long_for_a_gpu_is_told_who_holds_it(
         pool.close()
 
 
-def test_a_wrapper_has_a_worker_for_each_gpu() -> None:
+def test_wrapper_has_a_worker_for_each_gpu() -> None:
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=4)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     with fake_gpus(3):

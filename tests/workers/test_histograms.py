@@ -51,14 +51,14 @@ def test_every_finite_value_is_counted_in_its_bin(values, bins):
             assert inside.sum() >= found.counts[place] or found.low == found.high
 
 
-def test_a_large_array_is_sampled_evenly():
+def test_large_array_is_sampled_evenly():
     values = np.repeat(np.arange(4, dtype=np.float32), 1 << 19)
     found = Histogram.of(values, 4)
     assert found.counts.sum() <= 1 << 18
     assert np.ptp(found.counts) < 0.05 * found.counts.sum()
 
 
-def test_a_message_brings_back_what_was_taken_and_nothing_else():
+def test_histograms_round_trip_through_a_message():
     taken = moment(7)
     back = HistogramsTaken.received(as_received(*taken.message))
     assert back.step == 7
@@ -86,7 +86,7 @@ def test_histograms_are_due_at_intervals_on_request_and_after_a_rewind():
     assert HistogramSchedule(None).is_due(1, asked=True)
 
 
-def test_a_request_is_taken_by_the_lowest_worker_of_the_group_and_dropped_by_others():
+def test_lowest_worker_of_the_group_handles_a_request_and_others_drop_it():
     asked = threading.Event()
     settings = SimpleNamespace(worker=1, histograms=None)
     control, replica = SimpleNamespace(histograms_asked=asked), SimpleNamespace(model=network())
@@ -116,7 +116,7 @@ SHARING = {"minibatches_per_message": 1}
 
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(("kind", "workers"), [("averaging", 1), ("averaging", 2), ("sharing", 1)])
-def test_training_is_the_same_to_the_bit_with_histograms(kind, workers):
+def test_histograms_do_not_change_training_bits(kind, workers):
     options = SHARING if kind == "sharing" else {}
     plain, _ = trained(kind, workers, None, **options)
     model, run = trained(kind, workers, ALL, **options)
@@ -128,7 +128,7 @@ def test_training_is_the_same_to_the_bit_with_histograms(kind, workers):
 
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_weights_and_updates_are_those_of_the_network(kind):
+def test_weights_and_updates_match_the_network(kind):
     options = SHARING if kind == "sharing" else {}
     model, run = trained(kind, 1, ALL, **options)
     found = run.histograms
@@ -149,7 +149,7 @@ def test_weights_and_updates_are_those_of_the_network(kind):
 
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_activations_are_those_of_keras_for_the_first_examples(kind):
+def test_activations_of_the_first_examples_equal_keras(kind):
     model, run = trained(kind, 1, ALL, **(SHARING if kind == "sharing" else {}))
     first = DATA[0].features["features"][:10]
     values = first
@@ -162,7 +162,7 @@ def test_activations_are_those_of_keras_for_the_first_examples(kind):
 
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_histograms_are_taken_on_request_of_a_run_without_them(kind):
+def test_histograms_are_taken_on_request_in_a_run_without_them(kind):
     master = master_of(kind, 2)
     with sw.ParallelWrapper(network(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(DATA[0], epochs=100_000, display=False)
@@ -194,7 +194,7 @@ def odd():
     return model
 
 
-def test_a_network_without_a_graph_has_weights_and_a_note_instead_of_activations(blobs):
+def test_network_without_a_graph_has_weights_and_a_note_for_activations(blobs):
     wrapper = sw.ParallelWrapper(odd, master_of("averaging"), cores_per_worker=1)
     with wrapper:
         run = wrapper.start(blobs, epochs=1, histograms=ALL, display=False)
@@ -204,7 +204,7 @@ def test_a_network_without_a_graph_has_weights_and_a_note_instead_of_activations
     assert "sequential or functional network. This one is a Odd" in note
 
 
-def test_a_layer_that_fails_in_inference_is_a_note_and_the_run_goes_on(blobs, monkeypatch):
+def test_layer_failing_in_inference_adds_a_note_and_the_run_continues(blobs, monkeypatch):
     def fails(*_):
         raise RuntimeError("no memory")
 
@@ -215,7 +215,7 @@ def test_a_layer_that_fails_in_inference_is_a_note_and_the_run_goes_on(blobs, mo
     assert "weights" in run.histograms.names
 
 
-def test_only_chosen_layers_and_intervals_are_taken_and_the_configuration_says_so(blobs):
+def test_selected_layers_and_intervals_are_taken_and_recorded(blobs):
     model = network()
     name = model.layers[1].name
     chosen = sw.Histograms(every=4, of=("weights",), layers=(name,))
@@ -234,7 +234,7 @@ def test_only_chosen_layers_and_intervals_are_taken_and_the_configuration_says_s
         (lambda: sw.Histograms(layers=("dense", "nothing")), "Received: .*nothing"),
     ],
 )
-def test_invalid_histograms_are_refused_before_training(blobs, made, problem):
+def test_invalid_histograms_are_rejected_before_training(blobs, made, problem):
     with pytest.raises(ConfigurationError, match=problem):
         fitted(network(), master_of("averaging"), blobs, epochs=1, histograms=made())
 
@@ -246,7 +246,7 @@ def moment(step, *, bins=64, names=1):
 
 
 @pytest.mark.parametrize(("names", "bins", "most"), [(1, 64, 256), (400, 512, 20)])
-def test_what_is_kept_is_bounded_and_holds_the_first_and_the_last(names, bins, most):
+def test_history_is_bounded_and_keeps_the_first_and_last_histograms(names, bins, most):
     found = RunHistograms()
     for step in range(1, 300 if names == 1 else 60):
         found.add(moment(step, bins=bins, names=names))

@@ -34,7 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any
     return facts, np.load(folder / "jax.npz"), expected
 
 
-def test_weights_and_losses_are_those_of_tensorflow(found: Any) -> None:
+def test_weights_and_losses_equal_tensorflow(found: Any) -> None:
     _, arrays, expected = found
     assert len(expected) == 9
     assert set(arrays) == set(expected)
@@ -44,7 +44,7 @@ def test_weights_and_losses_are_those_of_tensorflow(found: Any) -> None:
         np.testing.assert_allclose(arrays[name], array, atol=1e-5, err_msg=name)
 
 
-def test_tensorflow_and_pyspark_are_not_needed(found: Any) -> None:
+def test_tensorflow_and_pyspark_are_not_required(found: Any) -> None:
     facts = found[0]
     assert facts["backend"] == "jax"
     assert facts["missing"] == ["tensorflow", "pyspark"]
@@ -58,7 +58,7 @@ def test_two_workers_share_updates(found: Any) -> None:
     assert last < 0.9 * first
 
 
-def test_other_backends_steps_and_inputs_of_text_are_refused() -> None:
+def test_other_backends_custom_steps_and_text_inputs_are_rejected() -> None:
     program = """
 import os, keras, sparkwright as sw
 from sparkwright.networks import ModelDefinition
@@ -88,7 +88,7 @@ for model in (keras.Model(text, text), own, own):
     assert "Received: backend='torch'" in torch
 
 
-def test_what_was_written_stays_when_its_vector_changes() -> None:
+def test_written_state_is_unaffected_by_later_vector_changes() -> None:
     """JAX copies some arrays later than it returns, and of others takes over the memory."""
     program = """
 import json, keras, numpy as np
@@ -110,7 +110,7 @@ print(json.dumps(wrong))
     assert json_printed_by("-c", program, environment=environment) == 0
 
 
-def test_variables_in_a_gpus_memory_are_changed_as_those_of_a_cpu() -> None:
+def test_gpu_variables_are_updated_like_cpu_variables() -> None:
     """JAX' CPU stands in for the GPU: the copies are the same calls."""
     program = """
 import json, keras, numpy as np
@@ -151,7 +151,7 @@ print(json.dumps({
     assert found == expected
 
 
-def test_minibatches_of_one_compiled_loop_train_as_one_by_one() -> None:
+def test_minibatches_in_one_compiled_loop_train_like_single_steps() -> None:
     """Which only GPUs do, so a CPU is called one here."""
     program = """
 import json, keras, numpy as np

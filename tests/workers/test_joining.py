@@ -68,23 +68,23 @@ def sharing(**options: Any) -> sw.SharedTrainingMaster:
 THRESHOLD = sw.AdaptiveThreshold(initial=1e-3)
 
 
-def test_at_least_and_at_most_are_two_options() -> None:
+def test_worker_range_sets_minimum_and_maximum() -> None:
     master = sw.SharedTrainingMaster(workers=(2, 8))  # pyright: ignore[reportArgumentType]
     assert (master.workers, master.max_workers) == (2, 8)
     assert sw.SharedTrainingMaster.from_json(master.to_json()) == master
 
 
-def test_workers_at_most_are_not_fewer_than_workers() -> None:
+def test_max_workers_must_not_be_less_than_workers() -> None:
     with pytest.raises(ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
         sw.ParameterAveragingTrainingMaster(workers=4, max_workers=2)
 
 
-def test_a_job_for_each_averaging_cannot_be_joined() -> None:
+def test_averaging_with_spark_communication_cannot_be_joined() -> None:
     with pytest.raises(ConfigurationError, match=r'needs `communication="ring"`'):
         averaging(communication="spark")
 
 
-def test_workers_of_a_stream_cannot_be_joined(gate: Gate) -> None:
+def test_run_on_a_stream_cannot_be_joined(gate: Gate) -> None:
     def make(worker: int, workers: int) -> Any:
         raise AssertionError("nothing is drawn")
 
@@ -95,7 +95,7 @@ def test_workers_of_a_stream_cannot_be_joined(gate: Gate) -> None:
         wrapper.start(TfData(make, examples=10))
 
 
-def test_without_a_join_the_result_is_that_of_the_workers_with_data(gate: Gate) -> None:
+def test_result_without_a_join_equals_that_of_the_initial_workers(gate: Gate) -> None:
     model, alone = dense(), dense()
     for each, workers in ((model, (2, 4)), (alone, 2)):
         with sw.ParallelWrapper(each, averaging(workers=workers), cores_per_worker=1) as wrapper:
@@ -114,7 +114,7 @@ DELAYED: dict[str, Any] = {"updater": "local", "averaging_frequency": 3, "averag
     [averaging, sharing, partial(averaging, **DELAYED)],
     ids=["averaged", "shared", "delayed"],
 )
-def test_every_example_counts_once_an_epoch_while_workers_join(gate: Gate, build: Any) -> None:
+def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, build: Any) -> None:
     master = build(hooks=(Slow(),))
     with sw.ParallelWrapper(dense(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(403), epochs=4, display=False)
@@ -131,7 +131,7 @@ def test_every_example_counts_once_an_epoch_while_workers_join(gate: Gate, build
     assert [worker.rows for worker in run.status.workers] == [202, 201, 0, 0]
 
 
-def test_a_run_that_waits_for_further_workers_can_be_stopped(gate: Gate) -> None:
+def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
     with sw.ParallelWrapper(dense(), averaging(hooks=(Slow(),)), cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(400), epochs=100, display=False)
         deadline = time.monotonic() + 60
@@ -144,7 +144,7 @@ def test_a_run_that_waits_for_further_workers_can_be_stopped(gate: Gate) -> None
 
 
 @pytest.mark.parametrize("options", [{}, {"updater": "local", "exchange_precision": "int8"}])
-def test_a_run_of_two_is_resumed_with_others_that_join(
+def test_run_of_two_workers_is_resumed_with_joining_workers(
     gate: Gate, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     checkpoint = sw.Checkpointing(str(tmp_path), every_rounds=1)

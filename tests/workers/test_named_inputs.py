@@ -24,7 +24,7 @@ def named() -> Any:
     return model
 
 
-def test_arrays_find_inputs_by_key() -> None:
+def test_arrays_are_matched_to_inputs_by_key() -> None:
     keras.utils.set_random_seed(1)
     model = named()
     before = model.evaluate(FEATURES, KIND, verbose=0)
@@ -37,7 +37,7 @@ def test_arrays_find_inputs_by_key() -> None:
     assert run.status.validation[-1].loss == pytest.approx(after, rel=1e-5)
 
 
-def test_data_by_other_names_is_refused() -> None:
+def test_data_with_other_names_is_rejected() -> None:
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=16, seed=1)
     with (
         sw.ParallelWrapper(named(), master, workers=2) as wrapper,

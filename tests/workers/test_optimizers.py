@@ -148,7 +148,7 @@ def assert_same(model: Any, other: Any, *, state: bool = True) -> None:
 
 @pytest.mark.parametrize("case", BASE)
 @pytest.mark.parametrize("name", KINDS)
-def test_one_worker_trains_as_fit_with_every_optimizer(name: str, case: str) -> None:
+def test_one_worker_trains_like_fit_with_every_optimizer(name: str, case: str) -> None:
     policy = "mixed_float16" if name == "LossScaleOptimizer" else None
     local = expected(
         network(optimizer(name, case), policy=policy), examples(), eagerly=policy is None
@@ -181,7 +181,7 @@ RATES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("steps", [None, 2], ids=["each step", "accumulated"])
-def test_every_schedule_counts_minibatches_as_fit_does(name: str, steps: int | None) -> None:
+def test_every_schedule_counts_minibatches_like_fit(name: str, steps: int | None) -> None:
     first = {} if name == "PiecewiseConstantDecay" else {"initial_learning_rate": 0.1}
 
     def build() -> Any:
@@ -211,7 +211,7 @@ LINEAR: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("case", LINEAR)
-def test_averaging_each_minibatch_is_training_with_the_union(case: str, momentum: float) -> None:
+def test_averaging_each_minibatch_equals_training_on_the_union(case: str, momentum: float) -> None:
     def build() -> Any:
         return network(keras.optimizers.SGD(0.1, momentum=momentum, **LINEAR[case]))
 
@@ -265,7 +265,7 @@ def for_biases(variable: Any) -> Any:
     return keras.optimizers.Adam(0.01) if "bias" in variable.path else keras.optimizers.SGD(0.1)
 
 
-def test_a_function_chooses_an_optimizer_for_each_variable() -> None:
+def test_function_selects_an_optimizer_for_each_variable() -> None:
     def build() -> Any:
         return network(keras.optimizers.MultiOptimizer(for_biases))
 
@@ -279,7 +279,7 @@ def test_a_function_chooses_an_optimizer_for_each_variable() -> None:
 
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_both_masters_accumulate_and_deliver_the_moving_average(kind: str) -> None:
+def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind: str) -> None:
     def build() -> Any:
         options = {"use_ema": True, "ema_momentum": 0.8, "gradient_accumulation_steps": 3}
         return network(keras.optimizers.Adam(0.01, **options))
@@ -304,7 +304,9 @@ def test_both_masters_accumulate_and_deliver_the_moving_average(kind: str) -> No
         ("LossScaleOptimizer", "all", "Adam with ema_overwrite_frequency=2"),
     ],
 )
-def test_averages_of_weights_are_not_added_up(name: str, case: str, text: str) -> None:
+def test_optimizers_with_averaged_weights_are_rejected_by_gradient_sharing(
+    name: str, case: str, text: str
+) -> None:
     model = network(optimizer(name, case))
     master = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=4)
     data = DataSet(*examples())

@@ -96,7 +96,7 @@ KINDS: dict[str, tuple[Any, DataSet]] = {
 
 
 @pytest.mark.parametrize(("build", "data"), KINDS.values(), ids=KINDS)
-def test_one_worker_trains_as_keras_does(build: Callable[[], Any], data: DataSet) -> None:
+def test_one_worker_trains_like_keras(build: Callable[[], Any], data: DataSet) -> None:
     model, local = build(), build()
     # Keras decides what a model without `get_config` is, and else is rebuilt from its description.
     run = fit(build if build in (undescribed, gan) else model, master(), data, epochs=2)
@@ -151,14 +151,14 @@ def _floats(model: Any) -> list[Any]:
     return [variable for variable in found if "float" in str(variable.dtype)]
 
 
-def test_a_train_step_builds_a_model_without_call() -> None:
+def test_train_step_builds_a_model_without_call() -> None:
     model = Stepped()  # which Keras' own `fit` cannot build
     model.compile(keras.optimizers.Adam(0.01))
     losses = fit(model, master(2), examples(), epochs=4).history.groupby("epoch")["loss"].mean()
     assert losses.iloc[-1] < losses.iloc[0]
 
 
-def test_logs_of_a_train_step_are_the_runs_metrics() -> None:
+def test_train_step_logs_are_the_metrics_of_the_run() -> None:
     run = fit(compiled(OwnTrainStep()), master(), examples())
     local = compiled(OwnTrainStep())
     history = fit_here(local, examples()).history
@@ -178,7 +178,7 @@ def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_keras_own_test_step_validates_a_model_with_metrics_of_its_own(listed: bool) -> None:
+def test_keras_test_step_validates_a_model_with_custom_metrics(listed: bool) -> None:
     class Counting(OwnTrainStep):
         @property
         def metrics(self) -> list[Any]:
@@ -192,7 +192,7 @@ def test_keras_own_test_step_validates_a_model_with_metrics_of_its_own(listed: b
     assert run.status.validation[-1].loss == pytest.approx(np.mean(expected), rel=1e-4)
 
 
-def test_training_goes_on_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> None:
+def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> None:
     url = str(tmp_path / "checkpoints")
     how = master(checkpoint=sw.Checkpointing(url, every_rounds=1))
     fit(undescribed, how, examples(), epochs=1)
@@ -202,7 +202,7 @@ def test_training_goes_on_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> 
     np.testing.assert_allclose(weights(run.model), weights(straight.model), atol=1e-6)
 
 
-def test_a_builders_code_stays_out_of_files(tmp_path: Path) -> None:
+def test_builder_code_is_not_written_to_files(tmp_path: Path) -> None:
     url = str(tmp_path / "checkpoints")
     how = master(checkpoint=sw.Checkpointing(url, every_rounds=1))
     model = fit(undescribed, how, examples()).model
@@ -216,7 +216,7 @@ def test_a_builders_code_stays_out_of_files(tmp_path: Path) -> None:
 # -- inputs and outputs
 
 
-def test_features_by_name_and_outputs_by_name() -> None:
+def test_features_and_outputs_are_matched_by_name() -> None:
     random = np.random.default_rng(0)
     data = DataSet(
         {"wide": random.random((30, 3), np.float32), "narrow": random.random((30, 2), np.float32)},
@@ -245,7 +245,7 @@ def test_features_by_name_and_outputs_by_name() -> None:
         np.testing.assert_allclose(output, expected[name], atol=1e-5)
 
 
-def test_a_list_of_features_takes_the_names_of_the_data() -> None:
+def test_list_of_features_takes_the_names_of_the_data() -> None:
     class Sum(keras.Model):
         def __init__(self) -> None:
             super().__init__()
@@ -263,7 +263,7 @@ def test_a_list_of_features_takes_the_names_of_the_data() -> None:
     assert dict(found.outputs) == {"output_1": ("float32", (2,)), "output_2": ("float32", (2,))}
 
 
-def test_what_keras_built_is_known_without_data() -> None:
+def test_shapes_of_a_built_model_are_known_without_data() -> None:
     model = Plain()
     model(keras.Input((4,)))
     assert input_shapes(model) == {"features": (4,)}
@@ -277,7 +277,7 @@ def test_what_keras_built_is_known_without_data() -> None:
 @pytest.mark.parametrize(
     "build", [lambda: compiled(Plain()), lambda: compiled(Nested()), undescribed, gan]
 )
-def test_a_saved_model_goes_on(build: Callable[[], Any], tmp_path: Path) -> None:
+def test_saved_model_continues_training(build: Callable[[], Any], tmp_path: Path) -> None:
     data = without_labels() if build is gan else examples()
     url = str(tmp_path / "model.keras")
     model = fit(build, master(), data).model
@@ -293,7 +293,7 @@ def test_a_saved_model_goes_on(build: Callable[[], Any], tmp_path: Path) -> None
     np.testing.assert_allclose(weights(again), weights(model), atol=1e-6)
 
 
-def test_a_file_of_weights_alone_needs_the_function(tmp_path: Path) -> None:
+def test_weights_only_file_requires_the_function(tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     sw.save_model(fit(undescribed, master(), examples()).model, url)
     with pytest.raises(DataError, match="Pass it as `build_model`"):
@@ -381,7 +381,7 @@ def untraceable() -> Any:
         "metrics as loss weights",
     ],
 )
-def test_what_workers_cannot_build_is_refused(
+def test_model_that_workers_cannot_build_is_rejected(
     given: Callable[[], Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkwright.local.LocalLauncher", None)  # which would begin the run
@@ -389,23 +389,23 @@ def test_what_workers_cannot_build_is_refused(
         fit(given(), master(), examples())
 
 
-def test_a_function_must_build_the_same_model_each_time() -> None:
+def test_function_must_build_the_same_model_each_time() -> None:
     with pytest.raises(ConfigurationError, match="second model differs: its trained variables"):
         fit(lambda: compiled(Numbered(abs)), master(), examples())
 
 
 @pytest.mark.parametrize("given", [3, lambda: 3])
-def test_a_model_must_be_one(given: Any) -> None:
+def test_model_must_be_a_keras_model_or_function(given: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"`model` must be a keras.Model, or a function"):
         model_of(given)
 
 
-def test_validation_needs_a_way_to_validate() -> None:
+def test_validation_requires_test_step_or_a_loss() -> None:
     with pytest.raises(ConfigurationError, match=r"or `test_step`.*leave `validation`"):
         fit(gan, master(), without_labels(), validation=without_labels())
 
 
-def test_predictions_need_a_call() -> None:
+def test_predictions_require_call() -> None:
     model = gan()
     columns = {"features/features": ("float32", (4,))}
     complete(model, example_from(model, columns), traced=True)

@@ -111,7 +111,7 @@ def work(worker: Worker) -> None:
     worker.recorder.add(PhaseCode.COMPUTE, now_s, now_s + 0.5)
 
 
-def test_clocks_shifted_by_up_to_five_seconds_are_known_as_well_as_is_said(
+def test_clock_offsets_up_to_5_seconds_are_within_the_uncertainty(
     driver: Driver, hired: Callable[..., Worker]
 ) -> None:
     shifts_s = [5.0, -5.0, 0.0]
@@ -134,7 +134,7 @@ def test_clocks_shifted_by_up_to_five_seconds_are_known_as_well_as_is_said(
     assert frame.start_s.max() <= time.monotonic() - began_s + 1.0
 
 
-def test_spans_arrive_every_second_and_the_rest_with_the_end(
+def test_spans_arrive_every_second_and_the_rest_at_the_end(
     driver: Driver, hired: Callable[..., Worker]
 ) -> None:
     worker = hired(0)
@@ -149,9 +149,7 @@ def test_spans_arrive_every_second_and_the_rest_with_the_end(
     np.testing.assert_allclose(timeline.spans.seconds, 0.5)
 
 
-def test_a_worker_that_has_done_nothing_sends_nothing(
-    driver: Driver, hired: Callable[..., Worker]
-) -> None:
+def test_idle_worker_sends_nothing(driver: Driver, hired: Callable[..., Worker]) -> None:
     hired(0).close()
     assert driver.heard.acquire(timeout=10.0)  # that it is gone
     driver.server.drain(5.0)
@@ -169,7 +167,7 @@ def test_a_worker_that_has_done_nothing_sends_nothing(
         {"clock": None},
     ],
 )
-def test_garbage_ends_the_connection_and_not_the_run(
+def test_malformed_data_ends_the_connection_but_not_the_run(
     driver: Driver, changes: dict[str, Any]
 ) -> None:
     with contextlib.closing(connect(driver.server.address, secret=SECRET, timeout_s=5.0)) as line:
@@ -188,7 +186,7 @@ def test_garbage_ends_the_connection_and_not_the_run(
     assert len(driver.times.timeline(hosts=[], name="")) == 0
 
 
-def test_strangers_without_a_number_get_the_time_but_tell_nothing(driver: Driver) -> None:
+def test_peers_without_a_number_get_the_time_but_cannot_report(driver: Driver) -> None:
     with contextlib.closing(connect(driver.server.address, secret=SECRET, timeout_s=5.0)) as line:
         line.socket.settimeout(5.0)
         line.send("clock", {"asked_s": 1.25})
@@ -201,7 +199,7 @@ def test_strangers_without_a_number_get_the_time_but_tell_nothing(driver: Driver
         assert line.receive() is None
 
 
-def test_a_process_keeps_its_clock_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_keeps_its_clock_between_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = WorkerClocks()
     first = clocks.of(None, worker=0)
     assert clocks.of(None, worker=3) is first

@@ -13,7 +13,7 @@ spans = st.lists(
 
 
 @given(spans)
-def test_spans_are_taken_away_in_order_and_once(
+def test_spans_are_taken_in_order_and_once(
     given_spans: list[tuple[int, float, float]],
 ) -> None:
     recorder = PhaseRecorder()
@@ -27,7 +27,7 @@ def test_spans_are_taken_away_in_order_and_once(
     assert len(recorder.take()[0].codes) == 0
 
 
-def test_one_that_is_off_keeps_nothing_and_has_no_room() -> None:
+def test_disabled_recorder_stores_nothing() -> None:
     with NO_PHASES.phase(PhaseCode.WAIT):
         NO_PHASES.add(PhaseCode.COMPUTE, 0.0, 1.0)
     assert NO_PHASES.since(PhaseCode.COMPUTE, 0.0) > 0
@@ -35,7 +35,7 @@ def test_one_that_is_off_keeps_nothing_and_has_no_room() -> None:
     assert (len(block.codes), missed) == (0, 0)
 
 
-def test_a_full_room_counts_what_it_misses_and_is_free_again_when_taken() -> None:
+def test_full_buffer_counts_missed_spans_and_is_free_after_take() -> None:
     recorder = PhaseRecorder()
     for number in range(_MOST + 3):
         recorder.add(PhaseCode.DATA, number, number + 0.5)
@@ -47,7 +47,7 @@ def test_a_full_room_counts_what_it_misses_and_is_free_again_when_taken() -> Non
     assert (len(block.codes), missed) == (1, 0)
 
 
-def test_waits_in_slices_are_one_wait() -> None:
+def test_adjacent_waits_are_merged() -> None:
     recorder = PhaseRecorder()
     for start_s in (1.0, 1.01, 1.02):
         recorder.add(PhaseCode.WAIT, start_s, start_s + 0.0099, joins=True)
@@ -62,7 +62,7 @@ def test_waits_in_slices_are_one_wait() -> None:
     assert recorder.take()[0].starts_s.tolist() == [5.3]
 
 
-def test_a_phase_that_fails_is_kept_too() -> None:
+def test_failing_phase_is_recorded() -> None:
     recorder = PhaseRecorder()
     with pytest.raises(KeyError), recorder.phase(PhaseCode.VALIDATE):
         raise KeyError
@@ -77,7 +77,7 @@ def test_a_phase_that_fails_is_kept_too() -> None:
         ((10.0, 10.0), 5.0, []),  # and so were the files
     ],
 )
-def test_what_came_before_the_trainer_was_asked_is_kept_if_it_was(
+def test_startup_phases_are_recorded_only_if_they_ran(
     times: tuple[float, float], ready_s: float, codes: list[int]
 ) -> None:
     recorder = PhaseRecorder()

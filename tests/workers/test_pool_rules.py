@@ -70,7 +70,7 @@ def process_of(pool: TrainerPool) -> psutil.Process:
 
 
 @pytest.mark.usefixtures("stub")
-def test_workers_that_share_a_gpu_are_two_processes(
+def test_workers_sharing_a_gpu_are_two_processes(
     pool: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
@@ -90,7 +90,7 @@ def test_workers_that_share_a_gpu_are_two_processes(
     assert {each["XLA_PYTHON_CLIENT_PREALLOCATE"] for each in environments} == {"false"}
 
 
-def test_the_folder_belongs_to_its_owner_and_application_alone(pool: TrainerPool) -> None:
+def test_folder_is_private_to_its_owner_and_application(pool: TrainerPool) -> None:
     assert pool.folder.stat().st_mode & 0o777 == 0o700
     assert TrainerPool(owner=os.getpid(), secret=SECRET).folder == pool.folder
     other = TrainerPool(owner=os.getpid(), secret=bytes(32))
@@ -103,7 +103,7 @@ def test_the_folder_belongs_to_its_owner_and_application_alone(pool: TrainerPool
     pool.folder.chmod(0o700)
 
 
-def test_link_in_place_of_the_folder_is_refused(pool: TrainerPool, tmp_path: Path) -> None:
+def test_link_in_place_of_the_folder_is_rejected(pool: TrainerPool, tmp_path: Path) -> None:
     pool.folder.rmdir()
     tmp_path.chmod(0o700)
     pool.folder.symlink_to(tmp_path)
@@ -114,7 +114,7 @@ def test_link_in_place_of_the_folder_is_refused(pool: TrainerPool, tmp_path: Pat
         pool.folder.unlink()
 
 
-def test_scratch_lies_in_sparks_local_folder(
+def test_scratch_files_are_in_sparks_local_folder(
     pool: TrainerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LOCAL_DIRS", f"{tmp_path},/elsewhere")
@@ -199,9 +199,7 @@ def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: Non
     assert failure_of(caught.value, worker=1, host="node7").traceback == ""  # not of the task
 
 
-def test_trainer_that_ends_by_itself_is_reported_with_its_traceback(
-    pool: TrainerPool, stub: None
-) -> None:
+def test_exited_trainer_is_reported_with_its_traceback(pool: TrainerPool, stub: None) -> None:
     with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
         trainer.ask(request("ends"))
     reason = caught.value.reason
@@ -211,7 +209,7 @@ def test_trainer_that_ends_by_itself_is_reported_with_its_traceback(
     assert "oneDNN" not in reason
 
 
-def test_end_of_another_processs_trainer_is_reported_without_a_status(
+def test_exit_of_another_processs_trainer_is_reported_without_a_status(
     pool: TrainerPool, stub: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pool.borrow(device="cpu", cores=1):

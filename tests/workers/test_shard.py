@@ -33,7 +33,7 @@ def written(folder: Path, pieces: list[tuple[tuple[int, ...], DataSet]]) -> Shar
 
 
 @given(sizes=st.lists(st.integers(0, 5), max_size=8), data=st.data())
-def test_pieces_are_read_back_in_the_order_of_their_keys(
+def test_pieces_are_read_back_in_key_order(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], data: st.DataObject
 ) -> None:
     edges = [0, *itertools.accumulate(sizes)]
@@ -49,7 +49,7 @@ def test_pieces_are_read_back_in_the_order_of_their_keys(
         np.testing.assert_array_equal(found["weights"], np.arange(shard.rows) / 2)
 
 
-def test_gathered_arrays_have_the_shape_of_the_rows(tmp_path: Path) -> None:
+def test_gathered_arrays_have_the_shape_of_the_row_indices(tmp_path: Path) -> None:
     shard = written(tmp_path / "s", [((1,), numbered(4, 4)), ((0,), numbered(0, 4))])
     rows = np.array([[7, 0], [3, 3], [4, 1]])
     found = shard.gather(rows)
@@ -66,7 +66,7 @@ def test_dtypes_are_kept(tmp_path: Path, dtype: str) -> None:
     np.testing.assert_array_equal(column, values)
 
 
-def test_columns_are_memory_maps_that_nobody_can_write(tmp_path: Path) -> None:
+def test_columns_are_read_only_memory_maps(tmp_path: Path) -> None:
     column = written(tmp_path / "s", [((), numbered(0, 3))]).columns["labels/labels"]
     assert isinstance(column, np.memmap)
     assert not column.flags.writeable
@@ -81,7 +81,7 @@ def test_columns_are_memory_maps_that_nobody_can_write(tmp_path: Path) -> None:
         assert shard.gather(np.empty(0, np.int64)) == {}
 
 
-def test_strided_and_broadcast_arrays_are_written_whole(tmp_path: Path) -> None:
+def test_strided_and_broadcast_arrays_are_written_completely(tmp_path: Path) -> None:
     strided = np.arange(24.0).reshape(4, 6)[::2, ::-2]
     shard = written(
         tmp_path / "s",
@@ -101,7 +101,7 @@ def test_strided_and_broadcast_arrays_are_written_whole(tmp_path: Path) -> None:
     ],
     ids=["shape", "dtype", "columns"],
 )
-def test_examples_that_differ_are_refused_and_nothing_is_left(
+def test_inconsistent_examples_are_rejected_and_no_files_remain(
     tmp_path: Path, other: DataSet, text: str
 ) -> None:
     pieces = [((), DataSet(np.zeros((2, 4), np.float32))), ((), other)]
@@ -112,14 +112,14 @@ def test_examples_that_differ_are_refused_and_nothing_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_consumed_shard_is_read_although_its_files_are_gone(tmp_path: Path) -> None:
+def test_consumed_shard_is_readable_after_its_files_are_deleted(tmp_path: Path) -> None:
     written(tmp_path / "s", [((1,), numbered(2, 2)), ((0,), numbered(0, 2))])
     shard = Shard(tmp_path / "s", consume=True)
     assert list(tmp_path.iterdir()) == []
     assert shard.gather(np.arange(4))["labels/labels"].tolist() == [0, 1, 2, 3]
 
 
-def test_the_files_are_for_this_user_alone_and_nothing_in_them_is_code(tmp_path: Path) -> None:
+def test_files_are_private_to_the_user_and_contain_no_code(tmp_path: Path) -> None:
     written(tmp_path / "s", [((1,), numbered(2, 2)), ((0,), numbered(0, 2))])
     assert (tmp_path / "s").stat().st_mode & 0o077 == 0
     index = json.loads((tmp_path / "s" / "shard.json").read_text())
@@ -129,7 +129,7 @@ def test_the_files_are_for_this_user_alone_and_nothing_in_them_is_code(tmp_path:
 
 
 @pytest.mark.parametrize("rows", [2, 200_000], ids=["while closing", "while appending"])
-def test_full_disk_is_an_error_of_the_worker_that_names_it(tmp_path: Path, rows: int) -> None:
+def test_full_disk_raises_a_worker_error_with_the_worker_number(tmp_path: Path, rows: int) -> None:
     folder = tmp_path / "shard"
 
     def write() -> None:

@@ -7,7 +7,7 @@ from tests.support.in_process import InProcessPool
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
-def test_the_defaults_reach_the_loss_of_plain_keras(
+def test_defaults_reach_the_loss_of_plain_keras(
     optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)

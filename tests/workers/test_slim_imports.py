@@ -20,7 +20,7 @@ print(model(numpy.zeros((3, 2))).shape)
 """
 
 
-def test_hidden_packages_are_not_found_and_found_again_afterwards():
+def test_hidden_packages_can_be_imported_again_afterwards():
     sys.modules.pop("wave", None)
     with hidden(["wave"]), pytest.raises(ImportError):
         import wave
@@ -36,7 +36,7 @@ def test_hidden_packages_are_not_found_and_found_again_afterwards():
 
 
 @pytest.mark.slow
-def test_a_trainer_starts_without_what_it_does_not_need_and_the_user_still_finds_it():
+def test_trainer_skips_unneeded_packages_that_users_can_still_import():
     with TemporaryDirectory(prefix="sw-") as folder:  # a socket's path must be short
         completed = subprocess.run(
             [sys.executable, "-c", TRAINER, f"{folder}/socket"],

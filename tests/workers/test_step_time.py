@@ -52,7 +52,7 @@ def two_headed() -> Any:
     ],
     ids=["class numbers", "one-hot", "sequences", "two inputs and outputs"],
 )
-def test_a_step_is_timed_and_the_network_stays_as_it_was(make: Any) -> None:
+def test_step_is_timed_and_the_network_is_unchanged(make: Any) -> None:
     model = make()
     weights = [weight.copy() for weight in model.get_weights()]
     variables = len(model.optimizer.variables)
@@ -95,18 +95,18 @@ def no_loss(labels: Any, outputs: Any) -> Any:
         (lambda: mean_squares, (4, 3)),
     ],
 )
-def test_labels_are_what_the_loss_takes_whatever_it_is_called(loss: Any, shape: Any) -> None:
+def test_random_labels_match_the_loss_whatever_its_name(loss: Any, shape: Any) -> None:
     model = classifier(loss if isinstance(loss, str) else loss())
     (labels,) = [a for name, a in _random_batch(model, 4).items() if name.startswith("labels")]
     assert labels.shape == shape
 
 
-def test_the_other_labels_are_tried_where_a_loss_does_not_take_the_first() -> None:
+def test_alternative_labels_are_tried_if_the_loss_rejects_the_first() -> None:
     with keras.saving.custom_object_scope({"of_class_numbers": of_class_numbers}):
         assert measure_step(classifier(of_class_numbers), 4, budget_s=0.001).seconds > 0
 
 
-def test_a_loss_that_takes_no_labels_is_told() -> None:
+def test_loss_that_accepts_no_labels_is_reported() -> None:
     with (
         keras.saving.custom_object_scope({"no_loss": no_loss}),
         pytest.raises(ConfigurationError, match=r"'no_loss', which failed with both .takes no"),
@@ -114,7 +114,7 @@ def test_a_loss_that_takes_no_labels_is_told() -> None:
         measure_step(classifier(no_loss), 4)
 
 
-def test_what_cannot_be_trained_is_refused() -> None:
+def test_untrainable_networks_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="`batch_size` must be"):
         measure_step(reader(), 0)
     x = keras.Input((2,))

@@ -106,7 +106,7 @@ def second_features(folder: Path) -> dict[int, set[float]]:
     ],
     ids=["averaging", "work", "sharing", "three"],
 )
-def test_every_example_of_every_shard_is_trained_once_an_epoch(
+def test_every_example_of_every_shard_is_trained_once_per_epoch(
     tmp_path: Path, master: Any, examples: int | None
 ) -> None:
     master = master.with_hooks(RecordingHook(str(tmp_path)))
@@ -135,7 +135,7 @@ def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, m
         assert all(values == {0, 1, 2} for values in found.values())
 
 
-def test_a_pipeline_trains_as_the_same_data_and_repeats_with_the_epoch_as_seed() -> None:
+def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch() -> None:
     blocks = [numbered(40).take(slice(k * 20, k * 20 + 20)) for k in range(2)]
 
     def make(shard: int, shards: int, epoch: int) -> Any:
@@ -178,7 +178,7 @@ def by_epoch(shard: int, shards: int, epoch: int) -> Any:
     return dataset(40).shard(shards, shard).shuffle(20, seed=epoch).batch(3)
 
 
-def test_a_resumed_run_draws_what_is_left_of_its_epoch(tmp_path: Path) -> None:
+def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
     undisturbed, first, resumed = (dense("adam") for _ in range(3))
     fit(undisturbed, averaging(), TfData(by_epoch, examples=40), epochs=3)
     # Two rounds an epoch: the first checkpoint is in the middle of the second.
@@ -188,12 +188,12 @@ def test_a_resumed_run_draws_what_is_left_of_its_epoch(tmp_path: Path) -> None:
     run = fit(resumed, master, TfData(by_epoch, examples=40), epochs=3, resume=checkpoint)
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
     assert run.history["examples"].sum() == 3 * 40
-    with pytest.raises(sw.ConfigurationError, match=r"`resume` must .*TfData\(examples=None\)"):
+    with pytest.raises(sw.ConfigurationError, match=r"`resume` needs .*TfData\(examples=None\)"):
         fit(dense("adam"), master, TfData(by_epoch), epochs=3, resume=checkpoint)
 
 
 @pytest.mark.parametrize("kind", [averaging, sharing], ids=["averaging", "sharing"])
-def test_a_replaced_worker_goes_on_where_its_shard_was(
+def test_replaced_worker_continues_in_its_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]
 ) -> None:
     """Its counts are exact: what it had not done is drawn again and trained once."""
@@ -238,13 +238,13 @@ def test_a_replaced_worker_goes_on_where_its_shard_was(
     ],
     ids=["early", "endless", "iterator", "examples", "shape"],
 )
-def test_a_pipeline_that_does_not_fit_is_told(make: Any, examples: int | None, why: str) -> None:
+def test_invalid_pipeline_raises(make: Any, examples: int | None, why: str) -> None:
     with pytest.raises(sw.DataError, match=why):
         fit(dense(), averaging(), TfData(make, examples=examples))
 
 
-def test_what_is_no_function_and_validation_from_a_pipeline_are_refused() -> None:
-    with pytest.raises(sw.ConfigurationError, match=r"Received: int\. A dataset itself"):
+def test_non_functions_and_validation_pipelines_are_rejected() -> None:
+    with pytest.raises(sw.ConfigurationError, match=r"Received: int\. A dataset cannot"):
         TfData(3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(sw.ConfigurationError, match=r"`examples` must be .* examples=0"):
         TfData(sharded, examples=0)
@@ -252,7 +252,7 @@ def test_what_is_no_function_and_validation_from_a_pipeline_are_refused() -> Non
         fit(dense(), averaging(), numbered(9), validation=TfData(sharded))
 
 
-def test_examples_in_the_window_are_kept_and_others_are_drawn_again() -> None:
+def test_examples_in_the_window_are_cached_and_others_drawn_again() -> None:
     drawn = list[int]()
 
     class Drawn(Numbers):

@@ -20,7 +20,7 @@ def flat(variables: list[Any]) -> Any:
     return np.concatenate([v.numpy().ravel() for v in variables])
 
 
-def test_places_of_the_vector_are_places_of_the_variables(variables: list[Any]) -> None:
+def test_vector_indices_map_to_variable_elements(variables: list[Any]) -> None:
     from sparkwright.workers._flat import SparseSubtraction
 
     subtract = SparseSubtraction(variables)
@@ -36,7 +36,7 @@ def test_places_of_the_vector_are_places_of_the_variables(variables: list[Any]) 
         np.testing.assert_array_equal(flat(variables), expected)
 
 
-def test_the_whole_vector_is_subtracted_from_the_trainable_variables() -> None:
+def test_whole_vector_is_subtracted_from_the_trainable_variables() -> None:
     import keras
 
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
@@ -68,7 +68,7 @@ def test_windows_change_the_trainable_variables_in_place() -> None:
     np.testing.assert_array_equal(state.read(updater=True), expected)
 
 
-def test_there_are_no_windows_on_memory_that_two_variables_share() -> None:
+def test_no_windows_exist_for_memory_shared_by_two_variables() -> None:
     import tensorflow as tf
 
     model = small_model()
@@ -81,7 +81,7 @@ def test_there_are_no_windows_on_memory_that_two_variables_share() -> None:
     assert state.trainable_windows() is not None
 
 
-def test_there_are_no_windows_on_variables_that_sparse_operations_have_changed() -> None:
+def test_no_windows_exist_for_variables_changed_by_sparse_operations() -> None:
     model = small_model()
     state = ModelState.of(model)
     kernel = model.trainable_variables[0].value

@@ -55,7 +55,7 @@ def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
     return run
 
 
-def test_one_worker_trains_text_as_keras_does() -> None:
+def test_one_worker_trains_on_text_like_keras() -> None:
     data = sentences()
     master = sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, xla="on"
@@ -87,12 +87,12 @@ def test_two_workers_learn_from_text(kind: str) -> None:
     assert run.status.validation[-1].metrics["acc"] == pytest.approx(accuracy)
 
 
-def test_steps_of_networks_that_take_text_are_timed() -> None:
+def test_steps_of_text_networks_are_timed() -> None:
     assert sw.measure_step(classifier(), batch_size=4, budget_s=0.1).seconds > 0
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_texts_may_lack_the_axis_of_one(rank: int) -> None:
+def test_text_input_can_omit_the_axis_of_size_1(rank: int) -> None:
     replica = make_replica(ModelDefinition.of(classifier(rank=rank)))
     for texts in (np.array(["a cat", "dog"], object), np.array([["a cat"], ["dog"]], object)):
         columns = {"features/text": texts}
@@ -107,7 +107,7 @@ def test_texts_may_lack_the_axis_of_one(rank: int) -> None:
         (np.array([["a", "b"]], object), r"takes, \(1\) an example. Received: \(2\)"),
     ],
 )
-def test_features_that_do_not_suit_are_refused(features: Any, message: str) -> None:
+def test_incompatible_features_are_rejected(features: Any, message: str) -> None:
     replica = make_replica(ModelDefinition.of(classifier()))
     with pytest.raises(sw.DataError, match=message):
         BatchLayout(replica.model, {"features/text": features})
@@ -145,7 +145,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_layer_was_adapted_to_reaches_workers_and_files(name: str, tmp_path: Path) -> None:
+def test_adapted_state_of_a_layer_reaches_workers_and_files(name: str, tmp_path: Path) -> None:
     layer, data = CASES[name]()
     kind = "string" if data.dtype == object else str(data.dtype)
     model = keras.Sequential([keras.Input(data.shape[1:], dtype=kind, name="x"), layer])
@@ -185,7 +185,7 @@ def test_adapting_again_changes_the_definition() -> None:
         ("Discretization", "float32", {"num_bins": 3}),
     ],
 )
-def test_layers_that_were_not_adapted_are_refused(
+def test_layers_that_were_not_adapted_are_rejected(
     kind: str, dtype: str, options: dict[str, Any]
 ) -> None:
     layer = getattr(layers, kind)(**options)

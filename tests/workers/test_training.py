@@ -83,7 +83,7 @@ class CountedThreshold:
         return {}
 
 
-def test_a_threshold_algorithm_of_the_users_own_runs_on_the_workers(blobs: DataSet) -> None:
+def test_custom_threshold_algorithm_runs_on_the_workers(blobs: DataSet) -> None:
     text = sharing(threshold=CountedThreshold(), minibatches_per_message=1).to_json()
     master = sw.SharedTrainingMaster.from_json(text, allow=[f"{__name__}.CountedThreshold"])
     run = fit(dense(), master, blobs)
@@ -91,7 +91,7 @@ def test_a_threshold_algorithm_of_the_users_own_runs_on_the_workers(blobs: DataS
         assert rows["threshold"].tolist() == [*range(1, len(rows) + 1)]
 
 
-def test_thresholds_are_carried_from_one_fit_to_the_next(blobs: DataSet) -> None:
+def test_thresholds_are_carried_over_between_fits(blobs: DataSet) -> None:
     master = sharing(threshold=sw.AdaptiveThreshold(decay=0.5), minibatches_per_message=1)
     with sw.ParallelWrapper(dense(), master) as wrapper:
         ended = wrapper.start(blobs, display=False)
@@ -106,7 +106,7 @@ def test_thresholds_are_carried_from_one_fit_to_the_next(blobs: DataSet) -> None
         assert set(other.history["threshold"]) == {0.125}
 
 
-def test_fit_for_each_epoch_learns_what_one_fit_does(blobs: DataSet) -> None:
+def test_one_fit_per_epoch_learns_the_same_as_one_fit(blobs: DataSet) -> None:
     def loss(calls: int) -> float:
         model = dense("adam")
         with sw.ParallelWrapper(model, sharing(threshold=sw.AdaptiveThreshold())) as wrapper:
@@ -118,7 +118,7 @@ def test_fit_for_each_epoch_learns_what_one_fit_does(blobs: DataSet) -> None:
     assert loss(8) <= 1.1 * loss(1)
 
 
-def test_a_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> None:
+def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> None:
     url = str(tmp_path / "export")
     sw.data.to_minibatch_files(numbered(61), url, batch_size=8)
     found = []
@@ -164,7 +164,9 @@ def test_a_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> N
     ],
     ids=["serial", "pieces", "tree"],
 )
-def test_every_example_is_shared_once_an_epoch(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_gradient_sharing_trains_every_example_once_per_epoch(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     master = sharing(**options).with_hooks(RecordingHook(str(tmp_path)))
     run = fit(dense(), master, numbered(61), epochs=2)
     assert seen(tmp_path) == Counter(dict.fromkeys(range(61), 2))
@@ -195,7 +197,7 @@ def test_one_worker_equals_local_training(blobs: DataSet, name: str, updater: An
 
 
 @pytest.mark.parametrize("updater", ["average", "local"])
-def test_moments_go_on_over_averagings(blobs: DataSet, updater: Any) -> None:
+def test_moments_continue_across_averagings(blobs: DataSet, updater: Any) -> None:
     master = one_worker(averaging_frequency=2, updater=updater)
     model, local = dense(optimizer("adam")), dense(optimizer("adam"))
     fit(model, master, blobs, epochs=2)
@@ -207,7 +209,7 @@ def test_moments_go_on_over_averagings(blobs: DataSet, updater: Any) -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
-def test_with_reset_the_optimizer_starts_afresh_after_each_averaging(
+def test_reset_restarts_the_optimizer_after_each_averaging(
     blobs: DataSet,
 ) -> None:
     master = sw.ParameterAveragingTrainingMaster(
@@ -370,7 +372,7 @@ class KeepsParameters:
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 @pytest.mark.parametrize("updater", ["local", "reset"])
-def test_rounded_averages_stay_near_exact_ones(
+def test_rounded_averages_stay_close_to_exact_ones(
     blobs: DataSet, updater: Any, precision: Any
 ) -> None:
     master = averaging(shuffle=False, updater=updater, averaging_frequency=3)
@@ -403,7 +405,7 @@ def test_replicas_hold_the_same_parameters_after_each_averaging(
         assert np.array_equal(one, other) == (step % 3 == 0), step
 
 
-def test_moments_of_its_own_start_afresh_after_a_nan(blobs: DataSet) -> None:
+def test_local_moments_are_reset_after_a_nan(blobs: DataSet) -> None:
     """The NaN is in the last of worker 1's minibatches; in the next epoch it trains again."""
     features = blobs.features["features"].copy()
     features[-1] = np.nan
@@ -426,7 +428,7 @@ class SpoilsMoments:
                 moment.assign(np.full(moment.shape, np.inf))
 
 
-def test_infinite_moments_of_its_own_are_found_by_the_end_of_the_epoch(blobs: DataSet) -> None:
+def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs: DataSet) -> None:
     """With 12 minibatches an epoch, the 20 after which a worker looks are never reached."""
     master = averaging(updater="local", averaging_frequency=1).with_hooks(SpoilsMoments())
     with pytest.raises(sw.errors.NonFiniteLossError, match=r"parameters or moments .* in epoch 1"):
@@ -494,13 +496,13 @@ def test_several_inputs_and_outputs_by_name() -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
-def test_sample_weights_count(blobs: DataSet) -> None:
+def test_sample_weights_are_applied(blobs: DataSet) -> None:
     random = np.random.default_rng(0)
     weighted = DataSet(blobs.features, blobs.labels, weights=random.random(len(blobs)))
     trains_as_here(dense, one_worker(), weighted)
 
 
-def test_batch_normalization_statistics_are_averaged_and_frozen_weights_stay(
+def test_batch_normalization_is_averaged_and_frozen_weights_stay(
     blobs: DataSet,
 ) -> None:
     def build() -> Any:
@@ -532,7 +534,7 @@ def test_batch_normalization_statistics_are_averaged_and_frozen_weights_stay(
         np.testing.assert_allclose(mine, (theirs[0] + theirs[1]) / 2, atol=1e-6)
 
 
-def test_integer_state_is_left_alone(blobs: DataSet) -> None:
+def test_integer_state_is_unchanged(blobs: DataSet) -> None:
     class Counting(keras.layers.Layer):
         def build(self, shape: Any) -> None:
             del shape
@@ -553,7 +555,7 @@ def test_integer_state_is_left_alone(blobs: DataSet) -> None:
     assert int(model.layers[0].calls.numpy()) == 6  # worker 0's own count, no mean
 
 
-def test_dropout_draws_differ_between_workers_and_repeat_with_the_seed(blobs: DataSet) -> None:
+def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs: DataSet) -> None:
     def after(workers: int) -> Any:
         model = keras.Sequential(
             [
@@ -601,7 +603,7 @@ def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs: Da
     assert points[-1].metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
 
 
-def test_xla_by_measuring(blobs: DataSet) -> None:
+def test_measuring_xla_does_not_change_the_result(blobs: DataSet) -> None:
     """Whichever is chosen, the trial leaves no trace in the result."""
     found = []
     for xla in ("off", "measure"):
@@ -611,7 +613,7 @@ def test_xla_by_measuring(blobs: DataSet) -> None:
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
 
 
-def test_bounded_staleness_keeps_a_fast_worker_back(blobs: DataSet) -> None:
+def test_bounded_staleness_limits_a_fast_worker(blobs: DataSet) -> None:
     """One worker sleeps in every minibatch: the other may be two minibatches ahead, no more."""
     master = sharing(max_staleness=2).with_hooks(SlowWorkerZero())
     run = fit(dense(), master, blobs, epochs=2)
@@ -631,7 +633,7 @@ def test_bounded_staleness_keeps_a_fast_worker_back(blobs: DataSet) -> None:
     ],
     ids=["sharing", "averaging"],
 )
-def test_a_slow_worker_does_not_hold_up_the_epoch(blobs: DataSet, master: Any) -> None:
+def test_slow_worker_does_not_delay_the_epoch(blobs: DataSet, master: Any) -> None:
     """Others take pieces off its end: it trains far less than half of the minibatches."""
     slowed = master.with_hooks(SlowWorkerZero())
     run = fit(dense(), slowed, blobs, epochs=3)
@@ -666,7 +668,7 @@ class SlowWorkerZero:
         del minibatch, model
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_the_rest_is_kept() -> None:
+def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state() -> None:
     """With all that could carry it on: Adam's moments, BatchNormalization's statistics."""
     features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
     features[90:] = np.nan  # of worker 1
@@ -710,7 +712,7 @@ def test_batch_normalization_and_lstm_train() -> None:
     np.testing.assert_allclose(mean, series.mean(axis=(0, 1)), atol=0.2)
 
 
-def test_two_networks_after_one_another_and_both_masters_in_turn(blobs: DataSet) -> None:
+def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs: DataSet) -> None:
     """What one run wants of a warm replica does not stay: the same averaging, the same bits."""
     other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     other.compile("adam", "sparse_categorical_crossentropy")
@@ -728,7 +730,7 @@ def test_two_networks_after_one_another_and_both_masters_in_turn(blobs: DataSet)
     np.testing.assert_array_equal(weights(first), weights(second))
 
 
-def test_an_open_wrapper_keeps_the_processes_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[Any] = []
 
     class Pool(InProcessPool):
@@ -744,7 +746,7 @@ def test_an_open_wrapper_keeps_the_processes_of_others(monkeypatch: pytest.Monke
     assert len(closed) == 1
 
 
-def test_variables_of_half_precision_are_refused(blobs: DataSet) -> None:
+def test_half_precision_variables_are_rejected(blobs: DataSet) -> None:
     layers = [
         keras.layers.Dense(8, activation="tanh", dtype="bfloat16"),
         keras.layers.Dense(3, activation="softmax", dtype="float32"),
@@ -755,7 +757,7 @@ def test_variables_of_half_precision_are_refused(blobs: DataSet) -> None:
         fit(model, sharing(), blobs)
 
 
-def test_same_seed_gives_the_same_bits_and_another_seed_does_not(blobs: DataSet) -> None:
+def test_same_seed_gives_identical_bits_and_another_seed_does_not(blobs: DataSet) -> None:
     found = []
     for seed in (5, 5, 6):
         model = dense("adam")
@@ -766,7 +768,7 @@ def test_same_seed_gives_the_same_bits_and_another_seed_does_not(blobs: DataSet)
     assert (found[0] != found[2]).any()
 
 
-def test_listeners_hear_and_a_failing_one_does_no_harm(blobs: DataSet) -> None:
+def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs: DataSet) -> None:
     heard: list[Any] = []
     model = dense()
 
@@ -787,7 +789,7 @@ def test_listeners_hear_and_a_failing_one_does_no_harm(blobs: DataSet) -> None:
     assert [e.state for e in heard if isinstance(e, StateChanged)][-1] == "done"
 
 
-def test_a_nan_stops_the_run_and_the_last_good_average_is_kept(blobs: DataSet) -> None:
+def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs: DataSet) -> None:
     poisoned = blobs.take(slice(0, 60))
     features = poisoned.features["features"].copy()
     features[-1] = np.nan

@@ -12,7 +12,7 @@ vectors = npst.arrays(np.float32, st.integers(1, 300), elements=st.floats(-9, 9,
 
 
 @given(before=vectors, factor=st.floats(-0.5, 0.5), minibatches=st.integers(1, 5))
-def test_the_ratio_is_that_of_the_norms_for_each_minibatch(before, factor, minibatches):
+def test_ratio_is_that_of_the_norms_per_minibatch(before, factor, minibatches):
     after = before + np.float32(factor) * before
     found = update_ratio(before, after, minibatches=minibatches)
     if np.linalg.norm(before) < 1e-3:
@@ -21,7 +21,7 @@ def test_the_ratio_is_that_of_the_norms_for_each_minibatch(before, factor, minib
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
-def test_what_is_not_finite_is_no_number_and_no_error(bad):
+def test_non_finite_values_give_a_nan_ratio(bad):
     before, zeros, nothing = np.array([1.0, 2.0], np.float32), np.zeros(3), sample_of([])
     assert math.isnan(update_ratio(nothing, nothing, minibatches=1))
     assert math.isnan(update_ratio(zeros, zeros + 1, minibatches=1))
@@ -30,7 +30,7 @@ def test_what_is_not_finite_is_no_number_and_no_error(bad):
 
 
 @given(sizes=st.lists(st.integers(0, 40_000), max_size=6), most=st.integers(5_000, 90_000))
-def test_samples_are_bounded_evenly_spread_and_copies(sizes, most):
+def test_samples_are_bounded_evenly_spread_copies(sizes, most):
     pieces = [np.full(size, place, np.float32) for place, size in enumerate(sizes)]
     sample = sample_of(pieces, most=most)
     if sum(sizes) <= most:
@@ -40,7 +40,7 @@ def test_samples_are_bounded_evenly_spread_and_copies(sizes, most):
     assert not any(np.shares_memory(sample, piece) for piece in pieces)
 
 
-def test_a_sample_of_a_large_network_finds_the_same_ratio():
+def test_sample_of_a_large_network_gives_the_same_ratio():
     random = np.random.default_rng(3)
     before = [random.normal(size=size).astype(np.float32) for size in (900_000, 40, 2_000_000)]
     after = [piece + 2e-3 * random.normal(size=piece.size).astype(np.float32) for piece in before]
@@ -51,7 +51,7 @@ def test_a_sample_of_a_large_network_finds_the_same_ratio():
 
 
 @pytest.mark.parametrize("steps", [1, 4, 25])
-def test_steps_in_unrelated_directions_count_less_by_the_square_root_of_their_number(steps):
+def test_steps_in_unrelated_directions_count_by_the_square_root(steps):
     before = np.ones(100)
     after = before.copy()
     after[:steps] += 0.1  # each step changes another parameter

@@ -22,7 +22,7 @@ def busy_for(seconds):
         pass
 
 
-def test_processor_time_is_a_share_of_what_the_cores_had():
+def test_processor_usage_is_a_share_of_the_available_cores():
     clock = Clock()
     meter = UsageMeter("CPU", clock=clock)
     meter.begin(cores=4)
@@ -35,7 +35,7 @@ def test_processor_time_is_a_share_of_what_the_cores_had():
     assert 0.5 * resident < found["memory_bytes"] < 2 * resident
 
 
-def test_nothing_is_measured_again_within_two_seconds():
+def test_readings_are_at_least_two_seconds_apart():
     clock = Clock()
     meter = UsageMeter(clock=clock)
     meter.begin(cores=1)
@@ -66,9 +66,7 @@ def measured(meter, clock, times):
     return found
 
 
-def test_a_gpu_is_asked_by_its_address_and_its_answer_comes_with_the_next_readings(
-    tmp_path, monkeypatch
-):
+def test_gpu_is_queried_by_address_and_reported_with_the_next_readings(tmp_path, monkeypatch):
     smi(tmp_path, monkeypatch, "echo '37, 2048'")
     clock = Clock()
     first, second = measured(UsageMeter("GPU 3 (NVIDIA H100)", clock=clock), clock, 2)
@@ -78,7 +76,7 @@ def test_a_gpu_is_asked_by_its_address_and_its_answer_comes_with_the_next_readin
 
 
 @pytest.mark.parametrize("script", ["exit 9", "echo '[N/A], [N/A]'"])
-def test_a_gpu_that_cannot_be_measured_is_not_asked_again(tmp_path, monkeypatch, script):
+def test_gpu_that_cannot_be_measured_is_not_queried_again(tmp_path, monkeypatch, script):
     smi(tmp_path, monkeypatch, script)
     clock = Clock()
     for found in measured(UsageMeter("GPU 0", clock=clock), clock, 4):
@@ -88,7 +86,7 @@ def test_a_gpu_that_cannot_be_measured_is_not_asked_again(tmp_path, monkeypatch,
 
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_the_log_has_what_each_worker_took_with_the_last_minibatch_of_a_round(
+def test_log_has_the_usage_of_each_worker_at_the_last_minibatch_of_a_round(
     blobs, kind, monkeypatch
 ):
     monkeypatch.setattr("sparkwright.workers._usage._EVERY_S", 0.0)

@@ -63,7 +63,7 @@ KEPT = Message(kind="kept", fields={"epoch": 3})
 
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("keep", [False, True])
-def test_the_first_of_a_ring_asks_and_sends_the_best_state(ends: bool, keep: bool) -> None:
+def test_first_worker_requests_the_verdict_and_sends_the_best_state(ends: bool, keep: bool) -> None:
     line = Line(verdict(ends=ends, keep=keep), *[KEPT] * keep)
     one = member(line)
     assert one.await_verdict(Ring(0)) == ends
@@ -74,7 +74,7 @@ def test_the_first_of_a_ring_asks_and_sends_the_best_state(ends: bool, keep: boo
 
 
 @pytest.mark.parametrize(("word", "ends"), [(b"end", True), (b"go on", False)])
-def test_the_others_hear_it_from_the_first(word: bytes, ends: bool) -> None:
+def test_other_workers_receive_the_verdict_from_the_first(word: bytes, ends: bool) -> None:
     line = Line()
     other = member(line)
     assert other.await_verdict(Ring(1, word)) == ends
@@ -83,7 +83,7 @@ def test_the_others_hear_it_from_the_first(word: bytes, ends: bool) -> None:
 
 
 @pytest.mark.parametrize("answers", [(), (verdict(ends=False, keep=True),)])
-def test_who_waits_too_long_says_for_whom(answers: tuple[Message, ...]) -> None:
+def test_verdict_timeout_names_the_worker_and_epoch(answers: tuple[Message, ...]) -> None:
     one = member(Line(*answers))
     with pytest.raises(NetworkError, match=r"worker 0.*5 s for the driver's decision on epoch 3\."):
         one.await_verdict(Ring(0))

@@ -48,13 +48,13 @@ def test_everything_that_is_named_becomes_a_setting() -> None:
     "wrong",
     [{"image": " "}, {"driver_port": 0}, {"block_manager_port": 65_536}, {"shared_memory_mb": 0}],
 )
-def test_what_cannot_be_meant_is_named(wrong: dict[str, int]) -> None:
+def test_invalid_options_raise(wrong: dict[str, int]) -> None:
     (name,) = wrong
     with pytest.raises(ConfigurationError, match=f"`{name}` must .* Received: {name}="):
         sw.spark.kubernetes_settings(**{"image": "a", **wrong})  # pyright: ignore[reportArgumentType]
 
 
-def test_without_an_image_the_error_says_how_to_name_one() -> None:
+def test_missing_image_raises_with_the_option_to_set() -> None:
     with pytest.raises(ConfigurationError, match=r"sw\.spark\.kubernetes_settings\("):
         pod_settings(MASTER, None)
     assert pod_settings(MASTER, None, elsewhere=IMAGE) == {}
@@ -69,7 +69,7 @@ def test_a_driver_in_a_pod_is_found_by_its_address_and_owns_its_executors() -> N
     }
 
 
-def test_what_the_user_says_of_the_driver_stays() -> None:
+def test_driver_settings_of_the_user_are_kept() -> None:
     said = {"spark.driver.host": "lab.ml.svc", "spark.kubernetes.namespace": "other"}
     found = pod_settings({**MASTER, **IMAGE, **said}, POD)
     assert not set(said) & set(found)

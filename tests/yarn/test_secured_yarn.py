@@ -31,7 +31,7 @@ def test_sparks_own_readers_have_sparks_tokens(seen: Any) -> None:
     assert seen["rows"] == 2
 
 
-def test_a_session_without_a_ticket_is_refused_in_one_sentence(seen: Any) -> None:
+def test_a_session_without_a_ticket_is_rejected_in_one_sentence(seen: Any) -> None:
     last = seen["no_ticket"].splitlines()[-1]
     assert last.startswith("PermissionError: hdfs://")
     assert "requires a valid Kerberos ticket. Received: No Kerberos credentials available" in last

@@ -61,7 +61,7 @@ def test_a_model_on_the_clusters_hdfs_is_the_one_that_was_saved(seen: Any) -> No
     assert seen["training"]["loaded_equals_saved"] is True
 
 
-def test_a_label_says_where_executors_run(seen: Any) -> None:
+def test_label_selects_the_nodes_of_executors(seen: Any) -> None:
     assert seen["too_small"]["containers"] == {"": 1, "labeled": 1}
 
 
@@ -73,7 +73,7 @@ def test_a_container_that_is_ended_for_its_memory_is_explained_in_one_sentence(s
     assert any(one in error for one in seen["warnings"] if "YARN killed it" in one)
 
 
-def test_a_session_that_finds_no_room_is_given_up_with_yarns_words(seen: Any) -> None:
+def test_session_without_resources_raises_with_the_reason_of_yarn(seen: Any) -> None:
     assert "no container after 3 s. YARN's diagnostics: " in seen["no_room"]["error"]
     assert seen["no_room"]["left"] == {"containers": 0, "processes": []}
 

@@ -53,7 +53,7 @@ def test_each_of_several_resource_managers_has_an_address() -> None:
     assert manager_addresses(settings) == [("one", 8032), ("two", 99)]
 
 
-def test_without_a_folder_of_configuration_the_error_says_what_to_set(
+def test_missing_configuration_folder_raises_with_the_variable_to_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
@@ -68,7 +68,7 @@ def test_a_folder_without_yarns_file_is_named(conf: Path) -> None:
         yarn_settings({"spark.master": "yarn"})
 
 
-def test_a_resource_manager_that_is_not_there_is_told_at_once(conf: Path) -> None:
+def test_unreachable_resource_manager_raises_immediately(conf: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -77,7 +77,7 @@ def test_a_resource_manager_that_is_not_there_is_told_at_once(conf: Path) -> Non
             yarn_settings({"spark.master": "yarn"})
 
 
-def test_a_resource_manager_that_listens_is_accepted_and_a_setting_of_spark_goes_first(
+def test_reachable_resource_manager_is_accepted_and_spark_settings_win(
     conf: Path,
 ) -> None:
     (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
@@ -87,7 +87,7 @@ def test_a_resource_manager_that_listens_is_accepted_and_a_setting_of_spark_goes
         assert yarn_settings({"spark.master": "yarn", **own}) == {}
 
 
-def test_a_java_that_was_started_without_the_cluster_is_refused(
+def test_a_java_that_was_started_without_the_cluster_is_rejected(
     conf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
@@ -100,7 +100,7 @@ def test_a_java_that_was_started_without_the_cluster_is_refused(
         yarn_settings({"spark.master": "yarn"})
 
 
-def test_each_session_has_a_tag_of_its_own_after_those_that_it_was_given() -> None:
+def test_each_session_has_a_unique_tag_after_given_tags() -> None:
     one, other = (tag_settings({"spark.yarn.tags": "nightly"})["spark.yarn.tags"] for _ in "ab")
     assert one.startswith("nightly,sparkwright-")
     assert one != other
@@ -126,7 +126,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "spark"
 
 
-def test_an_archive_has_every_jar_and_says_where_each_ends(home: Path, tmp_path: Path) -> None:
+def test_archive_has_every_jar_and_its_end_offset(home: Path, tmp_path: Path) -> None:
     jars = sorted((home / "jars").iterdir())
     write_jars(jars, str(tmp_path / "jars.zip"))
     with zipfile.ZipFile(tmp_path / "jars.zip") as archive:
@@ -163,7 +163,7 @@ def test_jars_that_sparks_own_file_settles_are_left_to_it(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_file_system_that_refuses_the_archive_ends_in_a_warning_not_an_error(
+def test_a_file_system_that_rejects_the_archive_ends_in_a_warning_not_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(url: str) -> bool:
@@ -179,7 +179,7 @@ def test_a_file_system_that_refuses_the_archive_ends_in_a_warning_not_an_error(
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://api"])
-def test_containers_have_room_for_tensorflow_unless_a_setting_says_how_much(master: str) -> None:
+def test_containers_have_room_for_tensorflow_unless_configured(master: str) -> None:
     chosen = {"spark.master": master, "spark.executor.memory": "1024m"}
     one = int(overhead_settings(chosen)["spark.executor.memoryOverhead"].removesuffix("m"))
     assert one > 1024

@@ -1,7 +1,7 @@
-"""The means that charts draw beside those of rounds: of minibatches and stretches of time. Pure.
+"""Means of minibatches and of time intervals, for charts. Pure.
 
-The figures of single minibatches jump, so quantities get one point for each stretch of time.
-Drawing them then costs little, however fast the workers are.
+Values of single minibatches fluctuate, so quantities get one point per time interval. This also
+bounds the cost of drawing, however fast the workers are.
 """
 
 import numpy as np
@@ -12,21 +12,21 @@ from sparkwright.runs.round_means import PART_OF_A_WHOLE
 from ._contract import Rows
 from ._quantities import LINES_APART, QuantityNumbers
 
-_FINE_S, _COARSE_S = 0.2, 1.0  # of one point, in the first seconds and after them
+_FINE_S, _COARSE_S = 0.2, 1.0  # interval of a point, before and after _FINE_UNTIL_S
 _FINE_UNTIL_S = 20.0
 
 _PLACE = ("worker", "step", "time_s")
 
 
 class WholeMinibatches:
-    """The losses to draw: that of a partial minibatch is averaged with the one before it."""
+    """The losses to draw: the loss of a partial minibatch is averaged with the previous one."""
 
     def __init__(self) -> None:
-        # Per worker: the last minibatch's loss and examples, and the most examples of any.
+        # Worker -> loss and examples of its last minibatch, and its largest minibatch.
         self._last: dict[int, tuple[float, float, float]] = {}
 
     def losses(self, rows: Rows) -> NDArray[np.float64]:
-        """The loss of each row, where it has few examples together with the row before."""
+        """Return the loss of each row; partial minibatches include the worker's previous row."""
         loss, count = rows["loss"].astype(np.float64), rows["examples"].astype(np.float64)
         found = loss.copy()
         for worker in np.unique(rows["worker"]).tolist():
@@ -43,13 +43,16 @@ class WholeMinibatches:
 
 
 class Clock:
-    """When each step was logged first, by any worker."""
+    """The time when each step was first logged by any worker."""
 
     def __init__(self) -> None:
         self._step = 0.0
 
     def add(self, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """New steps in increasing order, and seconds since the run began; none without `time_s`."""
+        """Return the new steps, ascending, and their seconds since the run began.
+
+        Both are empty without `time_s`.
+        """
         if "time_s" not in rows:
             return np.empty(0), np.empty(0)
         known = np.isfinite(rows["time_s"])
@@ -61,22 +64,22 @@ class Clock:
 
 
 class QuantityMeans:
-    """Turns rows of the log into points (line, step, value), one a stretch of time and quantity.
+    """Converts log rows to points (line, step, value), one for each quantity and time interval.
 
-    A stretch is reported when its worker has begun the next one, so that the points do not depend
-    on how the rows were cut. `numbers` gives the quantities their numbers.
+    An interval is reported when its worker has begun the next one, so the points do not depend on
+    the batches in which rows arrive. `numbers` defines the numbers of the quantities.
     """
 
     def __init__(self, numbers: QuantityNumbers) -> None:
         self._numbers = numbers
-        self._rows: list[Rows] = []  # those of the stretches that have not ended, and new ones
-        self._due_s = -np.inf  # when they are looked at again, by the clock of the log
+        self._rows: list[Rows] = []  # rows of unfinished intervals, and new rows
+        self._due_s = -np.inf  # next time to process them, by the clock of the log
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
-        """Take new rows, return the points of the stretches that they end, (k, 3) float64.
+        """Add rows, and return the points of the intervals that they end, (k, 3) float64.
 
-        Columns of quantities may be missing; without `time_s` there are no points. Values that are
-        not finite are left out; where nothing is left there is no point.
+        Columns of quantities may be missing; without `time_s`, there are no points. Values that are
+        not finite are ignored; an interval without finite values has no point.
         """
         if "time_s" not in rows or not len(rows["worker"]):
             return np.empty((0, 3))
@@ -84,25 +87,25 @@ class QuantityMeans:
         now_s = rows["time_s"].max()
         if now_s < self._due_s:
             return np.empty((0, 3))
-        # Once a second for many rows costs far less than for each few that come.
+        # Processing many rows once a second costs far less than processing each small batch.
         self._due_s = now_s + _COARSE_S
         taken = self._take()
         group, last = _runs(taken)
-        # The last stretch of each worker may go on.
+        # The last interval of each worker may continue.
         stays = np.isin(group, group[last])
         self._rows = [{name: column[stays] for name, column in taken.items()}]
         ended = {name: column[~stays] for name, column in taken.items()}
         return self._points(ended, group[~stays])
 
     def finish(self) -> NDArray[np.float64]:
-        """The points of all stretches still open; call it when the run has ended."""
+        """Return the points of all unfinished intervals; call it when the run has ended."""
         if not self._rows:
             return np.empty((0, 3))
         rows = self._take()
         return self._points(rows, _runs(rows)[0])
 
     def _take(self) -> Rows:
-        """All rows that wait, worker by worker, in the order in which they came."""
+        """Return all waiting rows, grouped by worker, in order of arrival."""
         parts, self._rows = self._rows, []
         names = dict.fromkeys(name for part in parts for name in part)
         names = [n for n in names if n in _PLACE or self._numbers.of(n) is not None]
@@ -133,7 +136,7 @@ class QuantityMeans:
 
 
 def _runs(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The stretch that each row belongs to, counted from 0, and which is a worker's last row."""
+    """Return the interval of each row, from 0, and whether it is the worker's last row."""
     worker, stretch = rows["worker"], _stretch(rows["time_s"])
     other_worker = worker[1:] != worker[:-1]
     begins = np.append(True, other_worker | (stretch[1:] != stretch[:-1]))
@@ -141,7 +144,7 @@ def _runs(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def _stretch(time_s: NDArray[np.floating]) -> NDArray[np.int64]:
-    """The number of the stretch that each moment belongs to."""
+    """Return the number of the interval that contains each time."""
     fine = np.minimum(time_s, _FINE_UNTIL_S) / _FINE_S
     coarse = np.maximum(time_s - _FINE_UNTIL_S, 0.0) / _COARSE_S
     return np.floor(fine).astype(np.int64) + np.floor(coarse).astype(np.int64)
@@ -150,7 +153,7 @@ def _stretch(time_s: NDArray[np.floating]) -> NDArray[np.int64]:
 def _of_groups(
     values: NDArray[np.floating], group: NDArray[np.integer], groups: int, *, takes: str
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which groups have a finite value, and of these the mean or the last one."""
+    """Return which groups have a finite value, and the mean or last finite value of these."""
     finite = np.flatnonzero(np.isfinite(values))
     count = np.bincount(group[finite], minlength=groups)
     known = count > 0

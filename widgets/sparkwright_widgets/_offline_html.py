@@ -1,4 +1,4 @@
-"""An executed notebook as one HTML file that needs neither network nor code to be understood."""
+"""Export an executed notebook as one HTML file that works offline and needs no code."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _FOLDED = """{%- extends 'basic/index.html.j2' -%}
 {%- block input -%}
 <details class="code"><summary>Code</summary>{{ super() }}</details>
 {%- endblock input -%}"""
-# As Jupyter Book, Quarto and nbconvert spell them.
+# Spellings of Jupyter Book, Quarto and nbconvert.
 _NO_CELL = {"remove_cell", "remove-cell"}
 _NO_INPUT = {"remove_input", "remove-input", "hide_input", "hide-input"}
 _NO_OUTPUT = {"remove_output", "remove-output"}
@@ -37,21 +37,21 @@ def offline_html(
     code: bool = False,
     folder: Path | None = None,
 ) -> str:
-    """Render the outputs and texts of `notebook` as a page of its own.
+    """Render the outputs and texts of `notebook` as a standalone page.
 
-    Cells tagged "remove_cell" are left out, as is the output of those tagged "remove_output".
+    Cells tagged "remove_cell" are omitted, and so are outputs of cells tagged "remove_output".
 
     Args:
         notebook: the executed notebook; not modified.
-        name: of the notebook's file, for the header.
-        made_at: when it was executed.
-        took: how long that took, in words; empty: unknown.
-        failure: shown on top if the notebook did not reach its end.
-        parameters: what was given to the notebook, shown on top; default none.
-        code: keep the code, each cell in a fold, but for cells tagged "remove_input". Default
-            False: without it.
-        folder: where pictures lie that the texts name; they become part of the page. Default None:
-            they do not.
+        name: file name of the notebook, for the header.
+        made_at: time of the execution.
+        took: duration of the execution as text; "" if unknown.
+        failure: shown at the top if the notebook failed.
+        parameters: parameters of the notebook, shown at the top; default: none.
+        code: include the code in collapsed sections, except for cells tagged "remove_input";
+            default False.
+        folder: folder of pictures that texts refer to, which are embedded; default None: no
+            pictures are embedded.
     """
     from nbconvert import HTMLExporter
 
@@ -81,7 +81,7 @@ def _parameter_table(parameters: Mapping[str, Any]) -> str:
 
 
 def notebook_title(notebook: NotebookNode, *, default: str) -> str:
-    """The first top-level heading of the notebook."""
+    """Return the first top-level heading of the notebook, or `default`."""
     for cell in notebook.cells:
         found = re.search(r"^# (.+)$", cell.source, re.MULTILINE)
         if cell.cell_type == "markdown" and found:
@@ -90,7 +90,7 @@ def notebook_title(notebook: NotebookNode, *, default: str) -> str:
 
 
 def outside_resources(html: str) -> list[str]:
-    """Addresses that a browser would fetch to show the page: none in an offline file."""
+    """Return the addresses that a browser would fetch to show the page; empty if it is offline."""
     finder = _ResourceFinder()
     finder.feed(html)
     return finder.found
@@ -138,7 +138,7 @@ class _ResourceFinder(HTMLParser):
 
 
 def _readable(notebook: NotebookNode) -> NotebookNode:
-    """A copy without what only a live notebook, or its author, has a use for."""
+    """Return a copy without live widgets, removed cells, hidden code and stderr."""
     copy = NotebookNode(notebook)
     copy.metadata = NotebookNode({k: v for k, v in notebook.metadata.items() if k != "widgets"})
     copy.cells = [NotebookNode(cell) for cell in notebook.cells if not _tags(cell) & _NO_CELL]

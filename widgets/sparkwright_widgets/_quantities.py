@@ -1,7 +1,7 @@
 """Quantities of the chart besides the loss: columns of the log, and how each is drawn. Pure.
 
-The numbers are those of the chart's choice: 0 is the loss. Lines of the loss have the numbers of
-their workers; those of quantity n begin at n * LINES_APART. All of them are exact as float32.
+Quantity 0 is the loss, whose lines have the numbers of their workers. The lines of quantity n begin
+at n * LINES_APART. All numbers are exact as float32.
 """
 
 from collections.abc import Iterable
@@ -10,18 +10,18 @@ from typing import Literal
 
 LINES_APART = 65536
 
-# Of a quantity's lines the last is that of the validation data.
+# The last line of a quantity is that of the validation data.
 VALIDATION_PLACE = LINES_APART - 1
 
-# Where several runs are compared, the lines of their validation data are so far from the others.
+# Offset of validation lines when several runs are compared.
 VALIDATION_APART = LINES_APART // 2
 
-MOST_METRICS = 64  # a line's number has to stay exact
+MOST_METRICS = 64  # keeps line numbers exact as float32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Band:
-    """The values from `low` to `high` that a quantity usually has while training goes well."""
+    """The range of values that a quantity usually has when training goes well."""
 
     low: float
     target: float
@@ -31,12 +31,12 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quantity:
-    """A column of the log that has lines of its own."""
+    """A column of the log that is drawn as lines."""
 
     column: str
     label: str  # with the unit
     factor: float = 1.0  # from the column's unit to the label's
-    takes: Literal["mean", "last"] = "mean"  # of the values in a stretch of time
+    takes: Literal["mean", "last"] = "mean"  # of the values in a time interval
     log: bool = False  # whether its axis is always logarithmic
     band: Band | None = None
     note: str = ""  # a sentence or two for readers
@@ -80,7 +80,7 @@ QUANTITIES = (
     Quantity(column="gpu_memory_bytes", label="GPU memory (MiB)", factor=1 / 2**20, takes="last"),
 )
 
-# Columns that say where a row belongs, or that have too little to say for a line of their own.
+# Columns that locate a row, or that are not worth a line.
 _NO_QUANTITIES = frozenset(
     (
         *("worker", "epoch", "round", "step", "loss", "examples", "time_s"),
@@ -94,7 +94,7 @@ LOGGED = _NO_QUANTITIES | {"examples_per_s", *(quantity.column for quantity in Q
 
 
 class QuantityNumbers:
-    """Gives each column its number: the known ones theirs, metrics the next ones as they come.
+    """Assigns numbers to columns: fixed ones to known columns, the next free ones to metrics.
 
     Example:
         >>> numbers = QuantityNumbers()
@@ -109,7 +109,7 @@ class QuantityNumbers:
         self._numbers = {quantity.column: n for n, quantity in enumerate(self._quantities)}
 
     def of(self, column: str) -> int | None:
-        """The number of a column; None if it is no quantity, or one metric too many."""
+        """Return the number of a column; None if it is no quantity or exceeds MOST_METRICS."""
         if column in _NO_QUANTITIES:
             return None
         if column not in self._numbers:
@@ -123,7 +123,7 @@ class QuantityNumbers:
         return self._quantities[number]
 
     def listed(self, numbers: Iterable[int]) -> list[tuple[int, Quantity]]:
-        """Those of `numbers` in the order in which a reader wants them: loss, metrics, others."""
+        """Return `numbers` and their quantities in display order: loss, metrics, others."""
         first = len(QUANTITIES) + 1
         order = sorted(set(numbers), key=lambda n: (0 if n == 0 else 1 if n >= first else 2, n))
         return [(number, self._quantities[number]) for number in order]

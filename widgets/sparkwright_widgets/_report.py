@@ -105,9 +105,9 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar=("NAME", "VALUE"),
-        help='overrides what the cell tagged "parameters" sets; may be repeated',
+        help='override a variable of the cell tagged "parameters"; may be repeated',
     )
-    add("--code", action="store_true", help="keep the code, each cell in a fold")
+    add("--code", action="store_true", help="include the code, collapsed by cell")
     add("--timeout-s", type=float, help="limit for each cell; default: none")
     add("--results", type=Path, help="JSON file that the notebook writes; default: next to OUTPUT")
     return parser
@@ -117,11 +117,13 @@ def _notebook(options: argparse.Namespace, parameters: dict[str, Any]) -> Notebo
     """Read the notebook and apply the parameters."""
     path: Path = options.notebook
     if not path.is_file():
-        raise ConfigurationError(f"There is no notebook at this path. Received: {path}.")
+        raise ConfigurationError(f"the notebook must be an existing file. Received: {path}.")
     try:
         notebook = nbformat.read(path, as_version=4)
     except (ValueError, nbformat.ValidationError) as error:
-        raise ConfigurationError(f"The file is no notebook. Received: {path}: {error}.") from None
+        raise ConfigurationError(
+            f"the file must be a Jupyter notebook. Received: {path}: {error}."
+        ) from None
     if options.as_executed and parameters:
         raise ConfigurationError(
             "`--as-executed` cannot be combined with parameters. Received: "
@@ -129,14 +131,14 @@ def _notebook(options: argparse.Namespace, parameters: dict[str, Any]) -> Notebo
         )
     if options.as_executed and not has_been_executed(notebook):
         raise ConfigurationError(
-            f"`--as-executed` needs a notebook that was run. Received: {path}, without outputs. "
-            "Run it and save it, or omit `--as-executed`."
+            f"`--as-executed` needs an executed notebook. Received: {path}, without outputs. "
+            "Run and save the notebook, or omit `--as-executed`."
         )
     return parameterized(notebook, parameters) if parameters else notebook
 
 
 def _path_of_executed(notebook: Path, output: Path) -> Path:
-    """The path next to the report, different from that of the notebook itself."""
+    """Return a path next to the report that differs from the notebook's own."""
     path = output.with_suffix(".ipynb")
     is_same = path.resolve() == notebook.resolve()
     return output.with_suffix(".executed.ipynb") if is_same else path

@@ -1,4 +1,4 @@
-"""The loss and all else that runs logged, as figures of saved notebooks and reports."""
+"""Figures of the loss and other logged quantities, for saved notebooks and reports."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _STEPS = "minibatches of each worker"
-_MOST_CHARTS = 12  # a saved notebook is no place for dozens of metrics
+_MOST_CHARTS = 12  # limits the size of saved notebooks
 _MOST_WORKERS = 32
 _TABLE_ROWS = 20
 _TABLE_WORKERS = 16
 _LONGEST_NAME = 32
-# The residual is looked at live, and is in the run's history.
+# The residual is useful only live; the run's history has it.
 _LEFT_OUT = ("residual_p99",)
 
 
 def loss_figure(
     lines: Mapping[int, FloatPoints], *, mean_name: str = "mean of the round"
 ) -> Figure:
-    """The loss of each worker, their mean and the validation loss.
+    """Return a figure of the loss of each worker, their mean and the validation loss.
 
     Args:
-        lines: points (n, 2) of each line, as `Curve.lines()` returns them.
-        mean_name: what the line of the mean is called.
+        lines: points (n, 2) of each line, from `Curve.lines()`.
+        mean_name: legend of the mean.
     """
     drawn = {line: points for line, points in lines.items() if line != EPOCH}
 
@@ -46,7 +46,7 @@ def loss_figure(
 
     return Figure(
         kind="curve",
-        label="Loss by minibatch: the last value until then",
+        label="Last loss up to each minibatch",
         caption=_loss_sentence(lines),
         draw=draw,
         table=_loss_table(drawn),
@@ -55,11 +55,11 @@ def loss_figure(
 
 
 def quantity_figure(quantities: Sequence[Quantity], lines: QuantityLines) -> Figure:
-    """What a run logged beside its loss, as at most twelve small charts.
+    """Return a figure of logged quantities other than the loss, at most 12 small charts.
 
     Args:
-        quantities: what to draw, in this order.
-        lines: as `Curve.quantity_lines()` returns them.
+        quantities: quantities to draw, in this order.
+        lines: their lines, from `Curve.quantity_lines()`.
     """
     known = [q for q in quantities if q.column in lines and q.column not in _LEFT_OUT]
     shown = known[:_MOST_CHARTS]
@@ -82,8 +82,8 @@ def quantity_figure(quantities: Sequence[Quantity], lines: QuantityLines) -> Fig
     said = "; ".join(f"{label} {short_number(value, 3)}" for label, value in last)
     return Figure(
         kind="curve",
-        label="What else was logged",
-        caption=f"What else was logged. At the end, as the mean of the workers: {said}.",
+        label="Other logged quantities",
+        caption=f"Other logged quantities. Final values, averaged over the workers: {said}.",
         draw=draw,
         table=_quantity_table(quantities, lines),
         size=(7.6, 0.3 + 1.65 * rows),
@@ -91,11 +91,11 @@ def quantity_figure(quantities: Sequence[Quantity], lines: QuantityLines) -> Fig
 
 
 def comparison_figure(lines: Mapping[int, FloatPoints], names: Sequence[str]) -> Figure:
-    """The losses of several runs.
+    """Return a figure of the losses of several runs.
 
     Args:
-        lines: as `ComparisonFeed.lines()` returns them.
-        names: of the runs.
+        lines: points of each line, from `ComparisonFeed.lines()`.
+        names: names of the runs.
     """
     shown: list[Line] = []
     for line, points in lines.items():
@@ -122,7 +122,7 @@ def comparison_figure(lines: Mapping[int, FloatPoints], names: Sequence[str]) ->
     return Figure(
         kind="comparison",
         label="Loss of each run",
-        caption=f"Loss curves of {len(names)} runs. At the end: {at_the_end}.",
+        caption=f"Loss curves of {len(names)} runs. Final values: {at_the_end}.",
         draw=lambda axes: draw_lines(axes, shown, x=_STEPS, y="loss", legend=columns),
         table=Table(),
         size=(7.6, 3.3),
@@ -136,7 +136,7 @@ def _loss_line(line: int, points: FloatPoints, mean_name: str) -> Line:
 
 
 def _worker_line(worker: int, points: FloatPoints) -> Line:
-    """One worker's line, in its color and with its marker at the end."""
+    """Return a worker's line, with its color and an end marker."""
     return Line(
         label=f"worker {worker}",
         points=points,
@@ -156,7 +156,7 @@ def _validation_line(points: FloatPoints) -> Line:
 
 
 def _loss_sentence(lines: Mapping[int, FloatPoints]) -> str:
-    """From where to where the mean goes, over how many steps."""
+    """Summarize the mean loss in one sentence: first, last and lowest value."""
     points = lines.get(MEAN, np.empty((0, 2)))
     points = points[np.isfinite(points[:, 1])]
     if len(points) == 0:
@@ -167,12 +167,12 @@ def _loss_sentence(lines: Mapping[int, FloatPoints]) -> str:
     return (
         f"Loss curve of {workers} worker{'s' if workers != 1 else ''} over "
         f"{steps:,.0f} steps: the mean goes from {number_text(float(first))} to "
-        f"{number_text(float(last))}, its lowest value is {number_text(float(lowest))}."
+        f"{number_text(float(last))}; its lowest value is {number_text(float(lowest))}."
     )
 
 
 def _loss_table(lines: Mapping[int, FloatPoints]) -> Table:
-    """The loss at some twenty moments of the run: of the mean, and of each worker."""
+    """Return a table of about 20 evenly spaced steps: mean, validation and worker losses."""
     titles = {MEAN: "Mean of the workers", VALIDATION: "Validation"}
     columns = [line for line in (MEAN, VALIDATION) if line in lines]
     columns += sorted(line for line in lines if line >= 0)[:_TABLE_WORKERS]
@@ -192,8 +192,8 @@ def _loss_table(lines: Mapping[int, FloatPoints]) -> Table:
 
 
 def _quantity_table(quantities: Sequence[Quantity], lines: QuantityLines) -> Table:
-    """First, last, lowest and highest value of each quantity, worker by worker."""
-    rows = [["What", "Of", "First", "Last", "Lowest", "Highest"]]
+    """Return a table of the first, last, lowest and highest value by quantity and worker."""
+    rows = [["Quantity", "Source", "First", "Last", "Lowest", "Highest"]]
     for quantity in quantities:
         for place, points in list(lines.get(quantity.column, {}).items())[: _TABLE_WORKERS + 1]:
             values = points[np.isfinite(points[:, 1]), 1]

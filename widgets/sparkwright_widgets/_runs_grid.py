@@ -1,4 +1,4 @@
-"""Stored runs as a table in the page, and as one that stays: the cells are the same."""
+"""Tables of stored runs: the interactive one, and its static copy with the same cells."""
 
 import math
 from collections import Counter
@@ -29,7 +29,7 @@ Cell = dict[str, Any]
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A line as inline SVG, from the first to the last value; values that are not finite are gaps.
+    """Return a small line chart as inline SVG; values that are not finite are gaps.
 
     Example:
         >>> sparkline([2.0, 1.0]).count("<path"), sparkline([])
@@ -57,8 +57,8 @@ def sparkline(values: Sequence[float]) -> str:
     )
 
 
-def peculiar_settings(runs: RunTable) -> list[dict[str, str]]:
-    """Of each run, the settings in which it differs from most of the others, as short texts."""
+def distinct_settings(runs: RunTable) -> list[dict[str, str]]:
+    """Return for each run the settings that differ from those of most runs, as short texts."""
     found: list[dict[str, str]] = [{} for _ in runs]
     for name, values in runs.settings().items():
         texts = [short_value(value) for value in values]
@@ -71,8 +71,8 @@ def peculiar_settings(runs: RunTable) -> list[dict[str, str]]:
     return found
 
 
-def cells_of(run: StoredRun, peculiar: dict[str, str]) -> list[Cell]:
-    """The cells of a row, see `_HEADS`: text or safe HTML, and what sorts them."""
+def cells_of(run: StoredRun, distinct: dict[str, str]) -> list[Cell]:
+    """Return the cells of a row, in the order of `_HEADS`: text or safe HTML, and a sort key."""
     icon, word = _STATES.get(run.state, ("?", run.state))
     state = (
         f'<span class="sparkwright-run-state sparkwright-is-{escaped(run.state)}">'
@@ -80,7 +80,7 @@ def cells_of(run: StoredRun, peculiar: dict[str, str]) -> list[Cell]:
     )
     name, value = validation_metric(run)
     chips = "".join(f'<span class="sparkwright-chip">{escaped(tag)}</span>' for tag in run.tags)
-    differences = [f"{label} {text}" for label, text in peculiar.items()]
+    differences = [f"{label} {text}" for label, text in distinct.items()]
     shown = ", ".join(differences[:_MOST_DIFFERENCES])
     shown += ", …" if len(differences) > _MOST_DIFFERENCES else ""
     return [
@@ -102,21 +102,21 @@ def cells_of(run: StoredRun, peculiar: dict[str, str]) -> list[Cell]:
 
 
 def validation_metric(run: StoredRun) -> tuple[str, float]:
-    """The first compiled metric on the validation data, else the validation loss; "": neither."""
+    """Return the first validation metric, else the validation loss; name "" if there is neither."""
     found = [name for name in run.metrics if name.startswith("val_")]
     name = next((name for name in found if name != "val_loss"), next(iter(found), ""))
     return name.removeprefix("val_"), run.metrics.get(name, math.nan)
 
 
 class RunsGrid(AnyPageWidget, anywidget.AnyWidget):
-    """The table in the page, with the ids of the ticked runs in `selected`, in that order."""
+    """The interactive table; `selected` holds the ids of selected runs, in order of selection."""
 
     _esm = joined_module("runs_table.mjs")
     _css = asset("panel.css") + asset("runs_table.css")
 
     heads = traitlets.List(traitlets.Dict()).tag(sync=True)
     rows = traitlets.List(traitlets.Dict()).tag(sync=True)
-    # No echo: the value that a browser sent need not be sent back to it.
+    # Do not echo the value to the browser that sent it.
     selected = traitlets.List(traitlets.Unicode()).tag(sync=True, echo_update=False)
 
     def __init__(self) -> None:
@@ -124,8 +124,8 @@ class RunsGrid(AnyPageWidget, anywidget.AnyWidget):
         super().__init__(heads=[{"name": name, "text": is_text} for name, is_text in _HEADS])
 
     def show(self, runs: RunTable) -> None:
-        """Show these runs; what is ticked stays ticked, shown or not."""
-        settings = peculiar_settings(runs)
+        """Show these runs; the selection does not change, even if it includes hidden runs."""
+        settings = distinct_settings(runs)
         self._cells = [cells_of(run, own) for run, own in zip(runs, settings, strict=True)]
         rows = [
             {"id": run.id, "cells": cells} for run, cells in zip(runs, self._cells, strict=True)
@@ -134,7 +134,7 @@ class RunsGrid(AnyPageWidget, anywidget.AnyWidget):
             self.rows = rows
 
     def block(self) -> Block:
-        """The table, for saved and exported notebooks."""
+        """Return the static copy, for saved and exported notebooks."""
         heads = [name for name, _ in _HEADS]
         html = [
             [Markup(cell["html"]) if "html" in cell else cell["text"] for cell in cells]

@@ -1,4 +1,4 @@
-"""What stays of a panel in a saved notebook: the static copy and the summary card."""
+"""The static copy and the summary card of a panel, for saved notebooks."""
 
 from dataclasses import dataclass, field
 
@@ -14,18 +14,18 @@ from ._run_figures import loss_figure, quantity_figure
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Still:
-    """A moment of a run, complete enough to be shown without kernel or browser widgets.
+    """A snapshot of a run that can be shown without a kernel or widgets.
 
     Attributes:
-        at: the time of day, for readers.
-        title: the run's title.
-        status: the run's status at that moment.
-        mean_loss: of the last complete round, None before.
-        lines: the curve's points, as `Curve.lines()` returns them.
-        not_finite: the first nan or infinite loss, if there was one.
-        sharing: what is known of gradient sharing; None for parameter averaging.
-        quantities: what else is known, in the order in which it is shown.
-        quantity_lines: its lines, as `Curve.quantity_lines()` returns them.
+        at: time of day, as text.
+        title: title of the run.
+        status: status of the run.
+        mean_loss: mean loss of the last complete round; None before the first.
+        lines: points of the loss curve, from `Curve.lines()`.
+        not_finite: the first NaN or infinite loss; None if there was none.
+        sharing: state of gradient sharing; None for parameter averaging.
+        quantities: other quantities to draw, in display order.
+        quantity_lines: their lines, from `Curve.quantity_lines()`.
     """
 
     at: str
@@ -39,12 +39,12 @@ class Still:
     quantity_lines: QuantityLines = field(default_factory=dict[str, dict[int, FloatPoints]])
 
     def text(self) -> str:
-        """One line of plain text."""
+        """Return one line of plain text."""
         far = fragments.progress_text(self.status, self.mean_loss, self.sharing)
         return f"{self.title}: {far}"
 
     def copy(self) -> Block:
-        """The panel as it looked: state, figures, curve, workers."""
+        """Return the static copy of the panel: state, figures, curve and workers."""
         html = "".join(
             [
                 fragments.state_line(self.title, self.status),
@@ -59,17 +59,17 @@ class Still:
         return Block(html=html, text=self.text(), kind="copy")
 
     def card(self) -> Block:
-        """The result in one line, and in an open fold the figures, the curve and the workers.
+        """Return the summary card: the result in one line, with figures, curve and workers below.
 
-        It is an output of its own, because neither the panel nor its static copy is shown where a
-        saved notebook is opened again without its kernel, or exported with the widgets' state.
-        Beside a panel or its copy the style sheet leaves only the line: no curve is seen twice.
+        The card is a separate output. Neither the panel nor its static copy is shown when a saved
+        notebook is reopened without its kernel, or exported with the state of its widgets. Next to
+        a panel or its copy, the style sheet shows only the line, so no curve appears twice.
         """
         if self.status.state not in ENDED:
-            # Refreshed seldom: of a run that has not begun it says nothing that soon is wrong.
+            # The card is rarely refreshed, so it omits progress that would soon be outdated.
             begun = self.status.state not in ("queued", "starting")
             far = f"{self.text()} (at {self.at})." if begun else f"{self.title}."
-            sentence = f"{far} The result will stand here when the run ends."
+            sentence = f"{far} The result appears here when the run ends."
             return Block(html=f"<p>{escaped(sentence)}</p>", text=sentence, kind="card")
         figures = fragments.result_figures(self.status, self.mean_loss, self.sharing)
         html = (

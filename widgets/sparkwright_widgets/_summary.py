@@ -8,10 +8,10 @@ from ._table import text_table
 
 
 def summary(run: Run) -> Block:
-    """What came of a run in a few figures, with its configuration in a fold.
+    """Summarize a run in a few figures, with its configuration in a collapsed section.
 
     Args:
-        run: a training run, usually one that has ended.
+        run: a training run, usually a finished one.
     """
     status, sharing = run.status, sharing_of(run)
     loss = _last_loss(run, sharing)
@@ -32,7 +32,7 @@ def summary(run: Run) -> Block:
 
 
 def _last_loss(run: Run, sharing: Sharing | None) -> float | None:
-    """The mean of the last complete round, as the panel and the log's own reader compute it."""
+    """Return the mean loss of the last complete round, computed as in the live panel."""
     curve = Curve(sharing=sharing is not None)
     curve.add_rows(run.log.rows())
     curve.finish()

@@ -1,4 +1,4 @@
-"""SweepView: the trials of a sweep while they train, what is best so far, and a button Stop."""
+"""SweepView: live results of a hyperparameter sweep, and a button to stop it."""
 
 import math
 import threading
@@ -18,7 +18,7 @@ from ._ui import Part, row
 _LOOK_S = 1.0
 _MOST_ROWS, _MOST_LINES = 200, 400
 _WIDTH, _HEIGHT, _EDGE = 720, 260, 40
-# Of Optuna's states and the sweep's.
+# Labels of Optuna's trial states.
 _STATES = {
     "COMPLETE": "✓ done",
     "PRUNED": "◔ pruned",
@@ -36,26 +36,26 @@ _WORDS = {
 
 
 class SweepView(Part):
-    """What a sweep has found by now: the best trial, a line through the axes for each, a table.
+    """Live results of a sweep: the best trial, a parallel coordinates plot and a table of trials.
 
-    It follows `sweep`, of `sw.sweep(…)`, until its end. *Stop* ends it.
+    The view updates until the sweep ends. The *Stop* button ends the sweep.
 
     Attributes:
-        sweep: the sweep.
+        sweep: the sweep, from `sw.sweep(…)`.
 
     Raises:
-        ConfigurationError: if `sweep` is no sweep.
+        ConfigurationError: if `sweep` is not a sweep.
     """
 
     def __init__(self, sweep: Any) -> None:
         if not isinstance(sweep, Sweep):
             raise ConfigurationError(
-                f"`sweep` must be what `sw.sweep(…)` returns. Received: a {type(sweep).__name__}."
+                f"`sweep` must be a result of `sw.sweep(…)`. Received: a {type(sweep).__name__}."
             )
         self.sweep, self._block = sweep, sentence_block("")
         self._closing, self._at_end = threading.Event(), list[Callable[[], None]]()
         super().__init__(f"Sweep {sweep.name}")
-        self.button = self.new_button("Stop", self.stop, "End the trials with what they have")
+        self.button = self.new_button("Stop", self.stop, "Stop the trials and keep their results")
         self.body = widgets.HTML()
         self.show(row(self.button), self.body)
         self.refresh()
@@ -65,12 +65,12 @@ class SweepView(Part):
         self._thread.start()
 
     def stop(self) -> None:
-        """End the sweep."""
+        """Stop the sweep."""
         self.sweep.stop()
         self.refresh()
 
     def refresh(self) -> None:
-        """Show what has been found by now."""
+        """Show the current results."""
         self.button.disabled = self.sweep.state != "running"
         block = sweep_block(self.sweep)
         if block != self._block:
@@ -78,23 +78,23 @@ class SweepView(Part):
             self._changed()
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the sweep has ended and its end is shown, on the view's thread."""
+        """Call `callback` on the view's thread once the final results are shown."""
         self._at_end.append(callback)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until the view has shown the sweep's end, or for `timeout_s`."""
+        """Wait until the final results are shown, at most `timeout_s`."""
         self._thread.join(timeout_s)
 
     def close(self) -> None:
-        """Let go of the sweep, and free the widgets."""
-        if hasattr(self, "_closing"):  # absent if it refused its argument
+        """Stop following the sweep, and free the widgets."""
+        if hasattr(self, "_closing"):  # absent if the argument was invalid
             self._closing.set()
         super().close()
 
     def _follow(self) -> None:
         is_over = False
         while not (is_over or self._closing.wait(_LOOK_S)):
-            is_over = self.sweep.finished  # what came before is shown by one more look
+            is_over = self.sweep.finished  # read first, so that the last refresh is complete
             self.guarded(self.refresh)()
         for callback in self._at_end if is_over else []:
             self.guarded(callback)()
@@ -104,7 +104,7 @@ class SweepView(Part):
 
 
 def sweep_block(sweep: Sweep) -> Block:
-    """A sweep as it is now."""
+    """Return the current results of a sweep."""
     trials = sweep.study.get_trials(deepcopy=False)
     best = sweep.best
     ended = sum(trial.state.is_finished() for trial in trials)
@@ -145,12 +145,12 @@ def _table(trials: Sequence[Any], monitor: str) -> Block:
 
 
 def parallel_coordinates(trials: Sequence[Any], monitor: str, best: int | None) -> str:
-    """An axis for each hyperparameter and one for the score, and a line for each trial, as SVG.
+    """Return a parallel coordinates plot of hyperparameters and score as SVG, a line per trial.
 
     Args:
-        trials: Optuna's; those without a score are left out.
+        trials: Optuna trials; those without a score are omitted.
         monitor: name of the score.
-        best: number of the trial that is drawn bold; None: none.
+        best: number of the trial to draw bold; None for no trial.
     """
     drawn = [t for t in trials if t.value is not None and math.isfinite(t.value)][-_MOST_LINES:]
     names = list(dict.fromkeys(name for trial in drawn for name in trial.params))
@@ -198,7 +198,7 @@ def _is_log(trials: Sequence[Any], name: str) -> bool:
 
 
 class _Axis:
-    """An axis: the height of each value from 0 to 1, and the labels of its ends."""
+    """An axis of the plot: the position of each value, 0 to 1, and the labels of both ends."""
 
     def __init__(self, name: str, values: Sequence[Any], is_log: bool) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""One small table, as HTML and as plain text. Pure.
+"""Render a small table as HTML or plain text. Pure.
 
 Cells are text unless they are `Markup`, which is trusted HTML made by this package.
 """
@@ -24,12 +24,12 @@ def html_table(
     text_columns: Collection[int] = (),
     caption: str = "",
 ) -> str:
-    """A table in a box that scrolls sideways when the page is narrower than it.
+    """Return a table as HTML, in a box that scrolls horizontally on narrow pages.
 
     Args:
-        heads: one heading a column; the first column holds the rows' own headings.
+        heads: heading of each column; the first column holds row headings.
         rows: the cells, each row as long as `heads`.
-        label: what the table shows, for screen readers.
+        label: accessible name of the table.
         text_columns: indices of columns to align left; the others are numbers.
         caption: shown above the table; default none.
     """
@@ -61,7 +61,7 @@ def text_table(
     *,
     text_columns: Collection[int] = (),
 ) -> str:
-    """The same for a terminal: columns padded to their widest cell, the first to the left.
+    """Return a table for a terminal: columns padded to their widest cell, the first left-aligned.
 
     Example:
         >>> print(text_table(["worker", "rows"], [["0", 600], ["10", 1200]]))

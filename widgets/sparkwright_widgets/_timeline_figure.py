@@ -1,7 +1,8 @@
-"""The lanes of a timeline as a figure, and what belongs to it. Pure.
+"""Figure, legend and table of a timeline. Pure.
 
-Each lane is a strip of columns; in a column each phase takes the height of its share. Color does
-not stand alone: phases lie in the legend's order from the bottom up, and a table tells the same.
+Each lane is a strip of columns. In a column, the height of each phase is its fraction of the time.
+Color is not the only cue: phases are stacked in the order of the legend, and a table has the same
+values.
 """
 
 from collections.abc import Sequence
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 MOST_ROWS = 24
 _COLUMNS = 480
 _ROW, _STRIP = 24, 20  # pixels of a lane with its gap, and without
-_ENCLOSING = 3  # pixels at the foot for a phase that encloses others
-_GROUND = 0.06  # opacity of a strip where nothing was measured
+_ENCLOSING = 3  # pixels at the bottom for a phase that encloses others
+_GROUND = 0.06  # opacity of a strip without measurements
 _LEAST_SHARE = 0.004
 
 
 def timeline_block(timeline: Timeline) -> Block:
-    """Lanes, legend and the table of phases; the text is the timeline's summary."""
+    """Return lanes, legend and table of a timeline; the text is its summary."""
     totals = timeline.totals()
     dominated = what_dominated(totals, timeline.tallies)
     clocks = f"<p>{escaped(clock_sentence(timeline.clocks))}</p>" if timeline.clocks else ""
@@ -57,7 +58,7 @@ def timeline_block(timeline: Timeline) -> Block:
 
 
 def lane_pixels(timeline: Timeline) -> tuple[list[str], NDArray[np.float32]]:
-    """Labels of the lanes, and (24 lanes, columns, 4) red, green, blue and opacity."""
+    """Return the labels of the lanes, and (24 x lanes, columns, 4) RGBA pixels as float32."""
     from matplotlib.colors import to_rgba
 
     phases = shown_phases(timeline)
@@ -65,7 +66,7 @@ def lane_pixels(timeline: Timeline) -> tuple[list[str], NDArray[np.float32]]:
     shares = shares_of(timeline, phases, row_of_lane=row_of_lane, columns=_COLUMNS)
     inner = np.array([not phase.encloses for phase in phases])
     tops = np.minimum(np.cumsum(shares * inner[None, :, None], axis=1), 1.0)
-    # The middle of each pixel of a strip, from its top down.
+    # The center of each pixel of a strip, from top to bottom.
     heights = 1 - (np.arange(_STRIP)[:, None] + 0.5) / _STRIP
     pixels = np.zeros((len(labels) * _ROW, _COLUMNS, 4), np.float32)
     for row in range(len(labels)):

@@ -1,4 +1,4 @@
-"""TimelineView: where the time of a run went, as a picture that stays in the notebook."""
+"""TimelineView: the phases of a run over time, as a figure that is saved in the notebook."""
 
 from typing import Any
 
@@ -13,16 +13,16 @@ from ._ui import Button, Part
 
 
 class TimelineView(Part):
-    """Lanes of driver and workers, colored by phase, and the figures of each phase.
+    """Lanes of driver and workers, colored by phase, and the total time of each phase.
 
-    It shows what a run had done when the view was made. While the run goes on, the button shows
-    what has come since; nothing is drawn automatically.
+    The view shows the timeline at its creation. It does not update automatically: the *Update*
+    button shows the current timeline of the run.
 
     Args:
         source: a run, whose `timeline` is shown, or a `Timeline`.
 
     Raises:
-        ConfigurationError: if it is neither.
+        ConfigurationError: if `source` is neither.
 
     Example:
         >>> from sparkwright.timeline import SpanStore
@@ -36,7 +36,7 @@ class TimelineView(Part):
         if not isinstance(found, Timeline):
             raise ConfigurationError(
                 "`source` must be a run or a Timeline. "
-                f"Received: a {type(source).__name__}. Give it what `network.start(…)` returned."
+                f"Received: a {type(source).__name__}. Pass the result of `network.start(…)`."
             )
         self._timeline = found
         super().__init__("Timeline")
@@ -48,11 +48,11 @@ class TimelineView(Part):
 
     @property
     def timeline(self) -> Timeline:
-        """What is shown."""
+        """The timeline that is shown."""
         return self._timeline
 
     def update(self) -> bool:
-        """Show what the run has done by now, in the background; False if that cannot begin."""
+        """Start to draw the current timeline in the background; return whether it was started."""
         run = self._run
         if run is None:
             return False

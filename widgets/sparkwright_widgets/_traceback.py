@@ -1,4 +1,4 @@
-"""The user's own code in the tracebacks of workers. Pure."""
+"""Find the user's code in the tracebacks of workers. Pure."""
 
 import re
 from typing import NamedTuple
@@ -14,18 +14,18 @@ _NOT_THE_USERS = re.compile(
 
 
 class Frame(NamedTuple):
-    """One frame of a traceback: its first line, and the source lines that follow it."""
+    """A frame of a traceback: its location, and its source lines."""
 
     head: str
     source: tuple[str, ...]
 
 
 def users_frames(text: str, *, most: int = 3) -> list[Frame]:
-    r"""The last frames in files of the user's, the innermost first.
+    r"""Return the last frames in the user's files, innermost first.
 
     Args:
-        text: a traceback, or several, with whatever terminal colors.
-        most: how many frames; default 3.
+        text: one or more tracebacks; terminal colors are removed.
+        most: maximum number of frames; default 3.
 
     Example:
         >>> text = 'File "/usr/lib/python3.11/queue.py", line 1, in get\n  pass\n' + \

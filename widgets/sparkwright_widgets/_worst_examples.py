@@ -1,4 +1,4 @@
-"""The worst examples as cards: images as images, rows as rows, sequences as small plots."""
+"""Cards of the worst examples: images, rows of numbers, or small plots of sequences."""
 
 import base64
 import io
@@ -20,18 +20,19 @@ from ._format import count_text, escaped, number_text
 Look = Literal["automatic", "image", "sequence", "row"]
 Array = NDArray[Any]
 
-_IMAGE_PIXELS = 96  # longest edge of a thumbnail, enlarged to at least that
+_IMAGE_PIXELS = 96  # least length of the longest edge of a thumbnail
 _MOST_PIXELS = 256
-_MOST_COLUMNS = 12  # of a row of numbers
-_MOST_STEPS = 120  # of a small plot
+_MOST_COLUMNS = 12  # numbers of a row
+_MOST_STEPS = 120  # steps of a small plot
 _MOST_CHANNELS = 4
-_MOST_CHARACTERS = 240  # of a text
+_MOST_CHARACTERS = 240  # characters of a text
 
 
 def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Block]:
-    """The examples with the highest loss, each with what was, what was said, and where it lies.
+    """Return the examples with the highest loss, each with label, prediction and location.
 
-    Features look like an "image", "sequence" (steps first) or "row"; default: what fits the shape.
+    `look` shows features as an "image", a "sequence" (steps first) or a "row"; by default, it
+    depends on their shape.
     """
     caption = (
         f"The {count_text(len(worst))} examples with the highest loss, of "
@@ -45,8 +46,8 @@ def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Bloc
         [
             f"partition {example.partition}, row {example.row}",
             number_text(example.score),
-            said_text(example.labels, worst),
-            said_text(example.predictions, worst),
+            answer_text(example.labels, worst),
+            answer_text(example.predictions, worst),
         ]
         for example in worst
     ]
@@ -61,7 +62,7 @@ def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Bloc
 
 
 def fitting_look(features: Array) -> Look:
-    """What an array of one example most likely is.
+    """Guess the kind of one example's array from its shape and dtype.
 
     Example:
         >>> shapes = [(28, 28, 1), (28, 28), (784,), (50, 3), (13,)]
@@ -77,15 +78,15 @@ def fitting_look(features: Array) -> Look:
     return "row"
 
 
-def said_text(arrays: Any, worst: WorstExamples) -> str:
-    """Labels or predictions as a few words: the class and its probability, or the numbers."""
-    parts = [_one_said(name, np.asarray(array), worst) for name, array in arrays.items()]
+def answer_text(arrays: Any, worst: WorstExamples) -> str:
+    """Format labels or predictions: the class and its probability, or the numbers."""
+    parts = [_answer_of(name, np.asarray(array), worst) for name, array in arrays.items()]
     if len(parts) > 1:
         parts = [f"{name}: {part}" for name, part in zip(arrays, parts, strict=True)]
     return "; ".join(parts) or "—"
 
 
-def _one_said(name: str, array: Array, worst: WorstExamples) -> str:
+def _answer_of(name: str, array: Array, worst: WorstExamples) -> str:
     known = worst.class_names
     names = known.get(name) or (next(iter(known.values())) if len(known) == 1 else None)
     flat = array.reshape(-1)
@@ -113,8 +114,8 @@ def _card(example: WorstExample, worst: WorstExamples, look: Look) -> str:
     return (
         f'<li><div class="sparkwright-worst-look">{pictures}</div>'
         f"<div>loss <b>{escaped(number_text(example.score))}</b></div>"
-        f"<div>is <b>{escaped(said_text(example.labels, worst))}</b></div>"
-        f"<div>predicted <b>{escaped(said_text(example.predictions, worst))}</b></div>"
+        f"<div>is <b>{escaped(answer_text(example.labels, worst))}</b></div>"
+        f"<div>predicted <b>{escaped(answer_text(example.predictions, worst))}</b></div>"
         f'<div class="sparkwright-worst-place">{escaped(place)}</div></li>'
     )
 
@@ -130,7 +131,7 @@ def _shown(name: str, features: Array, look: Look, example: WorstExample) -> str
 
 
 def _as_pixels(features: Array) -> NDArray[np.uint8] | None:
-    """(height, width) or (height, width, 3) of an image; None if it is none."""
+    """Return (height, width) or (height, width, 3) uint8 pixels; None if it is no image."""
     image = np.squeeze(features)
     if image.ndim == 1:
         edge = math.isqrt(image.size)
@@ -155,12 +156,12 @@ def _as_pixels(features: Array) -> NDArray[np.uint8] | None:
 
 
 def _png(pixels: NDArray[np.uint8]) -> str:
-    """As the address of an image that needs no other file."""
+    """Return the pixels as a data URL of a PNG image."""
     from PIL import Image
 
     image = Image.fromarray(pixels)
     factor = -(-_IMAGE_PIXELS // max(image.size))
-    if factor > 1:  # as blocks: what the network saw, not a smoothed guess
+    if factor > 1:  # without smoothing, to show the network's input
         image = image.resize(
             (image.width * factor, image.height * factor), Image.Resampling.NEAREST
         )
@@ -170,7 +171,7 @@ def _png(pixels: NDArray[np.uint8]) -> str:
 
 
 def _sparkline(features: Array, alt: str) -> str:
-    """The channels of a sequence as small lines, each with its own scale."""
+    """Draw the channels of a sequence as small lines, each scaled to its own range."""
     from matplotlib.figure import Figure
 
     steps = features.reshape(len(features), -1).astype(np.float64)

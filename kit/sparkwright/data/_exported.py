@@ -176,7 +176,7 @@ def reusable_export(
         if reuse and different is None:
             return replace(present, reused=True)
     except DataError as error:
-        different = str(error)
+        different = str(error).rstrip(".")
     if overwrite:
         return None
     raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Examples that were read in this process, without Spark."""
+"""Examples read in the driver process, without Spark."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from .pieces import SkipLog
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalData:
-    """What `read_images` and `read_csv_sequences` read.
+    """The result of `read_images` and `read_csv_sequences`.
 
     Attributes:
         data: the examples.
-        skipped: what was left out.
-        class_names: output name -> names of its classes.
+        skipped: counts and first messages of the skipped items.
+        class_names: output name -> class names.
     """
 
     data: DataSet
@@ -27,10 +27,10 @@ class LocalData:
 
     @classmethod
     def of(cls, found: Iterable[DataSet], log: SkipLog, source: str, **known: Any) -> Self:
-        """All examples of `found`; DataError if there are none at `source`."""
+        """Concatenate `found`; raise DataError, which names `source`, if it is empty."""
         if parts := list(found):
             return cls(data=DataSet.concatenate(parts), skipped=log.skipped, **known)
         raise DataError(
-            f"there must be at least one example. Received: none in {source}; "
+            f"the data must have at least one example. Received: none in {source}; "
             f"{str(log.skipped).splitlines()[0]}."
         )

@@ -1,4 +1,7 @@
-"""The manifest of an export, `manifest.json`: written last, it names the files that are valid."""
+"""The manifest of an export, `manifest.json`.
+
+It is written last and lists the valid files.
+"""
 
 import json
 from collections.abc import Mapping
@@ -15,9 +18,9 @@ from ._skipped import Skipped
 MANIFEST_NAME = "manifest.json"
 _FORMAT = "sparkwright minibatches"
 _VERSION = 2
-_KNOWN_VERSIONS = (1, 2)  # files have no CRC in the first
+_KNOWN_VERSIONS = (1, 2)  # version 1 has no CRC per file
 
-# Flat column name -> (dtype, shape of one example): `DataSet.layout` in words that JSON has.
+# Flat column name -> (dtype, shape of one example): `DataSet.layout` in JSON types.
 Columns = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
@@ -25,27 +28,26 @@ Columns = Mapping[str, tuple[str, tuple[int, ...]]]
 class MinibatchFile:
     """One file of an export."""
 
-    path: str  # below the manifest's folder of files
+    path: str  # relative to `Manifest.folder`
     examples: int
     size_bytes: int
-    crc32c: int | None = None  # of its bytes; None where an earlier version wrote it
+    crc32c: int | None = None  # of the whole file; None in manifests of version 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """What an export holds.
+    """The content of an export.
 
     Attributes:
-        batch_size: examples of each file, but for one that may hold fewer.
+        batch_size: examples per file; one file may hold fewer.
         columns: flat column name -> (dtype, shape of one example).
-        files: in order.
-        folder: name of the folder of files, beside the manifest.
-        class_names: output name -> names of its classes.
-        fingerprint: of the data that was exported; None if unknown, or after files have been
-            removed.
-        skipped: what the source left out because `on_error="skip"` allowed it.
-        created: when, ISO 8601 in UTC.
-        versions: package -> version that wrote it.
+        files: the files in order.
+        folder: name of the folder of the files, next to the manifest.
+        class_names: output name -> class names.
+        fingerprint: fingerprint of the exported data; None if unknown or if files were removed.
+        skipped: items that the source skipped with `on_error="skip"`.
+        created: time of the export, ISO 8601 in UTC.
+        versions: package -> version that wrote the export.
     """
 
     batch_size: int
@@ -60,21 +62,21 @@ class Manifest:
 
     @property
     def examples(self) -> int:
-        """Examples in all files."""
+        """Number of examples in all files."""
         return sum(file.examples for file in self.files)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files in bytes."""
         return sum(file.size_bytes for file in self.files)
 
     def without(self, paths: set[str]) -> "Manifest":
-        """The manifest after these files were removed: no longer that of the exported data."""
+        """Return a copy without the files `paths`; removing a file clears the fingerprint."""
         files = tuple(file for file in self.files if file.path not in paths)
         return self if files == self.files else replace(self, files=files, fingerprint=None)
 
     def to_json(self) -> str:
-        """As text, one file a line; `from_json` is the inverse."""
+        """Return JSON text with one file per line; `from_json` is the inverse."""
         fields = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -100,28 +102,32 @@ class Manifest:
 
     @classmethod
     def from_json(cls, content: bytes, *, url: str) -> "Manifest":
-        """Read what `to_json` wrote; every value is checked.
+        """Parse the output of `to_json` and validate every value.
 
         Args:
-            content: UTF-8.
-            url: where it lies, for the errors.
+            content: JSON in UTF-8.
+            url: URL of the manifest, for error messages.
 
         Raises:
-            DataError: naming `url`, if it is no manifest, a newer version's or damaged.
+            DataError: if `content` is not a manifest, has an unknown version or is damaged. The
+                message names `url`.
         """
         try:
             fields: Any = strict_json(content)
             if not isinstance(fields, dict) or fields.get("format") != _FORMAT:  # pyright: ignore[reportUnknownMemberType]
-                raise DataError("a JSON file of another kind.")
+                raise DataError("another kind of JSON file.")
             version: Any = fields.get("version")  # pyright: ignore[reportUnknownMemberType]
             if version not in _KNOWN_VERSIONS:
-                raise DataError(f"version {version!r}, known is {_VERSION}; update sparkwright.")
+                raise DataError(
+                    f"version {version!r}. This sparkwright reads versions up to {_VERSION}: "
+                    "update it."
+                )
             return cls._from_fields(fields)
         except DataError as error:
             raise DataError(f"{url} must be the manifest of an export. Received: {error}") from None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise DataError(
-                f"{url} must be the manifest of an export, as it was written. Received: "
+                f"{url} must be an undamaged manifest of an export. Received: "
                 f"{type(error).__name__}: {error}. Export again with `overwrite=True`."
             ) from None
 
@@ -137,9 +143,9 @@ class Manifest:
             for path, rows, size, *crc in fields["files"]
         )
         if len({file.path for file in files}) != len(files):
-            raise ValueError("a file is named twice")
+            raise ValueError("duplicate file")
         if "/" in _path(fields["folder"]):
-            raise ValueError(f"{fields['folder']!r} is no name of a folder")
+            raise ValueError(f"{fields['folder']!r} is not the name of a folder")
         fingerprint, skipped = fields["fingerprint"], fields["skipped"]
         manifest = cls(
             batch_size=_count(fields["batch_size"], 1),
@@ -161,12 +167,14 @@ class Manifest:
             versions={str(name): str(v) for name, v in fields["versions"].items()},
         )
         if manifest.examples != fields["examples"]:
-            raise ValueError(f"{fields['examples']} examples, but {manifest.examples} in its files")
+            raise ValueError(
+                f"`examples` is {fields['examples']}, but the files have {manifest.examples}"
+            )
         return manifest
 
 
 def columns_of(layout: Mapping[str, tuple[Any, tuple[int, ...]]]) -> Columns:
-    """`DataSet.layout` as a manifest has it.
+    """Convert `DataSet.layout` to the types of a manifest.
 
     Example:
         >>> columns_of({"features/image": (np.dtype(np.float32), (28, 28))})
@@ -176,26 +184,26 @@ def columns_of(layout: Mapping[str, tuple[Any, tuple[int, ...]]]) -> Columns:
 
 
 def columns_text(columns: Columns) -> str:
-    """For messages: `features/image: float32[28, 28]`."""
+    """Format columns for messages, such as `features/image: float32[28, 28]`."""
     return ", ".join(f"{name}: {dtype}{list(shape)}" for name, (dtype, shape) in columns.items())
 
 
 def _count(value: Any, least: int = 0) -> int:
     if type(value) is not int or not least <= value <= 1 << 62:
-        raise ValueError(f"{value!r} is no whole number from {least}")
+        raise ValueError(f"{value!r} is not an integer of at least {least}")
     return value
 
 
 def _dtype(value: Any) -> str:
     dtype = np.dtype(str(value))
-    if dtype.kind not in "biuf" and value != "object":  # which is text
-        raise ValueError(f"dtype {value!r} is none of numbers or text")
+    if dtype.kind not in "biuf" and value != "object":  # object arrays hold text
+        raise ValueError(f"dtype {value!r} is neither numeric nor text")
     return str(dtype)
 
 
 def _path(value: Any) -> str:
     if not isinstance(value, str) or {"", ".", ".."} & set(value.split("/")):
-        raise ValueError(f"{value!r} is no path below the folder of files")
+        raise ValueError(f"{value!r} is not a path inside the folder of files")
     if ":" in value or "\\" in value:
-        raise ValueError(f"{value!r} is no plain path")
+        raise ValueError(f"{value!r} is not a relative path with forward slashes")
     return value

@@ -1,7 +1,7 @@
-"""MapFile: a folder with records in the order of their keys, and an index that finds them.
+"""MapFiles: folders with records sorted by key, and an index for random access.
 
     data  = SequenceFile of keys and values
-    index = SequenceFile of keys and where their records begin in data, LongWritable
+    index = SequenceFile of keys and the offsets of their records in data, LongWritable
 
 References:
     Apache Hadoop, `org.apache.hadoop.io.MapFile`.
@@ -45,7 +45,7 @@ _INTEGER_KEYS = tuple(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MapPart:
-    """A MapFile and its index: keys in ascending order, and where their records or blocks begin."""
+    """A MapFile and its index: ascending keys, and the offsets of their records or blocks."""
 
     url: str
     data: StoredFile
@@ -55,7 +55,7 @@ class MapPart:
 
 
 def map_folders(url: str) -> dict[str, dict[str, StoredFile]]:
-    """Return the files by name of each MapFile at `url`, by folder, sorted by URL."""
+    """Return folder -> name -> file of each MapFile at `url`, sorted by URL."""
     folders: dict[str, dict[str, StoredFile]] = {}
     for file in list_files(url):
         folder, _, name = file.url.rpartition("/")
@@ -64,17 +64,17 @@ def map_folders(url: str) -> dict[str, dict[str, StoredFile]]:
     if not found:
         raise DataError(
             f"a MapFile must be a folder with a file `{DATA}`. "
-            f"Received: {url} without any. For SequenceFiles use `from_sequence_file`."
+            f"Received: {url} without one. For SequenceFiles use `from_sequence_file`."
         )
     return found
 
 
 def read_index(url: str, files: dict[str, StoredFile], decoders: Decoders | None = None) -> MapPart:
-    """Read the index of the MapFile `url`, of which `files` are the files by name."""
+    """Read the index of the MapFile `url`; `files` is name -> file of its folder."""
     if INDEX not in files:
         raise DataError(
-            f"a MapFile must have a file `{INDEX}` beside `{DATA}`. "
-            f"Received: {url} without. {_REBUILD}"
+            f"a MapFile must have a file `{INDEX}` next to `{DATA}`. "
+            f"Received: {url} without one. {_REBUILD}"
         )
     data, index = files[DATA], files[INDEX]
     with opened(index) as reader:
@@ -82,10 +82,10 @@ def read_index(url: str, files: dict[str, StoredFile], decoders: Decoders | None
         if header.value_class != LONG:
             raise DataError(
                 f"the index of a MapFile must have values of {LONG}. "
-                f"Received: {header.value_class} in {reader.source}. It is no index."
+                f"Received: {header.value_class} in {reader.source}. It is not an index."
             )
         decode = decoder_of(header.key_class, decoders, role="key", source=reader.source)
-        # Arrays, because there may be millions.
+        # Arrays save memory: an index may have millions of entries.
         own_keys = header.key_class != LONG or LONG in (decoders or {})
         keys: Any = [] if own_keys else array("q")
         positions = array("q")
@@ -98,33 +98,33 @@ def read_index(url: str, files: dict[str, StoredFile], decoders: Decoders | None
     edges = (positions[0], positions[-1]) if positions else (0, 0)
     if falls or stays or edges[0] < 0 or edges[1] >= data.size_bytes:
         raise DataError(
-            "an index must have keys and positions that rise, within the data beside it. "
-            f"Received: another order, or positions from {edges[0]} to {edges[1]}, in "
-            f"{index.url} for {data.size_bytes} bytes of data. "
-            f"It is damaged, or of other data. {_REBUILD}"
+            "the keys and positions of an index must be ascending, and the positions must be "
+            f"within the data. Received: another order, or positions from {edges[0]} to "
+            f"{edges[1]}, in {index.url} for {data.size_bytes} bytes of data. "
+            f"The index is damaged or belongs to other data. {_REBUILD}"
         )
     if not positions:
         with opened(data) as reader:
             if next(reader.records(), None) is not None:
                 raise DataError(
-                    "an index must have at least one entry where there is data. "
-                    f"Received: {index.url} without any. {_REBUILD}"
+                    "the index of a MapFile with records must have at least one entry. "
+                    f"Received: {index.url} without one. {_REBUILD}"
                 )
     return MapPart(url=url, data=data, key_class=header.key_class, keys=keys, positions=positions)
 
 
 def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
-    """Write the index of every MapFile at `url` again, from its data.
+    """Rebuild the index of every MapFile at `url` from its data.
 
     Args:
-        url: as for `MapFileReader`.
-        index_interval: every how many records one is in the index; default 1.
+        url: the folder of a MapFile, a folder of several, or a pattern.
+        index_interval: number of records per index entry; default 1.
 
     Returns:
         The number of records.
 
     Raises:
-        DataError: if the data is damaged, or its keys are out of order.
+        DataError: if the data is damaged or its keys are out of order.
     """
     check_count("index_interval", index_interval)
     count = 0
@@ -135,7 +135,7 @@ def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
 
 
 def _entries(reader: SequenceFileReader) -> Iterator[tuple[bytes, int]]:
-    """Yield key and offset of each record; check the order of the keys."""
+    """Yield key and offset of each record; raise DataError if keys are out of order."""
     decode = decoder_of(reader.header.key_class, None, role="key", source=reader.source)
     last = None
     for position, content, _ in reader.records():
@@ -150,9 +150,9 @@ def _entries(reader: SequenceFileReader) -> Iterator[tuple[bytes, int]]:
 class MapFileReader:
     """Random access to the examples of MapFiles.
 
-    Opening reads the indexes only. Parts whose keys are integers without gaps, as
-    `write_map_file` writes them, are one sequence: `len(reader)`, `reader[i]`, `reader.take`. In
-    other MapFiles use `find`. A reader is for one thread at a time.
+    The constructor reads only the indexes. If the keys are integers without gaps, as
+    `write_map_file` writes them, all parts are one sequence: use `len(reader)`, `reader[i]` and
+    `reader.take`. For other MapFiles use `find`. A reader is not thread-safe.
 
     Example:
         >>> import tempfile
@@ -172,14 +172,16 @@ class MapFileReader:
 
         Args:
             url: the folder of a MapFile, a folder of several, or a pattern.
-            convert: key, value -> a DataSet, or (features, label) of one example; default None:
-                the files are Sparkwright's own.
-            decoders: Java class name -> function of a key's or value's bytes; default none.
+            convert: function (key, value) -> DataSet, or (features, label) of one example. Default
+                None: the files were written by Sparkwright.
+            decoders: Java class name -> function that decodes the bytes of a key or value;
+                default None.
 
         Raises:
-            FileNotFoundError: if there is nothing at `url`.
+            FileNotFoundError: if `url` does not exist.
             ConfigurationError: if an option is invalid.
-            DataError: if there is no MapFile, or an index is missing, damaged or of other data.
+            DataError: if `url` has no MapFile, or an index is missing, damaged or belongs to
+                other data.
         """
         check_functions(convert, decoders)
         self.url = url
@@ -192,7 +194,8 @@ class MapFileReader:
             self._parts = sorted((p for p in parts if p.keys), key=lambda part: part.keys[0])
         except TypeError:
             raise DataError(
-                f"the keys of all parts must be of one class. Received: several in {url}."
+                "the keys of all parts must have the same class. Received: several classes in "
+                f"{url}. Open each part separately."
             ) from None
 
     def __enter__(self) -> "MapFileReader":
@@ -202,7 +205,7 @@ class MapFileReader:
         self.close()
 
     def close(self) -> None:
-        """Close the files; they are opened again when needed."""
+        """Close the files; the next access reopens them."""
         self._files.close()
         self._open.clear()
         self._block.cache_clear()
@@ -216,41 +219,41 @@ class MapFileReader:
         return self._edges[-1]
 
     def __getitem__(self, index: int) -> DataSet:
-        """Return the example with this number, from 0; from the end if negative.
+        """Return example `index`, from 0; negative indices count from the end.
 
         Raises:
-            IndexError: if there is none.
+            IndexError: if `index` is out of range.
             DataError: if the keys are not integers without gaps, or the file is damaged.
         """
         return self.take([index])
 
     def take(self, indices: Sequence[int] | NDArray[Any]) -> DataSet:
-        """Return the examples with these numbers, in this order; a number may occur repeatedly.
+        """Return the examples at `indices`, in that order; duplicates are allowed.
 
         Raises:
-            IndexError: if there is no example with one of the numbers.
-            ConfigurationError: if `indices` are not integers, or empty.
-            DataError: as for `reader[i]`; also if the examples differ in shape.
+            IndexError: if an index is out of range.
+            ConfigurationError: if `indices` is empty or does not consist of integers.
+            DataError: as for `reader[i]`, or if the examples differ in shape.
         """
         edges = self._edges
         wanted = _checked(indices, edges[-1], self.url)
         found: dict[int, DataSet] = {}
-        for index in np.unique(wanted).tolist():  # in the order of the files: fewer jumps
+        for index in np.unique(wanted).tolist():  # in file order: fewer seeks
             part = self._parts[bisect_right(edges, index) - 1]
             key = index + self._parts[0].keys[0]
             if (example := self._find(part, key)) is None:
                 raise DataError(
-                    "examples have numbers only where keys follow each other without gaps. "
+                    "access by number needs integer keys without gaps. "
                     f"Received: no key {key} in {part.url}. Use `find(key)`."
                 )
             found[index] = example
         return DataSet.concatenate([found[index] for index in wanted.tolist()])
 
     def find(self, key: Any) -> DataSet | None:
-        """Return the example with this key, or None; of several with it any.
+        """Return an example with this key, or None; any of them if the key is not unique.
 
         Raises:
-            DataError: if the key is of another class, or the file is damaged.
+            DataError: if the key has another type than those of the file, or the file is damaged.
         """
         for part in self._parts:
             try:
@@ -258,17 +261,17 @@ class MapFileReader:
                     return found
             except TypeError:
                 raise DataError(
-                    f"a key must be of the same type as {clipped(repr(part.keys[0]))}. "
+                    f"`key` must have the same type as {clipped(repr(part.keys[0]))}. "
                     f"Received: {clipped(repr(key))}."
                 ) from None
         return None
 
     def __iter__(self) -> Iterator[DataSet]:
-        """Yield the examples one at a time, part after part."""
+        """Yield the examples one at a time, part by part."""
         return self.batches(1)
 
     def batches(self, batch_size: int) -> Iterator[DataSet]:
-        """Yield all examples in minibatches of exactly `batch_size`, the last one smaller.
+        """Yield all examples in minibatches of `batch_size`; the last one may be smaller.
 
         Raises:
             ConfigurationError: if `batch_size` is below 1.
@@ -282,21 +285,21 @@ class MapFileReader:
 
     @cached_property
     def _edges(self) -> list[int]:
-        """Where each part begins, counted in examples, and the number of all."""
+        """The first example of each part, and the number of all examples."""
         for part in self._parts:
             if part.key_class not in _INTEGER_KEYS:
                 raise DataError(
-                    "examples have numbers only where keys are integers. Received: keys of "
-                    f"{part.key_class} in {part.url}. Use `find(key)`."
+                    f"access by number needs integer keys. Received: keys of {part.key_class} in "
+                    f"{part.url}. Use `find(key)`."
                 )
         lasts = [self._last_key(part) for part in self._parts]
         for last, (before, after) in zip(lasts, pairwise(self._parts), strict=False):
             if after.keys[0] != last + 1:
                 raise DataError(
-                    "examples have numbers only where the keys of all parts follow each other. "
+                    "access by number needs keys without gaps between parts. "
                     f"Received: {last} at the end of {before.url}, "
                     f"{after.keys[0]} at the start of {after.url}. Use `find(key)`, "
-                    "or read them in order: `from_map_file`."
+                    "or read the examples in order with `from_map_file`."
                 )
         if not lasts:
             return [0]
@@ -320,7 +323,7 @@ class MapFileReader:
                 indexed = part.keys[entry]
                 if (place := bisect_left(keys, indexed)) == len(keys) or keys[place] != indexed:
                     shown = f"no key {clipped(repr(indexed))} at byte {at} of {part.data.url}"
-                    raise _misfit(f"{shown}, where its index has it")
+                    raise _misfit(f"{shown}, although the index has it there")
             place = bisect_left(keys, key)
             if place < len(keys):
                 if keys[place] != key:
@@ -330,7 +333,7 @@ class MapFileReader:
         return None
 
     def _blocks(self, part: MapPart, entry: int) -> Iterator[tuple[int, list[Any], list[Record]]]:
-        """Yield offset, keys and records of each block from an entry of the index on."""
+        """Yield (offset, keys, records) of each block, starting at an index entry."""
         position = part.positions[entry]
         while position < part.data.size_bytes:
             at = position
@@ -338,7 +341,7 @@ class MapFileReader:
             yield at, keys, records
 
     def _read_block(self, part: MapPart, position: int) -> tuple[list[Any], list[Record], int]:
-        """Return keys and records of the block or records at `position`, and where they end."""
+        """Return keys and records at `position` (a block or a buffer), and their end offset."""
         reader, conversion = self._opened(part)
         records, end = reader.read_at(position)
         assert conversion.key is not None
@@ -346,7 +349,7 @@ class MapFileReader:
             return [conversion.key(key) for _, key, _ in records], records, end
 
     def _datasets(self, part: MapPart) -> Iterator[DataSet]:
-        """Yield all examples, from a file handle of its own, which `find` does not move."""
+        """Yield all examples; a separate file handle keeps `find` from moving the position."""
         with opened(part.data) as reader:
             conversion = self._conversion_of(part, reader)
             yield from conversion.datasets(conversion.in_order(reader.records(), STRICT), STRICT)
@@ -370,11 +373,11 @@ class MapFileReader:
 
 
 def _misfit(received: str) -> DataError:
-    return DataError(f"an index must be of the data beside it. Received: {received}. {_REBUILD}")
+    return DataError(f"an index must match the data next to it. Received: {received}. {_REBUILD}")
 
 
 def _checked(indices: Any, count: int, url: str) -> NDArray[np.int64]:
-    """Return `indices` as (n,) int64 numbers from 0."""
+    """Validate `indices`; return them as (n,) int64, all non-negative."""
     found = np.asarray(indices)
     if found.ndim != 1 or found.dtype.kind not in "iu" or not found.size:
         raise ConfigurationError(
@@ -385,7 +388,7 @@ def _checked(indices: Any, count: int, url: str) -> NDArray[np.int64]:
     outside = (numbers < -count) | (numbers >= count)
     if outside.any():
         raise IndexError(
-            f"an example's number must be from {-count} to {count - 1} in {url}. "
+            f"an example number must be from {-count} to {count - 1} in {url}. "
             f"Received: {int(numbers[outside][0])}."
         )
     return np.where(numbers < 0, numbers + count, numbers)

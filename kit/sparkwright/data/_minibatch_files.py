@@ -1,4 +1,4 @@
-"""Minibatches in files as a distributed data set: an export, or files of any format."""
+"""Distributed data from files of minibatches: exports, or files of any format with a loader."""
 
 import hashlib
 from collections.abc import Iterator
@@ -35,25 +35,25 @@ def from_minibatches(
     on_error: OnError = "raise",
     partitions: int | None = None,
 ) -> DistributedDataSet:
-    """Read files that hold minibatches; executors read a few files ahead.
+    """Read files that hold minibatches; executors prefetch a few files.
 
     Args:
         spark: the session.
-        where: an export (its URL, or what `export` returned), a folder, a pattern, a list or RDD of
-            URLs; without a loader also a text file of URLs (`.txt`), or a folder of these as
-            `saveAsTextFile` writes it, which with a loader are files of data.
-        loader: file -> DataSet or (features, labels), run on executors: `numpy_loader` or a
-            function of yours that takes a `MinibatchSource`; default None: `.arrow` files as
-            `export` writes them.
-        on_error: what to do with a file that is missing or invalid: "raise" (default) or "skip",
-            counted in `skipped()`.
-        partitions: how many, at most one a file; default None: Spark's default parallelism, or
-            more if a partition would hold more than 128 MiB; an RDD keeps its own.
+        where: an export (its URL or the result of `export`), a folder, a pattern, or a list or RDD
+            of URLs. Without a loader also a text file of URLs (`.txt`) or a folder of such files,
+            as `saveAsTextFile` writes it. With a loader, text files are data.
+        loader: function of a `MinibatchSource` that returns a DataSet or (features, labels) on the
+            executors, such as `numpy_loader`. Default None: `.arrow` files as `export` writes
+            them.
+        on_error: what to do with missing or invalid files: "raise" (default) or "skip". `skipped()`
+            counts the skipped files.
+        partitions: number of partitions, at most one per file. Default None: Spark's default
+            parallelism, or more if a partition would exceed 128 MiB; an RDD keeps its partitions.
 
     Raises:
-        ConfigurationError: if an executor does not see the files that the driver sees.
-        DataError: if there is no file; and from the executors, naming the file.
-        OSError: whatever the store says, naming the URL.
+        ConfigurationError: if an executor cannot read a file that the driver can read.
+        DataError: if there is no file; or, when the data is read, if a file is invalid.
+        OSError: from the file system, with the URL.
 
     Example:
         data = sw.data.from_minibatches(spark, "hdfs:///exports/train")
@@ -73,13 +73,13 @@ def from_minibatches(
     known: dict[str, Any] = {}
     if manifest is not None:
         known["class_names"] = manifest.class_names
-    # With "skip" the number of examples is unknown before all files were read.
+    # With "skip", the number of examples is unknown until all files have been read.
     if manifest is not None and loader is None and on_error == "raise":
         groups = equal_shares(found.files, wanted)
         known["counts"] = tuple(sum(file.taken for file in group) for group in groups)
     else:
         groups = [[found.files[i] for i in group] for group in group_by_size(sizes, wanted)]
-    # A function of the user's may change.
+    # No fingerprint for a user's loader: changes of its code cannot be detected.
     if found.fingerprint is not None and loader in (None, numpy_loader):
         text = f"minibatches {found.fingerprint} {'numpy' if loader else 'arrow'} {on_error}"
         known["fingerprint"] = hashlib.sha256(text.encode()).hexdigest()
@@ -90,18 +90,18 @@ def from_minibatches(
 def read_minibatches(
     where: Any, *, loader: Loader | None = None, on_error: OnError = "raise"
 ) -> Iterator[DataSet]:
-    """Read files that hold minibatches here, without Spark: one DataSet a file, in order.
+    """Read files that hold minibatches without Spark; yield one DataSet per file, in order.
 
-    A file is read when its DataSet is asked for, so the data may be larger than memory.
-    `ParallelWrapper` takes the iterator as it is.
+    Files are read lazily, so the data may be larger than memory. `ParallelWrapper` accepts the
+    iterator.
 
     Args:
-        where: as for `from_minibatches`, but for an RDD; so are `loader` and `on_error`.
-        loader: default None: `.arrow` files as `export` writes them.
+        where: as for `from_minibatches`, except an RDD.
+        loader: as for `from_minibatches`. Default None: `.arrow` files as `export` writes them.
         on_error: "raise" (default) or "skip".
 
     Raises:
-        Exception: as `from_minibatches`; of an invalid file when it is its turn.
+        Exception: as for `from_minibatches`; for an invalid file when the iterator reaches it.
     """
     _check(loader, on_error)
     found = find_files(where, ours=loader is None)
@@ -116,6 +116,6 @@ def _check(loader: Any, on_error: str) -> None:
     check_on_error(on_error)
     if loader is not None and not callable(loader):
         raise ConfigurationError(
-            "`loader` must be a function: MinibatchSource -> DataSet. Received: "
+            "`loader` must be a function: MinibatchSource -> DataSet. Received: a "
             f"{type(loader).__name__}."
         )

@@ -1,4 +1,4 @@
-"""The columns of arrays, and their count, mean, deviation and range in float64: mergeable."""
+"""Mergeable count, mean, standard deviation and range of the columns of arrays, in float64."""
 
 import math
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from sparkwright.options import check_choice
 
 from .dataset import Array, DataSet
 
-# What one column is: a position of the last axis, one element of an example, or every number.
+# A column is a position on the last axis, one element of an example, or the whole array.
 Per = Literal["feature", "element", "value"]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Moments:
-    """Moments of some columns, all arrays of one shape.
+    """Moments of columns; all arrays have the same shape.
 
-    `squares` are sums of squared distances from the mean. Without numbers, `mean` is 0, `minimum`
-    infinite and `maximum` minus infinite. `mean_rest` is what rounding left of the mean: without
-    it, means far from 0 would cost the deviation its last digits.
+    `squares` are sums of squared distances from the mean. For empty columns, `mean` is 0,
+    `minimum` is inf and `maximum` is -inf. `mean_rest` is the rounding error of the mean; it keeps
+    the standard deviation exact if the mean is far from 0.
 
     References:
         T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for computing the sample variance",
@@ -45,14 +45,14 @@ class Moments:
         valid: NDArray[np.bool_] | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> "Moments":
-        """The moments of each column of (n, columns) numbers, all or the `valid` ones.
+        """Compute the moments of each column of (n, columns) numbers, all or the `valid` ones.
 
         Example:
             >>> found = Moments.of(np.array([[1.0], [2.0], [6.0]]))
             >>> found.mean.tolist(), found.std.round(3).tolist(), found.maximum.tolist()
             ([3.0], [2.16], [6.0])
         """
-        # A column's numbers side by side: several times faster to add up where columns are few.
+        # Contiguous columns: summing is several times faster if there are few columns.
         wide = low = high = np.ascontiguousarray(values.T, np.float64)
         count = np.full(len(wide), wide.shape[1], np.int64)
         kept = None if valid is None else np.ascontiguousarray(valid.T)
@@ -65,7 +65,7 @@ class Moments:
         distance = wide - mean[:, None]
         if kept is not None:
             distance[~kept] = 0.0
-        # The corrected two-pass algorithm: `rest` is what rounding left of the mean.
+        # The corrected two-pass algorithm: `rest` is the rounding error of the mean.
         rest = distance.sum(axis=1)
         squares = np.einsum("ij,ij->i", distance, distance) - rest * rest / divisor
         mean, mean_rest = _sum(mean, rest / divisor)
@@ -81,11 +81,11 @@ class Moments:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of each array."""
+        """The shape of each array."""
         return self.count.shape
 
     def merge(self, other: "Moments") -> "Moments":
-        """The moments of both together."""
+        """Return the moments of the union."""
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
         delta = (other.mean - self.mean) + (other.mean_rest - self.mean_rest)
@@ -101,25 +101,29 @@ class Moments:
 
     @property
     def std(self) -> Floats:
-        """The deviation of the population, as `np.std`; exactly 0 of equal numbers."""
+        """Population standard deviation, as `np.std`; exactly 0 for equal numbers."""
         deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
         return np.where(self.minimum == self.maximum, 0.0, deviation)
 
 
 def _sum(large: Floats, small: Floats) -> tuple[Floats, Floats]:
-    """The sum and what rounding left of it (Knuth's two-sum)."""
+    """Return the sum and its rounding error (Knuth's two-sum)."""
     total = large + small
     part = total - large
     return total, (large - (total - part)) + (small - part)
 
 
 def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...]:
-    """What a column of an array may be, as far as these examples show; the best reading first.
+    """Return the possible column types of an array, judged by these examples; the best one first.
 
-    (n, time) numbers beside a (n, time, ...) input or output are a number for each step, with or
-    without masks. But a vector may happen to be as long as the sequences here, so what holds of
-    all the data is known only once each chunk was seen: see `merge_readings`. `wanted`, "feature"
-    or "element", is what a column is if the array has an axis of features.
+    A (n, time) array next to a (n, time, ...) input or output has one number per step, with or
+    without masks. But a vector may have the same length as the sequences of one chunk by accident,
+    so `merge_readings` decides after all chunks.
+
+    Args:
+        dataset: one chunk.
+        flat_name: flat name of the array.
+        wanted: "feature" or "element": the column type of arrays with an axis of features.
     """
     check_choice("per", wanted, ("feature", "element"))
     array, mask = dataset.columns()[flat_name], mask_of(dataset, flat_name)
@@ -129,7 +133,7 @@ def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...
     if wanted == "element":
         if steps:
             raise ConfigurationError(
-                '`per="element"` needs examples of one shape, without masks of steps. Received: '
+                '`per="element"` needs examples of the same shape without step masks. Received: '
                 f'an array of shape {array.shape} with a mask. Use `per="feature"`.'
             )
         return ("element",)
@@ -141,12 +145,12 @@ def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...
 
 # A summary of columns, with `shape` and `merge`: `Moments` or an `ArraySummary`.
 Found = TypeVar("Found", bound=Any)
-# Flat name -> what a column may be, the best reading first -> summary of the array's columns.
+# Flat name -> possible column type, the best one first -> summary of the columns.
 Readings = Mapping[str, Mapping[Per, Found]]
 
 
 def merge_readings(first: Readings[Found], second: Readings[Found]) -> dict[str, dict[Per, Found]]:
-    """The readings that two pieces of the data share, merged."""
+    """Merge the column types that two pieces of the data have in common."""
     if set(first) != set(second):
         raise DataError(
             "all chunks of the data must have the same arrays. Received: "
@@ -161,7 +165,7 @@ def merge_readings(first: Readings[Found], second: Readings[Found]) -> dict[str,
             if per in other and other[per].shape == summary.shape
         }
         if not merged[name]:
-            # The last reading is the one with columns, if any is.
+            # The last column type is the one with several columns, if any.
             counts = [math.prod(list(side.values())[-1].shape) for side in (found, other)]
             raise DataError(
                 "all chunks of the data must have the same columns. Received: "
@@ -171,7 +175,7 @@ def merge_readings(first: Readings[Found], second: Readings[Found]) -> dict[str,
 
 
 def column_values(dataset: DataSet, flat_name: str, per: Per) -> Array:
-    """(numbers, columns) of one array: rows are examples, steps or pixels, masked ones left out."""
+    """Return one array as (rows, columns); rows are unmasked examples, steps or pixels."""
     array = dataset.columns()[flat_name]
     mask = mask_of(dataset, flat_name)
     if mask is not None:
@@ -184,7 +188,7 @@ def column_values(dataset: DataSet, flat_name: str, per: Per) -> Array:
 
 
 def mask_of(dataset: DataSet, flat_name: str) -> Array | None:
-    """The mask of an array, if it has one."""
+    """Return the mask of an array, or None."""
     group, _, name = flat_name.partition("/")
     masks: dict[str, Any] = getattr(dataset, f"{group}_masks")
     return masks.get(name)

@@ -1,4 +1,4 @@
-"""The kinds of normalizers: fitted in one pass, kept as JSON."""
+"""The normalizers; they are fitted in one pass and stored as JSON."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from .scales import ColumnScale, Scales
 
 
 class _FittedNormalizer(Normalizer):
-    """A normalizer that keeps something of each array."""
+    """A normalizer with fitted statistics of each array."""
 
     __slots__ = ()
     _array: ClassVar[type[Any]]
@@ -41,7 +41,7 @@ class _FittedNormalizer(Normalizer):
         return settings
 
     def _check(self) -> None:
-        self._scales()  # which refuse numbers that cannot be reverted
+        self._scales()  # raises for scales that cannot be reverted
 
     def _scales(self) -> tuple[Scales, ...]:
         features = {name: self._scale(found) for name, found in self.features.items()}
@@ -50,18 +50,18 @@ class _FittedNormalizer(Normalizer):
 
     @abstractmethod
     def _scale(self, found: Any) -> ColumnScale:
-        """What is done to one array."""
+        """Return the scale of one array."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Standardize(_FittedNormalizer):
-    """`(x - mean) / std` for each column; made by `fit`.
+    """Compute `(x - mean) / std` for each column; created by `fit`.
 
-    A column of equal numbers becomes 0.
+    A constant column becomes 0.
 
     Attributes:
-        features: input name -> mean and deviation.
-        labels: output name -> mean and deviation; empty unless fitted.
+        features: input name -> mean and standard deviation.
+        labels: output name -> mean and standard deviation; empty unless fitted.
 
     Example:
         >>> from sparkwright.data import DataSet
@@ -83,22 +83,22 @@ class Standardize(_FittedNormalizer):
         columns: Columns = None,
         per: Literal["feature", "element"] = "feature",
     ) -> "Standardize":
-        """Find mean and deviation in one pass, in float64; masked steps and labels do not count.
+        """Compute mean and standard deviation in one pass, in float64, without masked values.
 
         Args:
-            data: a DataSet, or a DistributedDataSet: then one Spark job.
-            labels: labels for regression too: True, or names of outputs. Default False.
-            columns: what to normalize: positions on the last axis, or names of columns of a table;
-                or input name -> these (None: all of them), and other inputs stay as they are.
-                Default None: all of all inputs.
-            per: "feature" (default): one mean for each position of the last axis: a column of a
-                table, a feature of a sequence, a channel of an image. "element": one for each
+            data: a DataSet, or a DistributedDataSet (one Spark job).
+            labels: True, or names of outputs, to also normalize regression labels. Default False.
+            columns: columns to normalize: positions on the last axis, or names of table columns. A
+                dict of input name -> columns (None: all) leaves other inputs unchanged. Default
+                None: all columns of all inputs.
+            per: "feature" (default): one mean per position on the last axis, such as a table
+                column, a feature of a sequence or a channel of an image. "element": one mean per
                 element of an example, such as a pixel.
 
         Raises:
-            ConfigurationError: naming the option.
-            DataError: if there are no examples or no such names, if labels are class numbers, or
-                for NaN and infinite numbers, naming column and partition.
+            ConfigurationError: if an option is invalid.
+            DataError: if there are no examples, a name is unknown, labels are class numbers, or
+                values are NaN or infinite. For the latter, the message names column and partition.
         """
         return cls._fit(data, {}, labels=labels, columns=columns, per=per)
 
@@ -110,14 +110,13 @@ class Standardize(_FittedNormalizer):
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class MinMaxScale(_FittedNormalizer):
-    """`(x - minimum) / (maximum - minimum) * (high - low) + low`; made by `fit`.
+    """Compute `(x - minimum) / (maximum - minimum) * (high - low) + low`; created by `fit`.
 
-    A column of equal numbers becomes `low`. Numbers outside the range that was fitted end up
-    outside `low` to `high`.
+    A constant column becomes `low`. Values outside the fitted range are not clipped.
 
     Attributes:
-        low: what the smallest number becomes; default 0.
-        high: what the largest number becomes; default 1.
+        low: result for the minimum; default 0.
+        high: result for the maximum; default 1.
         features: input name -> range.
         labels: output name -> range; empty unless fitted.
 
@@ -129,8 +128,8 @@ class MinMaxScale(_FittedNormalizer):
     """
 
     _array: ClassVar[type[Range]] = Range
-    low: float = option(default=0.0, help="What the smallest number becomes.")
-    high: float = option(default=1.0, help="What the largest number becomes, above `low`.")
+    low: float = option(default=0.0, help="Result for the minimum.")
+    high: float = option(default=1.0, help="Result for the maximum; greater than `low`.")
     features: Mapping[str, Range] = option(form=False)
     labels: Mapping[str, Range] = option(default_factory=dict, form=False)
 
@@ -145,21 +144,21 @@ class MinMaxScale(_FittedNormalizer):
         columns: Columns = None,
         per: Literal["feature", "element"] = "feature",
     ) -> "MinMaxScale":
-        """Find smallest and largest number in one pass; masked steps and labels do not count.
+        """Compute minimum and maximum in one pass, without masked values.
 
         Args:
-            data: as for `Standardize.fit`, and so are `labels`, `columns` and `per`.
-            low: what the smallest number becomes; default 0.
-            high: what the largest number becomes, above `low`; default 1.
-            labels: default False.
-            columns: default None: all of all inputs.
-            per: default "feature".
+            data: a DataSet, or a DistributedDataSet (one Spark job).
+            low: result for the minimum; default 0.
+            high: result for the maximum, greater than `low`; default 1.
+            labels: as for `Standardize.fit`; default False.
+            columns: as for `Standardize.fit`. Default None: all columns of all inputs.
+            per: as for `Standardize.fit`; default "feature".
 
         Raises:
-            ConfigurationError: naming the option.
+            ConfigurationError: if an option is invalid.
             DataError: as for `Standardize.fit`.
         """
-        cls(low=low, high=high, features={})  # refuses them before a pass over the data
+        cls(low=low, high=high, features={})  # raises before the pass over the data
         options = {"low": low, "high": high}
         return cls._fit(data, options, labels=labels, columns=columns, per=per)
 
@@ -181,22 +180,22 @@ class MinMaxScale(_FittedNormalizer):
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class ImageScale(Normalizer):
-    """`x / max_value * (high - low) + low` for every feature; needs no fitting.
+    """Compute `x / max_value * (high - low) + low` for every feature; needs no fitting.
 
     Attributes:
-        low: what 0 becomes; default 0.
-        high: what `max_value` becomes; default 1.
-        max_value: largest value of a pixel; default 255.
-        inputs: names of the inputs that are images; default None: all.
+        low: result for 0; default 0.
+        high: result for `max_value`; default 1.
+        max_value: maximum pixel value; default 255.
+        inputs: names of the inputs to scale; default None: all inputs.
 
     Example:
         >>> ImageScale().transform(np.array([[0, 51, 255]], np.uint8)).round(2).tolist()
         [[0.0, 0.20000000298023224, 1.0]]
     """
 
-    low: float = option(default=0.0, help="What 0 becomes.")
-    high: float = option(default=1.0, help="What `max_value` becomes, above `low`.")
-    max_value: float = option(default=255.0, above=0, help="Largest value of a pixel.")
+    low: float = option(default=0.0, help="Result for 0.")
+    high: float = option(default=1.0, help="Result for `max_value`; greater than `low`.")
+    max_value: float = option(default=255.0, above=0, help="Maximum pixel value.")
     inputs: tuple[str, ...] | None = option(default=None, form=False)
 
     def _check(self) -> None:
@@ -220,10 +219,10 @@ class ImageScale(Normalizer):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NormalizerChain(Normalizer):
-    """Several normalizers, applied one after the other and reverted in the opposite order.
+    """Apply several normalizers in order; revert them in reverse order.
 
     Attributes:
-        normalizers: in the order of `transform`.
+        normalizers: the normalizers in the order of `transform`.
 
     Example:
         >>> images = ImageScale(inputs=("image",))
@@ -243,7 +242,8 @@ class NormalizerChain(Normalizer):
         wrong = [type(n).__name__ for n in self.normalizers if not isinstance(n, Normalizer)]
         if wrong or not self.normalizers:
             raise ConfigurationError(
-                f"a NormalizerChain needs one or more normalizers. Received: {wrong or '()'}."
+                "the items of a NormalizerChain must be one or more normalizers. Received: "
+                f"{wrong or '()'}."
             )
         object.__setattr__(self, "normalizers", tuple(self.normalizers))
 
@@ -257,10 +257,10 @@ _KINDS: dict[str, type[Normalizer]] = {
 
 
 def normalizer_from_dict(settings: Mapping[str, Any]) -> Normalizer:
-    """The normalizer whose `to_dict` gave `settings`.
+    """Create a normalizer from the result of its `to_dict`.
 
     Raises:
-        ConfigurationError: if the class or an option is unknown, or a number makes no sense.
+        ConfigurationError: if the class or an option is unknown, or a number is invalid.
 
     Example:
         >>> normalizer_from_dict({"name": "ImageScale", "max_value": 15}).max_value
@@ -275,15 +275,15 @@ def normalizer_from_dict(settings: Mapping[str, Any]) -> Normalizer:
 
 
 def load_normalizer(url: str) -> Normalizer | None:
-    """The normalizer that `SparkNetwork.save` kept with the model; None if it had none.
+    """Load the normalizer that `SparkNetwork.save` stored with a model; None if it has none.
 
-    TensorFlow is not needed, and of the file only this part is read.
+    This does not need TensorFlow, and reads only the normalizer.
 
     Args:
-        url: of the `.keras` file. A local path counts as a URL.
+        url: URL or local path of the `.keras` file.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
+        OSError: from the file system, with the URL.
         DataError, ConfigurationError: if the file is damaged.
     """
     settings = read_notes(url).get("normalizer")

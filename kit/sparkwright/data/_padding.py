@@ -1,4 +1,4 @@
-"""Distributed sequences that differ in length, brought to one."""
+"""Pad distributed sequences to one length."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,27 +26,27 @@ def padded(
     check_alignment(align, length)
     description = "find the longest sequence"
     found = reduce_all(data, _lengths_of, Survey.__add__, description=description) or Survey()
-    # Beyond doubt, what is of different lengths, or has masks, is a sequence.
+    # Arrays of different lengths or with masks are certainly sequences.
     certain = [n for n, r in found.lengths.items() if r.masked or not r.is_uniform]
     chosen = certain if names is None else list(names)
     strangers = sorted(set(chosen) - set(found.lengths))
     if strangers:
         raise ConfigurationError(
-            "`names` must be inputs or outputs whose examples have an axis of steps. Received: "
-            f"{strangers}; there are {sorted(found.lengths)}."
+            "`names` must be inputs or outputs whose examples have an axis of steps, such as "
+            f"{sorted(found.lengths)}. Received: {strangers}."
         )
     if not chosen:
         if length is None:
             return data
         raise ConfigurationError(
-            "with `length` it must be known what is a sequence. Received: arrays of one length "
-            f"only, without masks: {sorted(found.lengths)}. Give `names`."
+            "with `length`, the sequences must have masks or different lengths. Received: arrays "
+            f"of one length without masks, {sorted(found.lengths)}. Set `names`."
         )
     lengths = found.length_of(chosen)
     target = length or lengths.longest
     if lengths.longest > target:
         raise DataError(
-            f"`length` must be at least that of the longest sequence, {lengths.longest} steps. "
+            f"`length` must be at least the longest sequence, {lengths.longest} steps. "
             f"Received: length={length}."
         )
     masked = lengths.masked or lengths.shortest != target
@@ -55,7 +55,7 @@ def padded(
 
 
 def _lengths_of(chunk: DataSet, partition: int, start: int) -> Survey:
-    """The lengths of the arrays with steps; features and labels of one name share a range."""
+    """Survey the arrays with steps; features and labels with the same name share a range."""
     del partition, start
     found = Survey()
     for arrays, masks in (

@@ -1,4 +1,4 @@
-"""A look at a data source without Spark: its reader, stopped early."""
+"""Preview a data source without Spark: run its reader and stop early."""
 
 import io
 import math
@@ -63,20 +63,20 @@ def preview(
     sample_bytes: int = 1 << 20,
     timeout_s: float = 60.0,
 ) -> DataPreview:
-    """Look at the beginning of some data, without Spark.
+    """Preview the beginning of the data, without Spark.
 
     Args:
-        source: which data; label and features may still be missing.
-        rows: rows or images to show; default 20.
-        sample_bytes: of text to read, about; default 1 MiB.
-        timeout_s: default 60.
+        source: the data source; label and features may be missing.
+        rows: number of rows or images to show; default 20.
+        sample_bytes: approximate number of bytes of text to read; default 1 MiB.
+        timeout_s: time limit in seconds; default 60.
 
     Returns:
-        Rows or images, statistics and problems. Data that cannot be read is a problem, too.
+        Rows or images, statistics and problems. Unreadable data is reported as a problem.
 
     Raises:
         ConfigurationError: if `rows` or `sample_bytes` is invalid.
-        RunTimeoutError: if the look takes longer.
+        RunTimeoutError: if the preview takes longer than `timeout_s`.
     """
     check_count("rows", rows, minimum=0)
     check_count("sample_bytes", sample_bytes)
@@ -87,12 +87,12 @@ def preview(
 
 
 def guess_source(url: str, *, timeout_s: float = 20.0) -> DataSource:
-    """Guess format, options, label and task of what lies at `url`.
+    """Guess format, options, label and task of the data at `url`.
 
     Raises:
-        FileNotFoundError: if there is nothing.
-        OSError: of the store, naming the URL.
-        RunTimeoutError: if the store does not answer in time.
+        FileNotFoundError: if `url` does not exist.
+        OSError: from the file system, with the URL.
+        RunTimeoutError: if the file system does not answer within `timeout_s` seconds.
     """
     place = url.strip()
     return run_with_timeout(timeout_s, lambda: _guessed(place), place)
@@ -152,7 +152,7 @@ def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
 
 
 def _each_class_first(data: DataSet) -> DataSet:
-    """One example of each class, then a second one of each: few rows show all classes."""
+    """Sort examples so that classes alternate and a few rows show all classes."""
     labels = data.labels["labels"]
     place = np.zeros(len(labels), np.int64)
     for number in np.unique(labels):
@@ -163,7 +163,7 @@ def _each_class_first(data: DataSet) -> DataSet:
 def _of_examples(
     source: DataSource, data: DataSet, rows: int, *, names: Sequence[str] = (), **known: Any
 ) -> DataPreview:
-    """Preview the first examples, as the reader gives them."""
+    """Preview the first examples as the reader yields them."""
     arrays = data.columns()
     labels = [array for name, array in arrays.items() if name.startswith("labels/")]
     texts: list[str] = []
@@ -192,7 +192,10 @@ def _of_examples(
 
 
 def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]:
-    """Summaries and first rows of columns of numbers, arrays and lists of bytes; None: missing."""
+    """Summarize columns and format their first rows.
+
+    Values are numbers, arrays, lists of bytes, or None if missing.
+    """
     looks: list[ColumnLook] = []
     for name, values in columns.items():
         shapes = {np.shape(value) for value in values if value is not None}
@@ -234,7 +237,7 @@ def _of_records(source: DataSource, rows: int) -> DataPreview:
     size_bytes = sum(file.size_bytes for file in files)
     known: dict[str, Any] = {"files": len(files), "size_bytes": size_bytes}
     if data is None:
-        problems = log.problems or [DataProblem.error("There is no example.")]
+        problems = log.problems or [DataProblem.error("The data has no examples.")]
         return DataPreview(source=source, problems=tuple(problems), **known)
     return _of_examples(source, data, rows, problems=tuple(log.problems), **known)
 
@@ -264,7 +267,7 @@ def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
 
 
 def _text(value: Any) -> str:
-    """A number, or the beginning of an array; empty: nothing."""
+    """Format a number or the beginning of an array; an empty string for None."""
     if value is None:
         return ""
     if isinstance(value, list):
@@ -281,7 +284,7 @@ def _text(value: Any) -> str:
 
 
 def _of_images(source: DataSource, rows: int) -> DataPreview:
-    """Images, evenly from all that were found."""
+    """Preview images, evenly spaced among the files found."""
     arguments = source.arguments
     size: tuple[int, int] = arguments["size"]
     share = _SIDE / max(size)
@@ -293,7 +296,7 @@ def _of_images(source: DataSource, rows: int) -> DataPreview:
     files, is_all = _listed_images(source)
     files = without_masks(files, reader.label)
     if not files:
-        raise DataError(f"there must be at least one image. Received: none at {source.url}.")
+        raise DataError(f"the source must have at least one image. Received: none at {source.url}.")
     problems: list[DataProblem] = []
     log = Findings()
     labels: Counter[str] = Counter()
@@ -343,7 +346,10 @@ def _of_images(source: DataSource, rows: int) -> DataPreview:
 
 
 def _listed_images(source: DataSource) -> tuple[list[Any], bool]:
-    """Images at the source's place, and whether these are all: huge trees are not walked whole."""
+    """List the images of the source, and whether the list is complete.
+
+    The search stops after 200 folders or 200,000 files.
+    """
     recursive = bool(source.all_options["recursive"])
     if not is_folder(source.url):
         found = list_files(source.url, extensions=source.info.endings, recursive=recursive)
@@ -362,7 +368,7 @@ def _listed_images(source: DataSource) -> tuple[list[Any], bool]:
 
 
 def _evenly(files: Sequence[Entry | StoredFile], count: int) -> list[Entry | StoredFile]:
-    """Some files, from the first to the last in equal steps."""
+    """Return `count` evenly spaced files, from the first to the last."""
     places = np.linspace(0, len(files) - 1, min(count, len(files))).astype(int)
     return [files[place] for place in places]
 
@@ -389,7 +395,7 @@ def _pictures(
 
 
 def _picture(pixels: Any) -> bytes:
-    """(height, width, 1 or 3) numbers, uint8 or from 0 to 1, as a small PNG."""
+    """Encode (height, width, 1 or 3) numbers as a small PNG; uint8, or floats from 0 to 1."""
     from PIL import Image
 
     found = np.asarray(pixels)

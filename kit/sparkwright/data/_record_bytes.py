@@ -1,6 +1,6 @@
-"""Bytes of record files: a file read with jumps, Hadoop's encodings and Hadoop's compressions.
+"""Bytes of record files: buffered random access, and Hadoop's encodings and codecs.
 
-No length is used before it has been compared with what is left of the file, the value or the block.
+Every length is checked against the remaining bytes of the file, value or block before its use.
 
 References:
     Apache Hadoop, package `org.apache.hadoop.io`: WritableUtils, Text, BytesWritable.
@@ -26,7 +26,7 @@ Decoders = Mapping[str, Callable[[bytes], Any]]
 
 
 class ByteReader:
-    """An open file, read front to back; set `position` to jump. Errors name the file."""
+    """A buffered reader of an open file; set `position` to seek. Errors name the file."""
 
     def __init__(
         self, file: BinaryIO, *, size_bytes: int, source: str, buffer_bytes: int = 1 << 20
@@ -42,10 +42,10 @@ class ByteReader:
         return self.size_bytes - self.position
 
     def buffered(self, count: int, what: str) -> tuple[bytes, int]:
-        """Return the buffer, which holds the next `count` bytes, and where they begin in it.
+        """Return a buffer with the next `count` bytes, and their offset in it.
 
         Raises:
-            DataError: naming `what`, if the file does not hold so many.
+            DataError: if the file has fewer bytes left; the message names `what`.
         """
         if not 0 <= count <= self.left:
             raise DataError(
@@ -61,24 +61,25 @@ class ByteReader:
         self._buffer = self._file.read(min(max(count, self._buffer_bytes), self.left))
         if len(self._buffer) < count:
             raise DataError(
-                f"a file must keep its length while it is read. Received: {self.source} ends at "
-                f"byte {self._start + len(self._buffer)}, not at {self.size_bytes}."
+                "the size of a file must not change while it is read. Received: "
+                f"{self.source} ends at byte {self._start + len(self._buffer)}, not at "
+                f"{self.size_bytes}."
             )
         return self._buffer, 0
 
     def take(self, count: int, what: str) -> bytes:
-        """Return the next `count` bytes and move behind them; raises as `buffered`."""
+        """Return the next `count` bytes and advance; raises as `buffered`."""
         buffer, offset = self.buffered(count, what)
         self.position += count
         return buffer[offset : offset + count]
 
     def vint(self, what: str) -> int:
-        """Return the next VInt and move behind it; raises as `buffered`."""
+        """Return the next VInt and advance; raises as `buffered`."""
         first = self.take(1, what)
         return decode_vint(first + self.take(_vint_size(first[0]) - 1, what))[0]
 
     def find(self, pattern: bytes, start: int, end: int) -> int | None:
-        """Return where `pattern` next begins, from `start` on and before `end`, or None."""
+        """Return the offset of the first `pattern` that begins in [start, end), or None."""
         self.position = start
         while self.position < end and self.left >= len(pattern):
             count = min(self.left, max(self._buffer_bytes, 2 * len(pattern)))
@@ -91,7 +92,7 @@ class ByteReader:
 
 @contextmanager
 def naming(source: str, at: int | None = None) -> Generator[None]:
-    """Add the name of a file, and the byte, to a DataError about a part of its content."""
+    """Add the file name, and the byte if given, to a DataError raised in the block."""
     try:
         yield
     except DataError as error:
@@ -104,8 +105,8 @@ def naming(source: str, at: int | None = None) -> Generator[None]:
 def encode_vint(value: int) -> bytes:
     """Encode an integer of at most 64 bits in 1 to 9 bytes, as `WritableUtils.writeVLong`.
 
-    -112 to 127 are one byte. Others are a byte for sign and length, then the magnitude with the
-    high byte first; for negative numbers the magnitude is `-1 - value`.
+    Values from -112 to 127 take one byte. Other values start with a byte for sign and length,
+    followed by the big-endian magnitude, which is `-1 - value` for negative numbers.
 
     Example:
         >>> encode_vint(-1).hex(), encode_vint(128).hex(), encode_vint(-300).hex()
@@ -126,7 +127,7 @@ def _vint_size(first: int) -> int:
 
 
 def decode_vint(content: bytes, offset: int = 0) -> tuple[int, int]:
-    """Return the VInt at `offset`, and the offset behind it.
+    """Return the VInt at `offset`, and the offset after it.
 
     Example:
         >>> decode_vint(bytes.fromhex("86012b"))
@@ -148,7 +149,7 @@ def decode_vint(content: bytes, offset: int = 0) -> tuple[int, int]:
 
 
 def decode_lengths(content: bytes, count: int) -> list[int]:
-    """Return `count` lengths, written as VInts, which must fill `content`."""
+    """Decode `count` VInt lengths, which must fill `content` exactly."""
     if content:
         first, end = decode_vint(content)
         if first >= 0 and content == content[:end] * count:
@@ -160,7 +161,7 @@ def decode_lengths(content: bytes, count: int) -> list[int]:
     if len(lengths) == count and end == len(content) and min(lengths, default=0) >= 0:
         return lengths
     raise DataError(
-        f"a block of {count} records must hold {count} lengths of at least 0. "
+        f"a block of {count} records must have {count} lengths of at least 0. "
         f"Received: {len(content)} bytes of lengths."
     )
 
@@ -185,10 +186,11 @@ def decode_text(content: bytes) -> str:
 
 
 def decode_bytes(content: bytes) -> bytes:
-    """Decode a BytesWritable: its length as int32, high byte first, then the bytes."""
+    """Decode a BytesWritable: the length as big-endian int32, then the bytes."""
     if len(content) < 4:
         raise DataError(
-            f"a BytesWritable must start with 4 bytes of length. Received: {len(content)} bytes."
+            "a BytesWritable must start with its length in 4 bytes. "
+            f"Received: {len(content)} bytes."
         )
     length = int.from_bytes(content[:4], "big", signed=True)
     _check_length("BytesWritable", length, len(content) - 4)
@@ -198,15 +200,15 @@ def decode_bytes(content: bytes) -> bytes:
 def decoder_of(
     class_name: str, decoders: Decoders | None, *, role: str, source: str
 ) -> Callable[[bytes], Any]:
-    """Return the function that decodes a class: the user's own, or one of Hadoop's types.
+    """Return the decoder of a class: from `decoders`, or of one of Hadoop's types.
 
-    Nothing is loaded or made by the name.
+    The class name is only looked up; it never imports code.
     """
     found = (decoders or {}).get(class_name) or DECODERS.get(class_name)
     if found is None:
         raise DataError(
-            f"the {role}s of a record file must be of a known class: {_names(DECODERS)}. "
-            f"Received: {class_name!r} in {source}. Give a function that decodes its bytes: "
+            f"the class of the {role}s of a record file must be one of {_names(DECODERS)}. "
+            f"Received: {class_name!r} in {source}. Pass a function that decodes its bytes: "
             f"`decoders={{{class_name!r}: function}}`."
         )
     return found
@@ -219,8 +221,8 @@ def _names(classes: Mapping[str, Any]) -> str:
 def _check_length(kind: str, announced: int, found: int) -> None:
     if announced != found:
         raise DataError(
-            f"a {kind} must have as many bytes as it announces. "
-            f"Received: {announced} announced, {found} found."
+            f"the length of a {kind} must match its content. "
+            f"Received: a length of {announced}, {found} bytes."
         )
 
 
@@ -266,33 +268,34 @@ _UNPACKERS: Mapping[str, Callable[[], Any]] = {
 
 
 def check_codec(class_name: str, *, source: str) -> None:
-    """Raise for an unknown compression."""
+    """Raise DataError if the codec `class_name` is unknown."""
     if class_name not in _UNPACKERS:
         raise DataError(
-            f"a record file must be compressed with one of {_names(_UNPACKERS)}. "
-            f"Received: {class_name!r} in {source}. Let Hadoop read it: "
+            f"the codec of a record file must be one of {_names(_UNPACKERS)}. "
+            f"Received: {class_name!r} in {source}. Read it with Hadoop: "
             "`from_rdd(spark, spark.sparkContext.sequenceFile(url).map(function))`."
         )
 
 
 def unpack(codec: str, content: bytes) -> bytes:
-    """Decompress the bytes of a value or of a part of a block."""
+    """Decompress a value or a part of a block; DataError if it is damaged or over 1 GiB."""
     parts: list[bytes] = []
     left = MAX_UNPACKED_BYTES
-    while content:  # gzip and bzip2 files may be several, one after another
+    while content:  # gzip and bzip2 content may have several members
         unpacker = _UNPACKERS[codec]()
         try:
             parts.append(unpacker.decompress(content, left + 1))
         except (zlib.error, OSError, ValueError) as error:
             raise DataError(
-                f"compressed bytes must be what {codec.rpartition('.')[2]} writes. "
-                f"Received: {len(content)} other bytes ({error})."
+                f"compressed bytes must be valid {codec.rpartition('.')[2]} output. "
+                f"Received: {len(content)} invalid bytes ({error})."
             ) from None
         left -= len(parts[-1])
         if left < 0 or not unpacker.eof:
             raise DataError(
-                f"compressed bytes must be complete, and unfold to {MAX_UNPACKED_BYTES} bytes at "
-                f"most. Received: {len(content)} bytes that are not or unfold to more."
+                "compressed bytes must be complete and decompress to at most "
+                f"{MAX_UNPACKED_BYTES} bytes. Received: {len(content)} bytes that are incomplete "
+                "or decompress to more."
             )
         content = unpacker.unused_data
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,4 +1,4 @@
-"""What records mean: Sparkwright's own examples, lines of a table, or what a function returns."""
+"""Convert records to examples: Sparkwright's own format, lines of a table, or a user function."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,15 +25,15 @@ from .wording import clipped
 
 Convert = Callable[[Any, Any], Any]
 Made = TypeVar("Made")
-# A DataSet, or the columns of one example without the axis of the examples.
+# A DataSet, or the columns of one example without the example axis.
 Example = DataSet | Mapping[str, Array]
-# How a text becomes an example: columns and their use; delimiter and quote.
+# How to parse lines of text: columns and their use; delimiter and quote.
 TextLines = tuple[TableSchema, CsvFormat]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordConversion:
-    """How the records of one file become DataSets: by `convert`, as `lines`, or by `layout`."""
+    """Conversion of the records of one file to DataSets, by `convert`, `lines` or `layout`."""
 
     source: str
     key: Callable[[bytes], Any] | None  # None: the records have no keys
@@ -52,7 +52,12 @@ class RecordConversion:
         lines: TextLines | None = None,
         decoders: Decoders | None = None,
     ) -> "RecordConversion":
-        """Check the header; without `convert` and `lines` the file must be Sparkwright's own."""
+        """Create a conversion from the header of a file.
+
+        Raises:
+            DataError: if a class has no decoder; or, without `convert` and `lines`, if the file
+                was not written by Sparkwright.
+        """
         layout: Layout = {}
         key = decoder_of(header.key_class, decoders, role="key", source=source)
         value = decoder_of(header.value_class, decoders, role="value", source=source)
@@ -60,10 +65,10 @@ class RecordConversion:
             text = header.notes.get(NOTE)
             if text is None or header.value_class != BYTES:
                 raise DataError(
-                    "a record file must be written by Sparkwright, or read with `convert`, a "
-                    "function (key, value) -> DataSet or (features, label). "
+                    "without `convert`, a record file must be written by Sparkwright. "
                     f"Received: {source} with keys of {header.key_class} and values of "
-                    f"{header.value_class}."
+                    f"{header.value_class}. Pass `convert`, a function "
+                    "(key, value) -> DataSet or (features, label)."
                 )
             what = f"the note {NOTE!r} of a record file"
             layout, _ = read_columns_note(text, what=what, source=source)
@@ -71,7 +76,7 @@ class RecordConversion:
         return cls(source=source, key=key, value=value, convert=made, lines=lines, layout=layout)
 
     def datasets(self, records: Iterable[Record], log: SkipLog) -> Iterator[DataSet]:
-        """Yield the examples of `records` of this file, in order; `log` receives invalid ones."""
+        """Yield the examples of `records` in order; report invalid records to `log`."""
         if self.convert is not None:
             yield from stacked(made for _, made in self._each(records, self._example, log))
             return
@@ -96,13 +101,13 @@ class RecordConversion:
     def _each(
         self, records: Iterable[Record], make: Callable[[Record], Made], log: SkipLog
     ) -> Iterator[tuple[Record, Made]]:
-        """Yield records and what `make` makes of them; `log` receives those on which it fails."""
+        """Yield (record, `make(record)`); report records for which `make` fails to `log`."""
         for record in records:
             try:
                 made = make(record)
             except DataError as error:
                 self._skip(log, record, str(error))
-            except Exception as error:  # whatever a function of the user's raises
+            except Exception as error:  # from the user's function
                 text = f"{type(error).__name__}: {clipped(str(error), limit=200)}"
                 self._skip(log, record, f"`convert` must not fail. Received: {text}.")
             else:
@@ -118,7 +123,7 @@ class RecordConversion:
         if isinstance(line, bytes) and line and not (b"\n" in line or b"\r" in line):
             return line
         received = line[:40] if isinstance(line, bytes) else type(value)
-        raise DataError(f"a text must be one line of a table. Received: {received!r}.")
+        raise DataError(f"with `schema`, a value must be one line of text. Received: {received!r}.")
 
     def _parsed(
         self, group: list[Record], schema: TableSchema, form: CsvFormat, log: SkipLog
@@ -145,12 +150,12 @@ class RecordConversion:
     def _place(self, record: Record) -> str:
         try:
             key = "" if self.key is None else f"with key {clipped(repr(self.key(record[1])))} "
-        except Exception:  # whatever a decoder of the user's raises
+        except Exception:  # from the user's decoder
             key = f"with key of bytes {record[1][:20].hex()} "
         return f"the record {key}at byte {record[0]} of {self.source}"
 
     def in_order(self, records: Iterable[Record], log: SkipLog) -> Iterator[Record]:
-        """Yield `records` without those whose key is smaller than the one before."""
+        """Yield `records`; skip those with a smaller key than the previous one."""
         last: Any = None
         assert self.key is not None
         for record in records:
@@ -167,11 +172,11 @@ class RecordConversion:
 
 
 def out_of_order(key: Any, last: Any, position: int, source: str) -> str:
-    """Return the message about a key that is smaller than the one before."""
+    """Return the error message for a key that is smaller than the previous one."""
     return (
-        "the keys of a MapFile must not fall. "
+        "the keys of a MapFile must be in ascending order. "
         f"Received: {clipped(repr(key))} after {clipped(repr(last))} at byte {position} of "
-        f"{source}. Read it as a SequenceFile, or write it again."
+        f"{source}. Read it with `from_sequence_file`, or rewrite it."
     )
 
 
@@ -180,16 +185,16 @@ def _made(convert: Convert, key: Any, value: Any) -> Example:
 
 
 def example_of(made: Any) -> Example:
-    """Check what a user's function returned: a DataSet, or the columns of one example.
+    """Validate the result of a user's `convert`; return a DataSet or the columns of one example.
 
-    Numbers and lists become float32; integers among labels int32. Arrays keep their dtype.
+    Numbers and lists become float32, or int32 if they are integer labels. Arrays keep their dtype.
     """
     if isinstance(made, DataSet):
         return made
     if not (isinstance(made, tuple) and len(made) == 2):  # pyright: ignore[reportUnknownArgumentType]
         raise DataError(
-            "`convert` must return a DataSet, or (features, label) of one example, with None for "
-            f"no label. Received: {clipped(repr(made))}."
+            "`convert` must return a DataSet, or (features, label) of one example, where label "
+            f"may be None. Received: {clipped(repr(made))}."
         )
     found: dict[str, Array] = {}
     for group, value in zip(("features", "labels"), made, strict=True):
@@ -204,7 +209,7 @@ def example_of(made: Any) -> Example:
 
 
 def stacked(examples: Iterable[Example]) -> Iterator[DataSet]:
-    """Yield DataSets as they are, and single examples joined to chunks while shapes agree."""
+    """Yield DataSets unchanged; stack consecutive single examples of the same shapes."""
     for layout, group in groupby(examples, key=_layout):
         if layout is None:
             yield from group  # pyright: ignore[reportReturnType]
@@ -221,15 +226,15 @@ def _layout(example: Example) -> dict[str, Any] | None:
 
 
 def check_functions(convert: Any, decoders: Any) -> None:
-    """Raise for options that cannot be called."""
+    """Raise ConfigurationError unless `convert` and all `decoders` are callable or None."""
     if convert is not None and not callable(convert):
         raise ConfigurationError(
-            f"`convert` must be a function, or None. Received: convert={convert!r}."
+            f"`convert` must be a function or None. Received: convert={convert!r}."
         )
     if decoders is not None and not (
         isinstance(decoders, dict) and all(map(callable, decoders.values()))
     ):
         raise ConfigurationError(
-            "`decoders` must be a dict: Java class name -> function of bytes. "
+            "`decoders` must be a dict of Java class name -> function of bytes. "
             f"Received: decoders={decoders!r}."
         )

@@ -1,10 +1,10 @@
-"""Examples as the values of records; their columns are described in the header of the file.
+"""Encode examples as values of records; the header of the file describes the columns.
 
-    value = length of what follows, int32 | every axis of every column, VInt
-            | the bytes of every column, low byte first
+    value = length of the rest, int32 | every axis of every column, VInt
+            | the bytes of every column, little-endian
 
-Axes are in each value, because sequences differ in length. An image of 28 x 28 bytes with a label
-takes 794 bytes, 788 of them data.
+Each value stores its axes because sequences differ in length. An image of 28 x 28 bytes with a
+label takes 794 bytes, including 788 bytes of data.
 """
 
 import json
@@ -25,26 +25,26 @@ DTYPES = {
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 }
-# Column -> dtype, shape of an example; -1 for an axis that varies or is not known.
+# Column -> dtype, shape of an example; -1 for an axis that varies or is unknown.
 Layout = Mapping[str, tuple[str, tuple[int, ...]]]
 _FORMAT = 1
 MAX_AXES = 32
 
 
 def layout_of(dataset: DataSet) -> Layout:
-    """Return the columns of `dataset`; a DataError if no record holds their dtypes."""
+    """Return the columns of `dataset`; DataError if a dtype is not in `DTYPES`."""
     columns = dataset.columns()
     for name, array in columns.items():
         if array.dtype.name not in DTYPES:
             raise DataError(
-                f"a column in a record file must have one of the dtypes {sorted(DTYPES)}. "
-                f"Received: {name!r} with {array.dtype.name}."
+                f"the dtype of a column in a record file must be one of {sorted(DTYPES)}. "
+                f"Received: {array.dtype.name} for {name!r}."
             )
     return {name: (array.dtype.name, array.shape[1:]) for name, array in columns.items()}
 
 
 def merged_layout(one: Layout, other: Layout, *, varying: int = MAX_AXES) -> Layout:
-    """Return what both have in common; -1 for the axes that differ, at most `varying` a column.
+    """Merge two layouts; axes that differ become -1, at most `varying` per column.
 
     Example:
         >>> merged_layout({"features/x": ("int8", (3, 2))}, {"features/x": ("int8", (5, 2))})
@@ -61,15 +61,15 @@ def merged_layout(one: Layout, other: Layout, *, varying: int = MAX_AXES) -> Lay
     most = max((shape.count(-1) for _, shape in found.values()), default=0)
     if found.keys() != one.keys() or found.keys() != other.keys() or most > varying:
         raise DataError(
-            "all examples of record files must have the same columns, dtypes and numbers of axes; "
-            "those of TFRecord files the same shapes but for one axis. "
-            f"Received: {dict(other)} after {dict(one)}. Pad or resize them first."
+            "all examples of record files must have the same columns, dtypes and numbers of axes. "
+            "In TFRecord files, only one axis of a column may vary. "
+            f"Received: {dict(other)} after {dict(one)}. Pad or resize the examples first."
         )
     return found
 
 
 def columns_note(columns: Mapping[str, tuple[str, Any]], **more: Any) -> str:
-    """Return a description of columns as JSON: name -> dtype, and shape or number of axes."""
+    """Describe columns as JSON: name -> dtype, and shape or number of axes."""
     listed = [[name, *kind] for name, kind in columns.items()]
     return json.dumps({"format": _FORMAT, "columns": listed, **more}, separators=(",", ":"))
 
@@ -77,10 +77,15 @@ def columns_note(columns: Mapping[str, tuple[str, Any]], **more: Any) -> str:
 def read_columns_note(
     content: str | bytes, *, what: str, source: str
 ) -> tuple[Layout, dict[str, Any]]:
-    """Parse what `columns_note` made: the columns, and all fields; `what` and `source` for errors.
+    """Parse the output of `columns_note`; return the columns and all fields.
+
+    Args:
+        content: the JSON text.
+        what: description of the text, for error messages.
+        source: name of the file, for error messages.
 
     Raises:
-        DataError: if it is invalid, or of a later format.
+        DataError: if the text is invalid or has another format version.
     """
     try:
         noted: Any = strict_json(content)
@@ -92,13 +97,13 @@ def read_columns_note(
             found[str(name)] = dtype, (-1,) * count if isinstance(axes, int) else tuple(axes)
         if noted["format"] != _FORMAT or not found or len(found) < len(noted["columns"]):
             raise ValueError
-        # Damage may have changed names.
+        # Validate the names: damage may have changed them.
         DataSet.from_columns(
             {n: np.zeros((0, *[1] * len(shape)), dtype) for n, (dtype, shape) in found.items()}
         )
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError, DataError):
         raise DataError(
-            f"{what} must hold a layout of format {_FORMAT}. "
+            f"{what} must be a layout of format {_FORMAT}. "
             f"Received: {content[:200]!r} in {source}. "
             "It was written by a later version of Sparkwright, or is damaged."
         ) from None
@@ -124,18 +129,18 @@ def encode_examples(dataset: DataSet) -> Iterator[bytes]:
 def decode_examples(
     values: Iterable[bytes], layout: Layout, on_bad: Callable[[int, str], None]
 ) -> Iterator[DataSet]:
-    """Yield the examples of `values`, in order; neighbors of the same shapes together.
+    """Yield the examples of `values` in order; consecutive values of the same shapes are joined.
 
     Args:
-        values: as `encode_examples` made them.
-        layout: that of the file.
-        on_bad: receives the index of an invalid value, and the reason; the value is left out.
+        values: values from `encode_examples`.
+        layout: layout of the file.
+        on_bad: called with the index of each invalid value and the reason; the value is skipped.
     """
     group: list[bytes] = []
     shapes: list[tuple[int, ...]] = []
     prefix = b""
     for index, value in enumerate(values):
-        # Length and axes are at the start: where they are equal, the rest needs no second look.
+        # Length and axes are at the start: if they are equal, the value needs no other check.
         if group and len(value) == len(group[0]) and value.startswith(prefix):
             group.append(value)
             continue
@@ -152,8 +157,8 @@ def decode_examples(
 
 
 def _shapes(value: bytes, layout: Layout) -> tuple[list[tuple[int, ...]], int]:
-    """Return the shape of each column, and where the numbers begin."""
-    decode_bytes(value)  # checks its length
+    """Return the shape of each column, and the offset of the data."""
+    decode_bytes(value)  # checks the length
     shapes: list[tuple[int, ...]] = []
     start = 4
     for _, known in layout.values():
@@ -167,7 +172,7 @@ def _shapes(value: bytes, layout: Layout) -> tuple[list[tuple[int, ...]], int]:
     wanted = start + sum(_sizes(layout, shapes))
     if wanted != len(value):
         raise DataError(
-            "an example's value must be as long as its axes say. "
+            "the size of an example must match its axes. "
             f"Received: {len(value) - 4} bytes, not {wanted - 4}, for axes {shapes}."
         )
     return shapes, start
@@ -192,7 +197,7 @@ def _joined(
 
 
 def from_little(content: Array, dtype: str) -> Array:
-    """Return bytes, as an array of uint8, as numbers whose low byte comes first."""
+    """Convert an array of little-endian bytes (uint8) to `dtype`."""
     if dtype == "bool":
         return content != 0
     return content.view(np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False)

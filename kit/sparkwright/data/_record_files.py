@@ -1,4 +1,4 @@
-"""SequenceFiles and MapFiles as distributed data: files cut into byte ranges, read on executors."""
+"""Distributed data from SequenceFiles and MapFiles; executors read byte ranges of the files."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ _SMALLEST_PIECE_BYTES = 256 << 10
 
 
 class RecordOptions(TypedDict, total=False):
-    """How records are read; see `from_sequence_file`."""
+    """Options for reading records; see `from_sequence_file`."""
 
     convert: Convert | None
     schema: TableSchema | None
@@ -77,26 +77,28 @@ def from_sequence_file(
     url: str,
     **options: Unpack[RecordOptions],
 ) -> DistributedDataSet:
-    """Read examples from SequenceFiles: those of `write_sequence_file`, or any with `convert`.
+    """Read examples from SequenceFiles.
+
+    Without `convert` and `schema`, the files must have been written by `write_sequence_file`.
 
     Args:
         spark: the session.
-        url: a file, a folder or a pattern. Of MapFiles among them the data is read.
-        convert: key, value -> a DataSet, or (features, label) of one example, on executors. A
-            Text comes as str, a BytesWritable as bytes, numbers as int or float. Default None:
-            the files are Sparkwright's own.
-        schema: instead of `convert`, where each value is a line of a table: which columns become
-            what, as `from_csv` leaves it in `data.schema`; default None.
-        delimiter: between the fields of such a line; default a comma.
-        quote: around fields that hold delimiters, or None; default a double quote.
-        decoders: Java class name -> function of a key's or value's bytes, for classes that are
-            not known; default none.
-        on_error: "raise" (default), or "skip": what is damaged or cannot be converted is left out
-            and counted; reading continues at the next sync mark.
-        partitions: how many; default None: as many as fit the data and the cluster.
+        url: a file, a folder or a pattern. For MapFiles, only the data files are read.
+        convert: function (key, value) -> DataSet, or (features, label) of one example, run on the
+            executors. A Text is passed as str, a BytesWritable as bytes, numbers as int or float.
+            Default None.
+        schema: schema for values that are lines of a table, such as `data.schema` of `from_csv`;
+            cannot be combined with `convert`. Default None.
+        delimiter: separator of the fields of a line; default a comma.
+        quote: quote character of fields that contain delimiters, or None; default a double quote.
+        decoders: Java class name -> function that decodes the bytes of a key or value, for other
+            classes than Hadoop's types; default None.
+        on_error: "raise" (default), or "skip": skip and count damaged or invalid records, and
+            continue at the next sync mark.
+        partitions: number of partitions; default None: chosen from the data and the cluster.
 
     Raises:
-        FileNotFoundError: if there is nothing at `url`.
+        FileNotFoundError: if `url` does not exist.
         ConfigurationError: if an option is invalid.
         DataError: when the data is read, if a file or record is invalid.
     """
@@ -104,7 +106,7 @@ def from_sequence_file(
     folders = {folder for folder, _, name in places.values() if name == DATA}
     files = [f for f, (folder, _, name) in places.items() if name != INDEX or folder not in folders]
     if not files:
-        raise DataError(f"there must be at least one file. Received: {url} without any.")
+        raise DataError(f"`url` must have at least one file. Received: {url}, without any.")
     return _sequence_files(spark, files, False, **options)
 
 
@@ -115,15 +117,16 @@ def from_map_file(
     url: str,
     **options: Unpack[RecordOptions],
 ) -> DistributedDataSet:
-    """Read examples from MapFiles, one part after another, in the order of their names.
+    """Read examples from MapFiles, part by part in the order of their names.
 
-    The options are those of `from_sequence_file`; keys that are out of order are an error too. To
-    read single examples by number, use `MapFileReader`.
+    The options are those of `from_sequence_file`. Keys out of order are invalid too. For random
+    access to single examples, use `MapFileReader`.
 
     Raises:
-        FileNotFoundError: if there is nothing at `url`.
+        FileNotFoundError: if `url` does not exist.
         ConfigurationError: if an option is invalid.
-        DataError: if there is no MapFile at `url`; when the data is read, if a record is invalid.
+        DataError: if there is no MapFile at `url`; or, when the data is read, if a record is
+            invalid.
     """
     files = [found[DATA] for found in map_folders(url).values()]
     return _sequence_files(spark, files, True, **options)
@@ -132,12 +135,12 @@ def from_map_file(
 def text_lines(
     schema: TableSchema | None, delimiter: str, quote: str | None, convert: Convert | None
 ) -> TextLines | None:
-    """Return how texts become examples; None without a schema."""
+    """Return schema and CSV dialect of lines of text; None without a schema."""
     if schema is None:
         return None
     if convert is not None or not isinstance(schema, TableSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
-            "`schema` must be a TableSchema, as `data.schema` of `from_csv`, and instead of "
+            "`schema` must be a TableSchema, such as `data.schema` of `from_csv`, without "
             f"`convert`. Received: schema={schema!r}, convert={convert!r}."
         )
     form = CsvFormat(header=False, column_names=schema.columns, delimiter=delimiter, quote=quote)
@@ -146,14 +149,14 @@ def text_lines(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordPiece:
-    """A range of bytes of a file of records, to the byte before `end`."""
+    """The bytes [start, end) of a record file."""
 
     file: StoredFile
     start: int
     end: int
 
 
-# Opened file, range, log -> its records and what they mean; a DataError if the file is unusable.
+# (open file, range, log) -> (records, conversion); DataError if the file is unusable.
 Prepare = Callable[[BinaryIO, RecordPiece, SkipLog], tuple[Iterable[Record], RecordConversion]]
 
 
@@ -166,9 +169,9 @@ def from_records(
     partitions: int | None,
     class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> DistributedDataSet:
-    """Distribute the examples of `pieces`; `prepare` is a function of `Prepare` and its options."""
+    """Distribute the examples of `pieces`; `prepare` is a `Prepare` function with its options."""
     options = prepare.keywords
-    fingerprint = None  # a change of a function cannot be seen
+    fingerprint = None  # with user functions: changes of their code cannot be detected
     if options.get("convert") is None and options.get("decoders") is None:
         described = repr((prepare.func.__name__, sorted(options.items()), pieces, on_error))
         fingerprint = hashlib.sha256(described.encode()).hexdigest()
@@ -185,7 +188,7 @@ def from_records(
 
 
 def cut_files(files: Sequence[StoredFile], partitions: int) -> list[RecordPiece]:
-    """Return ranges of at most 64 MiB, about as many as `partitions` where files are not tiny."""
+    """Cut files into about `partitions` ranges of 256 KiB to 64 MiB; smaller files stay whole."""
     total = sum(file.size_bytes for file in files)
     size = min(max(-(-total // partitions), _SMALLEST_PIECE_BYTES), _LARGEST_PIECE_BYTES)
     return [
@@ -198,7 +201,7 @@ def cut_files(files: Sequence[StoredFile], partitions: int) -> list[RecordPiece]
 def sequence_records(
     content: BinaryIO, piece: RecordPiece, log: SkipLog, *, ordered: bool = False, **options: Any
 ) -> tuple[Iterable[Record], RecordConversion]:
-    """Prepare a range of a SequenceFile; in one that is `ordered` keys must not fall."""
+    """Prepare a range of a SequenceFile; with `ordered`, keys must be ascending."""
     url = piece.file.url
     reader = SequenceFileReader(content, size_bytes=piece.file.size_bytes, source=url)
     conversion = RecordConversion.of(reader.header, source=url, **options)
@@ -207,7 +210,7 @@ def sequence_records(
 
 
 def read_records(piece: RecordPiece, log: SkipLog, *, prepare: Prepare) -> Iterator[DataSet]:
-    """Yield the examples of one range; `log` receives what is invalid."""
+    """Yield the examples of one range; report invalid records to `log`."""
     begun = False
     try:
         with open_to_read(piece.file.url) as content:
@@ -219,5 +222,5 @@ def read_records(piece: RecordPiece, log: SkipLog, *, prepare: Prepare) -> Itera
     except DataError as error:
         if begun:
             raise
-        if piece.start == 0 or log.raises:  # all pieces find the same, one counts it
+        if piece.start == 0 or log.raises:  # counted once, not by every piece of the file
             log.skip("unusable file", str(error))

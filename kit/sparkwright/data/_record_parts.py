@@ -1,4 +1,4 @@
-"""Examples as the parts of a folder: which part gets which, written here or by all executors."""
+"""Write examples as the parts of a folder, from the driver or from all executors."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from .dataset import DataSet
 from .paths import check_complete, check_reached
 from .shuffling import place
 
-_DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers leave out names with such a beginning
+_DONE = "_SUCCESS"  # as Hadoop's jobs write it; readers ignore names that start with "_"
 
 Examples = DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenPart:
-    """A part: its examples, the name of its file or folder."""
+    """A written part: number of examples, name of its file or folder, layout."""
 
     count: int
     entry: str
@@ -38,14 +38,14 @@ class WrittenPart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordFormat:
-    """How the parts of a format are written.
+    """A file format for parts.
 
     Attributes:
-        encode: examples -> the value of each.
-        write: URL, layout, keys and values -> the name of the file or folder that was written.
-        numbered: whether keys must be 0, 1, 2 and so on, or only different.
-        varying_axes: how many axes of a column may differ between examples.
-        finish: completes a folder of parts.
+        encode: function of a DataSet that returns the value of each example.
+        write: function (URL, layout, (key, value) pairs) -> name of the written file or folder.
+        numbered: whether keys must be 0, 1, 2 and so on; otherwise they are only unique.
+        varying_axes: maximum number of axes of a column that may vary between examples.
+        finish: function that completes a folder of parts; default None.
     """
 
     encode: Callable[[DataSet], Iterable[bytes]]
@@ -64,21 +64,21 @@ def write_parts(
     max_files: int | None,
     overwrite: bool,
 ) -> int:
-    """Write examples as parts in a folder: all of them, or nothing; see `write_sequence_file`."""
+    """Write examples as parts of a folder, atomically; see `write_sequence_file`."""
     for name, value in (("examples_per_part", examples_per_part), ("max_files", max_files)):
         check_count(name, value, optional=True)
     here = not isinstance(datasets, DistributedDataSet)
     if max_files is not None and (here or examples_per_part is not None):
         raise ConfigurationError(
-            "`max_files` is for distributed data, and instead of `examples_per_part`. Received: "
+            "`max_files` needs distributed data, without `examples_per_part`. Received: "
             f"max_files={max_files}, examples_per_part={examples_per_part}, "
             f"datasets={type(datasets).__name__}."
         )
-    url = absolute(url)  # executors may work in other folders
+    url = absolute(url)  # executors may have other working directories
     if not overwrite and exists(url) and (entries := list_entries(url)):
         raise ConfigurationError(
-            f"the folder to write into must be empty or missing. Received: {url} with "
-            f"{', '.join(entries[:5])}. Choose another, or `overwrite=True`."
+            f"the output folder must be empty or missing. Received: {url} with "
+            f"{', '.join(entries[:5])}. Use another folder, or `overwrite=True`."
         )
     with write_folder(url) as new:
         if isinstance(datasets, DistributedDataSet):
@@ -88,13 +88,13 @@ def write_parts(
             parts = _written_here(_datasets(datasets), new, form, examples_per_part)
         if not parts:
             raise DataError(
-                "there must be at least one example to write. Received: none. "
-                "A file without examples would not say what they look like."
+                "the data to write must have at least one example, which defines the columns. "
+                "Received: none."
             )
         check_complete(new, {part.entry for part in parts})
         if form.finish is not None:
             form.finish(new, parts)
-    # Only now: object stores have just copied part after part.
+    # Last, because object stores copy the folder part by part.
     with write_atomically(join(url, _DONE)):
         pass
     return sum(part.count for part in parts)
@@ -115,7 +115,7 @@ def _datasets(data: Any) -> Iterator[DataSet]:
             raise ConfigurationError(
                 "the data to write must be a DataSet, a DistributedDataSet, a (features, labels) "
                 f"tuple of arrays, or an iterable of DataSets. Received: {kind} in "
-                f"{type(data).__name__}. Of a table that was read here, it is `table.data`."  # pyright: ignore[reportUnknownArgumentType]
+                f"{type(data).__name__}. For the result of `read_csv`, pass its `data`."  # pyright: ignore[reportUnknownArgumentType]
             )
         yield dataset
 
@@ -130,7 +130,7 @@ def _written_here(
 
 
 def _numbered(datasets: Iterable[DataSet], size: int | None) -> Iterator[tuple[int, DataSet]]:
-    """Yield the number of a part and examples, cut where a part ends."""
+    """Yield (number of the part, examples); DataSets are cut at the ends of parts."""
     first = 0
     for dataset in datasets:
         start = 0
@@ -145,7 +145,7 @@ def _numbered(datasets: Iterable[DataSet], size: int | None) -> Iterator[tuple[i
 def _write_part(
     datasets: Iterator[DataSet], url: str, form: RecordFormat, number: int, first: int, step: int
 ) -> WrittenPart:
-    """Write a part of at least one DataSet, with keys from `first` on."""
+    """Write one part with keys `first`, `first + step` and so on; needs at least one DataSet."""
     head = next(datasets)
     layout, count = layout_of(head), 0
 
@@ -163,7 +163,7 @@ def _write_part(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Parts:
-    """Sends each example to its part of `size`; `offsets` are of the partitions."""
+    """Placement of examples in parts of `size`; `offsets` holds the first example per partition."""
 
     offsets: list[int]
     size: int
@@ -177,10 +177,10 @@ def _distributed(
     data: DistributedDataSet, url: str, form: RecordFormat, size: int | None, max_files: int | None
 ) -> list[WrittenPart]:
     rdd: Any = data.rdd
-    counts: list[int] = []  # examples of each part, if they must be known
+    counts: list[int] = []  # examples per part; empty if not needed
     if size is None and not form.numbered:
         rdd = rdd if max_files is None else rdd.coalesce(max_files)
-        # Different keys without counting: partition p of n gives p, p + n, p + 2n and so on.
+        # Unique keys without counting: partition p of n uses p, p + n, p + 2n and so on.
         step = rdd.getNumPartitions()
         numbers = offsets = list(range(step))
     else:
@@ -206,8 +206,9 @@ def _distributed(
     found = [part.count for part in written]
     if counts and found != (expected := [count for count in counts if count]):
         raise DataError(
-            "distributed data must hold the same examples each time it is computed. "
-            f"Received: {sum(found)} in {len(found)} parts, after {sum(expected)} in "
-            f"{len(expected)} had been counted. Persist it, or make its computation repeatable."
+            "distributed data must have the same examples each time it is computed. "
+            f"Received: {sum(found)} in {len(found)} parts, but {sum(expected)} in "
+            f"{len(expected)} in the count before. Persist it, or make its computation "
+            "deterministic."
         )
     return written

@@ -1,4 +1,4 @@
-"""Writing SequenceFiles and MapFiles: examples as the parts of a folder."""
+"""Write examples as SequenceFiles or MapFiles, the parts of a folder."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -27,20 +27,21 @@ def write_sequence_file(
 ) -> int:
     """Write examples as SequenceFiles `part-r-00000`, `part-r-00001`, … in a folder.
 
-    A record is one example: its number as LongWritable, its arrays as BytesWritable. Numbers start
-    at 0 without gaps; those of distributed data are only different from each other, unless
-    `examples_per_part` is given: so its examples need not be counted first.
+    Each record is one example: its number as LongWritable, its arrays as BytesWritable. Numbers
+    are 0, 1, 2 and so on. For distributed data without `examples_per_part`, they are only unique,
+    so that the examples need not be counted first.
 
     Args:
-        datasets: distributed, written by the executors; or written here, without Spark: DataSets,
-            or a (features, labels) or (features, labels, weights) tuple of arrays.
-        url: the folder, which the executors must reach too.
-        examples_per_part: part i holds the examples from `i * examples_per_part` on; default None:
-            one part, or one for each partition.
-        max_files: at most so many, of distributed data; default None: no limit.
-        compression: None (default), "record": each example separately, or "block": many together.
-        overwrite: whether the content of the folder is replaced, once all is written; default
-            False: an error.
+        datasets: a DistributedDataSet, written by the executors. Without Spark: a DataSet, an
+            iterable of DataSets, or a (features, labels[, weights]) tuple of arrays.
+        url: the folder; executors must be able to write to it.
+        examples_per_part: number of examples per part. Default None: one part, or one per
+            partition.
+        max_files: maximum number of files, only for distributed data; default None: no limit.
+        compression: None (default), "record" (each example separately) or "block" (many examples
+            together).
+        overwrite: whether to replace the content of the folder after all parts are written.
+            Default False: raise if the folder is not empty.
 
     Returns:
         The number of examples.
@@ -48,7 +49,7 @@ def write_sequence_file(
     Raises:
         ConfigurationError: if an option is invalid, or the folder is not empty.
         DataError: if there is no example, or examples differ in columns, dtypes or numbers of axes.
-        OSError: if a file cannot be written, naming it.
+        OSError: if a file cannot be written; the message names it.
     """
     check_choice("compression", compression, _COMPRESSIONS)
     return write_parts(
@@ -73,18 +74,18 @@ def write_map_file(
 ) -> int:
     """Write examples as MapFiles `part-r-00000`, `part-r-00001`, … in a folder.
 
-    As `write_sequence_file`, with an index: `MapFileReader` finds any example. Numbers start at 0
-    without gaps, also those of distributed data, which is counted first. Reading one example of a
-    file with `compression="block"` decompresses its block.
+    The index lets `MapFileReader` find any example. Numbers are 0, 1, 2 and so on, also for
+    distributed data, which is counted first. With `compression="block"`, reading one example
+    decompresses its block. Results and errors are those of `write_sequence_file`.
 
     Args:
-        datasets: as for `write_sequence_file`, as are the other options, results and errors.
-        url: the folder, which the executors must reach too.
-        examples_per_part: the number of examples in a part.
-        max_files: at most so many parts, of distributed data.
-        index_interval: each so-many-th example is in the index; default 1: the quickest to find.
+        datasets: as for `write_sequence_file`.
+        url: the folder; executors must be able to write to it.
+        examples_per_part: number of examples per part; default None, as `write_sequence_file`.
+        max_files: maximum number of parts, only for distributed data; default None: no limit.
+        index_interval: number of examples per index entry; default 1, the fastest to search.
         compression: None (default), "record" or "block".
-        overwrite: whether the content of the folder is replaced.
+        overwrite: whether to replace the content of the folder; default False.
     """
     check_count("index_interval", index_interval)
     check_choice("compression", compression, _COMPRESSIONS)
@@ -110,9 +111,9 @@ def _write(
     compression: Compression | None,
     index_interval: int | None = None,
 ) -> str:
-    """Write a SequenceFile, or with `index_interval` a MapFile; return its name."""
+    """Write a SequenceFile, or a MapFile if `index_interval` is given; return its name."""
     axes = {name: (dtype, len(shape)) for name, (dtype, shape) in layout.items()}
-    # The data appears last: where it is, its index is too.
+    # The data file is renamed last, so a MapFile with data always has an index.
     with write_atomically(url if index_interval is None else join(url, DATA)) as file:
         writer = SequenceFileWriter(
             file,
@@ -141,7 +142,7 @@ def write_index(
     file: BinaryIO, key_class: str, entries: Iterable[tuple[bytes, int]], interval: int
 ) -> int:
     """Write the index of a MapFile from keys and offsets; return the number of `entries`."""
-    # In blocks, as Hadoop writes it: neighboring keys and positions are much alike.
+    # In blocks, as Hadoop does: similar neighboring keys and positions compress well.
     index = SequenceFileWriter(file, key_class=key_class, value_class=LONG, compression="block")
     indexed, due, count = -1, 0, 0
     for count, (key, position) in enumerate(entries, start=1):

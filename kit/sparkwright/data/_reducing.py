@@ -1,4 +1,4 @@
-"""One pass over examples that ends in something small: summaries of chunks, merged in order."""
+"""Summarize examples in one pass: summaries of chunks, merged in order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ._distributed import DistributedDataSet
 
 Summary = TypeVar("Summary")
-# Chunk, number of its partition, number of its first example in it -> what is to be known of it.
+# (chunk, partition, index of the chunk's first example in the partition) -> summary.
 Summarize = Callable[[DataSet, int, int], Summary]
 Merge = Callable[[Summary, Summary], Summary]
 
-# As many summaries are merged by one task, and at most as many reach the driver.
+# Maximum number of summaries that one task merges, and that reach the driver.
 _FAN_IN = 32
 
 
@@ -32,9 +32,9 @@ def fold(
     *,
     partition: int | None = None,
 ) -> Summary | None:
-    """Summarize the chunks of a partition, large ones cut; None where there is no example.
+    """Summarize the chunks of a partition; large chunks are cut. Return None without examples.
 
-    Errors name the partition, unless it is None: then the data is on one machine.
+    A DataError names the partition, unless `partition` is None (local data).
     """
     total: Summary | None = None
     start = 0
@@ -44,13 +44,13 @@ def fold(
             total = found if total is None else merge(total, found)
             start += len(chunk)
     except DataError as error:
-        where = "" if partition is None else f" This is in partition {partition}."
+        where = "" if partition is None else f" The error is in partition {partition}."
         raise DataError(f"{error}{where}") from None
     return total
 
 
 def merge_all(summaries: Iterable[Summary | None], merge: Merge[Summary]) -> Summary | None:
-    """Several summaries as one, in order; None stands for no examples."""
+    """Merge summaries in order; None stands for no examples."""
     found = [summary for summary in summaries if summary is not None]
     return reduce(merge, found) if found else None
 
@@ -62,7 +62,7 @@ def reduce_partitions(
     *,
     description: str,
 ) -> list[Summary | None]:
-    """The summary of each partition, in order; None where one is empty. One Spark job."""
+    """Summarize each partition in one Spark job; None for empty partitions."""
     pairs = collect(data.spark, _summaries(data, summarize, merge), description=description)
     return [found for _, found in sorted(pairs, key=itemgetter(0))]
 
@@ -74,9 +74,9 @@ def reduce_all(
     *,
     description: str,
 ) -> Summary | None:
-    """The summary of everything, merged in the order of partitions; None where there is nothing.
+    """Summarize all partitions, merged in order; None without examples.
 
-    Many partitions are merged in groups on the executors, so the driver holds few summaries.
+    The executors merge many partitions in groups, so that few summaries reach the driver.
     """
     pairs: Any = _summaries(data, summarize, merge)
     count = data.rdd.getNumPartitions()
@@ -103,7 +103,7 @@ def _summaries(
 def _merged(
     index: int, pairs: Iterable[tuple[int, Any]], *, merge: Merge[Any]
 ) -> Iterator[tuple[int, Any]]:
-    """Merge the summaries of a group; a DataError is sent on: Spark would repeat its task."""
+    """Merge the summaries of a group; yield a DataError, because Spark would retry its task."""
     try:
         yield index, merge_all((_raised(summary) for _, summary in pairs), merge)
     except DataError as error:

@@ -1,13 +1,13 @@
-"""SequenceFile, version 6: its header, a reader that skips damage, and a writer.
+"""SequenceFiles, version 6: header, a reader that recovers from damage, and a writer.
 
-    header = "SEQ" 6 | class of keys | class of values | compressed? | in blocks? | codec, if so
+    header = "SEQ" 6 | key class | value class | is compressed | is in blocks | codec, if compressed
              | number of notes, int32 | name and text of each note | sync mark, 16 bytes
     record = length of key and value, int32 | length of key, int32 | key | value
-    block  = count, VInt | lengths of keys | keys | lengths of values | values, each compressed
-             and after its length as a VInt
-    sync   = -1, int32 | the sync mark of the header: before each block, and before some records
+    block  = count, VInt | key lengths | keys | value lengths | values; the last four compressed,
+             each preceded by its length as a VInt
+    sync   = -1, int32 | sync mark of the header; before each block and before some records
 
-Names and notes are Text. The mark is random, so a reader can search for it from any byte on.
+Names and notes are Text. The sync mark is random, so that a reader can search for it from any byte.
 
 References:
     Apache Hadoop, `org.apache.hadoop.io.SequenceFile`, section "SequenceFile Formats".
@@ -41,16 +41,16 @@ from ._record_bytes import (
 from .pieces import SkipLog
 
 Compression = Literal["record", "block"]
-# Offset of the record or its block, key, value: both as Hadoop's bytes.
+# (offset of the record or its block, key, value); key and value as encoded by Hadoop.
 Record = tuple[int, bytes, bytes]
 ESCAPE = b"\xff\xff\xff\xff"
 _MAGIC = b"SEQ\x06"
 _SYNC_BYTES = 16
 _LENGTHS = struct.Struct(">ii")
-# Records may be empty, and each takes more memory than its bytes.
+# Limits the memory of blocks of empty records.
 _MAX_BLOCK_RECORDS = 1_000_000
 _MAX_NOTES = 10_000
-# As Hadoop: a mark costs 20 bytes, and a reader that looks for one reads twice this at most.
+# As Hadoop. A mark takes 20 bytes; a reader that searches for one reads at most twice this.
 _SYNC_INTERVAL_BYTES = 100 * 1024
 _BLOCK_BYTES = 1_000_000
 _LARGEST_RECORD = (1 << 31) - 1
@@ -61,13 +61,13 @@ def _raised(_: str, message: str) -> None:
     raise DataError(message)
 
 
-# Raises each problem; there is no `on_error` that could be advised.
+# Raises each problem, without the advice to set `on_error`.
 STRICT = SkipLog("raise", _raised)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SequenceHeader:
-    """The header of a SequenceFile: Java's classes, "record" or "block", and texts by name."""
+    """The header of a SequenceFile: Java classes, compression ("record" or "block") and notes."""
 
     key_class: str
     value_class: str
@@ -77,7 +77,7 @@ class SequenceHeader:
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def to_bytes(self) -> bytes:
-        """Return the first bytes of a file."""
+        """Encode the header."""
         return b"".join(
             [
                 _MAGIC,
@@ -97,9 +97,9 @@ class SequenceHeader:
         start = stream.take(min(4, stream.left), "the header")
         if start != _MAGIC:
             raise DataError(
-                f"a SequenceFile must start with {_MAGIC!r}, of which the last byte is the "
-                f"version. Received: {start!r} in {stream.source}. The file is empty, of another "
-                "kind, or of an older version, which Hadoop can rewrite."
+                f"a SequenceFile must start with {_MAGIC!r}; the last byte is the version. "
+                f"Received: {start!r} in {stream.source}. The file is empty, has another format, "
+                "or an older version, which Hadoop can convert."
             )
         key_class, value_class = _text(stream), _text(stream)
         compressed, in_blocks = (byte != 0 for byte in stream.take(2, "the header"))
@@ -109,9 +109,9 @@ class SequenceHeader:
         count = int.from_bytes(stream.take(4, "the header"), "big", signed=True)
         if not 0 <= count <= _MAX_NOTES or (in_blocks and not compressed):
             raise DataError(
-                f"a SequenceFile must have 0 to {_MAX_NOTES} notes in its header, and be "
-                f"compressed if it is in blocks. Received: {count} notes, in_blocks={in_blocks}, "
-                f"compressed={compressed} in {stream.source}. It is damaged."
+                f"the header of a SequenceFile must have 0 to {_MAX_NOTES} notes, and compression "
+                f"if it has blocks. Received: {count} notes, in_blocks={in_blocks}, "
+                f"compressed={compressed} in {stream.source}. The file is damaged."
             )
         return cls(
             key_class=key_class,
@@ -130,7 +130,7 @@ def _text(stream: ByteReader) -> str:
 
 
 class SequenceFileReader:
-    """The records of an open file."""
+    """Reader of the records of an open SequenceFile."""
 
     def __init__(
         self, file: BinaryIO, *, size_bytes: int, source: str, buffer_bytes: int = 1 << 20
@@ -146,18 +146,18 @@ class SequenceFileReader:
     def records(
         self, start: int = 0, end: int | None = None, log: SkipLog = STRICT
     ) -> Iterator[Record]:
-        """Yield the records that belong to the bytes from `start` to `end`, in order.
+        """Yield the records of the bytes [start, end) in order.
 
-        They are those behind a sync mark (or the header) that begins there, up to the next mark:
-        ranges without gap give each record once, wherever they are cut.
+        These are the records between a sync mark (or the header) that begins in the range and the
+        next mark. Adjacent ranges therefore yield each record once.
 
         Args:
             start: first byte; default 0.
-            end: the byte behind the last; default None: the end of the file.
-            log: receives damage, behind which reading continues at the next sync mark.
+            end: the byte after the last; default None: the end of the file.
+            log: receives reports of damage; reading then continues at the next sync mark.
 
         Raises:
-            DataError: if the file is damaged, naming the byte, unless `log` skips it.
+            DataError: if the file is damaged and `log` does not skip it; names the byte.
             OSError: if the file cannot be read.
         """
         stream, mark = self._stream, ESCAPE + self.header.sync
@@ -175,13 +175,13 @@ class SequenceFileReader:
                 return
 
     def read_at(self, position: int) -> tuple[list[Record], int]:
-        """Return the block, or some records, at `position`, and where the next one begins."""
+        """Return the block or some records at `position`, and the offset after them."""
         stream = self._stream
         if not self._first <= position <= stream.size_bytes:
             raise DataError(
-                f"a record must begin behind the header and within the file: bytes {self._first} "
+                f"a record must begin after the header and within the file, at bytes {self._first} "
                 f"to {stream.size_bytes} of {self.source}. Received: {position}. "
-                "The index belongs to another file, or is damaged."
+                "The index is damaged or belongs to another file."
             )
         stream.position = position
         found: list[Record] = []
@@ -190,7 +190,7 @@ class SequenceFileReader:
         return found, stream.position
 
     def _next(self, end: int) -> Iterable[Record] | None:
-        """Return the next records, or none behind a sync mark; None if it is at or behind `end`."""
+        """Return the next records; [] after a sync mark, None at the end or a mark past `end`."""
         stream, blocks = self._stream, self.header.compression == "block"
         at = self._begun = stream.position
         if at >= stream.size_bytes:
@@ -202,13 +202,13 @@ class SequenceFileReader:
             return self._records(at)
         mark = stream.take(4 + _SYNC_BYTES, "a sync mark")[4:]
         if mark != self.header.sync:
-            raise self._damage("a sync mark must be the header's", mark.hex(), at)
+            raise self._damage("a sync mark must equal that of the header", mark.hex(), at)
         if at >= end:
             return None
         return self._block(at) if blocks else []
 
     def _records(self, at: int) -> Iterable[Record]:
-        """Return the record at `at`, and those behind it that the buffer holds, up to a mark."""
+        """Return the record at `at` and the following ones in the buffer, up to a sync mark."""
         stream, unpack_lengths = self._stream, _LENGTHS.unpack_from
         buffer, start = stream.buffered(_LENGTHS.size, "a record's lengths")
         size, key_size = unpack_lengths(buffer, start)
@@ -241,7 +241,7 @@ class SequenceFileReader:
         count = stream.vint("a block's count")
         if not 0 <= count <= _MAX_BLOCK_RECORDS:
             raise self._damage(
-                f"a block must hold 0 to {_MAX_BLOCK_RECORDS} records", str(count), at
+                f"a block must have 0 to {_MAX_BLOCK_RECORDS} records", str(count), at
             )
         packed = [
             stream.take(stream.vint(f"the length of {what}"), what)
@@ -253,7 +253,7 @@ class SequenceFileReader:
         return [(at, key, value) for key, value in zip(keys, values, strict=True)]
 
     def _split(self, packed_lengths: bytes, packed: bytes, count: int, at: int) -> list[bytes]:
-        """Return the parts of a buffer, after their lengths have been checked."""
+        """Split a decompressed buffer by its lengths, which must add up to its size."""
         codec = self.header.codec
         assert codec is not None
         lengths = decode_lengths(unpack(codec, packed_lengths), count)
@@ -266,13 +266,13 @@ class SequenceFileReader:
 
     def _damage(self, rule: str, received: str, at: int) -> DataError:
         return DataError(
-            f"{rule}. Received: {received} at byte {at} of {self.source}. It is damaged."
+            f"{rule}. Received: {received} at byte {at} of {self.source}. The file is damaged."
         )
 
 
 @contextmanager
 def opened(file: StoredFile, *, buffer_bytes: int = 1 << 20) -> Generator[SequenceFileReader]:
-    """Open a file for reading its records."""
+    """Open a SequenceFile for reading."""
     with open_to_read(file.url) as content:
         yield SequenceFileReader(
             content, size_bytes=file.size_bytes, source=file.url, buffer_bytes=buffer_bytes
@@ -280,7 +280,7 @@ def opened(file: StoredFile, *, buffer_bytes: int = 1 << 20) -> Generator[Sequen
 
 
 class SequenceFileWriter:
-    """Writes records into an open file, which it neither flushes nor closes."""
+    """Writer of records to an open file, which it neither flushes nor closes."""
 
     def __init__(
         self,
@@ -309,13 +309,13 @@ class SequenceFileWriter:
         self._last_sync = self._position
 
     def append(self, key: bytes, value: bytes) -> int:
-        """Add one record, and return the offset of the record or of its block."""
+        """Append one record; return the offset of the record or of its block."""
         size = len(key) + len(value)
         limit = _LARGEST_RECORD if self._compression is None else MAX_UNPACKED_BYTES
         if size > limit:
             raise DataError(
                 f"a record must have at most {limit} bytes. Received: {size} bytes. "
-                "Use smaller examples; without compression 2 GiB are the limit."
+                "Use smaller examples; without compression the limit is 2 GiB."
             )
         if self._compression == "block":
             if self._block_bytes + size > MAX_UNPACKED_BYTES:
@@ -336,7 +336,7 @@ class SequenceFileWriter:
         return at
 
     def finish(self) -> None:
-        """Write what is held back."""
+        """Write the buffered records."""
         if self._block:
             self._write_block()
         self._file.write(self._held)
@@ -353,6 +353,6 @@ class SequenceFileWriter:
     def _write(self, content: bytes) -> None:
         self._held += content
         self._position += len(content)
-        if len(self._held) >= _WRITE_BYTES:  # stores take as long for a few bytes as for many
+        if len(self._held) >= _WRITE_BYTES:  # each write to a store has a high fixed cost
             self._file.write(self._held)
             self._held = bytearray()

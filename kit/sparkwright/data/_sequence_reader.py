@@ -1,4 +1,4 @@
-"""Pairs of CSV files as sequences of one length: what executors do."""
+"""Read pairs of CSV files as sequences of one length, on the executors."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,31 +19,31 @@ from sparkwright.data.tables import Columns, Fault, Part, Piece
 from sparkwright.errors import DataError
 from sparkwright.storage.listing import StoredFile
 
-MOST_BYTES = 1 << 30  # of the numbers of one file
-Pair = tuple[str, str | None]  # URL of the features, and of the labels if they are elsewhere
+MOST_BYTES = 1 << 30  # limit for the arrays of one file
+Pair = tuple[str, str | None]  # URLs of features and labels; None: labels are in the same file
 
 
 def _first_fault(reason: str, message: str) -> None:
-    """End the reading of a file at whatever is wrong with it: half a sequence is none."""
+    """Stop reading a file at its first error: partial sequences are invalid."""
     raise UnusableItem(reason, message)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepFiles:
-    """Files with a step a line, and what becomes of their columns: group -> parts."""
+    """Reader of files with one step per line; `parts` is group -> parts of the arrays."""
 
     reader: CsvReader
     parts: dict[str, list[Part]]
 
     def read(self, url: str) -> dict[str, Array]:
-        """The steps of a file, (steps, columns) of each group; UnusableItem naming it."""
+        """Return group -> (steps, columns) of a file; UnusableItem names an invalid file."""
         found: list[dict[str, Array]] = []
         size_bytes = 0
         log = SkipLog("raise", _first_fault)
         for arrays in self.reader.read(Piece(url=url), log, self._arrays):
             found.append(arrays)
             size_bytes += sum(array.nbytes for array in arrays.values())
-            # A few packed megabytes may hold a terabyte of zeros.
+            # A few compressed megabytes may decompress to a terabyte of zeros.
             if size_bytes > MOST_BYTES:
                 raise UnusableItem(
                     "too large",
@@ -61,25 +61,24 @@ class StepFiles:
         return made, columns.faults
 
     def with_classes(self, classes: tuple[str, ...]) -> "StepFiles":
-        """These files with the classes of the labels, if these stand in them."""
+        """Return a copy with the label classes, if the files have labels."""
         labels = [replace(part, classes=classes) for part in self.parts.get("labels", ())]
         return replace(self, parts={**self.parts, "labels": labels}) if labels else self
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SequenceReader:
-    """Reads pairs of files as examples of one length; travels to the executors.
+    """Reader of pairs of files as examples of one length; serialized for the executors.
 
     Attributes:
-        files: those with features, and with labels if pairs do not name others.
-        label_files: those with labels, where pairs name others.
-        labels: what becomes of the columns of labels.
-        flat: drop the column axis of the labels: a single column was given without a list.
-        per_step: labels of each step, not of the whole sequence.
-        align: what to do where features and labels differ in length.
-        length: of all; 0 while it is being found out.
-        truncate: whether longer sequences are cut.
-        masked: whether there are masks.
+        files: reader of the files with features, and with labels without `label_files`.
+        label_files: reader of separate files with labels, or None.
+        flat: whether to drop the column axis of the labels.
+        per_step: whether labels are per step, not per sequence.
+        align: alignment of features and labels of different lengths.
+        length: number of steps of all examples; 0 if not yet known.
+        truncate: whether to truncate longer sequences.
+        masked: whether to create masks.
     """
 
     files: StepFiles
@@ -92,7 +91,7 @@ class SequenceReader:
     masked: bool = False
 
     def __call__(self, pairs: Iterable[Pair], log: SkipLog) -> Iterator[DataSet]:
-        """The examples of a piece, some at a time."""
+        """Yield the examples of a piece in chunks."""
         waiting: list[tuple[Array, Array | None]] = []
         size_bytes = 0
         for features, labels in self.sequences(pairs, log):
@@ -105,7 +104,7 @@ class SequenceReader:
             yield self._dataset(waiting)
 
     def survey(self, pairs: Iterable[Pair], log: SkipLog) -> Survey:
-        """What has to be known of a piece before it can be read."""
+        """Survey lengths and classes of a piece, which are needed to read it."""
         steps: list[int] = []
         values: set[str] = set()
         for features, labels in self.sequences(pairs, log):
@@ -122,23 +121,23 @@ class SequenceReader:
 
     @property
     def label_parts(self) -> list[Part]:
-        """What becomes of the columns of labels; empty without any."""
+        """The parts of the label array; empty without labels."""
         return (self.label_files or self.files).parts.get("labels", [])
 
     @property
     def to_infer(self) -> bool:
-        """Whether classes are still to be found."""
+        """Whether classes must be inferred."""
         return any(part.classes == "infer" for part in self.label_parts)
 
     def with_classes(self, classes: tuple[str, ...]) -> "SequenceReader":
-        """This reader with the classes that were found."""
+        """Return a copy with the inferred classes."""
         others = None if self.label_files is None else self.label_files.with_classes(classes)
         return replace(self, files=self.files.with_classes(classes), label_files=others)
 
     def sequences(
         self, pairs: Iterable[Pair], log: SkipLog
     ) -> Iterator[tuple[Array, Array | None]]:
-        """(steps, columns) features and the labels of each pair: (steps[, k]), or ([k])."""
+        """Yield (steps, columns) features and the labels of each pair: (steps[, k]), or ([k])."""
         for pair in pairs:
             try:
                 sequence = self._sequence(*pair)
@@ -160,17 +159,17 @@ class SequenceReader:
             if labels_url is not None and len(labels) != 1:
                 raise UnusableItem(
                     "several labels",
-                    'with `label_per="sequence"` a file of labels must have one line. Received: '
-                    f'{len(labels)} in {where}. Use `label_per="step"` for a label each step.',
+                    'with `label_per="sequence"`, a label file must have one line. Received: '
+                    f'{len(labels)} in {where}. For one label per step, use `label_per="step"`.',
                 )
             return features, labels[-1]
         self._check_length(len(labels), where)
         if self.align == "equal_length" and len(labels) != len(features):
             raise UnusableItem(
                 "lengths differ",
-                "features and labels of a sequence must have as many steps. Received: "
-                f'{len(features)} in {url}, {len(labels)} in {where}. Use `align="start"` or '
-                '`align="end"` if they belong together nevertheless.',
+                "features and labels of a sequence must have the same number of steps. Received: "
+                f"{len(features)} in {url}, {len(labels)} in {where}. To allow different lengths, "
+                'use `align="start"` or `align="end"`.',
             )
         return features, labels
 
@@ -178,7 +177,7 @@ class SequenceReader:
         if self.length and steps > self.length and not self.truncate:
             raise UnusableItem(
                 "too long",
-                f"sequences must have at most {self.length} steps, as `length` says. Received: "
+                f"sequences must have at most `length` steps, {self.length}. Received: "
                 f"{steps} in {url}. Use a larger `length`, or `truncate=True`.",
             )
 
@@ -199,12 +198,12 @@ class SequenceReader:
 
 
 def in_natural_order(files: Iterable[StoredFile]) -> list[StoredFile]:
-    """`files` by URL, `2.csv` before `10.csv`."""
+    """Sort files by URL in natural order: `2.csv` before `10.csv`."""
     return sorted(files, key=lambda file: natural_key(file.url))
 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A key by which names sort as people count.
+    """Return a sort key that compares runs of digits as numbers.
 
     Example:
         >>> sorted(["x10", "x9", "x"], key=natural_key)
@@ -217,16 +216,17 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
 def paired(
     files: Sequence[StoredFile], label_files: Sequence[StoredFile] | None, pair_by: str
 ) -> list[tuple[StoredFile, StoredFile | None]]:
-    """Each file of features with its labels; DataError naming the first without counterpart."""
+    """Pair files of features and labels; DataError names the first file without a counterpart."""
     if label_files is None:
         return [(file, None) for file in files]
     if pair_by == "order":
         if len(files) != len(label_files):
             longer = max(files, label_files, key=len)
             raise DataError(
-                'with `pair_by="order"` there must be as many files with labels as with features. '
-                f"Received: {len(files)} with features, {len(label_files)} with labels; the first "
-                f"without counterpart is {longer[min(len(files), len(label_files))].url}."
+                'with `pair_by="order"`, the numbers of feature files and label files must be '
+                f"equal. Received: {len(files)} with features, {len(label_files)} with labels; the "
+                "first without a counterpart is "
+                f"{longer[min(len(files), len(label_files))].url}."
             )
         return list(zip(files, label_files, strict=True))
     features, labels = _by_stem(files), _by_stem(label_files)
@@ -234,8 +234,8 @@ def paired(
         alone = next((file for stem, file in ours.items() if stem not in others), None)
         if alone is not None:
             raise DataError(
-                "files with features and with labels must have the same names, but for the ending. "
-                f'Received: no {what} for {alone.url}. Use `pair_by="order"` if names differ.'
+                "feature files and label files must have the same names except for the extension. "
+                f'Received: no {what} for {alone.url}. If names differ, use `pair_by="order"`.'
             )
     return [(file, labels[stem]) for stem, file in features.items()]
 
@@ -249,7 +249,7 @@ def _by_stem(files: Iterable[StoredFile]) -> dict[str, StoredFile]:
         stem = name.rpartition(".")[0] or name
         if stem in found:
             raise DataError(
-                "names must differ where features and labels are paired by name. Received: "
+                'with `pair_by="name"`, file names must be unique. Received: '
                 f'{found[stem].url} and {file.url}. Use `pair_by="order"`.'
             )
         found[stem] = file

@@ -1,4 +1,4 @@
-"""One CSV file a sequence: features, labels and masks, of one length over the whole data set."""
+"""Sequences from CSV files, one file per sequence, padded to one length with masks."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ Pairs = list[tuple[StoredFile, StoredFile | None]]
 
 
 class SequenceOptions(TypedDict, total=False):
-    """What becomes of the files; see `from_csv_sequences`."""
+    """Options of sequences; see `from_csv_sequences`."""
 
     labels: Any
     labels_url: str | None
@@ -84,7 +84,7 @@ def prepared(
     quote: str | None = '"',
     on_error: OnError = "raise",
 ) -> tuple[SequenceReader, Pairs]:
-    """The reader as far as it is known before a survey, and what it is to read.
+    """Create the reader, without what a survey must find, and list the pairs of files.
 
     Arguments and errors are those of `from_csv_sequences`.
     """
@@ -103,7 +103,7 @@ def prepared(
     files = in_natural_order(files_of(url, ENDINGS))
     label_files = None if labels_url is None else in_natural_order(files_of(labels_url, ENDINGS))
     pairs = paired(files, label_files, pair_by)
-    # The first file that can be read names the columns.
+    # The first readable file defines the columns.
     several = None if on_error == "skip" else 1
     reader = CsvReader.of(files[:several], form)
     label_reader = reader if label_files is None else CsvReader.of(label_files[:several], form)
@@ -153,52 +153,54 @@ def from_csv_sequences(
     partitions: int | None = None,
     **options: Unpack[SequenceOptions],
 ) -> DistributedDataSet:
-    """Sequences of which each is one CSV file, a line a step.
+    """Read sequences from CSV files: one file per sequence, one line per step.
 
-    Files come in the natural order of their URLs: `2.csv` before `10.csv`. Features are
-    (n, time, columns) float32. Where a sequence is shorter than the others, zeros fill it up and
-    masks, (n, time), tell; with `length` given there are always masks, otherwise only if lengths
-    differ. With `length=None` or `classes="infer"` a first pass reads all files.
+    Files are sorted in the natural order of their URLs: `2.csv` before `10.csv`. Features are
+    (n, time, columns) float32. Shorter sequences are padded with zeros, and (n, time) masks mark
+    the real steps. Masks are created if lengths differ or `length` is given. With `length=None` or
+    `classes="infer"`, a first pass reads all files.
 
     Args:
         spark: the session.
-        url: a folder (its files ending in csv, tsv or txt, packed or not), a file, or a pattern, of
-            the files with features.
-        labels: columns of the labels: names, indices, ranges. Default None: none, or all columns of
-            the files at `labels_url`. A single column, not in a list, gives (n, time), or (n,) per
-            sequence; a list of columns has an axis more.
-        labels_url: files with the labels, if these are not in those at `url`.
-        pair_by: "name" (default): files whose names are the same but for the ending belong
-            together; "order": the first with the first, in natural order.
-        label_per: "step" (default), or "sequence": the last line's, of files at `labels_url` the
-            only line's.
-        classes: default None: labels are numbers (float32). Otherwise int32 class numbers: how many
-            classes there are, or their names as they stand in the files, or "infer": the values
-            found, in order.
-        one_hot: class labels as float32 vectors; default False.
-        features: columns; default None: all but the labels.
-        align: where features and labels differ in length: "equal_length" (default) refuses,
-            "start" lets both begin together, "end" lets both end together. "end" pads at the start.
-        length: steps of every example; default None: as many as the longest sequence has.
-        truncate: cut what is longer than `length`: at its end, with `align="end"` at its start.
-            Default False: an error.
-        header: whether files have a line with names of columns; default False: these are
-            `column_0`, `column_1`, …
-        skip_lines: lines to leave out at the top, before the header; default 0.
-        delimiter: between fields; default a comma.
-        quote: around fields; default a double quote; None for none.
-        on_error: "raise" (default), or "skip": leave bad sequences out and count them.
-        partitions: how many; default None: Spark's default parallelism, or more if they are large.
+        url: the files with features: a folder (files with the extension csv, tsv or txt, compressed
+            or not), a file or a pattern.
+        labels: columns of the labels: names, indices, ranges. Default None: no labels, or all
+            columns of the files at `labels_url`. A single column outside a list gives (n, time),
+            or (n,) with `label_per="sequence"`; a list adds an axis for the columns.
+        labels_url: the files with labels; default None: labels are in the files at `url`.
+        pair_by: "name" (default) pairs files with the same name except for the extension; "order"
+            pairs them in natural order.
+        label_per: "step" (default) or "sequence". "sequence" uses the last line of a file at `url`,
+            or the only line of a file at `labels_url`.
+        classes: default None: labels are float32 numbers. Otherwise labels become int32 class
+            numbers: the number of classes, their names in the files, or "infer" (the sorted values
+            found).
+        one_hot: whether class labels become float32 vectors; default False.
+        features: columns; default None: all except the labels.
+        align: alignment of features and labels of different lengths. "equal_length" (default)
+            makes them invalid, "start" aligns the first steps, "end" aligns the last steps. "end"
+            also pads at the start.
+        length: number of steps of every example; default None: that of the longest sequence.
+        truncate: whether to truncate sequences longer than `length`, at the end, or at the start
+            with `align="end"`. Default False: they are invalid.
+        header: whether files have a header with column names; default False: the columns are
+            `column_0`, `column_1` and so on.
+        skip_lines: number of lines to skip before the header; default 0.
+        delimiter: separator of fields; default a comma.
+        quote: quote character of fields, or None; default a double quote.
+        on_error: "raise" (default), or "skip": skip and count invalid sequences.
+        partitions: number of partitions; default None: Spark's default parallelism, or more for
+            large data.
 
     Raises:
         ConfigurationError: if an option is invalid.
-        DataError: naming file and line; a label file that is missing.
-        FileNotFoundError: nothing is at a URL.
+        DataError: if a file is invalid (names file and line) or a label file is missing.
+        FileNotFoundError: if a URL does not exist.
     """
     check_partitions(partitions)
     reader, pairs = prepared(url, on_error=on_error, **options)
     sizes = [f.size_bytes + (0 if g is None else g.size_bytes) + 1024 for f, g in pairs]
-    # Little files many at a time: a Spark record for each would cost more than reading it.
+    # Group small files: a Spark record per file would cost more than reading the file.
     wanted = (partitions or context_of(spark).defaultParallelism) * 4
     most = max(-(-len(sizes) // _PIECE_FILES), sum(sizes) // _PIECE_BYTES, wanted)
     groups = group_by_size(sizes, min(most, len(sizes)))
@@ -208,7 +210,7 @@ def from_csv_sequences(
     ]
     if not reader.length or reader.to_infer:
         context = context_of(spark)
-        # Summed up on executors: classes of a thousand pieces would fill the driver.
+        # Summed on the executors: the classes of a thousand pieces may not fit on the driver.
         rdd = context.parallelize(
             pieces, min(len(pieces), context.defaultParallelism * 4)
         ).mapPartitions(partial(_survey, reader=reader, on_error=on_error))
@@ -231,12 +233,12 @@ def from_csv_sequences(
 def read_csv_sequences(
     url: str, *, on_error: OnError = "raise", **options: Unpack[SequenceOptions]
 ) -> LocalData:
-    """The same examples as `from_csv_sequences`, with its arguments, read here without Spark.
+    """Read the same examples as `from_csv_sequences`, with its arguments, without Spark.
 
-    `ParallelWrapper` takes the result as it is; `data` is the DataSet.
+    `ParallelWrapper` accepts the result; `data` is the DataSet.
 
     Raises:
-        Exception: as `from_csv_sequences`.
+        Exception: as for `from_csv_sequences`.
     """
     reader, pairs = prepared(url, on_error=on_error, **options)
     named = [(f.url, None if g is None else g.url) for f, g in pairs]
@@ -267,12 +269,13 @@ def _check_columns(
 ) -> None:
     if not features:
         raise ConfigurationError(
-            "`features` must leave a column at least. Received: none of "
-            f"{shortened(names)}, of which {shortened(own) or 'none'} are labels."
+            "`features` must select at least one column. Received: none of "
+            f"{shortened(names)}; labels are {shortened(own) or 'none'}."
         )
     if classes is not None and len(labels) != 1:
         raise ConfigurationError(
-            f"`classes` needs one column of labels. Received: {len(labels)}, {shortened(labels)}."
+            "`classes` needs exactly one column of labels. Received: "
+            f"{len(labels)}, {shortened(labels)}."
         )
     both = sorted(set(features) & set(texts))
     if both:
@@ -283,10 +286,11 @@ def _check_columns(
 
 
 def completed(reader: SequenceReader, found: Survey, url: str) -> SequenceReader:
-    """`reader` with the length and the classes of a survey; DataError if it has found none."""
+    """Add length and classes of a survey to `reader`; DataError if it found no examples."""
     if not found.examples:
         raise DataError(
-            f"there must be a sequence that can be read. Received: none at {url}; all were skipped."
+            "the data must have at least one valid sequence. "
+            f"Received: none at {url}; all were skipped."
         )
     if reader.to_infer:
         classes = found.classes["labels"]
@@ -305,6 +309,6 @@ def _check_classes(classes: Any, one_hot: bool, *, has_labels: bool) -> None:
         check_classes("classes", classes)
         if not has_labels:
             raise ConfigurationError(
-                "`classes` needs labels: give `labels`, `labels_url` or both. "
+                "`classes` needs labels: set `labels` or `labels_url`. "
                 f"Received: classes={classes!r}, labels=None."
             )

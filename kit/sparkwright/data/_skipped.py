@@ -1,4 +1,4 @@
-"""Problems counted by reason, with the first few named: what was skipped, what is invalid."""
+"""Counts of skipped and invalid items by reason, with the first messages."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ _ROWS = (
 
 
 class UnusableItem(Exception):
-    """An item of a source that cannot be used.
+    """Raised for an unusable item of a source.
 
     Attributes:
-        reason: a few words, the same for all items of a kind.
-        message: rule, what was received with the file's name, remedy.
+        reason: short description, the same for all items of a kind.
+        message: rule, value received with the file name, and remedy.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -32,11 +32,11 @@ class UnusableItem(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Skipped:
-    """What was left out of a data set because `on_error="skip"` allowed it.
+    """Items skipped with `on_error="skip"`.
 
     Attributes:
-        counts: reason -> how many lines, files or keys.
-        first: messages of the first 20, each naming file and line or key.
+        counts: reason -> number of lines, files or keys.
+        first: messages of the first 20 items, with file and line or key.
 
     Example:
         >>> one = Skipped.of("unreadable", "a.png is no image")
@@ -50,12 +50,12 @@ class Skipped:
 
     @classmethod
     def of(cls, reason: str, message: str, *, count: int = 1) -> "Skipped":
-        """`count` items left out for one reason."""
+        """Create the count of `count` items skipped for one reason."""
         return cls(counts={reason: count}, first=(message,))
 
     @property
     def total(self) -> int:
-        """How many items, over all reasons."""
+        """Number of items of all reasons."""
         return sum(self.counts.values())
 
     def __add__(self, other: "Skipped") -> "Skipped":
@@ -69,29 +69,29 @@ class Skipped:
         return "\n".join([f"{self.total} skipped: {reasons}", *(f"  {m}" for m in self.first)])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Convert to JSON types."""
         return {"counts": dict(self.counts), "first": list(self.first)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidationResult:
-    """Counts of a validation; results of parts add up with `+`.
+    """Counts of a validation; `+` adds the results of parts.
 
-    Each item that is not valid is counted under the first of the reasons that applies, so
-    `total` is the sum of `valid` and the six reasons.
+    Each invalid item is counted under the first reason that applies, so `total` is the sum of
+    `valid` and the six reasons.
 
     Attributes:
-        total: items looked at: files, or examples of a data set.
-        valid: items without a problem.
+        total: number of checked items: files, or examples of a data set.
+        valid: number of items without a problem.
         missing_file: files that do not exist.
-        unreadable: files that the loader refuses.
-        missing_features: no features, not those that were asked for, or no examples.
-        missing_labels: no labels, or not those that were asked for.
-        invalid_features: features of another shape than asked for.
-        invalid_labels: labels of another shape than asked for.
-        deleted: invalid files removed on request.
-        moved: invalid files moved away on request.
-        first: messages of the first 20 problems, each naming its file.
+        unreadable: files that the loader cannot read.
+        missing_features: items without examples or without the requested features.
+        missing_labels: items without the requested labels.
+        invalid_features: items with features of another shape than requested.
+        invalid_labels: items with labels of another shape than requested.
+        deleted: invalid files that were deleted on request.
+        moved: invalid files that were moved on request.
+        first: messages of the first 20 problems, each with its file.
 
     Example:
         >>> one = ValidationResult(total=2, valid=1, unreadable=1, first=("a.arrow: cut off",))
@@ -113,7 +113,7 @@ class ValidationResult:
 
     @property
     def invalid(self) -> int:
-        """Items with a problem."""
+        """Number of items with a problem."""
         return self.total - self.valid
 
     def __add__(self, other: "ValidationResult") -> "ValidationResult":
@@ -129,5 +129,5 @@ class ValidationResult:
         return "\n".join([*table, *(f"  {message}" for message in self.first)])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Convert to JSON types."""
         return asdict(self) | {"first": list(self.first)}

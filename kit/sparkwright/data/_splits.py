@@ -1,4 +1,4 @@
-"""Which example goes where when data is split or shuffled randomly: sizes, quotas, draws."""
+"""Assign examples to random splits and shuffles: sizes, quotas, draws."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _MAX_POPULATION = 10**9 - 1
 
 
 def check_weights(weights: Sequence[float]) -> NDArray[np.float64]:
-    """The shares, with a sum of 1."""
+    """Validate weights; normalize them to a sum of 1."""
     try:
         shares = np.asarray(weights, np.float64)
     except (TypeError, ValueError):
@@ -30,26 +30,26 @@ def check_weights(weights: Sequence[float]) -> NDArray[np.float64]:
 
 
 def apportion(total: int, weights: Sequence[float] | NDArray[np.float64]) -> Counts:
-    """Cut `total` in proportion to `weights`, by largest remainders; ties go to the first."""
+    """Apportion `total` in proportion to `weights` (largest remainders; ties go to the first)."""
     return stratified_sizes([total], list(weights))[0]
 
 
 def balanced_sizes(total: int, parts: int) -> Counts:
-    """`parts` sizes that differ by one at most, larger ones first."""
+    """Return `parts` sizes that differ by at most one, larger ones first."""
     size, surplus = divmod(total, parts)
     return size + (np.arange(parts) < surplus).astype(np.int64)
 
 
 def equal_sizes(total: int, largest: int) -> Counts:
-    """As few parts of at most `largest` as possible, sizes differing by one at most."""
+    """Return the fewest sizes of at most `largest`; sizes differ by at most one."""
     return balanced_sizes(total, max(1, -(-total // largest)))
 
 
 def stratified_sizes(counts: Sequence[int], weights: Sequence[float]) -> Counts:
-    """(classes, parts) examples of each class in each part: within one example of its share.
+    """Return (classes, parts) numbers of examples, each within one example of its share.
 
-    The examples that rounding leaves over go to the parts that are furthest behind their share of
-    all classes so far, so that many small classes do not all favor the same part.
+    Remaining examples go to the parts furthest below their share of all previous classes, so that
+    many small classes do not all favor the same part.
     """
     shares = check_weights(weights)
     sizes = np.zeros((len(counts), len(shares)), np.int64)
@@ -58,7 +58,7 @@ def stratified_sizes(counts: Sequence[int], weights: Sequence[float]) -> Counts:
         exact = count * shares
         row[:] = np.floor(exact + 1e-9)
         behind += exact - row
-        # At most one more for a part, and none where the share is a whole number.
+        # At most one more per part, and none if the share is an integer.
         open_parts = np.flatnonzero(exact - row > 1e-9)
         rest = int(count - row.sum())
         chosen = open_parts[np.argsort(-behind[open_parts], kind="stable")[:rest]]
@@ -70,11 +70,10 @@ def stratified_sizes(counts: Sequence[int], weights: Sequence[float]) -> Counts:
 def draw_quotas(
     counts: Sequence[int], sizes: Sequence[int] | Counts, seed: Sequence[int]
 ) -> Counts:
-    """How many examples of each partition go into each part, drawn as if from one urn.
+    """Draw the number of examples per partition and part, as if without replacement from one urn.
 
-    Every set of examples of these sizes is equally likely, if in each partition the examples are
-    then drawn with equal chances (`assigned`). While more than a billion examples are left, each
-    partition gives every part its share, exact to one example.
+    With `assigned`, every split into these sizes is equally likely. While more than a billion
+    examples remain, each partition contributes its proportional share, exact to one example.
 
     Returns:
         (partitions, parts) int64, with row sums `counts` and column sums `sizes`.
@@ -93,7 +92,7 @@ def draw_quotas(
 
 
 def assigned(quotas: NDArray[Any], seed: Sequence[int]) -> NDArray[np.int32]:
-    """(examples,) int32 part of each example of a partition, in a uniformly random order."""
+    """Return the (examples,) int32 part of each example of a partition, uniformly shuffled."""
     parts = np.repeat(np.arange(len(quotas), dtype=np.int32), quotas)
     np.random.default_rng(list(seed)).shuffle(parts)
     return parts
@@ -101,18 +100,18 @@ def assigned(quotas: NDArray[Any], seed: Sequence[int]) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class PartQuotas:
-    """How many examples of each class go from each partition into each part.
+    """Number of examples per partition, class and part.
 
-    Few arrays for all partitions are quick to send and to read, where a dict for each is not.
+    A few arrays for all partitions serialize much faster than one dict per partition.
     """
 
     starts: Counts  # (partitions + 1,): the rows of partition i are `starts[i]:starts[i + 1]`
-    classes: Counts  # (rows,) class of each row; only classes that a partition has
-    counts: Counts  # (rows, parts) examples
+    classes: Counts  # (rows,) class of each row; only classes that occur in the partition
+    counts: Counts  # (rows, parts) numbers of examples
 
     @classmethod
     def of(cls, drawn: Mapping[int, Counts]) -> "PartQuotas":
-        """From class -> (partitions, parts); one class at least."""
+        """Create quotas from class -> (partitions, parts), with at least one class."""
         stacked = np.stack(list(drawn.values()), axis=1)  # (partitions, classes, parts)
         place, row = np.nonzero(stacked.any(axis=2))
         return cls(
@@ -122,20 +121,23 @@ class PartQuotas:
         )
 
     def of_partition(self, partition: int) -> dict[int, Counts]:
-        """Class -> (parts,) examples."""
+        """Return class -> (parts,) numbers of examples of one partition."""
         rows = slice(self.starts[partition], self.starts[partition + 1])
         return dict(zip(self.classes[rows].tolist(), self.counts[rows], strict=True))
 
     def part_counts(self, part: int) -> tuple[int, ...]:
-        """Examples of each partition in `part`."""
+        """Return the number of examples of each partition in `part`."""
         total = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts[:, part])])
         return tuple(np.diff(total[self.starts]).tolist())
 
 
 class Assignment:
-    """Assigns the examples of one partition to parts, chunk after chunk, class by class.
+    """Assignment of the examples of one partition to parts, chunk by chunk and per class.
 
-    `quotas`: class -> (parts,) examples; one class 0 where classes do not matter.
+    Args:
+        quotas: class -> (parts,) numbers of examples; a single class 0 if classes do not matter.
+        seed: seed of the random order.
+        partition: index of the partition, for error messages.
     """
 
     def __init__(
@@ -149,7 +151,7 @@ class Assignment:
         self._partition = partition
 
     def take(self, classes: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The part of each of the next examples."""
+        """Return the part of each of the next examples."""
         found = np.empty(len(classes), np.int32)
         for number in np.unique(classes).tolist():
             rows = np.flatnonzero(classes == number)
@@ -162,7 +164,7 @@ class Assignment:
         return found
 
     def finish(self) -> None:
-        """Check that all examples that were counted have come."""
+        """Raise DataError if there were fewer examples than counted."""
         if any(self._used[number] < len(parts) for number, parts in self._parts.items()):
             raise self._changed("fewer than")
 
@@ -170,25 +172,25 @@ class Assignment:
         counted = sum(map(len, self._parts.values()))
         return DataError(
             "the data must be the same each time it is read. Received: in partition "
-            f"{self._partition} {how} the {counted} examples that were counted, or other classes. "
-            "Seed its random steps, or persist or export it before it is split."
+            f"{self._partition} {how} the {counted} examples of the count, or other classes. "
+            "Seed its random steps, or persist or export it before the split."
         )
 
 
 class RandomBlocks:
-    """A shuffle's placement: to which of `partitions * blocks` blocks each example goes.
+    """Placement of a shuffle: assigns each example to one of `partitions * blocks` blocks.
 
-    Any choice of the examples of a target partition is equally likely. In it each example falls
-    into each block with the same chance, whatever the others do, as if the block were the first
-    digit of a random key. With a uniform permutation in each block (`order_of`), any order of all
-    examples is equally likely. Blocks differ in size randomly; a block is small enough for memory,
-    however large a partition is.
+    All choices of the examples of a target partition are equally likely. Within the partition,
+    each example falls into a block independently and uniformly, as if the block were the first
+    digit of a random key. With a uniform permutation of each block (`order_of`), all orders of the
+    examples are equally likely. Block sizes are random, and small enough for memory even if the
+    partition is not.
     """
 
     def __init__(
         self, source_counts: tuple[int, ...], *, partitions: int, blocks: int, seed: int
     ) -> None:
-        """Draw how many examples of each source go into each target partition."""
+        """Draw the number of examples per source and target partition."""
         self.source_counts, self.partitions, self.blocks = source_counts, partitions, blocks
         self._seed = seed
         sizes = balanced_sizes(sum(source_counts), partitions)
@@ -199,7 +201,7 @@ class RandomBlocks:
         self._known: tuple[int, NDArray[np.int32]] | None = None
 
     def destinations(self, source: int, start: int, stop: int) -> NDArray[np.int32]:
-        """(stop - start,) int32 block of examples `start` to `stop` of `source`."""
+        """Return the (stop - start,) int32 blocks of examples [start, stop) of `source`."""
         if self._known is None or self._known[0] != source:
             targets = assigned(self.quotas[source], [self._seed, 2, source])
             chance = np.random.default_rng([self._seed, 4, source])
@@ -209,10 +211,10 @@ class RandomBlocks:
         return self._known[1][start:stop]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the destinations of the most recent source."""
+        """Omit the cached destinations of the most recent source."""
         return {**self.__dict__, "_known": None}
 
 
 def order_of(block: int, count: int, *, seed: int) -> NDArray[np.int64]:
-    """(count,) the order in which a block's examples come."""
+    """Return the random order of the `count` examples of a block."""
     return np.random.default_rng([seed, 3, block]).permutation(count)

@@ -1,4 +1,4 @@
-"""Random splits and shuffles of distributed data, every example exactly once."""
+"""Random splits and shuffles of distributed data; every example occurs exactly once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ._distributed import DistributedDataSet
 
 Data = TypeVar("Data", bound="DistributedDataSet")
-_BLOCK_BYTES = 8 << 20  # of a shuffle: what is permuted in memory at once
+_BLOCK_BYTES = 8 << 20  # size of the blocks that a shuffle permutes in memory
 
 
 def split_randomly(data: Data, weights: Sequence[float], *, exact: bool, seed: int) -> list[Data]:
@@ -68,7 +68,8 @@ def sample(data: Data, size: int | None, fraction: float | None, *, seed: int) -
     check_integer("seed", seed, minimum=0)
     if (size is None) == (fraction is None):
         raise ConfigurationError(
-            f"give either `size` or `fraction`. Received: size={size!r}, fraction={fraction!r}."
+            "exactly one of `size` and `fraction` must be set. Received: "
+            f"size={size!r}, fraction={fraction!r}."
         )
     if size is not None:
         check_integer("size", size, minimum=0)
@@ -77,8 +78,7 @@ def sample(data: Data, size: int | None, fraction: float | None, *, seed: int) -
     drawn = round(count * fraction) if fraction is not None else int(size or 0)
     if drawn > count:
         raise DataError(
-            f"a sample can have as many examples as there are, {count}, at most. "
-            f"Received: size={size}."
+            f"`size` must be at most the number of examples, {count}. Received: size={size}."
         )
     return _split_to_sizes(data, np.array([drawn, count - drawn]), seed=seed)[0]
 
@@ -103,7 +103,7 @@ def split_stratified(
     classes = sorted({number for known in counts for number in known})
     totals = [sum(known.get(number, 0) for known in counts) for number in classes]
     sizes = stratified_sizes(totals, weights)
-    # Without any example there is no class, but there may be partitions.
+    # Empty data has no class, but may have partitions.
     wanted = dict(zip(classes, sizes, strict=True)) or {0: np.zeros(len(weights), np.int64)}
     step = f"stratified_split {shares.tolist()} {label} {seed}"
     return _parts(
@@ -150,13 +150,13 @@ def _parts(
     seed: int,
     step: str,
 ) -> list[Data]:
-    """Parts that hold `sizes` of each class; `counts`: of each class in each partition."""
+    """Split into parts with `sizes` per class; `counts` holds class -> examples per partition."""
     drawn = {
         number: draw_quotas([known.get(number, 0) for known in counts], wanted, [seed, index])
         for index, (number, wanted) in enumerate(sizes.items())
     }
     quotas = PartQuotas.of(drawn)
-    # Read once by each worker process, and not by each task.
+    # A broadcast is deserialized once per worker process, not once per task.
     shared = data.rdd.context.broadcast(quotas)
     return [
         data.derive(
@@ -216,7 +216,7 @@ def _permuted(
         order = order_of(block, sum(map(len, datasets)), seed=seed)
         if all(dataset.layout == datasets[0].layout for dataset in datasets):
             joined = DataSet.concatenate(datasets)
-            # In pieces, so that no second copy of the block is made.
+            # In pieces, to avoid a second copy of the whole block.
             row_bytes = max(1, joined.size_bytes // max(1, len(joined)))
             rows = max(1, (1 << 20) // row_bytes)
             for start in range(0, len(order), rows):

@@ -38,11 +38,12 @@ Edges = Mapping[str, Sequence[NDArray[np.float64]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataStatistics:
-    """What `DistributedDataSet.statistics` found; shown as a table in notebooks.
+    """The result of `DistributedDataSet.statistics`, displayed as a table in notebooks.
 
     Attributes:
-        columns: of each position on the last axis of each feature and label array.
-        partitions: the same for each partition, empty ones without columns; () unless asked for.
+        columns: statistics of each position on the last axis of each feature and label array.
+        partitions: statistics of each partition, without columns for empty ones; () unless
+            requested.
 
     Example:
         statistics = data.statistics()
@@ -54,10 +55,10 @@ class DataStatistics:
     partitions: tuple["DataStatistics", ...] = ()
 
     def __getitem__(self, key: str | tuple[str, int]) -> ColumnStatistics:
-        """By name of the column, name of an array of one column, or (array, position).
+        """Return the column with this column name, array name or (array, position).
 
         Raises:
-            KeyError: if there is none, or more than one.
+            KeyError: if no column or several columns match.
         """
         found = [
             column
@@ -65,7 +66,7 @@ class DataStatistics:
             if key in ((column.array, column.position), column.name, column.array)
         ]
         if len(found) != 1:
-            raise KeyError(f"{len(found)} columns are called {key!r}; see `to_frame`")
+            raise KeyError(f"{len(found)} columns match {key!r}; see `to_frame`")
         return found[0]
 
     def __len__(self) -> int:
@@ -75,9 +76,10 @@ class DataStatistics:
         return iter(self.columns)
 
     def to_frame(self) -> Any:
-        """A pandas.DataFrame: a row for each column, without histograms.
+        """Return a pandas.DataFrame with one row per column, without histograms.
 
-        With statistics of partitions, a row for each column of each, and `partition` first.
+        With statistics of partitions, it has one row per partition and column, and `partition` is
+        the first column.
         """
         import pandas as pd
 
@@ -92,7 +94,7 @@ class DataStatistics:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Convert to JSON types."""
         return {
             "columns": [column.to_dict() for column in self.columns],
             "partitions": [partition.to_dict() for partition in self.partitions],
@@ -122,7 +124,7 @@ def statistics_of(
     )
     whole = merge_all(parts, merge_readings)
     if whole is None:
-        raise DataError("statistics need at least one example. Received: none.")
+        raise DataError("the data must have at least one example for statistics. Received: none.")
     pers: dict[str, Per] = {name: next(iter(found)) for name, found in whole.items()}
     edges: Edges = {name: bin_edges(whole[name][per], bins) for name, per in pers.items() if bins}
     counts: list[Counts | None] = [None] * len(parts)
@@ -177,7 +179,7 @@ def label_balance_of(
     total = merge_all(found, add_counts) or {}
     if not per_partition:
         return named_counts(total, total, names)
-    # A class that some partition lacks has 0 there.
+    # Classes that do not occur in a partition have count 0.
     return [named_counts(counts or {}, total, names) for counts in found]
 
 
@@ -223,7 +225,7 @@ def _summed(first: Counts, second: Counts) -> Counts:
 
 
 def _column_names(schema: Any) -> Mapping[str, Sequence[str]]:
-    """Names of a table's columns, by flat name of the array."""
+    """Return flat array name -> column names of a table."""
     if schema is None:
         return {}
     names = {f"features/{name}": schema.feature_names(name) for name in schema.features}

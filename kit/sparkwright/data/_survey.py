@@ -1,4 +1,4 @@
-"""What a first pass finds of data: the lengths of sequences, classes, what is wrong. Pure."""
+"""The results of a first pass over data: lengths of sequences, classes, problems. Pure Python."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from sparkwright.errors import DataError
 from ._skipped import Skipped
 from .wording import clipped
 
-# More different values than this are no classes.
+# Columns with more distinct values do not hold classes.
 MOST_CLASSES = 100_000
 K = TypeVar("K")
 V = TypeVar("V")
@@ -18,12 +18,12 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LengthRange:
-    """The shortest and the longest of some sequences; sums of ranges span both.
+    """Minimum and maximum length of sequences; the sum of two ranges spans both.
 
     Attributes:
-        shortest: steps; None where there is no sequence.
-        longest: steps; 0 where there is no sequence.
-        masked: whether one of them has a mask for each step.
+        shortest: minimum number of steps; None without sequences.
+        longest: maximum number of steps; 0 without sequences.
+        masked: whether any sequence has a step mask.
 
     Example:
         >>> total = LengthRange.of([5, 3]) + LengthRange.of([4, 9])
@@ -37,7 +37,7 @@ class LengthRange:
 
     @classmethod
     def of(cls, lengths: Iterable[int], *, masked: bool = False) -> "LengthRange":
-        """The range of `lengths`."""
+        """Create the range of `lengths`."""
         found = [int(length) for length in lengths]
         return cls(shortest=min(found, default=None), longest=max(found, default=0), masked=masked)
 
@@ -51,20 +51,20 @@ class LengthRange:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all sequences have one length."""
+        """Whether all sequences have the same length."""
         return self.shortest is None or self.shortest == self.longest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Survey:
-    """What a pass over data has found; sums cover both.
+    """The results of a pass over data; `+` merges two surveys.
 
     Attributes:
-        examples: how many can be used.
-        lengths: name of an array or a source -> the lengths of its sequences.
-        classes: name of a column -> values found, as of `together`.
-        lacking: keys that sources lack, by reason.
-        repeated: keys that are there more than once, by reason.
+        examples: number of valid examples.
+        lengths: name of an array or a source -> lengths of its sequences.
+        classes: name of a column -> values found, from `together`.
+        lacking: keys missing in a source, by reason.
+        repeated: duplicate keys, by reason.
     """
 
     examples: int = 0
@@ -83,12 +83,12 @@ class Survey:
         )
 
     def take(self, rows: Any) -> "Survey":
-        """Itself: it has no rows."""
+        """Return the survey itself, which has no rows."""
         del rows
         return self
 
     def length_of(self, names: Iterable[str]) -> LengthRange:
-        """The lengths of several arrays together."""
+        """Return the merged length range of several arrays."""
         return sum((self.lengths.get(name, LengthRange()) for name in names), LengthRange())
 
 
@@ -97,7 +97,7 @@ def _merged(a: Mapping[K, V], b: Mapping[K, V], add: Callable[[V, V], V]) -> dic
 
 
 def together(found: Iterable[Iterable[str]]) -> frozenset[str]:
-    """All values of `found`; of more than `MOST_CLASSES`, one more than these: enough to tell."""
+    """Merge sets of values, up to `MOST_CLASSES` + 1 values, which indicates too many."""
     values: set[str] = set()
     for some in found:
         for value in some:
@@ -108,12 +108,12 @@ def together(found: Iterable[Iterable[str]]) -> frozenset[str]:
 
 
 def check_found(values: Collection[str], where: str) -> None:
-    """Raise DataError if the values found, as of `together`, are too few or many for classes."""
+    """Raise DataError if the values from `together` are too few or too many for classes."""
     if 2 <= len(values) <= MOST_CLASSES:
         return
     count = f"{len(values)}" if len(values) <= MOST_CLASSES else f"more than {MOST_CLASSES:,}"
     first = ", ".join(clipped(value) for value in nsmallest(10, values))
     raise DataError(
-        f"a column must have from 2 to {MOST_CLASSES:,} different values to be classes. "
+        f"a column of classes must have 2 to {MOST_CLASSES:,} distinct values. "
         f"Received: {count}, {first}{', …' if len(values) > 10 else ''}, {where}."
     )

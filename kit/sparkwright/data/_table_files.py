@@ -1,4 +1,4 @@
-"""CSV, Parquet and Arrow files as examples, on Spark or in this process."""
+"""Read examples from CSV, Parquet and Arrow files, with or without Spark."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -26,7 +26,7 @@ _ENDINGS = {
 
 
 class ColumnOptions(TypedDict, total=False):
-    """Which columns become what; see `ColumnChoice`."""
+    """Options for the use of the columns; see `ColumnChoice`."""
 
     features: Columns | Mapping[str, Columns] | None
     labels: Columns | Mapping[str, Columns] | None
@@ -39,7 +39,7 @@ class ColumnOptions(TypedDict, total=False):
 
 
 class CsvOptions(ColumnOptions, total=False):
-    """How CSV files are written, too; see `CsvFormat`."""
+    """Options for the use of the columns and the CSV dialect; see `CsvFormat`."""
 
     header: bool
     column_names: Sequence[str] | None
@@ -62,53 +62,55 @@ def from_csv(
     partitions: int | None = None,
     **options: Unpack[CsvOptions],
 ) -> DistributedDataSet:
-    """Examples from CSV files, one a line, parsed by PyArrow on the executors.
+    """Read examples from CSV files, one per line; executors parse them with PyArrow.
 
-    Large files are shared out by ranges of bytes, unless they are packed (`.gz`, `.bz2`, `.zst`),
-    hold line ends in values, or are not UTF-8. Memory does not grow with the files.
+    Large files are split into byte ranges, unless they are compressed (`.gz`, `.bz2`, `.zst`), have
+    newlines in values, or are not UTF-8. Memory use does not depend on the file size.
 
     Args:
         spark: the session.
-        urls: a file, a folder (its files ending in csv, tsv or txt, packed or not), a pattern such
-            as `s3://bucket/2024-*.csv`, or a list of these.
-        features: columns by name or position, from the end if negative, or ranges of them, as
-            `slice("a", "f")` (with "f") or `slice(0, 5)` (without 5); several inputs as
-            {input: columns}. Default None: all but labels and weights.
-        labels: likewise; several outputs as {output: columns}. Default None: none.
-        classes: None (default): labels are numbers to predict, float32. A number: labels are
-            integers from 0. A list: labels are these texts, and become their indices. "infer": a
-            pass over the data finds the texts. Several outputs: {output: one of these}.
-        one_hot: class labels as (n, classes) float32 instead of (n,) int32; default False.
-        categories: column of text -> its values or "infer": one feature of 0 or 1 for each value.
-        text: columns of text that stay text, such as `["review"]`, for networks with a
-            `TextVectorization` or `StringLookup`; in inputs of their own. Default none.
+        urls: a file, a folder (files with the extension csv, tsv or txt, compressed or not), a
+            pattern such as `s3://bucket/2024-*.csv`, or a list of these.
+        features: columns by name or position (negative positions count from the end), or ranges:
+            `slice("a", "f")` (includes "f") or `slice(0, 5)` (excludes 5). For several inputs, a
+            dict of input -> columns. Default None: all columns except labels and weights.
+        labels: columns, as for `features`; for several outputs, a dict of output -> columns.
+            Default None: no labels.
+        classes: None (default): labels are float32 numbers (regression). An integer: the number of
+            classes; labels are integers from 0. A list: class names; labels become their indices.
+            "infer": a first pass finds the class names. For several outputs, a dict.
+        one_hot: whether class labels become (n, classes) float32 instead of (n,) int32; default
+            False.
+        categories: text column -> its values or "infer", one-hot encoded as features.
+        text: text columns to keep as text, such as `["review"]`, for networks with a
+            `TextVectorization` or `StringLookup` layer. They need separate inputs. Default: none.
         weights: column of example weights; default None.
-        missing: "error" (default), "skip" (leave such rows out and count them), a number that
-            stands in for missing numbers among the features, or their "mean" or "median" over all
-            rows, column by column; of the training data alone: `fill_missing`.
-        schema: read as another data set was (`schema=train.schema`), in place of all options
-            above.
-        header: whether the first line of each file names the columns; default True.
-        column_names: names in place of the header's, or without one; default None: `column_0`,
-            `column_1` and so on where there is no header.
-        delimiter: default a comma.
-        quote: around values that hold delimiters; None for no quotes.
-        skip_lines: lines to leave out at the beginning of each file; default 0.
-        newlines_in_values: whether quoted values may go over several lines; default False.
+        missing: "error" (default), "skip" (skip and count rows with missing values), a number that
+            replaces missing numbers in features, or "mean" or "median" of the column over all
+            rows. To use statistics of the training data only, call `fill_missing`.
+        schema: schema of another data set (`schema=train.schema`), replaces all options above.
+        header: whether the first line of each file has the column names; default True.
+        column_names: column names that replace the header. Default None: the header, or
+            `column_0`, `column_1` and so on without a header.
+        delimiter: separator of values; default a comma.
+        quote: quote character of values with delimiters; None for no quotes.
+        skip_lines: number of lines to skip at the beginning of each file; default 0.
+        newlines_in_values: whether quoted values may contain newlines; default False.
         encoding: default "utf-8".
-        missing_values: texts that stand for a missing value. "nan" in any case counts among
-            numbers.
-        on_error: "raise" (default) at the first line that does not fit, or "skip": leave such lines
-            out and count them in `data.skipped()`.
-        partitions: default None: Spark's default parallelism, or more for much data.
+        missing_values: texts of missing values. In numeric columns "nan", in any case, is also
+            missing.
+        on_error: "raise" (default) at the first invalid line, or "skip": skip invalid lines and
+            count them in `data.skipped()`.
+        partitions: number of partitions; default None: Spark's default parallelism, or more for
+            large data.
 
     Returns:
-        The examples, in the order of files and lines, with `schema` and `class_names`.
+        The examples in the order of files and lines, with `schema` and `class_names`.
 
     Raises:
         FileNotFoundError: if there is no file.
         ConfigurationError: if an option is invalid.
-        DataError: if files do not fit, naming file and line; on executors when they are read.
+        DataError: if a file is invalid (names file and line); on executors, when the data is read.
     """
     source = _source("csv", urls, options, schema, on_error)
     return _filled(source, source.distribute(spark, partitions))
@@ -122,17 +124,15 @@ def read_csv(
     on_error: OnError = "raise",
     **options: Unpack[CsvOptions],
 ) -> LocalTable:
-    """The same examples as `from_csv`, read in this process, without Spark.
-
-    Options are those of `from_csv`.
+    """Read the same examples as `from_csv`, with its options, without Spark.
 
     Returns:
-        `data`, `schema` and `skipped`.
+        A table with `data`, `schema` and `skipped`.
 
     Raises:
         FileNotFoundError: if there is no file.
         ConfigurationError: if an option is invalid.
-        DataError: if files do not fit, naming file and line, or if there is no example.
+        DataError: if a file is invalid (names file and line), or there is no example.
     """
     source = _source("csv", urls, options, schema, on_error)
     return _filled(source, source.gather())
@@ -149,28 +149,31 @@ def from_parquet(
     partitions: int | None = None,
     **options: Unpack[ColumnOptions],
 ) -> DistributedDataSet:
-    """Examples from Parquet files, one a row; only the columns that are used are read.
+    """Read examples from Parquet files, one per row; only the used columns are read.
 
-    Large files are shared out by row groups. Columns of lists or tensors of one shape become
-    arrays: alone in an input they keep their shape, beside other columns they are flattened.
+    Large files are split by row groups. Columns of lists or tensors of one shape become arrays.
+    A single such column of an input keeps its shape; next to other columns it is flattened.
+
+    `features`, `labels`, `one_hot`, `categories`, `text`, `weights` and `missing` are those of
+    `from_csv`; null and NaN are missing values.
 
     Args:
         spark: the session.
-        urls: a file, a folder (its files ending in parquet or pq), a pattern, or a list of these.
-        features: as for `from_csv`, as are `labels`, `one_hot`, `categories`, `text`,
-            `weights` and `missing` (values that are null or NaN).
-        classes: as for `from_csv`; a column of integers may have names, too.
+        urls: a file, a folder (files with the extension parquet or pq), a pattern, or a list of
+            these.
+        classes: as for `from_csv`; integer columns may have class names, too.
         schema: as for `from_csv`.
-        on_error: "raise" (default) at the first row that does not fit, or "skip".
-        partitions: default None: Spark's default parallelism, or more for much data.
+        on_error: "raise" (default) at the first invalid row, or "skip".
+        partitions: number of partitions; default None: Spark's default parallelism, or more for
+            large data.
 
     Returns:
-        The examples, in the order of files and rows, with `schema` and `class_names`.
+        The examples in the order of files and rows, with `schema` and `class_names`.
 
     Raises:
         FileNotFoundError: if there is no file.
         ConfigurationError: if an option is invalid.
-        DataError: if files do not fit, naming file and row; on executors when they are read.
+        DataError: if a file is invalid (names file and row); on executors, when the data is read.
     """
     source = _source("parquet", urls, options, schema, on_error)
     return _filled(source, source.distribute(spark, partitions))
@@ -184,7 +187,7 @@ def read_parquet(
     on_error: OnError = "raise",
     **options: Unpack[ColumnOptions],
 ) -> LocalTable:
-    """The same examples as `from_parquet`, read here, without Spark: as `read_csv`."""
+    """Read the same examples as `from_parquet`, without Spark; see `read_csv`."""
     source = _source("parquet", urls, options, schema, on_error)
     return _filled(source, source.gather())
 
@@ -200,10 +203,10 @@ def from_arrow(
     partitions: int | None = None,
     **options: Unpack[ColumnOptions],
 ) -> DistributedDataSet:
-    """Examples from Arrow files, one a row: IPC files and streams, and Feather (version 2).
+    """Read examples from Arrow files, one per row: IPC files, IPC streams and Feather version 2.
 
-    Large files are shared out by record batches, streams are not. Everything else is as for
-    `from_parquet`; folders are searched for files ending in arrow, arrows, feather or ipc.
+    Large files are split by record batches; streams cannot be split. Options and results are those
+    of `from_parquet`. In folders, files have the extension arrow, arrows, feather or ipc.
     """
     source = _source("arrow", urls, options, schema, on_error)
     return _filled(source, source.distribute(spark, partitions))
@@ -217,7 +220,7 @@ def read_arrow(
     on_error: OnError = "raise",
     **options: Unpack[ColumnOptions],
 ) -> LocalTable:
-    """The same examples as `from_arrow`, read here, without Spark: as `read_csv`."""
+    """Read the same examples as `from_arrow`, without Spark; see `read_csv`."""
     source = _source("arrow", urls, options, schema, on_error)
     return _filled(source, source.gather())
 
@@ -234,7 +237,7 @@ def _source(
     schema: TableSchema | None,
     on_error: OnError,
 ) -> TableSource:
-    """Files and options, checked; the columns are read from the first file."""
+    """Validate files and options, and read the columns of the first file."""
     names = {each.name for each in fields(ColumnChoice)}
     choice = ColumnChoice(**{n: value for n, value in options.items() if n in names})
     form = CsvFormat(**{n: value for n, value in options.items() if n not in names})

@@ -1,4 +1,4 @@
-"""The first rows of tables: the readers of CSV, Parquet, Arrow and sequences, stopped early."""
+"""Preview tables: run the CSV, Parquet, Arrow and sequence readers and stop early."""
 
 import contextlib
 import math
@@ -26,25 +26,25 @@ from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError, DataError
 
 _MOST_ROWS, _MOST_CELLS = 10_000, 500_000
-_MOST_BYTES = 256 << 20  # of arrays: fewer rows are enough
-_MOST_BLOCKS = 8  # without a valid row
-_OTHER_FILES = 8  # whose columns are compared
-_WHOLE = 1 << 62  # bytes of a piece
+_MOST_BYTES = 256 << 20  # limit for rows of large arrays
+_MOST_BLOCKS = 8  # limit of blocks without a valid row
+_OTHER_FILES = 8  # number of files whose columns are compared
+_WHOLE = 1 << 62  # piece size that never splits a file
 _LONGEST_TEXT = 200
 _OPENERS = {"parquet": open_parquet, "arrow": open_arrow}
 _error, _warning = DataProblem.error, DataProblem.warning
 
 
 def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
-    """Preview tables, and sequences of which each is a table.
+    """Preview tables, and sequences, where each file is a table.
 
     Args:
-        source: in which format.
-        rows: how many to show.
-        sample_bytes: of text to read at most, of each file that can be read in parts.
+        source: the data source.
+        rows: number of rows to show.
+        sample_bytes: maximum number of bytes of text to read per file that can be split.
 
     Raises:
-        ConfigurationError, DataError, OSError: those of the reader, if there is nothing to show.
+        ConfigurationError, DataError, OSError: from the reader, if no row can be shown.
     """
     problems: list[DataProblem] = []
     try:
@@ -52,7 +52,7 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
     except DataError as error:
         if not source.all_options.get("header"):
             raise
-        # With its header among the rows, the table can be seen nevertheless.
+        # Show the table without a header, so that the user can see the problem.
         problems.append(_error(str(error)))
         table = _opened(replace(source, options={**source.options, "header": False}))
     seen = _Beginning(table, rows, sample_bytes)
@@ -64,7 +64,7 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
         labels = tuple(counts.most_common()) if len(counts) <= 1000 else ()
     schema: TableSchema | None = None
     if not seen.rows:
-        problems += [*seen.log.problems, _error("There is no row.")]
+        problems += [*seen.log.problems, _error("The data has no rows.")]
     elif is_sequences:
         problems += _sequence_problems(source)
     elif not problems:
@@ -91,9 +91,9 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
     )
     if not is_sequences:
         return found
-    # Each file is an example of its own length.
+    # Each file is one example, so the numbers of rows of the files are unrelated.
     name = table.files[0].url.rpartition("/")[2]
-    note = f"These are the steps of {name}, one of {len(table.files):,} files."
+    note = f"The rows are the steps of {name}, one of {len(table.files):,} files."
     return replace(found, unit="step", in_all=None, is_estimate=False, note=note)
 
 
@@ -111,7 +111,7 @@ def _class_count(source: DataSource, labels: Sequence[Any]) -> int | None:
 
 
 class Findings(SkipLog):
-    """The reports of a reader, one of each kind, with how often it occurs."""
+    """Collects the reports of a reader: one problem per kind, with its count."""
 
     def __init__(self) -> None:
         super().__init__("skip")
@@ -128,7 +128,7 @@ class Findings(SkipLog):
         column: str = "",
         received: str = "",
     ) -> None:
-        """Keep the first message for each reason and column."""
+        """Record a report; only the first message per reason and column is kept."""
         self.counts[reason, column] += count
         if message != reason and (reason, column) not in self._found:
             kind, can_skip = (_warning, False) if is_wanted else (_error, True)
@@ -138,13 +138,13 @@ class Findings(SkipLog):
 
     @property
     def problems(self) -> list[DataProblem]:
-        """Errors and warnings, each with how often it occurs."""
+        """The errors and warnings with their counts."""
         found: list[DataProblem] = []
         for key, problem in self._found.items():
             count = self.counts[key]
             unit = "rows" if problem.column else "times"
             more = f" {count:,} {unit} in all." if count > 1 else ""
-            more += "" if problem.can_skip else " Such rows are left out."
+            more += "" if problem.can_skip else " Such rows are skipped."
             found.append(replace(problem, sentence=problem.sentence + more, count=count))
         return found
 
@@ -163,21 +163,22 @@ def _opened(source: DataSource, url: str | None = None) -> TableSource:
 
 
 class _EnoughError(Exception):
-    """Ends the reading."""
+    """Raised to stop the reader."""
 
 
 class _Beginning:
-    """The first rows of a table: of its first file that has any.
+    """The first rows of a table, from its first file with rows.
 
     Attributes:
-        piece: what was read.
-        tables: all that was read as Arrow tables, without columns of arrays.
-        values: column -> texts, None where there is none; of arrays only those that are shown.
-        arrays: what was seen of each column of arrays.
-        log: what the reader reported.
-        read: rows that were read; `rows` of them were kept.
-        in_all: rows of all files; None: unknown.
-        is_estimate: whether that is estimated.
+        piece: the piece that was read.
+        tables: the rows as Arrow tables, without columns of arrays.
+        values: column -> texts, None if missing; for columns of arrays only the displayed rows.
+        arrays: summary of each column of arrays.
+        log: the reports of the reader.
+        read: number of rows read.
+        rows: number of rows kept.
+        in_all: number of rows of all files; None if unknown.
+        is_estimate: whether `in_all` is an estimate.
     """
 
     def __init__(self, table: TableSource, shown: int, sample_bytes: int) -> None:
@@ -217,7 +218,7 @@ class _Beginning:
                 there = look.count + len(column) - column.null_count
                 missing = look.missing + column.null_count
                 self.arrays[name] = replace(look, count=there, missing=missing)
-                # As text all arrays would be huge.
+                # The text of all arrays would be huge.
                 column = column.slice(0, max(0, self._shown - self.rows))
             else:
                 flat.append(name)
@@ -231,7 +232,7 @@ class _Beginning:
         return table, []
 
     def columns(self, table: TableSource) -> list[ColumnLook]:
-        """Summaries of all columns."""
+        """Summarize all columns."""
         shapes = table.reader.shapes(table.files, list(self.arrays)) if self.arrays else {}
         return [
             replace(self.arrays[name], shape=shapes.get(name))
@@ -265,7 +266,7 @@ def _read(
     columns: Sequence[ColumnLook],
     unfit: Collection[str],
 ) -> tuple[list[DataProblem], TableSchema | None]:
-    """What the reader reports of the rows without unfit columns, and its schema."""
+    """Run the reader without unfit columns; return the problems it reports and its schema."""
     if unfit:
         features = (column.name for column in feature_columns(source, columns))
         source = replace(
@@ -281,7 +282,7 @@ def _read(
 
     def convert(rows: Any, shown: Any) -> tuple[Any, list[Fault]]:
         nonlocal converted
-        rows = rows.slice(0, seen.read - done)  # later ones may hold other classes
+        rows = rows.slice(0, seen.read - done)  # later rows may have other classes
         converted += rows.num_rows
         if converted > 2 * seen.read:  # rows of CSV files may be converted twice
             raise _EnoughError
@@ -309,7 +310,7 @@ def _read(
 
 
 def _one_row_each(faults: Sequence[Fault]) -> Iterator[Fault]:
-    """One row for each fault, another than those of the faults before if there is one."""
+    """Reduce each fault to one row, if possible one that no previous fault has."""
     taken: set[int] = set()
     for fault in faults:
         rows: list[int] = fault.rows.tolist()
@@ -319,7 +320,7 @@ def _one_row_each(faults: Sequence[Fault]) -> Iterator[Fault]:
 
 
 def _sequence_problems(source: DataSource) -> list[DataProblem]:
-    """What the reader reports of the first sequences."""
+    """Return the problems that the reader reports for the first sequences."""
     log = Findings()
     try:
         given = {n: value for n, value in source.arguments.items() if n != "partitions"}
@@ -333,7 +334,7 @@ def _sequence_problems(source: DataSource) -> list[DataProblem]:
 
 
 def _other_columns(source: DataSource, table: TableSource) -> list[DataProblem]:
-    """Whether the next few files have the same columns."""
+    """Check that the next few files have the same columns."""
     for file in table.files[1 : 1 + _OTHER_FILES]:
         try:
             columns = _opened(source, file.url).reader.names
@@ -342,7 +343,8 @@ def _other_columns(source: DataSource, table: TableSource) -> list[DataProblem]:
         if columns != table.reader.names:
             return [
                 _error(
-                    f"all files must have the columns of the first, {listed(table.reader.names)}. "
+                    "all files must have the columns of the first file, "
+                    f"{listed(table.reader.names)}. "
                     f"Received: {listed(columns)} in {file.url}."
                 )
             ]

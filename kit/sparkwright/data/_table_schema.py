@@ -1,4 +1,4 @@
-"""Which columns of a table become which arrays: fixed, so that other files are read alike."""
+"""The mapping of table columns to arrays; reusable, so that other files are read the same way."""
 
 import json
 import math
@@ -16,29 +16,27 @@ _SHOWN = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableSchema:
-    """Columns of a table, and the arrays of a DataSet that are made of them.
+    """The mapping of table columns to the arrays of a DataSet.
 
-    `from_csv`, `from_parquet` and `from_arrow` leave it in `data.schema`. Give it to another call
-    (`schema=train.schema`), and other files are read the same way, with the same classes.
+    `from_csv`, `from_parquet` and `from_arrow` set it as `data.schema`. Pass it to another call
+    (`schema=train.schema`) to read other files the same way, with the same classes.
 
     Attributes:
         columns: all columns of the table, in order.
         features: input name -> its columns, in order. Each input is a (n, width) float32 array,
-            unless its columns are `text`.
-        labels: output name -> its columns; one column gives (n,), several (n, columns).
-        classes: output name -> names of the classes, or how many there are. Labels of such outputs
-            are int32 indices; those of others are float32 numbers.
+            unless its columns are in `text`.
+        labels: output name -> its columns; one column gives (n,), several give (n, columns).
+        classes: output name -> class names or number of classes. Labels of these outputs are int32
+            indices; other labels are float32 numbers.
         one_hot: whether class labels become (n, classes) float32 instead; default False.
-        categories: column of text -> its values: as many 0/1 features in place of the column.
-        text: columns of text among the features that stay text, in inputs of their own: (n, width)
-            arrays of `str`.
-        shapes: column of arrays -> shape of one; such columns are flattened into their input,
+        categories: text column -> its values; the column becomes one 0/1 feature per value.
+        text: feature columns that stay text, in separate inputs: (n, width) arrays of `str`.
+        shapes: column of arrays -> shape of one array. Such columns are flattened into their input,
             unless they are its only column.
         weights: column of example weights, or None.
-        missing: what becomes of rows with missing values: "error", "skip" (left out, counted), the
-            number that stands in for missing numbers among the features, or "mean" or "median":
-            `fills` do.
-        fills: name of a feature, as in `feature_names` -> the mean or median of the training data.
+        missing: treatment of missing values: "error", "skip" (skip and count the rows), a number
+            that replaces missing numbers in features, or "mean" or "median" (uses `fills`).
+        fills: feature name, from `feature_names` -> mean or median of the training data.
     """
 
     columns: tuple[str, ...]
@@ -56,21 +54,21 @@ class TableSchema:
     fills: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
-        """Check that the parts fit together.
+        """Validate the fields and their consistency.
 
         Raises:
-            ConfigurationError: naming the option and what it received.
+            ConfigurationError: if an option is invalid.
         """
         repeated = [name for name, count in Counter(self.columns).items() if count > 1]
         _require(
             not repeated,
-            f"column names must differ. Received: {listed(repeated)} more than once. Give others "
-            "with `column_names`, where there is that option.",
+            f"column names must be unique. Received: {listed(repeated)} more than once. For CSV "
+            "files, replace them with `column_names`.",
         )
         _require(
             bool(self.features) and all(self.features.values()),
             "`features` must name at least one column for each input. Received: "
-            f"features={dict(self.features)!r}, of the columns {listed(self.columns)}.",
+            f"features={dict(self.features)!r}; columns are {listed(self.columns)}.",
         )
         _require(
             all(self.labels.values()),
@@ -80,15 +78,15 @@ class TableSchema:
         unknown = sorted(set(self.used) - set(self.columns))
         _require(
             not unknown,
-            f"a schema may only use columns that it has. Received: {listed(unknown)}, of the "
-            f"columns {listed(self.columns)}.",
+            f"a schema can only use columns in `columns`. Received: {listed(unknown)}; columns are "
+            f"{listed(self.columns)}.",
         )
         features = {name for columns in self.features.values() for name in columns}
         self._check_classes()
         strangers = sorted(set(self.categories) - features)
         _require(
             not strangers,
-            f"`categories` must name columns among the features. Received: {listed(strangers)}.",
+            f"`categories` must name feature columns. Received: {listed(strangers)}.",
         )
         for column, values in self.categories.items():
             check_values("categories", column, values)
@@ -101,37 +99,37 @@ class TableSchema:
         _require(
             not both,
             f"a column must be read either as text or as numbers. Received: both for "
-            f"{listed(both)}. Give `categories` or `text` for features of text.",
+            f"{listed(both)}. For text features, set `categories` or `text`.",
         )
         check_missing(self.missing)
         needed = {name for each in self.features for name in self.numbers(each).values()}
         _require(
             set(self.fills) == (needed if self.missing in get_args(Statistic) else set()),
-            "`fills` must name each feature that is a number if `missing` is a mean or median, and "
-            f"nothing otherwise. Received: {listed(self.fills)} with missing={self.missing!r}.",
+            '`fills` must name each numeric feature if `missing` is "mean" or "median", and be '
+            f"empty otherwise. Received: {listed(self.fills)} with missing={self.missing!r}.",
         )
 
     def _check_text(self, features: set[str]) -> None:
         strangers = sorted(set(self.text) - (features - set(self.categories)))
         _require(
             not strangers,
-            "`text` must name columns among the features that are not in `categories`. Received: "
+            "`text` must name feature columns that are not in `categories`. Received: "
             f"{listed(strangers)}.",
         )
         for name, columns in self.features.items():
             mixed = set(columns) - set(self.text)
             _require(
                 not mixed or len(mixed) == len(columns),
-                f"an input must hold either text or numbers. Received: both for {name!r}. Give "
-                "text an input of its own: `features={'text': […], 'numbers': […]}`.",
+                f"an input must have either text or numbers. Received: both for {name!r}. Use "
+                "separate inputs: `features={'text': […], 'numbers': […]}`.",
             )
 
     def _check_classes(self) -> None:
         strangers = sorted(set(self.classes) - set(self.labels))
         _require(
             not strangers,
-            f"`classes` must name outputs of `labels`. Received: {listed(strangers)}, of the "
-            f"outputs {listed(self.labels)}.",
+            f"`classes` must name outputs of `labels`. Received: {listed(strangers)}; outputs are "
+            f"{listed(self.labels)}.",
         )
         for output, classes in self.classes.items():
             check_values("classes", output, classes)
@@ -145,14 +143,14 @@ class TableSchema:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The columns that are read, each once."""
+        """The columns to read, without duplicates."""
         groups = [*self.features.values(), *self.labels.values()]
         names = [name for group in groups for name in group]
         return tuple(dict.fromkeys(names + ([self.weights] if self.weights is not None else [])))
 
     @property
     def texts(self) -> frozenset[str]:
-        """The used columns that are text: `text`, categories, and labels of named classes."""
+        """The used columns of text: `text`, categories, and labels with class names."""
         named = [o for o, classes in self.classes.items() if not isinstance(classes, int)]
         return frozenset((*self.text, *self.categories)).union(
             *(self.labels[output] for output in named)
@@ -160,11 +158,11 @@ class TableSchema:
 
     @property
     def class_names(self) -> dict[str, tuple[str, ...]]:
-        """Output name -> names of its classes, where they have names."""
+        """Output name -> class names, for outputs with class names."""
         return {o: c for o, c in self.classes.items() if not isinstance(c, int)}
 
     def numbers(self, name: str = "features") -> dict[int, str]:
-        """Place in an input -> name of the feature, where it is a number of the table itself."""
+        """Return position in an input -> feature name, for the numeric columns of the table."""
         columns = self.features[name]
         sources = [column for column in columns for _ in range(self.width(column))]
         names = enumerate(zip(self.feature_names(name), sources, strict=True))
@@ -172,16 +170,16 @@ class TableSchema:
         return {place: feature for place, (feature, column) in names if column not in other}
 
     def width(self, column: str) -> int:
-        """How many numbers of an input one feature column gives."""
+        """Return the number of features that a column becomes."""
         if column in self.categories:
             return len(self.categories[column])
         return math.prod(self.shapes.get(column, ()))
 
     def feature_names(self, name: str = "features") -> tuple[str, ...]:
-        """What each number of an input is: `age`, `color=red`, `pixels[3]`.
+        """Return the names of the features of an input, such as `age`, `color=red`, `pixels[3]`.
 
         Args:
-            name: the input; default "features".
+            name: name of the input; default "features".
         """
         found: list[str] = []
         for column in self.features[name]:
@@ -194,22 +192,22 @@ class TableSchema:
         return tuple(found)
 
     def without_labels(self) -> "TableSchema":
-        """For tables to predict from, which have neither labels nor weights."""
+        """Return a copy without labels and weights, for tables to predict from."""
         return replace(self, labels={}, classes={}, one_hot=False, weights=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
-        # JSON knows no NaN.
+        """Convert to JSON types; `from_dict` is the inverse."""
+        # JSON has no NaN.
         missing = self.missing if isinstance(self.missing, str) else {"number": str(self.missing)}
         content = asdict(self) | {"missing": "error"}
         return {"name": "TableSchema", **json.loads(json.dumps(content)), "missing": missing}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableSchema":
-        """The inverse of `to_dict`.
+        """Create a schema from the output of `to_dict`.
 
         Raises:
-            ConfigurationError: if `content` is no such thing.
+            ConfigurationError: if `content` is invalid.
         """
         try:
             given = {name: _with_tuples(value) for name, value in content.items()}
@@ -222,7 +220,7 @@ class TableSchema:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigurationError(
-                "a schema must be what `TableSchema.to_dict` gives. Received: "
+                "a schema must be the output of `TableSchema.to_dict`. Received: "
                 f"{str(content)[:200]!r} ({type(error).__name__}: {error})."
             ) from None
 
@@ -234,22 +232,22 @@ def _with_tuples(value: Any) -> Any:
 
 
 def check_missing(missing: Any) -> None:
-    """Refuse anything but the words and a number, which may be NaN but not infinite."""
+    """Raise unless `missing` is a known word or a number, which may be NaN but not infinite."""
     number = isinstance(missing, int | float) and not isinstance(missing, bool)
     _require(
         missing in ("error", "skip", *get_args(Statistic)) or (number and not math.isinf(missing)),
-        '`missing` must be "error", "skip", "mean", "median" or a number to put in place of '
-        "missing ones. "
+        '`missing` must be "error", "skip", "mean", "median" or a number that replaces missing '
+        "ones. "
         f"Received: missing={missing!r}.",
     )
 
 
 def check_values(option: str, name: str, values: Any) -> None:
-    """Refuse anything but a number of classes, or names that are not empty and differ."""
-    accepted = "different values"
+    """Raise unless `values` is a number of classes or a non-empty tuple of unique names."""
+    accepted = "unique values"
     fits = isinstance(values, tuple) and len(set(map(str, values))) == len(values)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if option == "classes":
-        accepted = "a number of at least 1, or different names"
+        accepted = "a number of at least 1, or unique names"
         fits |= isinstance(values, int) and not isinstance(values, bool) and values >= 1
     _require(fits, f"`{option}` must be {accepted}. Received: {option}={values!r} for {name!r}.")
     _require(
@@ -263,7 +261,7 @@ def _require(fits: bool, message: str) -> None:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Some names for a message, without the end of a long list.
+    """Format names for a message; at most 12 are shown.
 
     Example:
         >>> listed(["a", "b"])

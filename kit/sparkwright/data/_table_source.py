@@ -1,4 +1,4 @@
-"""From files of tables to a data set: find classes, fix the schema, share out the work."""
+"""Create data sets from table files: infer classes, fix the schema, distribute the files."""
 
 import hashlib
 import json
@@ -41,24 +41,24 @@ _PIECE_BYTES = 32 << 20
 _SMALLEST_PIECE_BYTES = 64 << 10
 
 
-# A file, a folder, a pattern, or several of these.
+# A file, a folder, a pattern, or a sequence of these.
 Urls = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-# Reads files of one kind, whole or in pieces; travels to executors.
+# Reader of files of one format, whole or in pieces; serialized for the executors.
 TableReader = ColumnarReader | CsvReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableSource:
-    """Files of one kind, and what is to become of their columns.
+    """Files of one format and the use of their columns.
 
     Attributes:
-        files: in their order.
-        reader: of all their columns.
-        options: how they are read, as JSON, for the fingerprint.
-        choice: which columns become what.
-        schema: that of other data, in place of the choice; or None.
+        files: the files in order.
+        reader: reader of all columns.
+        options: options of the reader in JSON types, for the fingerprint.
+        choice: the use of the columns.
+        schema: schema of other data, which replaces `choice`; or None.
         on_error: "raise" or "skip".
     """
 
@@ -74,7 +74,7 @@ class TableSource:
         check_on_error(self.on_error)
 
     def distribute(self, spark: "SparkSession", partitions: int | None) -> DistributedDataSet:
-        """The examples on Spark; one pass first if classes or categories are to be found."""
+        """Create distributed data; a first pass infers classes and categories if needed."""
         check_partitions(partitions)
         parallelism = partitions or context_of(spark).defaultParallelism
         pieces = self.reader.pieces(self.files, piece_bytes(self.files, parallelism))
@@ -107,7 +107,7 @@ class TableSource:
         return data
 
     def gather(self) -> "LocalTable":
-        """The examples, read in this process."""
+        """Read the examples in this process."""
         pieces = self.reader.pieces(self.files, _PIECE_BYTES)
         log = SkipLog(self.on_error)
         schema = self._fixed_schema(
@@ -123,7 +123,7 @@ class TableSource:
         if absent:
             raise DataError(
                 f"{self.files[0].url} must have the columns of the schema. Received: no "
-                f"{listed(absent)} among {listed(self.reader.names)}. For data without labels: "
+                f"{listed(absent)} among {listed(self.reader.names)}. For data without labels, use "
                 "`schema.without_labels()`."
             )
         return self.reader.taking(schema.used, schema.texts)
@@ -143,7 +143,7 @@ class TableSource:
 
     @contextmanager
     def _naming_file(self) -> Generator[None]:
-        """Name the file whose columns do not fit the options: it may be damaged."""
+        """Add the file name to errors about its columns, because the file may be damaged."""
         try:
             yield
         except (ConfigurationError, DataError) as error:
@@ -158,17 +158,17 @@ class TableSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalTable(LocalData):
-    """What `read_csv`, `read_parquet` and `read_arrow` read: a `LocalData`.
+    """The result of `read_csv`, `read_parquet` and `read_arrow`: a `LocalData` with a schema.
 
     Attributes:
-        schema: which columns the examples come from.
+        schema: the mapping of columns to arrays.
     """
 
     schema: TableSchema
 
 
 def files_of(urls: Urls, extensions: Sequence[str]) -> list[StoredFile]:
-    """The files at some URLs, in their order; in folders, those with the endings only."""
+    """List the files at URLs, in order; in folders, only those with one of the extensions."""
     given: Any = urls
     several: list[Any] = list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
     if not all(isinstance(url, str | os.PathLike) for url in several):
@@ -180,8 +180,8 @@ def files_of(urls: Urls, extensions: Sequence[str]) -> list[StoredFile]:
         files = list_files(url, extensions=extensions if is_folder(url) else None)
         if not files:
             raise DataError(
-                f"a folder must hold files that end in {listed(extensions)}. Received: {url}. "
-                "For other endings give a pattern, as `folder/*`."
+                f"a folder must have files with the extension {listed(extensions)}. "
+                f"Received: {url}. For other extensions, pass a pattern such as `folder/*`."
             )
         found += files
     if not found:
@@ -190,14 +190,14 @@ def files_of(urls: Urls, extensions: Sequence[str]) -> list[StoredFile]:
 
 
 def check_no_choice(choice: ColumnChoice, schema: TableSchema | None) -> None:
-    """Refuse a schema together with options that it settles."""
+    """Raise if both a schema and options that it replaces are set."""
     if schema is None:
         return
     if not isinstance(schema, TableSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
-            f"`schema` must be a TableSchema, as `data.schema`. Received: schema={schema!r}."
+            f"`schema` must be a TableSchema, such as `data.schema`. Received: schema={schema!r}."
         )
-    # Arrays of positions do not compare as one.
+    # Identity instead of `==`, because comparing arrays of positions gives an array.
     given = [
         each.name
         for each in fields(choice)
@@ -206,34 +206,34 @@ def check_no_choice(choice: ColumnChoice, schema: TableSchema | None) -> None:
     ]
     if given:
         raise ConfigurationError(
-            f"`schema` settles {', '.join(f'`{name}`' for name in given)}. Received: both. Leave "
-            "one out."
+            f"`schema` replaces {', '.join(f'`{name}`' for name in given)}. Received: both. Omit "
+            "one of them."
         )
 
 
 def datasets_of(
     piece: Piece, log: SkipLog, reader: TableReader, schema: TableSchema
 ) -> Iterator[DataSet]:
-    """The examples of a piece."""
+    """Yield the examples of a piece."""
     return reader.read(piece, log, partial(to_dataset, schema=schema))
 
 
 def check_inferred(name: str, values: Collection[str], source: str) -> None:
-    """Refuse a column without any value, or with too many to be classes or categories."""
+    """Raise DataError if a column has no values, or too many for classes or categories."""
     if not values:
         raise DataError(
-            f'a column with "infer" must hold values. Received: none in {name!r} of {source}.'
+            f'a column with "infer" must have values. Received: none in {name!r} of {source}.'
         )
     if len(values) > MOST_VALUES:
         raise DataError(
-            f'a column with "infer" must hold at most {MOST_VALUES:,} different values. '
-            f"Received: more in {name!r}. Is it a column of numbers to predict (no `classes`), or "
-            "an identifier?"
+            f'a column with "infer" must have at most {MOST_VALUES:,} distinct values. '
+            f"Received: more in {name!r}. If the column has numbers to predict, omit `classes`; an "
+            "identifier cannot be a label."
         )
 
 
 def distinct_values(names: Sequence[str]) -> Convert:
-    """For readers: the different values of some columns."""
+    """Return a conversion that surveys the distinct values of columns."""
 
     def values(table: Any, _shown: Any) -> tuple[Survey, list[Fault]]:
         found = distinct(table, names)
@@ -250,12 +250,12 @@ def _survey(
 
 
 def _fingerprint(files: Sequence[StoredFile], options: Mapping[str, Any]) -> str:
-    """Text that changes when a file or an option does."""
+    """Return a hash of the files and options."""
     content = {"files": [[f.url, f.size_bytes, f.version] for f in files], "options": dict(options)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def piece_bytes(files: Sequence[StoredFile], parallelism: int) -> int:
-    """How much of some files one task should read at a time."""
+    """Return the piece size for about one piece per task, from 64 KiB to 32 MiB."""
     total = sum(file.size_bytes for file in files)
     return min(_PIECE_BYTES, max(_SMALLEST_PIECE_BYTES, -(-total // parallelism)))

@@ -1,6 +1,6 @@
-"""NumPy arrays as columns of Arrow tables, each row's array a fixed-shape tensor, and back.
+"""Convert between NumPy arrays and Arrow tables, with a fixed-shape tensor per row.
 
-Text is a column of strings, or of fixed-size lists of them.
+Text becomes a column of strings, or of fixed-size lists of strings.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from sparkwright.errors import DataError
 from .texts import is_string, is_text
 
 Array = NDArray[Any]
-# Key of a schema's metadata: how many rows the batch that follows it in a stream has.
+# Metadata key of a schema: number of rows of the next batch in a stream.
 ROWS = b"sparkwright.rows"
 _BOOLEAN = b"sparkwright.boolean"
 
@@ -23,7 +23,7 @@ def to_table(columns: Mapping[str, Array], rows: int) -> Any:
     """Return a pyarrow.Table of `rows` rows; see `DataSet.to_arrow`."""
     import pyarrow as pa
 
-    # The number of rows is for streams, whose schema comes first; a table's may be cut.
+    # Only streams need the number of rows; for a table, it would be wrong after slicing.
     return pa.Table.from_batches([to_batch(columns, rows)]).replace_schema_metadata(None)
 
 
@@ -87,7 +87,7 @@ def _numpy_array(arrow: Any) -> Array:
     while pa.types.is_fixed_size_list(arrow.type):
         shape.append(arrow.type.list_size)
         arrow = arrow.flatten()
-    # Arrow packs its own booleans in bits, and its texts one after the other.
+    # Arrow's own booleans are bits and its strings are concatenated, so both need a copy.
     copies = pa.types.is_boolean(arrow.type) or is_string(arrow.type)
     return arrow.to_numpy(zero_copy_only=not copies).reshape(shape)
 
@@ -103,7 +103,7 @@ def _refuse(field: Any, column: Any) -> None:
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if not (number or is_string(kind)):
         raise DataError(
-            "columns of a table must be numbers or text, fixed-size lists of these or fixed-shape "
+            "columns of a table must be numbers, text, fixed-size lists of these, or fixed-shape "
             f"tensors. Received: column {field.name!r} of type {field.type}."
         )
     missing = column.null_count
@@ -126,7 +126,7 @@ def _arrow_array(array: Array) -> Any:
     flat = pa.array(array.reshape(-1))
     if array.ndim == 1:
         return flat
-    # `FixedShapeTensorArray.from_numpy_ndarray` refuses zero rows, and one row whose stride is 0.
+    # `FixedShapeTensorArray.from_numpy_ndarray` fails for zero rows, and for one row of stride 0.
     shape = array.shape[1:]
     kind = pa.fixed_shape_tensor(pa.from_numpy_dtype(array.dtype), shape)
     return pa.ExtensionArray.from_storage(

@@ -1,4 +1,4 @@
-"""Training data that each worker draws from a pipeline of its own, such as a tf.data.Dataset."""
+"""Training data from a pipeline that each worker creates, such as a tf.data.Dataset."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,24 +12,26 @@ from .normalizer import Normalizer
 
 @dataclass(frozen=True, slots=True)
 class TfData:
-    """Training data that each worker draws from a `tf.data.Dataset` or `keras.utils.PyDataset`.
+    """Training data from a `tf.data.Dataset` or `keras.utils.PyDataset` on each worker.
 
-    `SparkNetwork.fit` and `ParallelWrapper.fit` take it in place of data. Each worker calls
-    `make(shard, shards)` once, with its number and the number of workers, and iterates over the
-    result again in each epoch, so that random steps differ. If `make` has a parameter `epoch` (from
-    0), it is called in each epoch. Elements are batches of any size: features, (features, labels)
-    or (features, labels, weights), of arrays or dicts by name. The master's minibatches are made of
-    them in their order, without its shuffle; a worker trains its own shard only.
+    `SparkNetwork.fit` and `ParallelWrapper.fit` accept it as data. Each worker calls
+    `make(shard, shards)` once, with its index and the number of workers. It iterates over the
+    result in every epoch, so that random steps differ. If `make` has a parameter `epoch` (from 0),
+    the worker calls it in every epoch.
+
+    Elements are batches of any size: features, (features, labels) or (features, labels, weights),
+    as arrays or dicts by name. The master forms its minibatches from them in order, without its
+    shuffle. Each worker trains only on its shard.
 
     Attributes:
-        make: the function. It travels in Spark's closure.
-        examples: of all shards together in an epoch. Shard k has as many as
-            `Dataset.shard(shards, k)` leaves of them; what a dataset has beyond is not drawn.
-            Default None: each worker counts its shard by an additional pass.
+        make: the function; serialized with Spark's closure.
+        examples: number of examples of all shards per epoch. Shard k has the share of
+            `Dataset.shard(shards, k)`; further elements are not used. Default None: each worker
+            counts its shard in an additional pass.
         normalizer: applied to each batch; default None. Networks with a normalizer set theirs.
 
     Raises:
-        ConfigurationError: if `make` is no function, or `examples` no count.
+        ConfigurationError: if `make` is not a function, or `examples` is not a positive integer.
 
     Example:
         def make(shard, shards):
@@ -48,25 +50,25 @@ class TfData:
         if not callable(self.make):
             raise ConfigurationError(
                 "`make` must be a function of (shard, shards) that returns a tf.data.Dataset or a "
-                f"keras PyDataset. Received: {type(self.make).__name__}. A dataset itself cannot "
-                "be sent to workers: return it from a function."
+                f"keras PyDataset. Received: {type(self.make).__name__}. A dataset cannot be "
+                "serialized for workers: return it from a function."
             )
         check_count("examples", self.examples, optional=True)
 
     @property
     def layout(self) -> NoReturn:
-        """What a model that is not built would be built from.
+        """The layout of examples, needed to build a model.
 
         Raises:
-            ConfigurationError: always, because examples are drawn on workers only.
+            ConfigurationError: always, because only workers have examples.
         """
         raise ConfigurationError(
-            "a model must be built before it is trained on a `TfData`, whose examples the driver "
-            "does not see. Received: a model that is not. Call it once on an example."
+            "a model must be built before it is trained on a `TfData`, because the driver has no "
+            "examples. Received: an unbuilt model. Call it once on an example."
         )
 
     def rows(self, shards: int) -> tuple[int, ...] | None:
-        """Examples of each shard in an epoch; None if they have to be counted."""
+        """Return the number of examples of each shard per epoch; None if it must be counted."""
         if self.examples is None:
             return None
         return tuple(len(range(shard, self.examples, shards)) for shard in range(shards))

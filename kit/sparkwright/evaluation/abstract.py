@@ -91,7 +91,7 @@ class AbstractEvaluation(Values, ABC):
             labels: actual values, (n, ...); each class documents its shapes.
             predictions: outputs of the network, (n, ...).
             mask: (n,), or (n, T) per step; rows where it is 0 are ignored.
-            records: n JSON-able names of the examples, for evaluations that keep examples.
+            records: n JSON-serializable names of the examples, for evaluations that keep examples.
 
         Raises:
             DataError: if shapes do not match or an unmasked value is invalid, such as NaN; the
@@ -138,7 +138,7 @@ class AbstractEvaluation(Values, ABC):
         """Draw with matplotlib.
 
         Args:
-            axes: matplotlib Axes to draw on; default None: those of a new figure.
+            axes: matplotlib Axes to draw on; default: a new figure.
 
         Returns:
             The axes.
@@ -199,7 +199,7 @@ class AbstractEvaluation(Values, ABC):
         names = checked_names(self._names_key, getattr(self, self._names_key))
         if names is not None and self._width and len(names) != self._width:
             raise ConfigurationError(
-                f"`{self._names_key}` must name all {self._columns}. "
+                f"`{self._names_key}` must have one name for each of the {self._columns}. "
                 f"Received: {len(names)} names for {self._width} {self._columns}."
             )
         object.__setattr__(self, self._names_key, names)

@@ -22,19 +22,20 @@ from .rows import exceeds, output_rows, require_answers, require_probabilities
 class EvaluationBinary(BinaryRates):
     """Confusion counts and rates of several binary outputs.
 
-    Labels are 0 or 1 and predictions probabilities of the same shape, (n, C) or (n, T, C), or (n,)
+    Labels are 0 or 1. Predictions are probabilities of the same shape: (n, C) or (n, T, C), or (n,)
     for one output. A mask of the predictions' shape masks single outputs.
+
     Rates are per output (`of=`) or averaged over outputs. The default is the mean over the outputs
     whose rate is not 0/0; `left_out` names the others. A single rate of 0/0 is 0 (NaN in
     Deeplearning4j).
 
     Attributes:
         names: C names, or None for "0", "1", ...
-        thresholds: a probability above it is predicted as yes, 0 to 1: one number, or C; None
-            means 0.5, the default.
-        roc_thresholds: of an additional `ROCBinary`: 0: exact, n: at n + 1 thresholds; default
+        thresholds: probabilities above it are predicted positive; one number from 0 to 1, or C of
+            them; default 0.5, also for None.
+        roc_thresholds: 0 adds an exact `ROCBinary`, n > 0 one with n + 1 thresholds; default
             None: no ROC.
-        confusion: (C, 2, 2) int64, actual no and yes, predicted no and yes; read-only copy.
+        confusion: (C, 2, 2) int64, actual then predicted, negative before positive; read-only copy.
         rows: rows in which at least one output is not masked.
         roc: the `ROCBinary`, or None.
 
@@ -87,8 +88,8 @@ class EvaluationBinary(BinaryRates):
         each = self.confusion.sum(axis=(1, 2))
         if not each.max(initial=0) <= self.rows <= int(each.sum()):
             raise DataError(
-                "`rows` must be the rows in which an output counts. "
-                f"Received: rows={self.rows} with {each.tolist()} counted by output."
+                "`rows` must be the number of rows with an unmasked output. "
+                f"Received: rows={self.rows}, with {each.tolist()} counts by output."
             )
 
     def _checked_roc(self) -> ROCBinary | None:
@@ -105,7 +106,7 @@ class EvaluationBinary(BinaryRates):
         )
         if roc is None or not fits:
             raise DataError(
-                "`roc` must be a ROCBinary of the same rows with `roc_thresholds`. "
+                "`roc` must be a ROCBinary of the same rows, with `roc_thresholds` thresholds. "
                 f"Received: roc={roc!r:.80} with roc_thresholds={self.roc_thresholds}."
             )
         return replace(roc, names=self.names)

@@ -167,8 +167,8 @@ class CalibrationCounts(Values):
             or (np.stack(own) != actual).any()
         ):
             raise DataError(
-                "the counts of a calibration must be those of some labels and probabilities. "
-                f"Received: {values!r:.100}. Was the file changed?"
+                "calibration counts must be consistent with each other. "
+                f"Received: {values!r:.100}. The file may be corrupted."
             )
         return counts
 

@@ -113,7 +113,7 @@ def reading(what: str) -> Generator[None]:
         *(ConfigurationError, AttributeError, LookupError, TypeError, ValueError, OverflowError),
     ) as error:
         raise DataError(
-            f"values of {what} must be those that `to_dict` returns. Received: {error}."
+            f"{what} must be restored from a result of `to_dict`. Received: {error}."
         ) from None
 
 
@@ -155,7 +155,7 @@ def number_of(of: int | str, names: tuple[str, ...]) -> int:
         f"`of` must be a number from 0 to {len(names) - 1} or one of {list(names[:20])}. "
         f"Received: of={of!r}."
         if names
-        else f"`of` must name a class or output with data. Received: of={of!r} without any data."
+        else f"`of` needs an evaluation with data or names. Received: of={of!r} without either."
     )
 
 

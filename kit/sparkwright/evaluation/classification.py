@@ -50,9 +50,9 @@ class Evaluation(BinaryRates):
         threshold: class 1 is predicted above this probability, 0 to 1, for one or two outputs;
             default None: 0.5 for one output, the larger one for two.
         costs: C factors; the class with the largest product of factor and probability is
-            predicted. One output counts as two classes. Excludes `threshold`; default None.
-        keep_errors: how many wrong predictions to keep, those of the highest probability;
-            default 0.
+            predicted. One output counts as two classes. Cannot be combined with `threshold`;
+            default None.
+        keep_errors: number of wrong predictions to keep, highest probability first; default 0.
         top_n_correct: rows whose class is among the N most probable; required only with
             `confusion` and `top_n` above 1.
         kept_errors: the kept errors, highest probability first; `errors` filters them. Ties are
@@ -97,7 +97,8 @@ class Evaluation(BinaryRates):
         Raises:
             DataError: if `confusion` is not square, integer and non-negative, or other counts or
                 errors contradict it.
-            ConfigurationError: if an option is invalid, or names are not one for each class.
+            ConfigurationError: if an option is invalid, or the number of names is not that of the
+                classes.
         """
         check_count("top_n", self.top_n, minimum=1)
         check_count("keep_errors", self.keep_errors, minimum=0)
@@ -107,8 +108,8 @@ class Evaluation(BinaryRates):
             threshold = float(threshold)
         if costs is not None and threshold is not None:
             raise ConfigurationError(
-                "`costs` and `threshold` exclude each other. "
-                f"Received: costs={costs}, threshold={threshold}."
+                "`costs` and `threshold` are mutually exclusive. "
+                f"Received: costs={costs}, threshold={threshold}. Set only one of them."
             )
         if names is not None and not isinstance(names, str):
             names = tuple(map(str, names))
@@ -142,7 +143,7 @@ class Evaluation(BinaryRates):
         self._check_names()
         if any(max(error.actual, error.predicted) >= self.classes for error in self.kept_errors):
             raise DataError(
-                "`kept_errors` must be errors of the classes of `confusion`. "
+                "`kept_errors` must have only classes of `confusion`. "
                 f"Received: {self.kept_errors!r:.200} with {self.classes} classes."
             )
 
@@ -332,7 +333,7 @@ class Evaluation(BinaryRates):
         return Table([heads, *rows], title, text_columns=(1, 2))
 
     def _decision(self) -> list[str]:
-        """How classes were predicted, unless by the highest probability."""
+        """Describe the decision rule, unless it is the highest probability."""
         if self.threshold is not None:
             return [f"class 1 where its probability exceeds {self.threshold:g}"]
         if self.costs is not None:
@@ -341,7 +342,7 @@ class Evaluation(BinaryRates):
         return []
 
     def _matrix(self) -> Table:
-        """Tint cells by their fraction of the actual class: blue on the diagonal, red off it."""
+        """Return the matrix; tints show the fraction of the actual class, red for errors."""
         matrix = self.confusion.tolist()
         tints = [
             [
@@ -393,7 +394,10 @@ class Evaluation(BinaryRates):
         sized = (values.get(key) for key in ("class_names", "confusion"))
         sizes = {len(each) if isinstance(each, list | tuple) else None for each in sized}
         if len(sizes - {None}) > 1:
-            raise DataError(f"`class_names` must name every class. Received: {sizes} of them.")
+            raise DataError(
+                "`class_names` must have one name for each class of `confusion`. "
+                f"Received: lengths {sizes}."
+            )
         return super(Evaluation, cls).from_dict(values)
 
 

@@ -37,8 +37,8 @@ class CustomEvaluation(AbstractEvaluation):
 
     Attributes:
         evaluate: function of labels, predictions and mask (or None) of a batch, as arrays. It
-            returns JSON-able values: numbers, texts, lists, dicts with text keys, and NumPy
-            numbers and arrays.
+            returns JSON-serializable values: numbers, texts, lists, dicts with text keys, and
+            NumPy numbers and arrays.
         merge: function of two such results that returns their combination.
         title: title in reports.
         result_text: the result as JSON; None before any example.
@@ -116,7 +116,7 @@ class CustomEvaluation(AbstractEvaluation):
         """Return the evaluation of both sets of data together.
 
         Raises:
-            DataError: if the titles differ, or the result of `merge` is not JSON-able.
+            DataError: if the titles differ, or the result of `merge` is not JSON-serializable.
             ConfigurationError: if neither has functions.
         """
         found = super(CustomEvaluation, self).__add__(other)
@@ -217,12 +217,12 @@ def _as_text(value: Any, function: str) -> str:
         return json.dumps(value, allow_nan=False, sort_keys=True, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(
-            f"`{function}` must return JSON-able values: finite numbers, texts, lists, dicts. "
-            f"Received: {value!r:.80} ({error})."
+            f"`{function}` must return JSON-serializable values: finite numbers, texts, lists, "
+            f"dicts. Received: {value!r:.80} ({error})."
         ) from None
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} is not JSON-able")
+    raise TypeError(f"{type(value).__name__} is not JSON-serializable")

@@ -13,7 +13,7 @@ from .numbers import short_count
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GRAY = "#888888"  # visible on light and dark pages
 STYLES = ("-", "--", "-.", ":")
-_LEGEND_LETTERS = 66  # that fit in a line above a figure
+_LEGEND_LETTERS = 66  # fit in a line above a figure
 THIN_LINE: dict[str, Any] = {"color": GRAY, "linewidth": 1, "linestyle": ":"}
 
 
@@ -27,8 +27,8 @@ def new_axes(width: float = 5.0, height: float = 4.2) -> Any:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ConfigurationError(
-            "plots need matplotlib. Received: a Python without matplotlib. "
-            'Install it: `pip install "sparkwright[notebook]"`.'
+            "plots need matplotlib, which is not installed. "
+            'Run `pip install "sparkwright[notebook]"`.'
         ) from None
     _, axes = plt.subplots(figsize=(width, height), layout="constrained")
     return axes
@@ -52,7 +52,7 @@ def finish(axes: Any, *, x: str, y: str, legend: int = 0) -> None:
 
 
 def number_ticks(axes: Any, *, most: int = 4) -> None:
-    """Format the ticks of both axes, at most `most` + 1 on the x axis, so that none overlap."""
+    """Format the ticks of both axes; at most `most` + 1 on the x axis, to avoid overlaps."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):

@@ -23,8 +23,8 @@ class PredictionError(Values):
     Attributes:
         actual: number of the actual class.
         predicted: number of the predicted class, different from `actual`.
-        probability: of the predicted class, finite.
-        record: the example's name in `records=`: text, an integer, or several of these; None
+        probability: finite probability of the predicted class.
+        record: entry of the example in `records=`: text, an integer, or several of these; None
             without records.
         step: indices of the time step or pixel in the example; empty if examples have none.
     """

@@ -85,7 +85,7 @@ class RegressionEvaluation(AbstractEvaluation):
     unique pairs of label and prediction for each output, fewer for more than 20 outputs.
 
     Attributes:
-        names: a name for each output, or None for "0", "1", ...
+        names: C names, or None for "0", "1", ...
         moments: moments of the outputs; None before any data.
         samples: a sample for each output; empty before any data.
         rows: rows in which at least one output is not masked.
@@ -110,7 +110,8 @@ class RegressionEvaluation(AbstractEvaluation):
         """Check the names and the counts.
 
         Raises:
-            ConfigurationError: if the names are not unique, or not one for each output.
+            ConfigurationError: if the names are not unique, or their number is not that of the
+                outputs.
             DataError: if `rows` or `samples` contradict the counts of the outputs.
         """
         self._check_names()
@@ -123,8 +124,8 @@ class RegressionEvaluation(AbstractEvaluation):
             or not fits
         ):
             raise DataError(
-                "`rows` and `samples` of a regression evaluation must fit the counts of its "
-                f"outputs. Received: rows={self.rows!r:.60} with {counts}."
+                "`rows` and `samples` of a regression evaluation must match the counts of its "
+                f"outputs. Received: rows={self.rows!r:.60} with counts {counts}."
             )
 
     def _counted(self, batch: Batch) -> Self:
@@ -279,7 +280,7 @@ class RegressionEvaluation(AbstractEvaluation):
         return self._plotted(0, of, axes)
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
-        """Draw label - prediction against the prediction for a sample, and its histogram beside.
+        """Draw label - prediction against the prediction for a sample, next to its histogram.
 
         Arguments as in `plot`.
         """

@@ -7,7 +7,7 @@ from typing import Any
 
 from .plots import new_axes, titled
 
-MOST_ROWS = 30  # of a table shown by default
+MOST_ROWS = 30  # most rows of a table shown by default
 _LEFT = "text-align:left;padding:2px 8px"
 _RIGHT = "text-align:right;padding:2px 8px"
 _NAME_WIDTH = 20
@@ -64,7 +64,7 @@ class Figure:
     size: tuple[float, float] = (4.6, 3.9)  # inches
 
     def plot(self, axes: Any | None = None, *, title: str | None = None) -> Any:
-        """Draw with a title on `axes`, default None: those of a new figure; return the axes.
+        """Draw with a title on `axes`, by default on a new figure; return the axes.
 
         Raises:
             ConfigurationError: if matplotlib is not installed.

@@ -1,4 +1,4 @@
-"""ROC: how well scores separate two classes at all thresholds."""
+"""Receiver operating characteristic (ROC) and precision-recall curve of one binary score."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -147,7 +147,8 @@ class RocReadings(AbstractEvaluation):
             raise ConfigurationError(
                 f"`threshold` must be one of the {len(kept)} in "
                 f"`threshold_counts().thresholds`. Received: threshold={threshold}, between "
-                f"{kept[row + 1]} and {kept[row]}. ROC(thresholds=0) of few rows accepts any."
+                f"{kept[row + 1]} and {kept[row]}. An exact ROC that keeps all scores accepts any "
+                "threshold."
             )
         reached = (counts.true_positives, counts.false_positives)
         yes, wrong = (0 if row is None else int(each[row]) for each in reached)

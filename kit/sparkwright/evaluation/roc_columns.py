@@ -34,9 +34,9 @@ class RocColumns(AbstractEvaluation):
     """One `ROC` for each of several columns.
 
     Attributes:
-        thresholds: of each `ROC`: 0, the default: exact; or n steps.
-        rocs: one for each column; empty before any data. Exact ones of many rows, evaluated on a
-            cluster, are digests. An evaluation with digests cannot be added to others.
+        thresholds: 0 (default) for exact ROCs; n > 0 for n steps, as in `ROC`.
+        rocs: one for each column; empty before any data. On a cluster, exact ROCs of many rows
+            become digests. An evaluation with digests cannot be added to others.
         rows: rows in which at least one column is not masked.
     """
 
@@ -50,8 +50,8 @@ class RocColumns(AbstractEvaluation):
         """Check the options and the columns.
 
         Raises:
-            ConfigurationError: if `thresholds` is invalid, or the names are not unique, or not one
-                for each column.
+            ConfigurationError: if `thresholds` is invalid, or the names are not unique, or their
+                number is not that of the columns.
             DataError: if a column has other thresholds, or `rows` contradicts the columns.
         """
         ROC(self.thresholds)
@@ -231,7 +231,7 @@ class ROCBinary(RocColumns):
     predictions' shape masks single outputs.
 
     Attributes:
-        names: of the outputs; default None: "0", "1", ... For other attributes see `RocColumns`.
+        names: C names, or None for "0", "1", ... For other attributes see `RocColumns`.
 
     Example:
         >>> outputs = ROCBinary.from_predictions(
@@ -267,7 +267,7 @@ class ROCMultiClass(RocColumns):
     Or (n, 1) or (n, T, 1) probabilities of class 1 of two.
 
     Attributes:
-        class_names: default None: "0", "1", ... For other attributes see `RocColumns`.
+        class_names: C names, or None for "0", "1", ... For other attributes see `RocColumns`.
 
     Example:
         >>> classes = ROCMultiClass.from_predictions(

@@ -17,7 +17,7 @@ from .roc_counts import Floats, ThresholdCounts, precision_of
 if TYPE_CHECKING:
     from .roc import RocReadings
 
-_POINTS = 400  # of the curve; more change the band by less than the bootstrap error
+_POINTS = 400  # points of the curve; more change the band by less than the bootstrap error
 
 
 class CurvePoint(NamedTuple):
@@ -157,7 +157,7 @@ def _check_share(name: str, value: float) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RocBand:
-    """Pointwise bounds that contain a fraction of resampled curves.
+    """Pointwise bootstrap bounds of the curves and their areas.
 
     Attributes:
         confidence: the fraction, 0 to 1.

@@ -78,7 +78,7 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
 
 
 def curves_figure(named: Named, which: Which, *, caption: str, what: str, label: str) -> Figure:
-    """Overlay curves, told apart by color and dash; of many `what`, draw mean and range."""
+    """Overlay curves with distinct colors and dashes; of many `what`, draw mean and range."""
     head = "result" if what == "results" else ""
     ordered = named if len(named) <= MOST_ROWS else sorted(named, key=lambda pair: pair[1].auc)
     rows = [

@@ -1,4 +1,4 @@
-"""A network as the Keras code that a person would write."""
+"""Print a network as idiomatic Keras code."""
 
 import keyword
 import re
@@ -43,8 +43,8 @@ def network_code(
     """See `NetworkSpec.to_code`."""
     if not variable.isidentifier() or keyword.iskeyword(variable) or variable in _RESERVED:
         raise ConfigurationError(
-            "`variable` must be a name in Python, and none that the code uses itself. "
-            f"Received: variable={variable!r}."
+            "`variable` must be a Python identifier that the generated code does not use. "
+            f"Received: variable={variable!r}. Choose another name."
         )
     if spec.analysis.reason is not None:
         raise ConfigurationError(f"the network cannot be written as code. {spec.analysis.reason}")
@@ -108,7 +108,7 @@ def _variables(spec: "NetworkSpec", reserved: Collection[str]) -> dict[str, Expr
 def _printed(
     before: str, value: Any, after: str, indent: str = "", *, off: bool = False
 ) -> Iterator[str]:
-    """The lines of a value: a call that does not fit into one has a line for each argument."""
+    """Yield the lines of a value; a call too long for one line has one line per argument."""
     start = f"{indent}{_OFF if off else ''}"
     line = f"{start}{before}{to_code(fold(value, _written, _seed))}{after}"
     if len(line) <= _WIDTH or not isinstance(value, Call):

@@ -1,4 +1,4 @@
-"""What is wrong with a network as a whole: outputs, losses, metrics, the optimizer."""
+"""Check a whole network: outputs, losses, metrics and the optimizer."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -24,25 +24,25 @@ _ACTIVATIONS = {
 
 
 def training_problems(spec: "NetworkSpec", rows: Sequence["LayerAnalysis"]) -> Iterator[str]:
-    """One sentence for each problem, the most basic first."""
+    """Yield one sentence for each problem, the most basic first."""
     if not any(row.enabled for row in rows):
         yield "The network has no layers. Add an Input first."
         return
     if not is_name(spec.name):
         yield f"The network's name {spec.name!r} {NAME_RULE}"
     if not spec.outputs:
-        yield "The network has no output. Choose the layer whose output is trained."
+        yield "The network has no output. Choose the layer to train."
     names = [output.layer for output in spec.outputs]
     for place, name in enumerate(names):
         layer = spec.layer(name)
         if layer is None:
-            yield f"The output {name!r} is no layer of the network."
+            yield f"The output {name!r} is not a layer of the network. Choose one of its layers."
         elif not layer.enabled:
-            yield f"The output {name!r} is switched off."
+            yield f"The output {name!r} is switched off. Switch it on, or choose another layer."
         elif layer.kind == "Input":
-            yield f"The output {name!r} is an Input: nothing would be learned."
+            yield f"The output {name!r} is an Input, which learns nothing. Choose another layer."
         if name in names[:place]:
-            yield f"The output {name!r} is named twice."
+            yield f"The output {name!r} is listed twice. Remove one of them."
     taken = {name for row in rows if row.enabled for name in row.inputs}
     for row in rows:
         if row.enabled and row.name not in taken and row.name not in names:
@@ -68,8 +68,8 @@ def _loss_problems(
             yield f"The metric {name!r} of the output {output.layer!r}: {keras_text(wrong)}"
         elif loss is not None and metric is not None and loss.labels not in metric.labels:
             yield (
-                f"The metric {name} is for labels that are {' or '.join(metric.labels)}; with the "
-                f"loss {output.loss} they are {loss.labels}. Choose another metric."
+                f"The metric {name} needs labels that are {' or '.join(metric.labels)}. With the "
+                f"loss {output.loss}, labels are {loss.labels}. Choose another metric."
             )
     row = next((row for row in rows if row.name == output.layer and row.enabled), None)
     if loss is None or row is None or row.output_shape is None:
@@ -77,8 +77,8 @@ def _loss_problems(
     units = row.output_shape[-1] if row.output_shape else None
     if (units or loss.least_outputs) < loss.least_outputs:
         yield (
-            f"The loss {output.loss} needs one output for each class, at least "
-            f"{loss.least_outputs}; {output.layer!r} has {units}. "
+            f"The loss {output.loss} needs one output per class, at least "
+            f"{loss.least_outputs}. {output.layer!r} has {units}. "
             "Give it more units, or choose binary_crossentropy."
         )
         return
@@ -89,13 +89,16 @@ def _loss_problems(
             wanted = "probabilities"
             choices = ("softmax",) if loss.least_outputs > 1 else ("sigmoid",)
         yield (
-            f"The loss {output.loss} expects {wanted}; the output {output.layer!r} has the "
-            f"activation {activation}. Give it {' or '.join(choices)}."
+            f"The loss {output.loss} expects {wanted}, but the output {output.layer!r} has the "
+            f"activation {activation}. Use {' or '.join(choices)}."
         )
 
 
 def last_activation(spec: "NetworkSpec", name: str, rows: Sequence["LayerAnalysis"]) -> str | None:
-    """The function that made the values that come out of a layer; None: none is known."""
+    """Return the activation that determines the range of a layer's output; None if unknown.
+
+    Layers that keep the range, such as pooling and dropout, are skipped.
+    """
     by_name = {row.name: row for row in reversed(rows)}
     row = by_name[name]
     while len(row.inputs) == 1 and (
@@ -114,10 +117,10 @@ def _optimizer_problems(spec: "NetworkSpec") -> Iterator[str]:
     kind = optimizer_kind(name)
     if kind is None:
         names = ", ".join(known.name for known in optimizer_kinds())
-        yield f"The optimizer {name!r} is not known. Use: {names}."
+        yield f"The optimizer {name!r} is unknown. Choose one of: {names}."
         return
     try:
         kind.check(options)
         make(optimizer_call(spec.optimizer))
-    except Exception as error:  # whatever Keras or a class of the user raises
+    except Exception as error:  # raised by Keras or a custom optimizer
         yield f"The optimizer {name}: {keras_text(error)}"

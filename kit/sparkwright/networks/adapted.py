@@ -1,8 +1,8 @@
-"""What preprocessing layers have been adapted to, as part of a model's configuration.
+"""Include the state of adapted preprocessing layers in a model's configuration.
 
-Keras keeps vocabularies beside a model's configuration, and mean and variance among its weights. A
-worker needs both before it compiles a step, and training changes neither: so they travel as if they
-had been given to the layers' constructors.
+Keras stores vocabularies outside a model's configuration, and mean and variance among its weights.
+A worker needs both before it compiles a step, and training changes neither. They are therefore
+sent as if they had been passed to the layers' constructors.
 """
 
 import contextlib
@@ -14,15 +14,15 @@ from sparkwright.errors import ConfigurationError
 
 @contextlib.contextmanager
 def adapted_in_config(model: Any) -> Generator[None]:
-    """For the block, have `get_config` of each adapted layer hold what it was adapted to.
+    """Add its adapted state to the `get_config` of each layer, inside a `with` block.
 
     Raises:
-        ConfigurationError: if a layer needs to be adapted and has not been.
+        ConfigurationError: if a layer must be adapted and is not.
     """
     before: list[tuple[dict[str, Any], dict[str, Any]]] = []
     try:
         for layer in map(lookup_of, model._flatten_layers()):
-            known = vars(layer)  # not `setattr`, by which Keras tracks lists
+            known = vars(layer)  # `setattr` would make Keras track lists
             changed = _constructor_arguments(layer)
             before.append((known, {name: known[name] for name in changed}))
             known.update(changed)
@@ -33,7 +33,10 @@ def adapted_in_config(model: Any) -> Generator[None]:
 
 
 def adapted_variables(model: Any) -> list[Any]:
-    """The variables that a model's copies on workers lack: see `adapted_in_config`."""
+    """Return the variables of Normalization layers.
+
+    A worker's copy of the model lacks them: it receives their values in its configuration.
+    """
     import keras
 
     found = [
@@ -43,19 +46,19 @@ def adapted_variables(model: Any) -> list[Any]:
 
 
 def lookup_of(layer: Any) -> Any:
-    """The StringLookup inside a TextVectorization; any other layer itself."""
+    """Return the StringLookup of a TextVectorization, or `layer` if it is another layer."""
     return getattr(layer, "_lookup_layer", layer)
 
 
 def _constructor_arguments(layer: Any) -> dict[str, Any]:
-    """Attribute that holds an argument of the constructor -> what the layer was adapted to."""
+    """Map attributes that hold constructor arguments to the adapted values."""
     import keras
 
     kinds, unknown = keras.layers, False
     found: dict[str, Any] = {}
     if isinstance(layer, kinds.StringLookup | kinds.IntegerLookup):
         weighted = layer.output_mode == "tf_idf"
-        # With weights also the tokens that stand for others, which have weights, too.
+        # Special tokens, such as "[UNK]", have weights as well.
         tokens = layer.get_vocabulary(include_special_tokens=weighted)
         unknown = not layer.get_vocabulary(include_special_tokens=False)
         if layer.input_vocabulary is None and not unknown:
@@ -71,8 +74,8 @@ def _constructor_arguments(layer: Any) -> dict[str, Any]:
         unknown = layer.bin_boundaries is None
     if unknown:
         raise ConfigurationError(
-            "a preprocessing layer must be adapted before the network is trained or predicts. "
+            "a preprocessing layer must be adapted before training or prediction. "
             f"Received: {type(layer).__name__} {layer.name!r}, not adapted. Call `sw.adapt(layer, "
-            "data)`, or give the layer its vocabulary or bin boundaries."
+            "data)`, or pass a vocabulary or bin boundaries to the layer."
         )
     return found

@@ -59,7 +59,7 @@ def describe_model(model: Any) -> NetworkSpec:
     for row in spec.analysis.rows:
         if row.problem is not None:
             raise ConfigurationError(
-                f"the layer {row.name!r} ({row.kind}) cannot be edited: it {row.problem}"
+                f"the layer {row.name!r} ({row.kind}) cannot be edited: {row.problem}"
             )
     name = _name(model)
     return replace(
@@ -102,7 +102,7 @@ def _row(index: int, layer: Any, uses: Mapping[str, Sequence[Use]]) -> LayerAnal
 
 
 def _found(find: Callable[[], T], otherwise: T) -> T:
-    """The result of `find`, or `otherwise` if it raises."""
+    """Return the result of `find`, or `otherwise` if it raises."""
     try:
         return find()
     except Exception:  # the layer is not connected, not built, or called several times
@@ -128,9 +128,12 @@ def _described(layer: Any, uses: Sequence[Use]) -> LayerSpec:
     made = (kind for kind in layer_kinds() if kind.made_by is type(layer))
     kind = known_kind("Input") if name == "Input" else next(made, None)
     if kind is None:
-        raise ConfigurationError(f"{where} is not among the layers that can be edited.")
+        raise ConfigurationError(f"{where} cannot be edited: this class is not supported.")
     if len(uses) > 1:
-        raise ConfigurationError(f"{where} is used {len(uses)} times, which cannot be edited.")
+        raise ConfigurationError(
+            f"{where} cannot be edited: it is called {len(uses)} times. Only layers that are "
+            "called once are supported."
+        )
     if uses and uses[0].argument:
         raise ConfigurationError(
             f"{where} cannot be edited: it is called with {uses[0].argument}. "
@@ -149,7 +152,7 @@ def _described(layer: Any, uses: Sequence[Use]) -> LayerSpec:
     except Exception as error:  # raised by Keras for options that a spec cannot hold
         raise ConfigurationError(f"{where} cannot be edited: {keras_text(error)}") from error
     if difference:
-        raise ConfigurationError(f"{where} cannot be edited: it has {difference}.")
+        raise ConfigurationError(f"{where} cannot be edited: {difference} is not supported.")
     return spec
 
 
@@ -197,7 +200,7 @@ def _shortest(kind: LayerKind, spec: LayerSpec) -> LayerSpec:
 
 
 def _difference(made: Any, theirs: Any) -> str:
-    """The first setting of Keras object `theirs` that differs in `made`; empty: none."""
+    """Return the first setting of the Keras object `theirs` that differs in `made`; "" if none."""
     mine, given = _flat(made.get_config()), _flat(theirs.get_config())
     for name in sorted(mine.keys() | given.keys(), key=lambda name: (name not in given, name)):
         if name.endswith("attention_axes") and given.get(name) in (None, [], [1]):
@@ -230,7 +233,7 @@ def _flat(value: Any, before: str = "") -> dict[str, Any]:
 
 
 def _training(model: Any, spec: NetworkSpec) -> dict[str, Any]:
-    """Task, outputs and optimizer; defaults for a model that is not compiled."""
+    """Return the task, outputs and optimizer; defaults for a model that is not compiled."""
     compiled, optimizer = getattr(model, "_compile_config", None), getattr(model, "optimizer", None)
     config: Any = {} if compiled is None or optimizer is None else compiled.config
     if config.get("weighted_metrics"):
@@ -269,7 +272,7 @@ def _of_outputs(what: str, value: Any, names: Sequence[str]) -> list[Any]:
         unknown = [name for name in value if name not in names]
         if unknown:
             raise ConfigurationError(
-                f"`{what}` must name outputs of the model ({', '.join(names)}). "
+                f"the keys of `{what}` must be outputs of the model ({', '.join(names)}). "
                 f"Received: {unknown[0]!r}."
             )
         return [value.get(name) for name in names]
@@ -303,7 +306,9 @@ def _names(value: Any) -> Any:
     if not is_own and keras.saving.get_custom_objects().get(registered) is kind:
         return registered
     if not (is_own or module.startswith("keras.")):
-        raise ConfigurationError(f"{name} as a loss or metric cannot be edited.")
+        raise ConfigurationError(
+            f"the loss or metric {name} cannot be edited: it is neither of Keras nor registered."
+        )
     if kind is not value:
         made = kind()
         difference = _difference(made, value)
@@ -313,7 +318,7 @@ def _names(value: Any) -> Any:
             difference = f"name={value.name!r}"
         if difference:
             raise ConfigurationError(
-                f"{name} as a loss or metric cannot be edited: it has {difference}."
+                f"the loss or metric {name} cannot be edited: {difference} is not supported."
             )
     own = {kind: name for name, kind in OWN_METRICS.items()}
     return own[name] if is_own else plain_name(name)
@@ -323,7 +328,9 @@ def _optimizer(optimizer: Any) -> OptimizerSpec:
     name = type(optimizer).__name__
     kind = next((kind for kind in optimizer_kinds() if kind.made_by is type(optimizer)), None)
     if kind is None:
-        raise ConfigurationError(f"the optimizer {name} is not among those that can be edited.")
+        raise ConfigurationError(
+            f"the optimizer {name} cannot be edited: this class is not supported."
+        )
     given, schedule = dict(optimizer.get_config()), None
     if isinstance(rate := given.get("learning_rate"), Mapping):
         found = read_schedule(str(rate.get("class_name")), rate.get("config", {}))
@@ -334,12 +341,14 @@ def _optimizer(optimizer: Any) -> OptimizerSpec:
     spec = OptimizerSpec(kind=kind.name, options=options, schedule=schedule)
     difference = _difference(make(optimizer_call(spec)), optimizer)
     if difference:
-        raise ConfigurationError(f"the optimizer {name} cannot be edited: it has {difference}.")
+        raise ConfigurationError(
+            f"the optimizer {name} cannot be edited: {difference} is not supported."
+        )
     return spec
 
 
 def _seed(model: Any) -> int | None:
-    """The smallest seed of the random sources, if their seeds are consecutive."""
+    """Return the smallest seed of the random sources if their seeds are consecutive."""
     found = sorted(seed for layer in layers_of(model) for seed in _seeds(layer.get_config()))
     return found[0] if found and found == [found[0] + n for n in range(len(found))] else None
 
@@ -349,5 +358,5 @@ def _seeds(config: Any) -> Iterator[int]:
         for name, value in config.items():
             if name == "seed" and isinstance(value, int):
                 yield value
-            elif name != "backward_layer":  # has the seeds of the forward layer
+            elif name != "backward_layer":  # repeats the seeds of the forward layer
                 yield from _seeds(value)

@@ -1,4 +1,4 @@
-"""Changes to a network, each of which gives a new one: names stay unique, references right."""
+"""Edit a network; each function returns a new NetworkSpec with unique names."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,21 +23,22 @@ def add_layer(
     options: Mapping[str, Any] | None = None,
     inputs: Iterable[str] | None = None,
 ) -> NetworkSpec:
-    """Put in a new layer.
+    """Add a layer.
 
-    An output that was the end of the network moves on to a layer added there; the first layer that
-    is not an Input becomes the output of a network that has none.
+    If the layer is appended to the network's only output, it becomes the output. If the network
+    has no output, the first layer that is not an Input becomes the output.
 
     Args:
         spec: the network.
-        kind: the layer's class.
-        after: the row after which it comes; -1: before all others; default: the last one.
-        name: default: made of the kind.
-        options: default: what forms begin with.
-        inputs: default: the layer before it; for merging layers, those whose outputs are unused.
+        kind: class of the layer.
+        after: row (from 0) to insert the layer after; -1 inserts it first; default: the last row.
+        name: unique name; default: derived from `kind`.
+        options: options that override the initial values of the form; default: none.
+        inputs: names of its input layers; default: the previous layer, or for merging layers, all
+            layers whose outputs are unused.
 
     Raises:
-        ConfigurationError: if the kind or the row does not exist, or the name is taken.
+        ConfigurationError: if the kind or row does not exist, or the name is not unique.
 
     Example:
         >>> spec = add_layer(NetworkSpec(), "Input", options={"shape": [4]})
@@ -64,9 +65,9 @@ def add_layer(
 
 
 def duplicate_layer(spec: NetworkSpec, index: int) -> NetworkSpec:
-    """Put a copy of a layer after it, under a new name; the copy takes the original's output.
+    """Insert a copy of a layer after it, with a unique name.
 
-    A copy of a layer that merges several takes the same ones.
+    The input of the copy is the original's output; a copy of a merging layer has the same inputs.
     """
     layer = _layer(spec, index)
     kind = layer_kind(layer.kind)
@@ -76,10 +77,10 @@ def duplicate_layer(spec: NetworkSpec, index: int) -> NetworkSpec:
 
 
 def replace_layer(spec: NetworkSpec, index: int, layer: LayerSpec) -> NetworkSpec:
-    """Put `layer` in the place of another; if its name is new, references follow it.
+    """Replace a layer by `layer`, and update references if its name differs.
 
     Raises:
-        ConfigurationError: if another layer has its name.
+        ConfigurationError: if another layer has this name.
     """
     before = _layer(spec, index)
     others = (*spec.layers[:index], *spec.layers[index + 1 :])
@@ -95,25 +96,25 @@ def replace_layer(spec: NetworkSpec, index: int, layer: LayerSpec) -> NetworkSpe
 
 
 def rename_layer(spec: NetworkSpec, index: int, name: str) -> NetworkSpec:
-    """Give a layer another name; those that take it, and outputs, follow.
+    """Rename a layer, and update inputs and outputs that refer to it.
 
     Raises:
-        ConfigurationError: if another layer has that name.
+        ConfigurationError: if another layer has this name.
     """
     return replace_layer(spec, index, replace(_layer(spec, index), name=name))
 
 
 def switch_layer(spec: NetworkSpec, index: int, enabled: bool | None = None) -> NetworkSpec:
-    """Switch a layer on or off; default: the other way from what it is."""
+    """Enable or disable a layer; by default, toggle it."""
     layer = _layer(spec, index)
     on = not layer.enabled if enabled is None else enabled
     return replace_layer(spec, index, replace(layer, enabled=on))
 
 
 def move_layer(spec: NetworkSpec, index: int, by: int) -> NetworkSpec:
-    """Move a layer down by `by` rows, or up if negative; at an end it stays there.
+    """Move a layer down by `by` rows, or up if negative, at most to the first or last row.
 
-    Its explicit inputs stay; the analysis says if one of them then comes later.
+    Explicit inputs do not change; the analysis reports an input that then comes later.
     """
     layer, layers = _layer(spec, index), list(spec.layers)
     del layers[index]
@@ -122,7 +123,10 @@ def move_layer(spec: NetworkSpec, index: int, by: int) -> NetworkSpec:
 
 
 def remove_layer(spec: NetworkSpec, index: int) -> NetworkSpec:
-    """Take a layer out; those that took it take what it took first instead, and so do outputs."""
+    """Remove a layer; layers and outputs that refer to it use its first input instead.
+
+    An output is dropped if that input is an Input or already an output.
+    """
     gone = _layer(spec, index)
     sources = wire(spec.layers)[index].sources[:1]
     instead = gone.inputs[:1] or tuple(spec.layers[source].name for source in sources)
@@ -141,19 +145,20 @@ def remove_layer(spec: NetworkSpec, index: int) -> NetworkSpec:
 def _layer(spec: NetworkSpec, index: int) -> LayerSpec:
     if not 0 <= index < len(spec.layers):
         raise ConfigurationError(
-            f"`index` must be that of a row, from 0 to {len(spec.layers) - 1}. "
-            f"Received: index={index!r}."
+            f"`index` must be a row from 0 to {len(spec.layers) - 1}. Received: index={index!r}."
         )
     return spec.layers[index]
 
 
 def _check_new(name: str | None, layers: Sequence[LayerSpec]) -> None:
     if name in [layer.name for layer in layers]:
-        raise ConfigurationError(f"`name` must be new in the network. Received: name={name!r}.")
+        raise ConfigurationError(
+            f"`name` must be unique in the network. Received: name={name!r}. Choose another name."
+        )
 
 
 def _repointed(layers: Iterable[LayerSpec], old: str, *new: str) -> tuple[LayerSpec, ...]:
-    """The layers, of which those that took `old` take `new` instead."""
+    """Replace the input `old` by `new` in all layers."""
 
     def inputs(layer: LayerSpec) -> tuple[str, ...]:
         found = (each for name in layer.inputs for each in (new if name == old else (name,)))
@@ -177,7 +182,7 @@ def _put_in(spec: NetworkSpec, layer: LayerSpec, row: int) -> NetworkSpec:
 
 
 def _ends(spec: NetworkSpec, row: int) -> tuple[str, ...]:
-    """Names of the layers up to `row` whose outputs are unused; empty if there is only one."""
+    """Return the names of layers up to `row` with unused outputs; empty if there is only one."""
     wires = zip(spec.layers, wire(spec.layers), strict=True)
     taken = {source for layer, wired in wires if layer.enabled for source in wired.sources}
     ends = [

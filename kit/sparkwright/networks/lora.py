@@ -1,19 +1,20 @@
-"""What Keras forgets of LoRA and of frozen variables when it builds a model again or loads one."""
+"""Restore LoRA and frozen variables, which Keras loses when it rebuilds or loads a model."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def lora_layers(model: Any) -> dict[int, Any]:
-    """The layers in which LoRA is enabled, by number."""
+    """Return the layers in which LoRA is enabled, by index."""
     layers = enumerate(model._flatten_layers())
     return {number: x for number, x in layers if getattr(x, "lora_enabled", False)}
 
 
 def frozen_parts(model: Any) -> dict[str, Any]:
-    """JSON-able, for `freeze_parts`: LoRA, layers and weights by number; {} if nothing is frozen.
+    """Return the indices of LoRA layers, frozen layers and frozen weights; {} if there are none.
 
-    The configuration of a layer tells nothing of the layers within it.
+    The result is JSON-serializable; pass it to `freeze_parts`. It is needed because the
+    configuration of a layer does not hold whether its inner layers are frozen.
     """
     layers = list(model._flatten_layers())
     if all(v.trainable for layer in layers for v in layer._trainable_variables):
@@ -26,7 +27,7 @@ def frozen_parts(model: Any) -> dict[str, Any]:
 
 
 def freeze_parts(model: Any, parts: Mapping[str, Any]) -> None:
-    """Bring a model that was built again to the `frozen_parts` of the first one."""
+    """Apply the `frozen_parts` of the original model to a rebuilt one."""
     if not parts:
         return
     layers, trained = list(model._flatten_layers()), len(model.trainable_variables)
@@ -40,15 +41,15 @@ def freeze_parts(model: Any, parts: Mapping[str, Any]) -> None:
                 thing.trainable = number not in frozen[group]
     compiled = model.get_compile_config()
     if compiled is not None and len(model.trainable_variables) != trained:
-        model.compile_from_config(compiled)  # the optimizer has state for other variables
+        model.compile_from_config(compiled)  # the optimizer was built for other variables
 
 
 def restart_lora(model: Any) -> None:
-    """Let LoRA learn after loading: Keras sets both matrices to 0, where they have no gradient."""
+    """Initialize LoRA after loading: Keras sets both matrices to 0, where gradients vanish."""
     import keras
 
     for layer in lora_layers(model).values():
         name = "lora_kernel_a" if hasattr(layer, "lora_kernel_a") else "lora_embeddings_a"
         matrix = getattr(layer, name)
-        if not matrix.numpy().any():  # the other one is 0 as well: outputs stay what they are
+        if not matrix.numpy().any():  # the other matrix is 0 as well, so outputs do not change
             matrix.assign(keras.initializers.HeUniform(seed=0)(matrix.shape))

@@ -1,8 +1,8 @@
-"""Training metrics of classes that Keras lacks: for class numbers, one-hot labels, yes and no.
+"""Classification metrics that Keras lacks, for integer, one-hot and binary labels.
 
-Their variables are counts, so the metric of several workers' data is exactly that of all of it.
-Importing this module loads Keras and registers them: Keras alone reads a saved model with one of
-them after `import sparkwright.networks.metrics`, or with `compile=False`.
+Their variables are counts, so summing them over workers gives exactly the metric of all data.
+Importing this module loads Keras and registers the metrics. `keras.saving.load_model` reads a saved
+model with one of them only after `import sparkwright.networks.metrics`, or with `compile=False`.
 """
 
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ _THRESHOLDS = 200
 
 
 class _OfClasses(keras.metrics.Metric):
-    """A metric of each class against the rest, and the mean of those that are defined."""
+    """Base of metrics that compare each class with the rest, averaged over classes."""
 
     _own_name: ClassVar[str]
     _counted: ClassVar[tuple[str, ...]]
@@ -28,11 +28,11 @@ class _OfClasses(keras.metrics.Metric):
         """Count a minibatch.
 
         Args:
-            y_true: class numbers, (n,) or (n, 1); one-hot, (n, C); or 0 and 1 for one output. Time
-                steps may stand before the last axis.
-            y_pred: (n, C) scores, of which the largest wins; or (n, 1) probabilities of class 1,
-                which must exceed 0.5.
-            sample_weight: weights of the rows; default None: 1.
+            y_true: integer labels (n,) or (n, 1); one-hot labels (n, C); or 0 and 1 for a single
+                output. A time axis may precede the last one.
+            y_pred: (n, C) scores, where the largest is the prediction; or (n, 1) probabilities of
+                class 1, predicted above 0.5.
+            sample_weight: weights of the rows; default: 1 each.
         """
         found = self._count(*_rows(y_true, y_pred, sample_weight))
         self._counts = self._counts or [
@@ -43,7 +43,7 @@ class _OfClasses(keras.metrics.Metric):
             variable.assign(variable + each)
 
     def result(self) -> Any:
-        """The mean over the classes for which it is defined; 0 if there are none."""
+        """Return the mean over the classes with a defined value; 0 if there are none."""
         if not self._counts:
             return ops.zeros(())
         share, whole = self._fraction(*map(ops.convert_to_tensor, self._counts))
@@ -52,16 +52,16 @@ class _OfClasses(keras.metrics.Metric):
         return mean / ops.maximum(ops.sum(defined), 1.0)
 
     def _count(self, actual: Any, scores: Any, weights: Any) -> tuple[Any, ...]:
-        """What is counted in (rows, C) labels and scores of (rows, 1) weights."""
+        """Return the counts for (rows, C) labels and scores with (rows, 1) weights."""
         raise NotImplementedError
 
     def _fraction(self, *counts: Any) -> tuple[Any, Any]:
-        """(C,) numerator and denominator."""
+        """Return the (C,) numerators and denominators of the metric."""
         raise NotImplementedError
 
 
 class _OfDecisions(_OfClasses):
-    """True positives over themselves and shares of false positives and false negatives."""
+    """TP / (TP + a FP + b FN), where `_shares` is (a, b)."""
 
     _counted = ("true_positives", "false_positives", "false_negatives")
     _shares: ClassVar[tuple[float, float]]
@@ -81,36 +81,36 @@ class _OfDecisions(_OfClasses):
 
 @_registered
 class MacroPrecision(_OfDecisions):
-    """Mean over the classes of the share of right ones among the predicted."""
+    """Precision of each class, averaged over classes: TP / (TP + FP)."""
 
     _own_name, _shares = "macro_precision", (1, 0)
 
 
 @_registered
 class MacroRecall(_OfDecisions):
-    """Mean over the classes of the share of predicted ones among those of the class."""
+    """Recall of each class, averaged over classes: TP / (TP + FN)."""
 
     _own_name, _shares = "macro_recall", (0, 1)
 
 
 @_registered
 class F1(_OfDecisions):
-    """Harmonic mean of precision and recall: of class 1 for one output, else mean over classes."""
+    """Harmonic mean of precision and recall, averaged over classes; of class 1 for one output."""
 
     _own_name, _shares = "f1", (0.5, 0.5)
 
 
 @_registered
 class MacroAUC(_OfClasses):
-    """Mean over the classes of the area under the ROC curve of each class against the rest.
+    """Area under the ROC curve of each class against the rest, averaged over classes.
 
-    As `keras.metrics.AUC`, it interpolates between 200 thresholds.
+    Like `keras.metrics.AUC`, it interpolates between 200 thresholds.
     """
 
     _own_name, _counted = "macro_auc", ("positives", "negatives")
 
     def _count(self, actual: Any, scores: Any, weights: Any) -> tuple[Any, ...]:
-        # Row k of a table counts the scores from k to k + 1 parts of the range.
+        # Row k counts the scores in [k / 200, (k + 1) / 200).
         classes, last = scores.shape[-1], _THRESHOLDS - 1
         rows: Any = ops.cast(ops.clip(ops.floor(scores * _THRESHOLDS), 0, last), "int32")
         places = ops.reshape(rows * classes + ops.arange(classes), (-1,))
@@ -124,14 +124,14 @@ class MacroAUC(_OfClasses):
 
     def _fraction(self, *counts: Any) -> tuple[Any, Any]:
         positives, negatives = counts
-        # Each positive beats the negatives with lower scores, and half of those in its own row.
+        # A positive ranks above the negatives in lower rows, and above half of those in its row.
         beaten = ops.cumsum(negatives, axis=0) - negatives / 2
         there: Any = ops.sum(positives, axis=0)
         return ops.sum(positives * beaten, axis=0), there * ops.sum(negatives, axis=0)
 
 
 def _rows(y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """(rows, C) labels of 0 and 1, (rows, C) scores, and (rows, 1) weights."""
+    """Return (rows, C) labels of 0 and 1, (rows, C) scores, and (rows, 1) weights."""
     scores: Any = ops.cast(y_pred, "float32")
     labels: Any = ops.convert_to_tensor(y_true)
     whole_shape: Any = ops.shape(scores)

@@ -237,8 +237,8 @@ class _Around:
             return dict(zip(names, fitted, strict=True))
         raise _refused(
             self._model,
-            f"its {what} are {list(names)}, and the normalizer was fitted to {list(fitted)}: name "
-            "them alike",
+            f"its {what} are {list(names)}, but the normalizer was fitted to {list(fitted)}: use "
+            "the same names",
         )
 
 

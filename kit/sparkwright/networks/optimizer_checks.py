@@ -1,4 +1,4 @@
-"""What a run asks of a model's optimizer: variables for all weights, updates that add up."""
+"""Check a model's optimizer before training: built variables, and updates that can be summed."""
 
 import json
 from collections.abc import Iterator
@@ -10,21 +10,21 @@ from .steps import has_own_train_step, optimizers, optimizers_of
 
 
 def lost_state(optimizer: Any, remedy: str) -> str:
-    """Return the warning after `rebuild_optimizer`."""
+    """Return the warning to log after `rebuild_optimizer`."""
     return (
-        "An optimizer must have been built for all variables of its model. Received: "
-        f"{type(optimizer).__name__}, built for none, as Keras leaves it after reading HDF5. It is "
-        f"rebuilt: iterations and learning rate stay, moments are lost. {remedy}"
+        "An optimizer must be built for all variables of its model. Received: "
+        f"{type(optimizer).__name__}, built for no variables, as Keras returns it from HDF5. It is "
+        f"rebuilt: iterations and learning rate are kept, moments are lost. {remedy}"
     )
 
 
 def rebuild_optimizer(model: Any) -> bool:
-    """Build an optimizer for all variables if Keras has built it for none; return whether it had.
+    """Rebuild an optimizer that lacks variables of its model; return whether it was rebuilt.
 
-    That is how Keras loads a model from HDF5; it cannot be trained, not by `fit` either. Iterations
-    and learning rate stay, all other state is initialized.
+    Keras loads such an optimizer from HDF5, and even `fit` cannot use it. Iterations and learning
+    rate are kept; all other state is initialized.
     """
-    if has_own_train_step(model):  # which may train some of the variables with each optimizer
+    if has_own_train_step(model):  # may use a different optimizer for each group of variables
         return False
     old: Any = getattr(model, "optimizer", None)
     known = getattr(old, "_trainable_variables", None) or ()
@@ -32,7 +32,7 @@ def rebuild_optimizer(model: Any) -> bool:
         return False
     config = old.get_config()
     if "learning_rate" in config and callable(old._learning_rate):
-        config["learning_rate"] = old._learning_rate  # a schedule, which may be the user's own
+        config["learning_rate"] = old._learning_rate  # a schedule, possibly a custom one
     kept = weight_decay_exclusions(model)
     model.optimizer = type(old).from_config(config)
     model.optimizer.build(model.trainable_variables)
@@ -43,26 +43,26 @@ def rebuild_optimizer(model: Any) -> bool:
 
 
 def check_summed_updates(model: Any) -> None:
-    """Refuse optimizers whose updates must not count in full on several workers.
+    """Reject optimizers whose updates must not be summed over workers.
 
     Raises:
-        ConfigurationError: naming the optimizer.
+        ConfigurationError: if an optimizer moves the weights to an average.
     """
     for each in _parts(model):
         overwrites = getattr(each, "use_ema", False) and each.ema_overwrite_frequency
         if overwrites or type(each).__name__ == "ScheduleFreeAdamW":
             option = f"ema_overwrite_frequency={overwrites}" if overwrites else "averaged weights"
             raise ConfigurationError(
-                "an optimizer that moves the weights to an average needs updates that count 1 / n "
-                f"each: n workers would move them n times as far. Received: {type(each).__name__} "
+                "the updates of an optimizer that moves the weights to an average must be averaged "
+                f"over workers, not summed. Received: {type(each).__name__} "
                 f'with {option}. Use `SharedTrainingMaster(combine="mean")`.'
             )
 
 
 def weight_decay_exclusions(model: Any) -> str:
-    """Return which variables `exclude_from_weight_decay` names, as JSON; "" for none.
+    """Return as JSON the variables that are excluded from weight decay; "" if there are none.
 
-    An optimizer's own configuration does not hold them.
+    Keras does not store them in the optimizer's configuration.
     """
     found: list[tuple[list[int], str | None]] = []
     for each in _parts(model):
@@ -74,7 +74,7 @@ def weight_decay_exclusions(model: Any) -> str:
 
 
 def exclude_from_weight_decay(model: Any, exclusions: str) -> None:
-    """Apply what `weight_decay_exclusions` returned to a model of the same definition."""
+    """Apply the result of `weight_decay_exclusions` to a model with the same definition."""
     found = json.loads(exclusions or "[]")
     for each, (places, pattern) in zip(_parts(model), found, strict=False):
         variables = [model.trainable_variables[place] for place in places]

@@ -1,4 +1,4 @@
-"""The user's own classes and functions in a model, by which Keras builds it again."""
+"""Find the custom objects of a model: the user's classes and functions that rebuilding it needs."""
 
 import inspect
 import sys
@@ -9,11 +9,12 @@ from .steps import optimizers
 
 
 def own_objects(model: Any, serialized: dict[str, Any]) -> dict[str, Any]:
-    """The user's own layers, losses, metrics and functions, by the names that Keras looks up.
+    """Return the custom layers, losses, metrics and functions, by the names that Keras looks up.
 
     Args:
         model: a Keras model or layer.
-        serialized: its configuration, from which arguments go that the user's `__init__` refuses.
+        serialized: its configuration; arguments that a custom `__init__` does not accept are
+            removed from it.
     """
     objects = {**_mentioned(serialized), **_live(model)}
     _leave_out_refused(serialized, objects)
@@ -21,7 +22,7 @@ def own_objects(model: Any, serialized: dict[str, Any]) -> dict[str, Any]:
 
 
 def entries(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The objects in a configuration."""
+    """Yield the serialized objects in a configuration, at any depth."""
     if isinstance(value, Mapping):
         if "class_name" in value:
             yield value
@@ -31,7 +32,7 @@ def entries(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _live(model: Any) -> dict[str, Any]:
-    """The user's own classes and functions that the live model holds."""
+    """Return the custom classes and functions of the model object."""
     import keras
 
     compiled = getattr(model, "_compile_config", None)
@@ -41,7 +42,7 @@ def _live(model: Any) -> dict[str, Any]:
     layers = list(model._flatten_layers())
     things: list[Any] = [*layers, *parts, *given]
     things += [] if compiled is None else keras.tree.flatten(compiled.config)
-    # Keras writes down no module of a TextVectorization's own functions.
+    # Keras does not serialize the module of a TextVectorization's custom functions.
     things += [getattr(x, name, None) for x in layers for name in ("_standardize", "_split")]
     found: dict[str, Any] = {}
     for thing in things:
@@ -52,7 +53,7 @@ def _live(model: Any) -> dict[str, Any]:
 
 
 def _mentioned(serialized: Any) -> dict[str, Any]:
-    """The user's own classes and functions that the configuration mentions by module and name."""
+    """Return the custom classes and functions that the configuration refers to by module."""
     found: dict[str, Any] = {}
     for entry in entries(serialized):
         module = entry.get("module")
@@ -66,9 +67,10 @@ def _mentioned(serialized: Any) -> dict[str, Any]:
 
 
 def _leave_out_refused(serialized: Any, objects: Mapping[str, Any]) -> None:
-    """Leave out what Keras writes for every layer, where the user's `__init__` does not take it.
+    """Remove `trainable` and `dtype` where a custom `__init__` does not accept them.
 
-    The default policy is the model's own when it is built again, and layers are trained.
+    Keras writes both for every layer. Without them, a rebuilt layer is trainable, and its dtype
+    policy is the default policy, which is the model's own while it is rebuilt.
     """
     for entry in entries(serialized):
         kind, config = objects.get(str(entry.get("registered_name"))), entry.get("config")

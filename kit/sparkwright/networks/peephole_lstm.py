@@ -1,7 +1,7 @@
-"""The cell of an LSTM with peepholes, which Keras lacks: its gates see the state of the cell.
+"""An LSTM cell with peepholes, which Keras lacks: its gates read the cell state.
 
-Importing this module loads Keras and registers the class: Keras alone reads a saved model with it
-after `import sparkwright.networks.peephole_lstm`.
+Importing this module loads Keras and registers the class. `keras.saving.load_model` reads a saved
+model that has one only after `import sparkwright.networks.peephole_lstm`.
 """
 
 from typing import Any
@@ -13,9 +13,9 @@ ops: Any = keras.ops
 
 @keras.saving.register_keras_serializable("sparkwright")
 class PeepholeLSTMCell(keras.layers.LSTMCell):
-    """Keras' LSTMCell with `peepholes`, (units, 3): of the forget, output and input gate.
+    """LSTMCell with peephole weights of shape (units, 3), for the forget, output and input gates.
 
-    Arguments are those of LSTMCell; its dropout is not applied. Use it in `keras.layers.RNN`.
+    Takes the arguments of LSTMCell, but applies no dropout. Use it in `keras.layers.RNN`.
     """
 
     def build(self, input_shape: Any) -> None:
@@ -26,7 +26,16 @@ class PeepholeLSTMCell(keras.layers.LSTMCell):
         )
 
     def call(self, inputs: Any, states: Any, training: bool = False) -> Any:
-        """One step: (n, features) and two states of (n, units) to an output and two states."""
+        """Compute one time step.
+
+        Args:
+            inputs: (n, features).
+            states: hidden and cell state, (n, units) each.
+            training: ignored.
+
+        Returns:
+            The output (n, units), and the new hidden and cell state.
+        """
         hidden, cell = states
         gate: Any = self.recurrent_activation
         act: Any = self.activation

@@ -1,4 +1,4 @@
-"""Networks to begin with, by task."""
+"""Preset networks, as starting points."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,12 +11,13 @@ from .training import Task
 
 
 class Preset(NamedTuple):
-    """A network to begin with.
+    """A preset network.
 
     Attributes:
-        title: what it is, in a few words.
-        task: what it is for.
-        make: the network; every argument has a default, most take `input_shape` and `classes`.
+        title: short description for display.
+        task: task of the network.
+        make: function that creates the network. All arguments have defaults; most presets take
+            `input_shape` and `classes`.
     """
 
     title: str
@@ -44,7 +45,7 @@ def _relu(name: str, units: int) -> LayerSpec:
 
 
 def _classifier(name: str, classes: int, *layers: LayerSpec, **fields: Any) -> NetworkSpec:
-    """The layers, and a softmax behind them."""
+    """Return a network of `layers` and a softmax layer with `classes` units."""
     last = _layer("Dense", "classes", units=classes, activation="softmax")
     output = OutputSpec(layer="classes", **_CROSS_ENTROPY)
     return NetworkSpec(name=name, layers=(*layers, last), outputs=(output,), **fields)
@@ -57,7 +58,7 @@ def lenet_spec(
     learning_rate: float = 1e-3,
     seed: int = 42,
 ) -> NetworkSpec:
-    """LeNet for small images; see `lenet`."""
+    """Return LeNet for small images; see `lenet`."""
     options = {} if learning_rate == 1e-3 else {"learning_rate": learning_rate}
     return _classifier(
         "lenet",
@@ -75,7 +76,7 @@ def lenet_spec(
 
 
 def mlp_spec(*, input_shape: Shape = (20,), classes: int = 3) -> NetworkSpec:
-    """Two dense layers for the columns of a table, one class each row."""
+    """Return two dense layers that classify the rows of a table."""
     return _classifier(
         "mlp",
         classes,
@@ -87,7 +88,7 @@ def mlp_spec(*, input_shape: Shape = (20,), classes: int = 3) -> NetworkSpec:
 
 
 def regression_spec(*, input_shape: Shape = (20,), values: int = 1) -> NetworkSpec:
-    """Two dense layers for the columns of a table, numbers to predict."""
+    """Return two dense layers that predict numbers from the rows of a table."""
     return NetworkSpec(
         name="regression",
         task="regression",
@@ -102,7 +103,7 @@ def regression_spec(*, input_shape: Shape = (20,), values: int = 1) -> NetworkSp
 
 
 def residual_cnn_spec(*, input_shape: Shape = (32, 32, 3), classes: int = 10) -> NetworkSpec:
-    """A small residual network for images: two blocks whose input is added to their output.
+    """Return a residual network of two blocks for small images.
 
     References:
         K. He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.
@@ -121,7 +122,7 @@ def residual_cnn_spec(*, input_shape: Shape = (32, 32, 3), classes: int = 10) ->
 
 
 def _convolution(name: str, *inputs: str, size: int = 3, **options: Any) -> LayerSpec:
-    # Without a bias: the normalization that follows has its own.
+    # No bias: the batch normalization that follows has one.
     usual = {"padding": "same", "use_bias": False, "kernel_initializer": "he_normal"}
     return _layer("Conv2D", name, *inputs, kernel_size=size, **usual, **options)
 
@@ -140,13 +141,13 @@ def _block(name: str, source: str, *, filters: int, **strides: int) -> list[Laye
 
 
 def recurrent_spec(kind: str, *, input_shape: Shape = (60, 3), classes: int = 6) -> NetworkSpec:
-    """A recurrent layer for sequences, one class each."""
+    """Return a network that classifies sequences with a recurrent layer: "LSTM" or "GRU"."""
     layers = (_layer("Masking", "masking"), _layer(kind, kind.lower(), units=64))
     return _classifier(kind.lower(), classes, _input("sequence", input_shape), *layers)
 
 
 def text_spec(*, input_shape: Shape = (100,), classes: int = 2, words: int = 10_000) -> NetworkSpec:
-    """The mean of learned vectors of words, for short texts, one class each."""
+    """Return a network that classifies short texts by the mean of their word embeddings."""
     return _classifier(
         "text",
         classes,
@@ -196,7 +197,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "gru": Preset(
             "GRU: sequences, one class each", "classification", partial(recurrent_spec, "GRU")
         ),
-        "text": Preset("Vectors of words: short texts", "classification", text_spec),
+        "text": Preset("Word embeddings: short texts", "classification", text_spec),
         "two_inputs_two_outputs": Preset(
             "Image and table: a class and a number", "other", two_inputs_two_outputs_spec
         ),
@@ -211,15 +212,16 @@ def lenet(
     learning_rate: float = 1e-3,
     seed: int = 42,
 ) -> Any:
-    """LeNet: two 5x5 convolutions with pooling, a dense layer, a softmax.
+    """Build and compile LeNet: two 5 x 5 convolutions with pooling, a dense layer, a softmax.
 
-    With the default shape it has 431,080 parameters.
+    With the default input shape, it has 431,080 parameters.
 
     Args:
-        input_shape: (height, width, channels) of one image, each at least 14 pixels.
-        classes: number of classes; labels are integers from 0 to `classes - 1`.
+        input_shape: (height, width, channels) of one image, at least 14 x 14 pixels; default
+            (28, 28, 1).
+        classes: number of classes; labels are integers from 0 to `classes - 1`; default 10.
         learning_rate: Adam's learning rate; default 1e-3.
-        seed: seeds the initial weights; default 42.
+        seed: seed of the initial weights; default 42.
 
     Returns:
         A compiled `keras.Model` (Adam, sparse categorical cross-entropy, accuracy).

@@ -1,4 +1,4 @@
-"""Schedules of the learning rate, as options: how it changes from minibatch to minibatch. Pure."""
+"""Learning rate schedules as configurations. Imports no Keras."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -10,28 +10,28 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 _UNIT = "minibatches of a worker"
-_LENGTH = "Of one worker: an epoch has examples / (workers x minibatch size)."
+_LENGTH = "One epoch has examples / (workers x minibatch size) minibatches per worker."
 
 
 @configuration
 class AbstractSchedule(Configuration):
-    """How the learning rate of an optimizer changes: a class of `keras.optimizers.schedules`.
+    """Learning rate schedule, built as a class of `keras.optimizers.schedules`.
 
-    Its fields are arguments of that class, some under plainer names.
+    Fields are arguments of this class; some have simpler names.
     """
 
     keras_class: ClassVar[str] = ""
-    _rate: ClassVar[str] = "initial_learning_rate"  # the argument that is the optimizer's
-    _renamed: ClassVar[Mapping[str, str]] = {}  # field -> argument
+    _rate: ClassVar[str] = "initial_learning_rate"  # argument set to the optimizer's rate
+    _renamed: ClassVar[Mapping[str, str]] = {}  # field -> argument of the Keras class
 
     def arguments(self, rate: float) -> dict[str, Any]:
-        """The arguments of Keras' class, where the optimizer's `learning_rate` is `rate`."""
+        """Return the arguments of the Keras class for an optimizer with this learning rate."""
         values = {self._renamed.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}
         return {self._rate: rate, **{name: value for name, value in values.items() if value}}
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> tuple[float, Self]:
-        """Learning rate and schedule of what `get_config` of Keras' class returns."""
+        """Return the learning rate and the schedule from a Keras schedule's `get_config()`."""
         own = {
             field.name: type(field.default)(config[cls._renamed.get(field.name, field.name)])
             for field in fields(cls)
@@ -45,7 +45,7 @@ class AbstractSchedule(Configuration):
 
 @configuration
 class CosineSchedule(AbstractSchedule):
-    """Rises to the learning rate, then falls along a cosine.
+    """Cosine decay, with an optional linear warm-up from 0.
 
     Example:
         >>> CosineSchedule(decay_steps=900, warmup_steps=100).arguments(0.1)["warmup_target"]
@@ -57,21 +57,21 @@ class CosineSchedule(AbstractSchedule):
     _renamed: ClassVar[Mapping[str, str]] = {"final_share": "alpha"}
 
     decay_steps: int = option(
-        default=1000, minimum=1, unit=_UNIT, label="Falls for", help=f"After warming up. {_LENGTH}"
+        default=1000, minimum=1, unit=_UNIT, label="Decay steps", help=f"After warm-up. {_LENGTH}"
     )
     warmup_steps: int = option(
         default=0,
         minimum=0,
         unit=_UNIT,
-        label="Warms up for",
-        help="Rises from 0 to the learning rate first; helps large networks and minibatches.",
+        label="Warm-up steps",
+        help="The rate first rises from 0. Helps with large networks and large minibatches.",
     )
     final_share: float = option(
         default=0.0,
         minimum=0,
         maximum=1,
-        label="Falls to this share",
-        help="Of the learning rate; it stays there.",
+        label="Final fraction",
+        help="Fraction of the learning rate that is kept after the decay.",
     )
 
     def arguments(self, rate: float) -> dict[str, Any]:
@@ -87,24 +87,28 @@ class CosineSchedule(AbstractSchedule):
 
 @configuration
 class ExponentialSchedule(AbstractSchedule):
-    """Falls by the same factor in equal times."""
+    """Exponential decay: the rate is multiplied by `factor` every `decay_steps`."""
 
     _kind: ClassVar[str] = "exponential"
     keras_class: ClassVar[str] = "ExponentialDecay"
     _renamed: ClassVar[Mapping[str, str]] = {"factor": "decay_rate"}
 
     decay_steps: int = option(
-        default=1000, minimum=1, unit=_UNIT, label="Falls by the factor in", help=_LENGTH
+        default=1000, minimum=1, unit=_UNIT, label="Decay steps", help=_LENGTH
     )
-    factor: float = option(default=0.9, above=0, maximum=1, help="What is left after that time.")
+    factor: float = option(
+        default=0.9, above=0, maximum=1, help="The rate is multiplied by it every decay steps."
+    )
     staircase: bool = option(
-        default=False, label="In stairs", help="Falls at once, not a little with each minibatch."
+        default=False,
+        label="Staircase",
+        help="Decay in steps instead of a little with each minibatch.",
     )
 
 
 @configuration
 class PiecewiseSchedule(AbstractSchedule):
-    """Is constant, and multiplied by a factor at some minibatches.
+    """Piecewise constant: the rate is multiplied by `factor` after each boundary.
 
     Example:
         >>> PiecewiseSchedule(boundaries=(100, 200)).arguments(0.1)["values"]
@@ -119,10 +123,12 @@ class PiecewiseSchedule(AbstractSchedule):
         kind="ints",
         minimum=1,
         unit=_UNIT,
-        label="Changes after",
-        help=f"One number or several, such as 1000, 2000. {_LENGTH}",
+        label="Boundaries",
+        help=f"One or several, such as 1000, 2000. {_LENGTH}",
     )
-    factor: float = option(default=0.1, above=0, help="By which it is multiplied each time.")
+    factor: float = option(
+        default=0.1, above=0, help="The rate is multiplied by it after each boundary."
+    )
 
     def _check(self) -> None:
         given: Any = self.boundaries
@@ -130,7 +136,7 @@ class PiecewiseSchedule(AbstractSchedule):
         object.__setattr__(self, "boundaries", boundaries)
         if any(after <= before for before, after in pairwise(boundaries)):
             raise ConfigurationError(
-                "`boundaries` must be in order, and differ. Received: "
+                "`boundaries` must be in increasing order. Received: "
                 f"boundaries={self.boundaries!r}."
             )
 
@@ -149,7 +155,7 @@ class PiecewiseSchedule(AbstractSchedule):
 
 @configuration
 class WarmUpSchedule(AbstractSchedule):
-    """Rises from 0 to the learning rate, and stays there."""
+    """Linear warm-up from 0 to the learning rate, which then stays constant."""
 
     _kind: ClassVar[str] = "warm_up"
     keras_class: ClassVar[str] = "PolynomialDecay"
@@ -157,7 +163,7 @@ class WarmUpSchedule(AbstractSchedule):
     _renamed: ClassVar[Mapping[str, str]] = {"warmup_steps": "decay_steps"}
 
     warmup_steps: int = option(
-        default=100, minimum=1, unit=_UNIT, label="Warms up for", help=_LENGTH
+        default=100, minimum=1, unit=_UNIT, label="Warm-up steps", help=_LENGTH
     )
 
     def arguments(self, rate: float) -> dict[str, Any]:
@@ -176,16 +182,16 @@ SCHEDULES: Mapping[str, type[AbstractSchedule]] = MappingProxyType(
 
 
 def read_schedule(name: str, settings: Mapping[str, Any]) -> tuple[float, AbstractSchedule] | None:
-    """Learning rate and schedule of a class of Keras; None: none that is known here.
+    """Return the learning rate and schedule for a Keras schedule; None for an unsupported class.
 
-    What these cannot hold is left out; compare what they make.
+    Settings that the schedule cannot hold are dropped: compare the schedule it builds.
 
     Args:
-        name: the class in `keras.optimizers.schedules`.
-        settings: what its `get_config` returns.
+        name: class in `keras.optimizers.schedules`.
+        settings: result of its `get_config`.
     """
     kind = next((kind for kind in SCHEDULES.values() if kind.keras_class == name), None)
     try:
         return None if kind is None else kind.read(settings)
-    except ZeroDivisionError:  # of a factor
+    except ZeroDivisionError:  # a factor cannot be computed from a first rate of 0
         return None

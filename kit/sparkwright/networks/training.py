@@ -125,7 +125,7 @@ LOSSES: Mapping[str, LossKind] = MappingProxyType(
         ["regression"],
         "numbers",
         least_outputs=2,
-        cosine_similarity="Vectors of which only the direction matters.",
+        cosine_similarity="Vectors whose direction matters, but not their length.",
     )
 )
 

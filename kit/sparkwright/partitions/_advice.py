@@ -1,4 +1,4 @@
-"""Which repartition is worth it, in a sentence; pure."""
+"""Compare repartitions and give advice in sentences; pure."""
 
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -14,13 +14,13 @@ _WORTH = 0.02
 def compare_repartitions(
     survey: PartitionSurvey, *, workers: int, **options: Any
 ) -> tuple[PartitionForecast, ...]:
-    """What each mode and strategy would do.
+    """Return a forecast for each mode and strategy.
 
-    Mode "never" comes once: no strategy matters to it.
+    Mode "never" has one forecast, because it ignores the strategy.
 
     Args:
-        survey: what is known of the data.
-        workers: how many there are.
+        survey: rows and labels of the partitions.
+        workers: number of workers.
         options: `batch_size`, `seed`, `kind`, `step_s`, `bandwidth_bytes_per_s` of `forecast`.
 
     Example:
@@ -40,10 +40,10 @@ def compare_repartitions(
 
 
 def recommended(forecasts: Sequence[PartitionForecast]) -> PartitionForecast:
-    """The one to choose: labels that are mixed first, then short epochs, then few rows moved.
+    """Return the best forecast: mixed labels first, then short epochs, then few moved rows.
 
     Args:
-        forecasts: of `compare_repartitions`.
+        forecasts: result of `compare_repartitions`.
     """
     shortest = min(each.minibatches_after for each in forecasts)
     bound = shortest * (1 + _WORTH)
@@ -54,18 +54,18 @@ def recommended(forecasts: Sequence[PartitionForecast]) -> PartitionForecast:
             each.has_uneven_labels and not uneven,
             each.minibatches_after > bound,
             each.rows_moved,
-            each.plan.mode != "always",  # of equal ones the default
+            each.plan.mode != "always",  # the default among equal ones
         )
 
     return min(forecasts, key=cost)
 
 
 def advice_on(chosen: PartitionForecast, forecasts: Sequence[PartitionForecast]) -> list[str]:
-    """What to know about a choice, the most important first; sentences.
+    """Return sentences about a choice, the most important first.
 
     Args:
-        chosen: the choice.
-        forecasts: of `compare_repartitions`, with the same options.
+        chosen: the selected forecast.
+        forecasts: result of `compare_repartitions` with the same options.
     """
     if not chosen.survey.total:
         return ["There are no rows: nothing can be trained."]
@@ -122,9 +122,9 @@ def _labels(chosen: PartitionForecast) -> str:
         return ""
     worst = int(chosen.after.label_distances.argmax())
     return (
-        f"Labels are uneven: {chosen.after.label_skew:.0%} of worker {worst}'s would have to be "
-        "others for the mix of all. Averaged networks learn worse from that. data.shuffle(seed=…) "
-        "mixes the rows before."
+        f"Labels are uneven: the class distribution of worker {worst} differs from that of all "
+        f"data by {chosen.after.label_skew:.0%}. This slows the learning of averaged networks. Mix "
+        "the rows first: data.shuffle(seed=…)."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a repartition would do, worked out from counts alone, before anything is moved."""
+"""Plan a repartition from counts, before data moves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -24,14 +24,14 @@ RepartitionAction = Literal["unchanged", "grouped", "shuffled"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepartitionPlan:
-    """Where every example goes; made by `plan_repartition`, executed by `repartition`.
+    """The target of every example; created by `plan_repartition`, executed by `repartition`.
 
     Attributes:
-        mode: the mode that was asked for.
-        strategy: the strategy that was asked for; decides only when `action` is "shuffled".
+        mode: the requested mode.
+        strategy: the requested strategy; used only if `action` is "shuffled".
         seed: of `spark_default`.
-        action: "unchanged": the data stays as it is. "grouped": whole partitions are put onto
-            workers, none is split and nothing is shuffled. "shuffled": single examples move.
+        action: "unchanged": the data does not change. "grouped": whole partitions are assigned to
+            workers without splits or shuffles. "shuffled": single examples move.
         source_counts: examples in each partition now.
         target_counts: examples in each partition afterwards; one partition for each worker.
         groups: the worker of each source partition when `action` is "grouped", else empty.
@@ -48,7 +48,7 @@ class RepartitionPlan:
     rows_moved: int
 
     def __post_init__(self) -> None:
-        """Refuse a plan that loses or invents examples."""
+        """Raise if the plan loses or adds examples."""
         if sum(self.source_counts) != sum(self.target_counts):
             raise DataError(
                 "a plan must keep every example. Received: "
@@ -57,35 +57,35 @@ class RepartitionPlan:
 
     @property
     def workers(self) -> int:
-        """How many workers, and so partitions, there are afterwards."""
+        """Number of workers, and of partitions afterwards."""
         return len(self.target_counts)
 
     @property
     def changed(self) -> bool:
-        """Whether anything is to be done."""
+        """Whether the plan changes the partitions."""
         return self.action != "unchanged"
 
     @property
     def skew_before(self) -> float:
-        """The fullest partition now over the mean; 1 is even."""
+        """Size of the largest partition now divided by the mean; 1 is even."""
         return _max_over_mean(self.source_counts)
 
     @property
     def skew_after(self) -> float:
-        """The fullest partition afterwards over the mean; 1 is even."""
+        """Size of the largest partition afterwards divided by the mean; 1 is even."""
         return _max_over_mean(self.target_counts)
 
     @property
     def idle_fraction(self) -> float:
-        """Share of the workers' time spent waiting for the one with most examples, 0 to 1.
+        """Fraction of the workers' time spent waiting for the worker with most examples, 0 to 1.
 
-        It is `1 - mean / max` of the counts afterwards, for workers of equal speed. To compare
-        with doing nothing, look at the plan of mode "never".
+        Equals `1 - mean / max` of the counts afterwards, for workers of equal speed. The plan of
+        mode "never" has the value without a repartition.
         """
         return 1.0 - 1.0 / self.skew_after
 
     def placement(self) -> Placement:
-        """The rule behind `destinations`, to be asked for one chunk after another."""
+        """The rule behind `destinations`, for chunk-wise use."""
         if self.action == "grouped":
             return Grouped(self.source_counts, self.workers, self.groups)
         if self.action == "unchanged":
@@ -93,7 +93,7 @@ class RepartitionPlan:
         return _placement(self.strategy, self.source_counts, self.workers, self.seed)
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan and what follows from it, as plain JSON values."""
+        """Convert the plan and its derived values to JSON types."""
         figures = ("workers", "skew_before", "skew_after", "idle_fraction")
         return {
             "name": "repartition_plan",
@@ -105,10 +105,10 @@ class RepartitionPlan:
         }
 
     def table(self, *, max_rows: int = 40) -> str:
-        """Partition, rows before and rows after, as text.
+        """Format partitions with their rows before and after as text.
 
         Args:
-            max_rows: partitions shown; of more, the first and the last ones.
+            max_rows: maximum number of partitions shown, the first and the last ones.
         """
         last = max(len(self.source_counts), self.workers)
         head = min(last, max_rows - max_rows // 2)
@@ -150,22 +150,22 @@ def plan_repartition(
     strategy: RepartitionStrategy = "balanced",
     seed: int = 0,
 ) -> RepartitionPlan:
-    """Work out what repartitioning to one partition for each worker would do.
+    """Plan a repartition to one partition per worker.
 
-    Mode "never" splits no partition: with more partitions than workers they are grouped whole,
-    as evenly as that goes (`group_partitions`); with fewer, the last workers get nothing. Mode
-    "num_partitions_workers_differs" leaves the data alone, however uneven, when there are just as
-    many partitions as workers. Mode "always" asks the strategy, which leaves alone data that is
-    balanced already (sizes differing by at most one); only `spark_default` deals it out anyway.
+    Mode "never" splits no partition: more partitions than workers are grouped whole, as evenly as
+    possible (`group_partitions`); with fewer partitions, the last workers get none. Mode
+    "num_partitions_workers_differs" does not change data with as many partitions as workers,
+    even if they are uneven. Mode "always" applies the strategy. The strategies other than
+    `spark_default` do not change balanced data, whose sizes differ by at most one.
 
-    Pure and deterministic: the same arguments give the same plan on any machine.
+    Deterministic: equal arguments give equal plans on any machine.
 
     Args:
         counts: examples in each partition, in order; may be empty or all 0.
-        workers: partitions wanted, one for each worker.
+        workers: number of target partitions, one per worker.
         mode: when to repartition.
         strategy: how.
-        seed: decides where each partition starts to deal in `spark_default`; unused otherwise.
+        seed: determines the first target of each partition in `spark_default`; unused otherwise.
 
     Returns:
         The plan, with exactly `workers` target partitions.
@@ -212,7 +212,7 @@ def plan_repartition(
     shuffled = plan("shuffled", _placement(strategy, source, workers, seed))
     if shuffled.rows_moved > 0:
         return shuffled
-    # Only empty partitions come or go: no reason to shuffle.
+    # Only empty partitions are added or removed: no shuffle needed.
     if same_number:
         return plan("unchanged", unchanged)
     return grouped(tuple(partition % workers for partition in range(len(source))))
@@ -221,19 +221,19 @@ def plan_repartition(
 def destinations(
     plan: RepartitionPlan, source_partition: int, start: int = 0, stop: int | None = None
 ) -> Destinations:
-    """Say where the examples of one partition go.
+    """Return the targets of the examples of one partition.
 
     Args:
         plan: from `plan_repartition`.
-        source_partition: which partition, from 0.
-        start: its first example to look at.
-        stop: just past the last one; default its end.
+        source_partition: index of the partition.
+        start: position of the first example.
+        stop: position after the last example; default: the end of the partition.
 
     Returns:
         (stop - start,) int32, the target partition of each example, in order.
 
     Raises:
-        DataError: if there is no such partition or range of examples.
+        DataError: if the partition or range of examples does not exist.
     """
     if not 0 <= source_partition < len(plan.source_counts):
         raise DataError(

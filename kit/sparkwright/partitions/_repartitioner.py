@@ -1,4 +1,4 @@
-"""How small the pieces are in which an epoch's work is dealt out."""
+"""Choose the size of the pieces into which an epoch's work is split."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -6,17 +6,17 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
-# With so many pieces for each worker, one that is slow or late holds the others up for a
-# sixteenth of an epoch at most.
+# With 16 pieces per worker, a slow or late worker delays the others by at most a sixteenth of an
+# epoch.
 _PIECES_PER_WORKER = 16
 
 
 @runtime_checkable
 class Repartitioner(Protocol):
-    """Decides into how many pieces the data of an epoch is cut; may be the user's own."""
+    """Chooses the number of pieces of an epoch; users can write their own."""
 
     def partitions(self, total: int, batch_size: int) -> int:
-        """How many pieces to make.
+        """Return the number of pieces.
 
         Args:
             total: examples in the data.
@@ -27,9 +27,10 @@ class Repartitioner(Protocol):
 
 @configuration
 class DefaultRepartitioner(Configuration):
-    """Pieces of one minibatch, or of more where there would be too many pieces.
+    """Pieces of one minibatch, or of more if there would be too many pieces.
 
-    Small pieces let workers of unequal speed finish an epoch together: who is free takes the next.
+    With small pieces, workers of unequal speed finish an epoch together: a free worker takes the
+    next piece.
 
     Example:
         >>> DefaultRepartitioner().partitions(total=1000, batch_size=16)
@@ -58,7 +59,7 @@ class DefaultRepartitioner(Configuration):
 
 @configuration
 class NoRepartitioner(Configuration):
-    """Pieces as large as possible: least to hand out, most to wait for at the end of an epoch."""
+    """Pieces as large as possible: fewest requests, longest wait at the end of an epoch."""
 
     _kind: ClassVar[str] = "none"
 
@@ -74,29 +75,29 @@ def piece_size(
     *,
     pieces_per_worker: int = _PIECES_PER_WORKER,
 ) -> int:
-    """Minibatches in a piece of work, so that an epoch has about as many as `repartitioner` says.
+    """Return the minibatches of a piece, so that an epoch has about the pieces of `repartitioner`.
 
-    Never so large that workers get fewer than `pieces_per_worker` pieces each on average, if there
-    are minibatches enough.
+    Workers get at least `pieces_per_worker` pieces each on average if there are enough
+    minibatches.
 
     Args:
         rows: examples of each worker.
         batch_size: examples of a minibatch.
-        repartitioner: how many pieces are wanted.
-        pieces_per_worker: pieces that each worker should have at least; default 16.
+        repartitioner: chooses the number of pieces.
+        pieces_per_worker: minimum number of pieces per worker; default 16.
 
     Returns:
         At least 1.
 
     Raises:
-        ConfigurationError: if the repartitioner answers anything but an integer of at least 0.
+        ConfigurationError: if the repartitioner does not return an integer of at least 0.
 
     Example:
         >>> piece_size([1_600_000, 1_600_000], 16, DefaultRepartitioner())
         40
     """
-    # As if the data were one: the short last minibatches of many workers must not make pieces of
-    # one minibatch into pieces of two.
+    # Count over all data: the short last minibatches of many workers must not turn pieces of one
+    # minibatch into pieces of two.
     minibatches = -(-sum(rows) // batch_size)
     wanted: Any = repartitioner.partitions(sum(rows), batch_size)
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:

@@ -1,4 +1,4 @@
-"""What a repartition would cost and bring, worked out before anything moves; pure."""
+"""Forecast cost and benefit of a repartition before data moves; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from .survey import PartitionSurvey
 
 TrainingKind = Literal["averaging", "sharing"]
 LabelForecast = Literal["none", "exact", "expected", "estimated"]
-# Bytes per second that a worker sends through a shuffle, until they are measured.
+# Default shuffle bandwidth of a worker in bytes per second, until it is measured.
 BANDWIDTH_BYTES_PER_S = 50e6
-# So many rows of a partition say where its rows go, if labels were counted without their places.
+# Sampled rows of a partition for which targets are computed if label positions are unknown.
 _DRAWN = 1 << 16
-# Labels whose mix differs by less do not matter to training.
+# Smaller differences between class distributions do not affect training.
 _NOTABLE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class PartitionLayout:
-    """How rows and labels lie in partitions, at one moment.
+    """Rows and labels of partitions.
 
     Attributes:
         rows: of each partition.
-        labels: (partitions, classes) float64 labels of each class; no columns: not known.
+        labels: (partitions, classes) float64 number of labels of each class; no columns: unknown.
     """
 
     rows: tuple[int, ...]
@@ -36,7 +36,7 @@ class PartitionLayout:
 
     @property
     def skew(self) -> float:
-        """The fullest partition over the mean; 1 is even."""
+        """Size of the largest partition divided by the mean; 1 is even."""
         total = sum(self.rows)
         return max(self.rows) * len(self.rows) / total if total else 1.0
 
@@ -47,10 +47,9 @@ class PartitionLayout:
 
     @property
     def label_distances(self) -> NDArray[np.float64]:
-        """(partitions,) how far each one's mix of labels is from that of all, 0 to 1.
+        """(partitions,) distance of each partition's class distribution from that of all data.
 
-        The total variation distance: the share of its labels that would have to be others. 0
-        where there are none.
+        The total variation distance, 0 to 1; 0 for partitions without labels.
 
         Example:
             >>> layout = PartitionLayout(rows=(4, 4), labels=np.array([[4.0, 0.0], [2.0, 2.0]]))
@@ -71,10 +70,10 @@ class PartitionLayout:
         return float(self.label_distances.max(initial=0.0))
 
     def chance_distances(self, seen: Sequence[float]) -> NDArray[np.float64]:
-        """(partitions,) the distance to be expected if rows were drawn from all by chance.
+        """(partitions,) the expected distance if rows were drawn at random from all data.
 
         Args:
-            seen: labels that were looked at in each partition; few of them differ by chance.
+            seen: number of labels read in each partition; a few differ at random.
         """
         whole = self.labels.sum(axis=0)
         if not whole.sum():
@@ -85,19 +84,19 @@ class PartitionLayout:
         return np.minimum(1.0, spread / np.sqrt(np.maximum(np.asarray(seen, np.float64), 1.0)))
 
     def minibatches(self, batch_size: int) -> tuple[int, ...]:
-        """Of each partition in an epoch, a smaller last one included."""
+        """Minibatches of each partition in an epoch, including a smaller last one."""
         return tuple(-(-n // batch_size) for n in self.rows)
 
     def ragged(self, batch_size: int) -> tuple[int, ...]:
-        """Rows of each partition's last minibatch where it is a smaller one, else 0."""
+        """Rows of each partition's last minibatch if it is smaller, else 0."""
         return tuple(n % batch_size for n in self.rows)
 
     def slowest(self, batch_size: int, *, helps: bool = False) -> int:
-        """Minibatches that the worker with most of them trains in an epoch.
+        """Return the minibatches per epoch of the worker with the most of them.
 
         Args:
             batch_size: rows of a minibatch.
-            helps: whether workers that are done take over minibatches of others.
+            helps: whether idle workers take over minibatches of other workers.
         """
         minibatches = self.minibatches(batch_size)
         if helps:
@@ -105,30 +104,30 @@ class PartitionLayout:
         return max(minibatches, default=0)
 
     def idle_share(self, batch_size: int, *, helps: bool = False) -> float:
-        """Share of the workers' time spent waiting for the last one, 0 to 1; as `slowest`."""
+        """Return the fraction of the workers' time spent waiting for the last one, 0 to 1."""
         most = self.slowest(batch_size, helps=helps) * len(self.rows)
         return 1 - sum(self.minibatches(batch_size)) / most if most else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class PartitionForecast:
-    """One repartition: before, after, cost and benefit.
+    """Forecast of one repartition: before, after, cost and benefit.
 
     Attributes:
-        survey: what is known of the data.
-        plan: what would be done.
-        kind: "averaging": workers wait for the last one. "sharing": who is done helps others, and
-            fetches their data.
+        survey: rows and labels of the partitions.
+        plan: the planned repartition.
+        kind: "averaging": workers wait for the last one. "sharing": idle workers fetch and train
+            data of other workers.
         batch_size: rows of a worker's minibatch.
-        step_s: seconds of a minibatch; None: not known.
-        bandwidth_bytes_per_s: what a worker sends in a second when data moves.
-        now: the partitions as they lie.
-        without: the workers if nothing may be split (mode "never").
+        step_s: seconds of a minibatch; None: unknown.
+        bandwidth_bytes_per_s: shuffle bandwidth of a worker.
+        now: the present partitions.
+        without: the workers without splits (mode "never").
         after: the workers after `plan`.
-        label_forecast: how the labels of `after` are known. "exact": counted, and where each goes
-            is known; "expected": counted, supposing that the labels of a partition are mixed;
-            "estimated": from a sample of rows, whose places are known; "none": not at all.
-        seen: labels of each worker that were looked at, behind `after`.
+        label_forecast: source of the labels of `after`. "exact": counted with positions;
+            "expected": counted, assuming that each partition is shuffled; "estimated": from a
+            sample of rows with positions; "none": unknown.
+        seen: number of labels of each worker read for `after`.
     """
 
     survey: PartitionSurvey
@@ -145,54 +144,54 @@ class PartitionForecast:
 
     @property
     def idle_without(self) -> float:
-        """Share of the workers' time that they wait if nothing may be split."""
+        """Fraction of the workers' time spent waiting without splits."""
         return self.without.idle_share(self.batch_size, helps=self.kind == "sharing")
 
     @property
     def idle_after(self) -> float:
-        """Share of the workers' time that they wait after the repartition."""
+        """Fraction of the workers' time spent waiting after the repartition."""
         return self.after.idle_share(self.batch_size, helps=self.kind == "sharing")
 
     @property
     def minibatches_without(self) -> int:
-        """How many an epoch lasts if nothing may be split."""
+        """Minibatches of an epoch without splits."""
         return self.without.slowest(self.batch_size, helps=self.kind == "sharing")
 
     @property
     def minibatches_after(self) -> int:
-        """How many an epoch lasts after the repartition."""
+        """Minibatches of an epoch after the repartition."""
         return self.after.slowest(self.batch_size, helps=self.kind == "sharing")
 
     @property
     def minibatches_saved(self) -> int:
-        """By how many an epoch becomes shorter; negative: longer."""
+        """Minibatches saved per epoch; negative: longer epochs."""
         return self.minibatches_without - self.minibatches_after
 
     @property
     def seconds_saved(self) -> float | None:
-        """By how much an epoch becomes shorter; None without `step_s`."""
+        """Seconds saved per epoch; None without `step_s`."""
         return None if self.step_s is None else self.minibatches_saved * self.step_s
 
     @property
     def rows_moved(self) -> int:
-        """Rows that go to another partition, once; none without a shuffle."""
+        """Rows that change partition, once; 0 without a shuffle."""
         return self.plan.rows_moved if self.plan.action == "shuffled" else 0
 
     @property
     def bytes_moved(self) -> float | None:
-        """About so many bytes; None if sizes are not known."""
+        """Estimated bytes moved; None if sizes are unknown."""
         each = self.survey.bytes_per_row
         return None if each is None else self.rows_moved * each
 
     @property
     def move_s(self) -> float | None:
-        """About how long that takes, all workers at once; None if sizes are not known."""
+        """Estimated seconds of the move, all workers in parallel; None if sizes are unknown."""
         moved = self.bytes_moved
         return None if moved is None else moved / (self.bandwidth_bytes_per_s * self.plan.workers)
 
     @property
     def epochs_to_pay_off(self) -> float | None:
-        """After so many epochs the time saved exceeds that of moving; None: unknown, or never."""
+        """Epochs until the saved time exceeds the time of the move; None: unknown or never."""
         saved, cost = self.seconds_saved, self.move_s
         return None if saved is None or cost is None or saved <= 0 else cost / saved
 
@@ -238,15 +237,15 @@ def forecast(
     """Say what training with these options would do with the data.
 
     Args:
-        survey: what is known of the data.
+        survey: rows and labels of the partitions.
         workers: how many there are.
         mode: when to repartition; see `plan_repartition`.
         strategy: how.
         batch_size: rows of a worker's minibatch; default 32.
         seed: of `spark_default`.
         kind: "averaging" (default) or "sharing": whether workers wait for each other or help.
-        step_s: seconds of a minibatch; default None: not known.
-        bandwidth_bytes_per_s: what a worker sends in a second; default 50 MB/s.
+        step_s: seconds of a minibatch; default None: unknown.
+        bandwidth_bytes_per_s: shuffle bandwidth of a worker; default 50 MB/s.
 
     Raises:
         ConfigurationError: if an option is invalid.
@@ -280,7 +279,7 @@ def forecast(
 def _after(
     survey: PartitionSurvey, plan: RepartitionPlan
 ) -> tuple[PartitionLayout, LabelForecast, NDArray[np.float64]]:
-    """Rows and labels of each worker, how labels are known, and how many were looked at."""
+    """Return rows and labels of each worker, the label forecast, and the number of labels read."""
     classes = len(survey.class_names)
     labels = np.zeros((plan.workers, classes))
     seen = np.zeros(plan.workers)
@@ -302,7 +301,7 @@ def _after(
         if not splits:
             numbers = numbers[:1]
         elif rows > _DRAWN:
-            # One of each stretch, at a place that no strategy can be in step with.
+            # One row of each interval, at varying positions, so that no strategy correlates.
             starts = np.linspace(0, rows, _DRAWN, endpoint=False)
             shift = (np.arange(_DRAWN) * 0.6180339887498949) % 1.0
             numbers = (starts + shift * rows / _DRAWN).astype(np.int64)
@@ -320,5 +319,5 @@ def _known(survey: PartitionSurvey, plan: RepartitionPlan) -> LabelForecast:
     mixed = plan.action == "shuffled" and not survey.samples
     alike = all(sum(n > 0 for n in line) <= 1 for line in survey.label_counts)
     if mixed and alike and max(survey.rows) <= _DRAWN:
-        return "exact"  # which rows go where is known, and rows of one class are alike
+        return "exact"  # targets are known, and rows of one class are interchangeable
     return "expected" if mixed else "exact"

@@ -40,14 +40,14 @@ def test_every_picture_has_alt_text_a_caption_and_a_table(everything):
         assert "<table" in block.html
 
 
-def test_names_are_escaped_and_nothing_is_drawn_in_a_color_of_light_pages_alone(everything):
+def test_names_are_escaped_and_colors_work_in_light_and_dark(everything):
     html = "".join(block.html for block in everything)
     assert "<b>bee</b>" not in html
     assert "&lt;b&gt;bee" in html
     assert "currentColor" in html
 
 
-def test_the_caption_says_what_the_numbers_say():
+def test_caption_matches_the_numbers():
     evaluation = Evaluation(confusion=np.array([[8, 2], [0, 10]]), class_names=("cat", "dog"))
     _, confusion, rates = blocks_of(evaluation)
     assert "18 of 20 right (90.0%)" in confusion.text
@@ -112,7 +112,7 @@ def test_many_classes_stay_small():
     assert "(270 more rows omitted)" in blocks[2].html
 
 
-def test_what_is_no_evaluation_is_refused_and_any_evaluation_has_a_headline():
+def test_other_types_raise_and_every_evaluation_has_a_headline():
     own = CustomEvaluation(lambda labels, _p, _m: len(labels), lambda a, b: a + b, title="rows")
     assert "rows: 2.000" in evaluation_figures(own.updated([1, 2], [1, 2]))[0].text
     with pytest.raises(ConfigurationError, match="Received: int"):
@@ -133,7 +133,7 @@ def test_the_best_of_each_column_is_marked_and_errors_are_best_when_small():
     assert f"The largest AUC is {good[1].auc:.4f} (<i>good</i>)." in roc.text
 
 
-def test_results_of_several_classes_are_compared_by_the_class_that_differs_most():
+def test_multiclass_results_are_compared_by_the_most_different_class():
     blocks = comparison_blocks({"a": found.of_classes()[:3], "b": found.of_classes(noise=3)[:3]})
     assert len(blocks) == 3
     assert re.search(
@@ -146,7 +146,7 @@ def test_results_of_several_classes_are_compared_by_the_class_that_differs_most(
 # --- worst examples
 
 
-def test_worst_examples_say_what_was_what_was_said_and_where_it_lies():
+def test_worst_examples_show_label_prediction_and_location():
     worst = found.of_classes()[3]
     first = worst.examples[0]
     (block,) = worst_blocks(worst)

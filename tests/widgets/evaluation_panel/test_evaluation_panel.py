@@ -29,7 +29,7 @@ def press(button):
     button.click()
 
 
-def test_the_button_evaluates_what_fits_the_network_and_shows_it(panel):
+def test_button_runs_and_shows_matching_evaluations(panel):
     told = []
     panel.on_change(told.append)
     assert panel.problem is None
@@ -45,7 +45,7 @@ def test_the_button_evaluates_what_fits_the_network_and_shows_it(panel):
     assert not panel.evaluate_button.disabled
 
 
-def test_what_is_not_wanted_is_not_evaluated(panel):
+def test_deselected_evaluations_are_not_run(panel):
     for kind in ("roc", "calibration", "worst"):
         panel.kind_boxes[kind].value = False
     result = panel.evaluate()
@@ -61,7 +61,7 @@ def test_the_task_can_be_chosen():
     assert isinstance(panel.evaluate("data").roc, ROC)
 
 
-def test_only_what_the_task_has_is_offered():
+def test_only_evaluations_of_the_task_are_offered():
     panel = EvaluationPanel(found.Network(width=1, loss="mse"), found.Data(classes=2))
 
     def offered():
@@ -79,13 +79,13 @@ def test_only_what_the_task_has_is_offered():
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_what_is_offered_is_what_is_evaluated(task):
+def test_offered_evaluations_are_run(task):
     alone, others = prototypes(task, ()), set(KINDS[task]) - {"worst"}
     assert len(prototypes(task, {"roc", "calibration"})) == len(alone) + len(others)
     assert all(len(prototypes(task, {kind})) == len(alone) + 1 for kind in others)
 
 
-def test_an_evaluation_that_fails_is_told_in_the_panel_and_the_button_comes_back():
+def test_failed_evaluation_is_shown_and_the_button_is_enabled_again():
     network = found.Network(fails=DataError("labels must be 0 or 1. Received: 7."))
     panel = EvaluationPanel(network, found.Data())
     press(panel.evaluate_button)
@@ -151,7 +151,7 @@ def test_choosing_a_result_shows_it():
         panel.add("text", ["accuracy"])
 
 
-def test_a_panel_of_what_was_found_needs_no_spark():
+def test_panel_of_results_needs_no_spark():
     evaluation, roc, calibration = found.of_scores()
     panel = EvaluationPanel.of(evaluation=evaluation, roc=roc, calibration=calibration)
     panel.shown.explorer.threshold = 0.9
@@ -213,7 +213,7 @@ def test_the_button_stays_disabled_while_something_is_evaluated(monkeypatch):
     assert not panel.evaluate_button.disabled
 
 
-def test_a_class_without_a_name_is_not_taken_for_a_score():
+def test_unnamed_class_is_not_mistaken_for_a_score():
     panel = EvaluationPanel(found.Network(), found.Data())
     panel.evaluate()
     assert "Threshold on the score of class 0:" in panel._repr_mimebundle_()["text/plain"]
@@ -231,7 +231,7 @@ def test_a_saved_notebook_keeps_figures_and_the_chosen_threshold(panel):
     assert "&lt;b&gt;bee" in bundle["text/html"]
 
 
-def test_closing_closes_what_is_shown_too(panel):
+def test_close_also_closes_shown_widgets(panel):
     panel.evaluate()
     explorer, picture = panel.shown.explorer, panel.shown.pictures["roc"]
     panel.close()

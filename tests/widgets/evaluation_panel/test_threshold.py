@@ -22,7 +22,7 @@ STATIC = Path(__file__).parents[3] / "widgets/sparkwright_widgets/static"
 
 
 @given(ROWS, st.integers(2, 20), st.integers(-1, 9))
-def test_each_place_counts_what_the_roc_counts(rows, most, tenth):
+def test_each_position_has_the_counts_of_the_roc(rows, most, tenth):
     roc = ROC.from_predictions([int(label) for label, _ in rows], [s / 8 for _, s in rows])
     points = ThresholdPoints.of(roc, most=most)
     for place in range(len(points)):
@@ -51,7 +51,7 @@ def test_points_are_few_however_many_rows_there_are():
     assert len(points.to_bytes()) < 25_000
 
 
-def test_the_browser_computes_what_python_does():
+def test_browser_and_python_compute_the_same():
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node.js is not installed")
@@ -90,7 +90,7 @@ def test_the_browser_computes_what_python_does():
     assert least == costs.index(min(costs))
 
 
-def test_the_slider_starts_at_the_best_f1_and_another_class_brings_its_own_points(comms):
+def test_slider_starts_at_the_best_f1_of_the_selected_class(comms):
     labels = np.arange(60) % 3
     p = np.random.default_rng(0).random((60, 3))
     classes = ROCMultiClass.from_predictions(labels, p, class_names=["a", "b", "c"])

@@ -37,7 +37,7 @@ ROWS = (
 )
 
 
-def test_a_row_has_its_state_in_words_and_what_breaks_it():
+def test_row_shows_its_state_and_error():
     rows = layer_rows(ROWS, outputs=["image"])
     words = " ".join(text_of(rows[0]["html"]).split())
     assert words == "1 → Input image output 28 x 28 x 1 no parameters ✓ OK"
@@ -74,7 +74,7 @@ def test_names_and_problems_from_users_are_escaped_everywhere():
     assert not [piece for piece in pieces if "<img" in piece or "\"'&" in piece]
 
 
-def test_the_graph_has_a_box_for_each_layer_that_is_on_and_says_the_same_in_words():
+def test_graph_has_a_box_and_a_description_for_each_enabled_layer():
     svg = graph_svg(ROWS, name="mine", outputs=["out"])
     drawing = ElementTree.fromstring(svg)
     assert len(drawing.findall("{http://www.w3.org/2000/svg}g")) == 3
@@ -115,7 +115,7 @@ def test_the_summary_tells_the_size_or_the_reason_with_sign_and_word():
         ((look(0, "a"), look(1, "b")), True),
     ],
 )
-def test_the_block_of_a_report_draws_only_what_is_no_chain(rows, is_drawn):
+def test_report_draws_only_branched_networks(rows, is_drawn):
     block = network_block(NetworkAnalysis(rows=rows), spec=None, name="n", problem=None)
     assert ("<svg" in block.html) is is_drawn
     last = rows[-1]
@@ -123,7 +123,7 @@ def test_the_block_of_a_report_draws_only_what_is_no_chain(rows, is_drawn):
     assert block.text.splitlines()[-1].split()[:4] == cells
 
 
-def test_a_network_of_many_layers_is_told_but_not_drawn():
+def test_large_network_is_described_but_not_drawn():
     rows = [look(i, f"l{i}", *([f"l{i - 1}"] if i else [])) for i in range(LAYERS_DRAWN + 1)]
     drawn = graph_svg(rows, name="deep")
     assert "<svg" not in drawn

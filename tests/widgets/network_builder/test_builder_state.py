@@ -62,7 +62,7 @@ def test_steps_are_bounded_and_the_newest_are_kept():
     ("fields", "left", "remaining"),
     [(["x", "x", "x"], False, 0), (["x", "y"], False, 1), (["x", "x"], True, 1)],
 )
-def test_what_is_typed_into_one_field_is_undone_in_one_step(fields, left, remaining):
+def test_edits_of_one_field_are_undone_in_one_step(fields, left, remaining):
     state = BuilderState(spec=spec("a"))
     for number, field in enumerate(fields):
         state = state.selecting(0) if left else state
@@ -70,7 +70,7 @@ def test_what_is_typed_into_one_field_is_undone_in_one_step(fields, left, remain
     assert len(state.undone().past) == remaining
 
 
-def test_a_change_forgets_what_could_be_redone_and_undo_puts_the_selected_row_back():
+def test_change_clears_redo_and_undo_restores_the_selected_row():
     state = BuilderState(spec=spec("a", "b", "c")).selecting(2)
     assert not state.changed(state.spec, "nothing").past
     undone = state.changed(spec("a"), "delete two", selected=0).undone()

@@ -101,7 +101,7 @@ def test_one_answer_at_each_place_does_not_fit_one_label_and_is_flattened(name):
     assert found(changed(misfit), **facts) == ()
 
 
-def test_one_output_tells_only_two_classes_apart():
+def test_one_output_distinguishes_only_two_classes():
     spec = network(units=1, loss="binary_crossentropy")
     assert found(spec, labels={"y": ()}, classes={"y": 2}) == ()
     [misfit] = found(spec, labels={"y": ()}, classes={"y": 5})
@@ -137,7 +137,7 @@ def sequences(**options):
         ),
     ],
 )
-def test_what_fits_is_not_mentioned(spec, facts, fits):
+def test_matching_settings_are_not_mentioned(spec, facts, fits):
     assert (found(spec, **facts) == ()) is fits
 
 
@@ -232,13 +232,13 @@ def test_whatever_is_broken_only_networks_that_can_be_built_are_offered(data):
         assert fix.spec != spec
 
 
-def test_what_nothing_solves_and_what_is_no_problem_offer_nothing():
+def test_unsolvable_and_absent_problems_offer_no_fix():
     assert fixes(lenet(), lenet().analysis) == ()
     spec = lenet(0, shape=[6])  # a vector for a convolution of images
     assert fixes(spec, spec.analysis) == ()
 
 
-def test_presets_that_fit_the_data_are_known():
+def test_presets_that_fit_the_data_are_found():
     table = DataFacts(features={"x": (6,)}, labels={"y": (2,)})
     assert [name for name, preset in PRESETS.items() if fits(preset, table)] == ["regression"]
     assert not any(fits(preset, DataFacts()) for preset in PRESETS.values())

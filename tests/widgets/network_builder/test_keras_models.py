@@ -21,7 +21,7 @@ def own_layer():
     return model
 
 
-def test_a_keras_model_is_shown_and_given_back_itself():
+def test_keras_model_is_shown_and_returned_unchanged():
     model = lenet()
     builder = NetworkBuilder(model)
     assert builder.build() is model
@@ -30,7 +30,7 @@ def test_a_keras_model_is_shown_and_given_back_itself():
     assert "431,080 parameters" in builder._repr_mimebundle_()["text/html"]
 
 
-def test_a_copy_of_a_model_of_known_layers_is_edited_and_the_model_stays():
+def test_model_of_known_layers_is_copied_before_editing():
     model = lenet()
     builder = NetworkBuilder(model)
     heard = []
@@ -46,7 +46,7 @@ def test_a_copy_of_a_model_of_known_layers_is_edited_and_the_model_stays():
     assert model.count_params() == 431_080
 
 
-def test_a_model_with_a_layer_of_ones_own_can_be_looked_at_but_not_edited():
+def test_model_with_a_custom_layer_is_read_only():
     model = own_layer()
     builder = NetworkBuilder(model)
     assert [row.name for row in builder.analysis.rows][-2:] == ["twice", "out"]

@@ -9,7 +9,7 @@ def test_the_lists_keys_pass_their_own_tests(node):
     node(TESTS)
 
 
-def test_only_known_actions_are_heard_from_the_browser(comms):
+def test_unknown_actions_of_the_browser_are_ignored(comms):
     heard = []
     rows = LayerList()
     rows.on_action(heard.append)

@@ -88,7 +88,7 @@ def test_it_appears_at_once_and_fills_in_when_keras_is_loaded(loading):
     assert builder.spec.layers[1].options["filters"] == 3
 
 
-def test_a_refused_name_stays_while_keras_loads(loading):
+def test_a_rejected_name_stays_while_keras_loads(loading):
     builder = NetworkBuilder()
     choose(builder, 1)
     field = builder.editing.editor.name_form.fields["name"]
@@ -165,7 +165,7 @@ def test_a_kernel_that_is_too_large_breaks_its_row_until_it_is_mended(builder):
     assert states(builder) == ["ok"] * 8
 
 
-def test_what_cannot_be_read_is_said_at_the_row_and_the_last_value_stays(builder):
+def test_invalid_input_is_reported_at_the_row_and_keeps_the_last_value(builder):
     choose(builder, 1)
     before = builder.spec
     type_into(builder, "filters", "many")
@@ -223,7 +223,7 @@ def test_every_action_on_a_row_can_be_undone(action, names, row):
     assert builder.editing.layers.selected == 1
 
 
-def test_a_new_name_goes_to_outputs_and_one_that_is_taken_is_refused(builder):
+def test_renaming_updates_outputs_and_duplicates_are_rejected(builder):
     choose(builder, 7)
     field = builder.editing.editor.name_form.fields["name"]
     for text in ("c", "class"):
@@ -287,7 +287,7 @@ def test_a_problem_is_solved_by_its_button_and_the_field_follows(builder, monkey
     assert "31 x 31" in builder.problem
 
 
-def test_presets_that_fit_the_data_come_first_and_the_gallery_takes_only_presets(builder, comms):
+def test_matching_presets_come_first_and_the_gallery_accepts_only_presets(builder, comms):
     names = [card["name"] for card in builder.editing.gallery.cards]
     assert names == [*PRESETS, "empty"]
     builder.set_data(features={"x": (6,)}, labels={"y": ()}, classes={"y": 3})
@@ -314,7 +314,7 @@ def test_a_preset_replaces_the_network_and_can_be_undone(builder):
     assert builder.spec == before
 
 
-def test_data_of_another_shape_is_told_and_its_shape_is_taken_by_a_button(builder, monkeypatch):
+def test_mismatched_data_shape_is_reported_and_adopted_by_a_button(builder, monkeypatch):
     focused = []
     monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
     builder.set_data(features={"features": (32, 32, 3)}, labels={"y": (4, 4)})
@@ -332,7 +332,7 @@ def test_data_of_another_shape_is_told_and_its_shape_is_taken_by_a_button(builde
     assert focused[-1] == "↶ Undo"
 
 
-def test_who_listens_hears_of_changes_and_mistakes_but_not_of_rows_chosen(builder):
+def test_listeners_receive_changes_and_errors_but_not_selections(builder):
     heard = []
     builder.on_change(lambda part: heard.append(part.problem))
     choose(builder, 1)
@@ -406,7 +406,7 @@ def test_every_metric_and_loss_of_keras_can_be_chosen(builder, training):
 
 
 @pytest.mark.parametrize("key", ["json", "yaml"])
-def test_text_is_shown_and_taken_back(builder, key):
+def test_text_round_trips(builder, key):
     builder.editing.folds["text"].set_opened(True)
     builder.editing.text.form.value = key
     text = builder.editing.text.text.value
@@ -421,13 +421,13 @@ def test_text_is_shown_and_taken_back(builder, key):
 
 
 @pytest.mark.parametrize("name", ["keras.mlp", "import this", "a = 1"])
-def test_yaml_is_not_taken_for_code_whatever_the_names_are(name):
+def test_yaml_is_never_mistaken_for_code(name):
     spec = replace(PRESETS["mlp"].make(), name=name)
     assert read(spec.to_yaml()) == spec
     assert read(f"# import keras\n---\n{spec.to_yaml()}") == spec
 
 
-def test_a_mistake_in_pasted_text_is_told_and_nothing_is_lost(builder):
+def test_invalid_pasted_text_is_reported_and_keeps_the_network(builder):
     builder.editing.folds["text"].set_opened(True)
     before = builder.spec
     builder.editing.text.text.value = '{"layers": [{"kind": 3}]}'
@@ -442,7 +442,7 @@ def test_a_mistake_in_pasted_text_is_told_and_nothing_is_lost(builder):
     assert "Conv2D" in builder.editing.text.text.value
 
 
-def test_pasted_code_is_refused_with_the_remedy_and_not_executed(builder, tmp_path):
+def test_pasted_code_is_rejected_with_the_remedy_and_not_executed(builder, tmp_path):
     builder.editing.folds["text"].set_opened(True)
     file = tmp_path / "made"
     builder.editing.text.text.value = f"import keras\nopen({str(file)!r}, 'w')\n"
@@ -460,7 +460,7 @@ def test_the_download_carries_the_text_and_a_safe_name(builder):
     assert "<b>my" not in builder.editing.text.link.value
 
 
-def test_options_that_cannot_be_meant_are_told_and_kept_until_they_are_mended():
+def test_invalid_options_are_reported_and_kept_until_fixed():
     layers = (
         LayerSpec(kind="Input", name="in", options={"shape": [4]}),
         LayerSpec(kind="Dense", name="out", options={"units": 3, "activation": "magic"}),
@@ -476,7 +476,7 @@ def test_options_that_cannot_be_meant_are_told_and_kept_until_they_are_mended():
     assert "magic" not in (builder.problem or "")
 
 
-def test_a_layer_of_an_unknown_kind_can_be_looked_at_moved_and_deleted():
+def test_unknown_layer_can_be_viewed_moved_and_deleted():
     layers = (
         LayerSpec(kind="Input", name="in", options={"shape": [4]}),
         LayerSpec(kind="Sorcery", name="magic", options={"power": 9}),
@@ -489,7 +489,7 @@ def test_a_layer_of_an_unknown_kind_can_be_looked_at_moved_and_deleted():
     assert [layer.name for layer in builder.spec.layers] == ["in"]
 
 
-def test_without_a_row_in_hand_nothing_offers_to_change_one(builder):
+def test_no_row_actions_are_offered_without_a_selected_row(builder):
     choose(builder, 0)
     press(builder, "delete")
     with pytest.raises(ConfigurationError, match="Put an Input first"):

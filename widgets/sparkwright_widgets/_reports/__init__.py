@@ -1,4 +1,4 @@
-"""Reports: of a run, of several runs, and what those of notebooks need as well."""
+"""HTML and PDF reports of a run or several runs, and parts shared with notebook reports."""
 
 from ._comparison_report import report_runs as report_runs
 from ._run_report import report_of as report_of

@@ -35,9 +35,9 @@ def report_runs(
     """Write a report that compares several runs, to any URL.
 
     Args:
-        runs: two or more runs, also of a `RunStore`, or a dict of runs by name; without names,
-            number and title name each run.
-        url: path or URL of the report; the suffix ".pdf" writes a PDF.
+        runs: runs, including those of a `RunStore`, or a dict of runs by name. Without names, runs
+            are named by number and title.
+        url: path or URL of the report; with the suffix ".pdf", it is a PDF.
         title: title of the report.
         evaluations: evaluations of each run by name; default None: no evaluations.
 
@@ -58,7 +58,7 @@ def comparison_html(
     title: str = "Comparison of runs",
     evaluations: Mapping[str, Any] | None = None,
 ) -> str:
-    """The report of `report_runs` as HTML; `made_at` is its date."""
+    """Return the report of `report_runs` as HTML; `made_at` is its date."""
     named = _named(runs)
     if not named:
         raise ConfigurationError("`runs` must hold at least one run. Received: none.")
@@ -79,10 +79,10 @@ def comparison_html(
 
 
 def winner_sentence(best: Mapping[str, Best | None]) -> str:
-    """Name the best run, if all runs have the same figure.
+    """Return a sentence that names the best run, if all runs are judged by the same figure.
 
     Args:
-        best: the best epoch of each run by name; None: unknown.
+        best: name of the run -> its best epoch; None if unknown.
     """
     known = {name: each for name, each in best.items() if each is not None}
     figures = {each.name for each in known.values()}
@@ -102,16 +102,16 @@ def winner_sentence(best: Mapping[str, Best | None]) -> str:
 
 
 def difference_block(named: Mapping[str, RunFacts]) -> Block:
-    """The options whose values are not the same in all runs, as a table."""
+    """Return a table of the options whose values differ between runs."""
     rows = differing([facts.configuration for facts in named.values()])
     if not rows:
-        return sentence_block("The runs were configured alike.", kind="differences")
+        return sentence_block("The runs have the same configuration.", kind="differences")
     options = "options" if len(rows) != 1 else "option"
     return table_block(
         ["Option", *named],
         rows,
-        caption=f"{count_text(len(rows))} {options} differed; all others were alike.",
-        label="Options that differed",
+        caption=f"{count_text(len(rows))} {options} differed; all others were equal.",
+        label="Different options",
         kind="differences",
         text_columns=range(1, len(named) + 1),
     )

@@ -1,4 +1,4 @@
-"""How a run was configured: network, optimizer, training master, seeds. Pure."""
+"""The configuration of a run: network, optimizer, training master, seed. Pure."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ _MOST_LAYERS = 150
 
 
 def network_block(network: NetworkFacts) -> Block:
-    """The layers as a table, optimizer and loss, and the whole as code and as JSON."""
+    """Return the layers, optimizer, loss and metrics, and the network as code and JSON."""
     shown = network.layers[:_MOST_LAYERS]
     left_out = len(network.layers) - len(shown)
     total = [("total", "", "", _parameters(network))]
@@ -54,11 +54,11 @@ def network_block(network: NetworkFacts) -> Block:
 
 
 def master_block(facts: RunFacts, *, code: str = "") -> Block:
-    """The training master's settings, the run's, and all of it as JSON.
+    """Return the settings of the run and its training master, and all of them as JSON.
 
     Args:
-        facts: of the run.
-        code: Python that makes the master again; default: not shown.
+        facts: facts of the run.
+        code: Python code that creates the master; default "": not shown.
     """
     configuration, master = facts.configuration, facts.master
     run: list[tuple[str, object]] = [
@@ -78,7 +78,7 @@ def master_block(facts: RunFacts, *, code: str = "") -> Block:
     every = facts_block(settings, label="Options")
     return joined(
         "master",
-        facts_block(run, label="How the run was configured"),
+        facts_block(run, label="Configuration of the run"),
         replace(fold("All options of the training master", every.html), text=every.text),
         *([text_fold("The training master as Python code", code)] if code else []),
         json_fold("Configuration of the run as JSON", configuration),

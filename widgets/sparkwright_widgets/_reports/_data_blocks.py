@@ -1,4 +1,4 @@
-"""The data of a run, and how the work was distributed over the workers. Pure."""
+"""Report blocks on the data of a run and its distribution over the workers. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,23 +28,24 @@ from ._facts import RunFacts
 
 _MOST_CLASSES = 40
 _MOST_PARTITIONS = 64
-_HASH_SAYS = "The hash changes when the data source changes."
+_HASH_SAYS = "The hash changes with the data source."
 
 Overviews = Mapping[str, Mapping[str, Any]]
 
 
 def data_blocks(facts: RunFacts, overviews: Overviews) -> list[Block]:
-    """Blocks for sets, arrays, classes and partitions, as far as they are known.
+    """Return blocks on sets, arrays, classes and partitions, as far as they are known.
 
     Args:
-        facts: of the run; what it noted of its data.
-        overviews: set -> `DataOverview.to_dict()`; may be empty. They say more than the run.
+        facts: facts of the run, including those recorded about its data.
+        overviews: set -> `DataOverview.to_dict()`, which overrides the recorded facts; may be
+            empty.
     """
     noted: Any = facts.configuration.get("data") or {}
     sets: dict[str, Mapping[str, Any]] = {**noted}
     for name, overview in overviews.items():
         sets[name] = {**sets.get(name, {}), **overview}
-    # A set under a second name, such as the validation data as "test", would be counted twice.
+    # An additional name may be a known set, such as the validation data as "test". Do not add it.
     adds_up = not noted or overviews.keys() <= noted.keys()
     blocks = [
         *([_sets_block(sets, adds_up=adds_up)] if sets else []),
@@ -93,7 +94,7 @@ def _sets_block(sets: Mapping[str, Mapping[str, Any]], *, adds_up: bool) -> Bloc
     schema = next((found["schema"] for found in sets.values() if found.get("schema")), None)
     if schema is None:
         return block
-    folded = json_fold("Schema of the table that the data came from, as JSON", schema)
+    folded = json_fold("Schema of the source table as JSON", schema)
     return joined("data", block, folded)
 
 
@@ -198,9 +199,9 @@ def _partitions_block(plan: Mapping[str, Any]) -> Block:
         count > _MOST_PARTITIONS
     )
     caption = (
-        f"The training data lay in {count_text(len(before))} "
+        f"The training data had {count_text(len(before))} "
         f"{'partitions' if len(before) != 1 else 'partition'} and was trained in "
-        f"{count_text(len(after))}, one a worker. Skew is the fullest partition over the mean."
+        f"{count_text(len(after))}, one per worker. Skew is the largest partition over the mean."
         f"{more}"
     )
     facts = facts_block(pairs, label="Repartition")
@@ -216,7 +217,7 @@ def _short(fingerprint: Any) -> str:
 
 
 def distribution_blocks(facts: RunFacts) -> list[Block]:
-    """The workers as a table, and the timeline if their phases were collected."""
+    """Return a table of the workers, and the timeline if their phases were collected."""
     blocks = [_workers_block(facts)] if facts.status.workers else []
     if facts.timeline is not None and facts.timeline.tallies.count[1:].any():
         return [*blocks, timeline_block(facts.timeline)]
@@ -242,7 +243,7 @@ def _workers_block(facts: RunFacts) -> Block:
                 worker.host or "—",
                 count_text(worker.rows),
                 count_text(worker.steps),
-                # Not the mean: the first minibatches wait for a compiler.
+                # The median, because the first minibatches include compilation.
                 rate_text(float(np.median(known)) if len(known) else float("nan")),
                 number_text(worker.loss),
                 count_text(worker.restarts),

@@ -25,7 +25,7 @@ from ._network_facts import NetworkFacts
 
 
 def environment_block(facts: RunFacts) -> Block:
-    """Versions, machine, dates, commit, and Spark's settings that are not its defaults."""
+    """Return versions, machine, dates, commit, and non-default Spark settings."""
     configuration = facts.configuration
     at_run: Any = configuration.get("environment") or {}
     rows: list[Sequence[object]] = [
@@ -55,9 +55,9 @@ def environment_block(facts: RunFacts) -> Block:
 
 
 def warnings_block(facts: RunFacts) -> Block:
-    """Warnings of the run, and the number of losses that were not finite."""
+    """Return the warnings of the run, and the number of losses that were not finite."""
     rate, loss = facts.rows.get("examples_per_s"), facts.rows["loss"]
-    # Rows of lost workers have nan in both columns.
+    # Rows of lost workers have NaN in both columns.
     known = np.ones(len(loss), bool) if rate is None else ~np.isnan(rate)
     wrong = int((known & ~np.isfinite(loss)).sum())
     texts = list(facts.warnings)
@@ -76,17 +76,17 @@ def warnings_block(facts: RunFacts) -> Block:
 
 
 def reproduce_block(facts: RunFacts, network: NetworkFacts | None, *, master_code: str) -> Block:
-    """A cell that reproduces the run, as far as its settings are recorded."""
+    """Return a notebook cell that reproduces the run, as far as its settings are recorded."""
     code = reproducing_code(facts, network, master_code=master_code)
     sentence = "This cell reproduces the training."
     if facts.code is None:
         sentence += " Replace each `...` with your own code."
-    cell = text_fold("The cell", code, opens=True, prints=True)
+    cell = text_fold("Code", code, opens=True, prints=True)
     return Block(html=f"<p>{sentence}</p>{cell.html}", text=code, kind="reproduce")
 
 
 def reproducing_code(facts: RunFacts, network: NetworkFacts | None, *, master_code: str) -> str:
-    """Python for one cell of a notebook."""
+    """Return the Python code of a notebook cell that reproduces the run."""
     configuration = facts.configuration
     commit = configuration.get("revision")
     lines = [f"# git checkout {commit}"] if commit else []

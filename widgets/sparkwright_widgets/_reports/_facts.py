@@ -23,14 +23,14 @@ class RunFacts:
         title: title of the run.
         status: last status of the run.
         rows: all rows of the log.
-        timeline: phases of driver and workers; None: unknown.
+        timeline: phases of driver and workers; None if unknown.
         configuration: JSON-serializable configuration.
         warnings: warnings raised during the run.
-        started_at: start time; None: unknown.
-        ended_at: end time; None: unknown.
-        seconds: duration of the run.
-        start_seconds: seconds until the first loss; None: no loss was logged.
-        code: Python that reproduces the training, data included; None: unknown.
+        started_at: start time; None if unknown.
+        ended_at: end time; None if unknown.
+        seconds: duration of the run in seconds.
+        start_seconds: seconds until the first loss; None if no loss was logged.
+        code: Python code that reproduces the training and its data; None if unknown.
     """
 
     id: str
@@ -54,7 +54,7 @@ class RunFacts:
 
     @property
     def plan(self) -> Mapping[str, Any]:
-        """What the repartition did, as `RepartitionPlan.to_dict` gives it; empty: unknown."""
+        """The repartition, from `RepartitionPlan.to_dict`; empty if unknown."""
         plan = self.configuration.get("partitions")
         return plan if isinstance(plan, Mapping) else {}
 
@@ -83,10 +83,11 @@ class Epoch:
     """One epoch.
 
     Attributes:
-        number: from 1.
-        loss: mean training loss over the examples; nan: unknown.
-        metrics: reported compiled metrics by name.
-        validation_loss: loss of the averaged network at the end of the epoch; None: no validation.
+        number: number of the epoch, from 1.
+        loss: mean training loss over the examples; NaN if unknown.
+        metrics: training values of the compiled metrics by name.
+        validation_loss: loss of the averaged network at the end of the epoch; None without
+            validation.
         validation_metrics: validation metrics by name.
     """
 
@@ -109,9 +110,9 @@ class Best:
     """The best epoch, and the figure that selects it.
 
     Attributes:
-        epoch: from 1.
-        name: "validation accuracy", "loss", …
-        value: the figure.
+        epoch: number of the epoch, from 1.
+        name: name of the figure, such as "validation accuracy".
+        value: value of the figure.
     """
 
     epoch: int
@@ -120,7 +121,7 @@ class Best:
 
 
 def epochs_of(facts: RunFacts) -> tuple[Epoch, ...]:
-    """Every epoch of which something is known, in order."""
+    """Return all epochs with logged rows or validation, in order."""
     rows, validation = facts.rows, {point.epoch: point for point in facts.status.validation}
     numbers = sorted({*np.unique(rows["epoch"]).tolist(), *validation} - {0})
     found: list[Epoch] = []
@@ -140,9 +141,9 @@ def epochs_of(facts: RunFacts) -> tuple[Epoch, ...]:
 
 
 def best_of(facts: RunFacts, epochs: Sequence[Epoch]) -> Best | None:
-    """The best epoch: as early stopping judged, by the first metric, or by the loss.
+    """Return the best epoch by early stopping, else by a validation metric, else by the loss.
 
-    A metric counts if its name says whether more of it is better.
+    The metric is the first one whose name indicates whether larger values are better.
     """
     judged = facts.status.early_stopping
     if judged is not None and judged.best_epoch is not None and judged.best_score is not None:
@@ -165,7 +166,7 @@ def best_of(facts: RunFacts, epochs: Sequence[Epoch]) -> Best | None:
 
 
 def metric_names(epochs: Sequence[Epoch]) -> list[str]:
-    """The compiled metrics, validated ones first."""
+    """Return the names of the compiled metrics, validated ones first."""
     names = [name for epoch in epochs for name in epoch.validation_metrics]
     names += [name for epoch in epochs for name in epoch.metrics]
     return list(dict.fromkeys(names))
@@ -173,7 +174,7 @@ def metric_names(epochs: Sequence[Epoch]) -> list[str]:
 
 def _best(scores: Mapping[int, float], sign: int) -> int | None:
     known = {epoch: sign * score for epoch, score in scores.items() if math.isfinite(score)}
-    # The first of several that are equally good.
+    # Of equally good epochs, the first.
     return max(known, key=lambda epoch: (known[epoch], -epoch)) if known else None
 
 
@@ -183,7 +184,7 @@ def _mean(values: "np.ndarray", weights: "np.ndarray") -> float:
 
 
 def _metrics(rows: Rows, here: "np.ndarray") -> dict[str, float]:
-    """Each worker's last figure in the epoch: it is a mean since the epoch began."""
+    """Average the last value of each worker, which is itself a mean since the epoch began."""
     found: dict[str, float] = {}
     for name in rows.keys() - LOGGED:
         known = here & np.isfinite(rows[name])

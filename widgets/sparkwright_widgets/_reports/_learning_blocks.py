@@ -1,4 +1,4 @@
-"""How networks learned, epoch by epoch: of one run with the best epoch marked, and of several."""
+"""Learning curves by epoch: of one run, with the best epoch marked, or of several runs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,21 +17,21 @@ from ._facts import Best, Epoch, metric_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_ROWS = 200  # of a table: of more epochs, some are left out
-_MOST_RUNS = 12  # more lines cannot be told apart; the table holds all
+_MOST_ROWS = 200  # rows of a table; of more epochs, some are omitted
+_MOST_RUNS = 12  # most distinguishable lines; the table has all runs
 _LONGEST_NAME = 24
 _MARKERS = "os^DXPv<>*hp"
-_LESS_TEXT = 5e-5  # a gap below this is none
+_LESS_TEXT = 5e-5  # smaller gaps are described as equal
 
 Values = Mapping[int, float]  # epoch -> figure
 
 
 def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
-    """One block for the loss and one for each metric; nothing before the first epoch.
+    """Return a block for the loss and one for each metric; empty before the first epoch.
 
     Args:
-        epochs: as `epochs_of` finds them.
-        best: the epoch to mark; None: none.
+        epochs: result of `epochs_of`.
+        best: epoch to mark; None to mark no epoch.
     """
     if not epochs:
         return []
@@ -73,7 +73,7 @@ def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
 
 
 def curve_blocks(epochs: Mapping[str, Sequence[Epoch]]) -> list[Block]:
-    """The losses and validated metrics of several runs over each other.
+    """Return overlaid curves of the losses and validation metrics of several runs.
 
     Args:
         epochs: name of the run -> its epochs.
@@ -127,7 +127,7 @@ def _learning_block(
 
 
 def _mark(axes: "Axes", best: Best, height: float) -> None:
-    """A line through the best epoch, and a star on the curve."""
+    """Draw a line through the best epoch, and a star on the curve."""
     axes.axvline(best.epoch, color=INK, linewidth=1, linestyle=(0, (2, 3)))
     if math.isfinite(height):
         (star,) = axes.plot([best.epoch], [height], marker="*", markersize=13, linestyle="none")
@@ -202,7 +202,7 @@ def _loss_caption(epochs: Sequence[Epoch], best: Best | None) -> str:
         side = "above" if last.gap > 0 else "below"
         gap = abs(last.gap)
         text += (
-            "; the validation loss ends as high as it"
+            "; the validation loss ends at the same value"
             if gap < _LESS_TEXT
             else f"; the validation loss ends {number_text(gap)} {side} it"
         )
@@ -233,7 +233,7 @@ def _validated(epochs: Sequence[Epoch], name: str) -> dict[int, float]:
 
 
 def _spread(epochs: Sequence[Epoch]) -> list[Epoch]:
-    """All epochs, or evenly spread ones, the first and the last among them."""
+    """Return all epochs, or evenly spaced ones including the first and the last."""
     places = np.arange(len(epochs))
     if len(epochs) > _MOST_ROWS:
         places = np.unique(np.linspace(0, len(epochs) - 1, _MOST_ROWS).round().astype(int))

@@ -1,4 +1,4 @@
-"""What a report tells of a network, whichever way it is given."""
+"""Facts on a network for reports, from a SparkNetwork, keras.Model or NetworkSpec."""
 
 import json
 import math
@@ -13,19 +13,19 @@ from sparkwright_widgets._format import plain
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkFacts:
-    """A network as values.
+    """Facts on a network.
 
     Attributes:
-        name: the network's.
-        layers: name, kind, shape of the output, parameters; one tuple each, all text.
-        parameters: how many numbers it holds; None: unknown.
-        trainable: how many of them training changes; None: unknown.
-        optimizer: its class; empty: unknown.
-        optimizer_settings: by name.
-        loss: in words.
-        metrics: their names.
-        json: the whole description as JSON text; empty: there is none.
-        code: Python that builds it again; empty: there is none.
+        name: name of the network.
+        layers: (name, kind, output shape, parameters) of each layer, as text.
+        parameters: number of parameters; None if unknown.
+        trainable: number of trainable parameters; None if unknown.
+        optimizer: class of the optimizer; "" if unknown.
+        optimizer_settings: settings of the optimizer by name.
+        loss: loss as text.
+        metrics: names of the metrics.
+        json: complete configuration as JSON; "" if there is none.
+        code: Python code that builds the network; "" if there is none.
     """
 
     name: str
@@ -41,20 +41,16 @@ class NetworkFacts:
 
 
 def network_facts(network: Any) -> NetworkFacts | None:
-    """Look at a SparkNetwork, a keras.Model or a NetworkSpec.
-
-    Returns:
-        None for anything else.
-    """
+    """Return facts on a SparkNetwork, keras.Model or NetworkSpec; None for anything else."""
     if isinstance(network, networks.NetworkSpec):
         return _of_spec(network)
     model = getattr(network, "model", network)
-    # What has layers and weights is a keras.Model: Keras itself need not be imported for that.
+    # Recognize a keras.Model by its attributes, to avoid importing Keras.
     return _of_model(model) if hasattr(model, "layers") and hasattr(model, "weights") else None
 
 
 def model_of(network: Any) -> Any:
-    """The keras.Model in a SparkNetwork or of itself; None if it is none."""
+    """Return `network` if it is a keras.Model, or the model of a SparkNetwork; else None."""
     model = getattr(network, "model", network)
     return model if hasattr(model, "layers") and hasattr(model, "weights") else None
 
@@ -99,11 +95,11 @@ def _of_model(model: Any) -> NetworkFacts:
 def _layer(layer: Any) -> tuple[str, str, str, str]:
     try:
         shape = _shape(layer.output.shape)
-    except Exception:  # a layer without one output, or of the user's own
+    except Exception:  # a layer without exactly one output, or a custom layer
         shape = "—"
     try:
         count = _count(layer.count_params())
-    except ValueError:  # it has not been built
+    except ValueError:  # the layer is not built
         count = "—"
     return str(layer.name), type(layer).__name__, shape, count
 
@@ -152,7 +148,7 @@ def _flat(given: Any) -> list[str]:
 def _json_of(model: Any) -> str:
     try:
         return json.dumps(json.loads(model.to_json()), indent=2)
-    except Exception as error:  # a subclassed model that cannot describe itself
+    except Exception as error:  # a subclassed model without a configuration
         return plain(f"Keras cannot write this network as JSON: {error}")
 
 
@@ -162,12 +158,12 @@ def _code_of_model(model: Any) -> str:
         return ""
     try:
         return _code_of(describe(model))
-    except Exception:  # a layer that a NetworkSpec does not know
+    except Exception:  # a NetworkSpec cannot hold the model
         return ""
 
 
 def _code_of(spec: Any) -> str:
     try:
         return str(spec.to_code())
-    except Exception:  # it may be invalid during editing
+    except Exception:  # the spec may be invalid while it is edited
         return ""

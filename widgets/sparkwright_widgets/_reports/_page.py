@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no network: sections, contents, alternative texts. Pure."""
+"""Render a report as one offline HTML file: sections, contents, alternative texts. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import escaped
 
-_LEAST_CONTENTS = 4  # fewer sections are seen at a glance
+_LEAST_CONTENTS = 4  # fewer sections need no table of contents
 _PICTURE = re.compile(r"<(?:img|svg|canvas)\b[^>]*>", re.IGNORECASE)
 _HEADING = re.compile(r"<h([1-6])\b[^>]*>(.*?)</h\1>", re.IGNORECASE | re.DOTALL)
 _ALT = re.compile(r"""\salt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
 _LABEL = re.compile(r"""\saria-(?:label|labeledby)\s*=\s*["'][^"']+["']""", re.IGNORECASE)
 _HIDDEN = re.compile(r"""\saria-hidden\s*=\s*["']true["']""", re.IGNORECASE)
-# What nbconvert writes where a notebook gives no text.
+# Placeholder of nbconvert for a missing alternative text.
 _NO_TEXT = ("", "no description has been provided for this image")
-# Text of programs and styles, in which "<img" is no picture.
+# Scripts, styles and text areas, where "<img" is not a picture.
 _RAW = re.compile(r"<(script|style|textarea)\b.*?</\1>", re.IGNORECASE | re.DOTALL)
 
 
 class Section(NamedTuple):
-    """A part of a report: its heading and what follows."""
+    """A section of a report: heading and blocks."""
 
     title: str
     blocks: Sequence[Block]
@@ -34,13 +34,13 @@ _OWN_SCRIPTS = "; script-src 'unsafe-inline' 'unsafe-eval'; media-src data:; wor
 
 
 def page(*, title: str, line: str, body: str, scripts: bool = False) -> str:
-    """A whole page, of which browsers fetch nothing from elsewhere, whatever `body` says.
+    """Return a complete page whose policy forbids browsers to fetch external resources.
 
     Args:
-        title: of the file, as browsers show it.
-        line: HTML of the small line on top.
-        body: HTML of the rest.
-        scripts: whether those inside `body` may run; default False.
+        title: title of the page.
+        line: HTML of the header line.
+        body: HTML of the content.
+        scripts: whether inline scripts in `body` may run; default False.
     """
     policy = _NOTHING_OUTSIDE + _OWN_SCRIPTS * scripts
     return (
@@ -61,15 +61,15 @@ def report_page(
     sections: Sequence[Section],
     took: str = "",
 ) -> str:
-    """A report of blocks: title, opening, contents, and the sections that have any.
+    """Return a report as a page: title, opening, contents, and the sections that have blocks.
 
     Args:
-        title: the heading of all.
-        about: what the report is of, for the line on top.
-        made_at: when it was made.
-        opening: HTML below the title: the verdict.
-        sections: in order.
-        took: how long that took which the report is of; default: not said.
+        title: heading of the report.
+        about: subject of the report, for the header line.
+        made_at: date of the report.
+        opening: HTML below the title, such as the verdict.
+        sections: sections in order.
+        took: duration of the run as text; default "": omitted.
     """
     sections = [section for section in sections if section.blocks]
     titles = [escaped(section.title) for section in sections]
@@ -87,7 +87,7 @@ def report_page(
 
 
 def first_line(about: str, made_at: datetime, took: str) -> str:
-    """What a report is of, when it was made, and how long that took, if it is said."""
+    """Return the header line of a report: subject, date, and duration if it is not empty."""
     ran = f" · ran for {escaped(took)}" if took else ""
     return (
         f"Sparkwright report · {escaped(about)} · "
@@ -97,7 +97,7 @@ def first_line(about: str, made_at: datetime, took: str) -> str:
 
 
 def with_contents(body: str) -> str:
-    """A body that nbconvert made, with links to its second-level headings before the first."""
+    """Insert links to the second-level headings of nbconvert's HTML before the first of them."""
     found = list(re.finditer(r'<h2 id="([^"]*)">(.*?)</h2>', body, re.DOTALL))
     if len(found) < _LEAST_CONTENTS:
         return body
@@ -106,13 +106,13 @@ def with_contents(body: str) -> str:
 
 
 def _contents(headings: Sequence[tuple[str, str]]) -> str:
-    """Links to headings, whose ids and texts are HTML already."""
+    """Return links to headings, given their ids and texts as HTML."""
     items = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in headings)
     return f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
 
 
 def _bare(html: str) -> str:
-    """A heading's text: without the link that nbconvert adds, and without tags."""
+    """Return the text of a heading without tags and nbconvert's anchor link."""
     html = re.sub(r'<a class="anchor-link".*?</a>', "", html, flags=re.DOTALL)
     return re.sub(r"<[^>]*>", "", html).strip()
 
@@ -126,12 +126,12 @@ def _ids(titles: Sequence[str]) -> list[str]:
 
 
 def pictures_without_text(html: str) -> list[str]:
-    """The tags of pictures that say nothing to those who cannot see them."""
+    """Return the tags of pictures without alternative text."""
     return [match[0] for match in _pictures(html) if not _has_text(match[0])]
 
 
 def with_alternative_texts(html: str) -> str:
-    """Number the pictures without a text of their own, and say to which section they belong.
+    """Add an alternative text to pictures that have none: their number and section.
 
     Example:
         >>> with_alternative_texts('<h2>Losses</h2><img src="data:,">')

@@ -1,4 +1,4 @@
-"""Parameters of a notebook: read from the command line, put in by papermill."""
+"""Parse parameters of the command line, and insert them into a notebook with papermill."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _TAG = "parameters"
 
 
 def parameter_value(text: str) -> Any:
-    """Parse a value of the command line: a number, a boolean, None or text.
+    """Parse a command line value: a number, Boolean, None, list, dict or text.
 
     Example:
         >>> [parameter_value(text) for text in ("3", "1e-3", "true", "none", "[1, 2]", "lenet")]
@@ -29,31 +29,34 @@ def parameter_value(text: str) -> Any:
 
 
 def parameters_of(pairs: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Name and text pairs as parameters; of a name given twice the last counts.
+    """Parse (name, text) pairs to parameters; the last one wins if a name is repeated.
 
     Raises:
-        ConfigurationError: if a name is none in Python.
+        ConfigurationError: if a name is not a Python identifier.
     """
     found: dict[str, Any] = {}
     for name, text in pairs:
         if not name.isidentifier():
             raise ConfigurationError(
-                "the name of a parameter must be a name of Python. Received: "
-                f"{name!r}. Write `-p epochs 5`."
+                "the name of a parameter must be a Python identifier. Received: "
+                f"{name!r}. For example, use `-p epochs 5`."
             )
         found[name] = parameter_value(text)
     return found
 
 
 def parameterized(notebook: NotebookNode, parameters: Mapping[str, Any]) -> NotebookNode:
-    """The notebook with a cell that sets `parameters`, after the one tagged "parameters".
+    """Return a copy of the notebook with a cell that sets `parameters`.
+
+    The cell is inserted after the one tagged "parameters".
 
     Args:
-        notebook: not modified.
-        parameters: by name; each must be set in the tagged cell, to its default.
+        notebook: the notebook; not modified.
+        parameters: parameters by name; the tagged cell must set the default of each.
 
     Raises:
-        ConfigurationError: if no cell is tagged, a name is not set there, or papermill is missing.
+        ConfigurationError: if no cell is tagged, a parameter has no default, or papermill is not
+            installed.
     """
     cell = next(
         (each for each in notebook.cells if _TAG in each.metadata.get("tags", ())),
@@ -61,22 +64,22 @@ def parameterized(notebook: NotebookNode, parameters: Mapping[str, Any]) -> Note
     )
     if cell is None:
         raise ConfigurationError(
-            'parameters need a cell tagged "parameters", which sets their defaults. Received: '
-            f"{', '.join(parameters)}, no such cell. Add the tag in JupyterLab's property "
+            'parameters need a cell tagged "parameters" that sets their defaults. Received: '
+            f"{', '.join(parameters)}, without a tagged cell. Add the tag in JupyterLab's property "
             "inspector."
         )
     known = _names(cell.source)
     unknown = [name for name in parameters if known and name not in known]
     if unknown:
         raise ConfigurationError(
-            f"the cell of parameters must set every parameter. Received: {', '.join(unknown)}. "
-            f"It sets {', '.join(known)}."
+            'each parameter must be set in the cell tagged "parameters". Received: '
+            f"{', '.join(unknown)}. The cell sets {', '.join(known)}."
         )
     try:
         from papermill.parameterize import parameterize_notebook
     except ImportError as error:
         raise ConfigurationError(
-            f"parameters are put in by papermill. Received: {error}. Install it with "
+            f"parameters need papermill. Received: {error}. Install it with "
             "`pip install 'sparkwright[notebook]'`."
         ) from None
     copy = NotebookNode(notebook)
@@ -88,7 +91,7 @@ def parameterized(notebook: NotebookNode, parameters: Mapping[str, Any]) -> Note
 
 
 def _names(source: str) -> list[str]:
-    """What a cell sets; nothing if it is more than Python."""
+    """Return the variables that a cell sets; empty if it is not plain Python, such as magics."""
     try:
         statements = ast.parse(source).body
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""A page of HTML as a PDF, printed by Chromium; nothing is fetched from the network."""
+"""Print an HTML page as a PDF with Chromium, without network access."""
 
 import os
 import shutil
@@ -13,15 +13,15 @@ _TIMEOUT_S = 120
 
 
 def pdf_of(html: str, *, timeout_s: float = _TIMEOUT_S) -> bytes:
-    """Print a page that needs no network.
+    """Print an offline HTML page as a PDF.
 
     Args:
-        html: the whole page.
-        timeout_s: how long Chromium may take; default 120.
+        html: the complete page.
+        timeout_s: time limit for Chromium in seconds; default 120.
 
     Raises:
         ConfigurationError: if Chromium is not installed, or prints nothing.
-        RunTimeoutError: if it takes longer.
+        RunTimeoutError: if Chromium exceeds the time limit.
     """
     chromium = find_chromium()
     with tempfile.TemporaryDirectory(prefix="sparkwright-pdf-") as folder:
@@ -39,7 +39,7 @@ def pdf_of(html: str, *, timeout_s: float = _TIMEOUT_S) -> bytes:
             "--no-pdf-header-footer",
             "--virtual-time-budget=5000",
             f"--print-to-pdf={printed}",
-            # Chromium has no sandbox for the administrator.
+            # Chromium cannot use its sandbox as root.
             *(["--no-sandbox"] if os.name == "posix" and os.geteuid() == 0 else []),
             page.as_uri(),
         ]
@@ -47,7 +47,7 @@ def pdf_of(html: str, *, timeout_s: float = _TIMEOUT_S) -> bytes:
             done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
         except subprocess.TimeoutExpired:
             raise RunTimeoutError(
-                f"Chromium took longer than {timeout_s:g} s to print the report. Received: "
+                f"Chromium must print the report within {timeout_s:g} s. Received: a report of "
                 f"{len(html):,} characters. Print the HTML file from a browser instead."
             ) from None
         if not printed.is_file() or not printed.stat().st_size:
@@ -60,16 +60,16 @@ def pdf_of(html: str, *, timeout_s: float = _TIMEOUT_S) -> bytes:
 
 
 def find_chromium() -> str:
-    """The path of Chromium or Chrome.
+    """Return the path of Chromium or Chrome.
 
     Raises:
-        ConfigurationError: if there is none on the PATH.
+        ConfigurationError: if neither is on the PATH.
     """
     for name in _NAMES:
         if path := shutil.which(name):
             return path
     raise ConfigurationError(
-        "PDFs are printed by Chromium, which must be on the PATH. Received: none of "
+        "PDF reports need Chromium on the PATH. Received: none of "
         f"{', '.join(_NAMES)}. Install it (Debian, Ubuntu: apt-get install chromium), or print the "
         "HTML file from a browser."
     )

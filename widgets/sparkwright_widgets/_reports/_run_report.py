@@ -1,4 +1,4 @@
-"""The report of a run without a notebook: all blocks in order, as one HTML file or as a PDF."""
+"""Create the report of a run without a notebook, as one HTML file or as a PDF."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -26,7 +26,7 @@ from ._learning_blocks import learning_blocks
 from ._network_facts import model_of, network_facts
 from ._page import Section, report_page
 from ._pdf import pdf_of
-from ._saved_model import look_at_model, saved_model_block
+from ._saved_model import inspect_model, saved_model_block
 from ._verdict import verdict_block
 
 
@@ -40,16 +40,18 @@ def report_of(
     title: str | None = None,
     model_url: str | None = None,
 ) -> bytes:
-    """The report of a run; the engine finds this function through `sparkwright.report`.
+    """Return the bytes of the report of a run.
+
+    The engine finds this function through the entry point `sparkwright.report`.
 
     Args:
-        run: usually one that has ended.
-        url: where it will lie: a name that ends in ".pdf" makes it a PDF. Nothing is written.
+        run: the run, usually a finished one.
+        url: future URL of the report, which is not written; with the suffix ".pdf", it is a PDF.
         network: a SparkNetwork, keras.Model or NetworkSpec; default None: the run's model.
-        evaluations: one, a list, or by name; default None: none.
-        data: data sets by name; default None: what the run knows.
-        title: default None: the run's.
-        model_url: of the saved model; default None: none.
+        evaluations: an evaluation, a list, or a dict by name; default None: no evaluations.
+        data: data sets by name; default None: only facts recorded by the run.
+        title: title of the report; default None: the title of the run.
+        model_url: URL of the saved model; default None: no section on a saved model.
 
     Raises:
         ConfigurationError: if an argument is invalid, or a PDF cannot be made.
@@ -76,7 +78,7 @@ def run_report_html(
     title: str | None = None,
     model_url: str | None = None,
 ) -> str:
-    """As `report_of`, as HTML; its first line contains `made_at`."""
+    """Return the report of `report_of` as HTML; `made_at` is its date."""
     facts, sharing = facts_of(run), sharing_of(run)
     network = getattr(run, "model", None) if network is None else network
     described = network_facts(network)
@@ -110,7 +112,7 @@ def run_report_html(
 
 
 def _minibatches(facts: RunFacts, sharing: Sharing | None) -> list[Block]:
-    """The loss of each minibatch, and with gradient sharing the figures of the messages."""
+    """Return figures of the loss by minibatch and of the other logged quantities."""
     curve = Curve(sharing=sharing is not None)
     curve.add_rows(facts.rows)
     curve.add_validation(facts.status.validation)
@@ -144,12 +146,12 @@ def _model_blocks(url: str | None, run: Run, network: Any) -> list[Block]:
     if url is None:
         return []
     model = model_of(getattr(run, "model", None)) or model_of(network)
-    return [saved_model_block(look_at_model(url, model))]
+    return [saved_model_block(inspect_model(url, model))]
 
 
 def _master_code(facts: RunFacts) -> str:
     try:
         master = training_master_from_dict(dict(facts.master))
-    except ConfigurationError:  # the run is of something else
+    except ConfigurationError:  # not a run of a known training master
         return f"master = ...  # {facts.master.get('name', 'the training master')}"
     return f"master = {to_code(master)}"

@@ -1,4 +1,4 @@
-"""A saved model in a report: where it is, its checksum, whether it is the model of the run."""
+"""Report on a saved model: path, checksum, and whether it has the weights of the run."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ _PIECE_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedModel:
-    """What was found at the URL of a model.
+    """Facts on a saved model.
 
     Attributes:
-        url: where.
-        size_bytes: of the file; None: it cannot be read.
-        sha256: of the file; empty likewise.
-        verdict: one sentence about loading it again.
-        is_equal: whether all its weights are those of the run's model; None: not compared.
+        url: URL of the file.
+        size_bytes: size of the file; None if it cannot be read.
+        sha256: checksum of the file; "" if it cannot be read.
+        verdict: result of loading and comparing the model, in one sentence.
+        is_equal: whether all weights equal those of the run's model; None if not compared.
     """
 
     url: str
@@ -34,27 +34,27 @@ class SavedModel:
     is_equal: bool | None = None
 
 
-def look_at_model(url: str, model: Any) -> SavedModel:
-    """Read the file at `url`, load the model in it, and compare it with `model`.
+def inspect_model(url: str, model: Any) -> SavedModel:
+    """Load the model at `url`, and compare its weights with those of `model`.
 
-    Nothing in the file is executed. Whatever goes wrong becomes the verdict.
+    No code in the file is executed. Errors become the verdict.
 
     Args:
-        url: of a model that was saved.
-        model: a keras.Model; None: nothing is compared.
+        url: URL of a saved model.
+        model: a keras.Model to compare with; None to skip the comparison.
     """
     try:
         size_bytes, sha256 = _checksum(url)
     except OSError as error:
-        return SavedModel(url=url, verdict=f"It cannot be read: {plain(str(error))}")
+        return SavedModel(url=url, verdict=f"The file cannot be read: {plain(str(error))}")
     found = SavedModel(url=url, size_bytes=size_bytes, sha256=sha256)
     try:
         loaded = load_model(url)
     except (SparkwrightError, OSError, ValueError, TypeError) as error:
         sentence = plain(str(error)).strip().splitlines()[0]
-        return replace(found, verdict=f"It cannot be loaded: {sentence}")
+        return replace(found, verdict=f"The model cannot be loaded: {sentence}")
     if model is None:
-        return replace(found, verdict="It can be loaded; there is nothing to compare it with.")
+        return replace(found, verdict="The model can be loaded. It was not compared with the run.")
     difference = difference_of_weights(
         [np.asarray(each) for each in model.get_weights()],
         [np.asarray(each) for each in loaded.get_weights()],
@@ -62,35 +62,34 @@ def look_at_model(url: str, model: Any) -> SavedModel:
     return replace(
         found,
         is_equal=not difference,
-        verdict=difference
-        or "Loaded again, it has exactly the weights of the model that this run holds.",
+        verdict=difference or "The saved model has exactly the weights of this run.",
     )
 
 
 def difference_of_weights(ours: list[Any], theirs: list[Any]) -> str:
-    """What differs between two lists of arrays, in one sentence; empty: nothing does.
+    """Describe the difference of two lists of arrays in one sentence; "" if they are equal.
 
     Example:
         >>> difference_of_weights([np.zeros(2)], [np.zeros(2)])
         ''
         >>> difference_of_weights([np.zeros(2)], [np.array([0.0, 0.5])])
-        'Loaded again, 1 of 1 arrays of weights differ from those of this run, by up to 0.5.'
+        '1 of 1 weight arrays of the saved model differ from those of this run, by up to 0.5.'
     """
     shapes = [[tuple(each.shape) for each in side] for side in (ours, theirs)]
     if shapes[0] != shapes[1]:
-        return "Loaded again, it is another network: its weights have other shapes."
+        return "The saved model is a different network: its weights have other shapes."
     differ = [k for k, pair in enumerate(zip(ours, theirs, strict=True)) if not _equal(*pair)]
     if not differ:
         return ""
     most = max(float(np.max(np.abs(ours[k] - theirs[k]))) for k in differ)
     return (
-        f"Loaded again, {len(differ)} of {len(ours)} arrays of weights differ from those of this "
+        f"{len(differ)} of {len(ours)} weight arrays of the saved model differ from those of this "
         f"run, by up to {number_text(most)}."
     )
 
 
 def saved_model_block(found: SavedModel) -> Block:
-    """Path, size, checksum and the result of loading it again."""
+    """Return path, size, checksum and verdict of a saved model."""
     icon = {True: "✓", False: "✕", None: "⚠"}[found.is_equal]
     pairs: list[tuple[str, object]] = [
         ("Path", found.url),

@@ -1,4 +1,4 @@
-"""What came of a run: one sentence, and the figures behind it. Pure."""
+"""The result of a run: one sentence, and the main figures. Pure."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from ._facts import Best, Epoch, RunFacts
 
 
 def verdict_sentence(facts: RunFacts, best: Best | None) -> str:
-    """The best figure, where it was reached, and why the run ended."""
+    """Return a sentence on the best figure, its epoch, and why the run ended."""
     status = facts.status
     parts: list[str] = []
     if best is not None:
@@ -33,17 +33,17 @@ def verdict_sentence(facts: RunFacts, best: Best | None) -> str:
 def verdict_block(
     facts: RunFacts, epochs: Sequence[Epoch], best: Best | None, sharing: Sharing | None
 ) -> Block:
-    """State, verdict and figures.
+    """Return the state, verdict and main figures of a run.
 
     Args:
-        facts: of the run.
-        epochs: as `epochs_of` finds them.
-        best: as `best_of` finds it.
-        sharing: what is known of gradient sharing; None: parameters were averaged.
+        facts: facts of the run.
+        epochs: result of `epochs_of`.
+        best: result of `best_of`.
+        sharing: state of gradient sharing; None for parameter averaging.
     """
     status, sentence = facts.status, verdict_sentence(facts, best)
     has_ended = status.state in ENDED
-    icon, word = fragments.STATES[status.state] if has_ended else ("▶", "Still going on")
+    icon, word = fragments.STATES[status.state] if has_ended else ("▶", "In progress")
     last = epochs[-1] if epochs else None
     figures = fragments.result_figures(
         status,
@@ -58,7 +58,7 @@ def verdict_block(
         f'<span class="sparkwright-badge"><span aria-hidden="true">{icon}</span> {word}</span> '
         f"<strong>{escaped(sentence)}</strong></p>"
         f"{fragments.failure(status)}{fragments.figure_list(figures)}{fragments.note(status)}"
-        '<p class="sparkwright-note">Figures of the last epoch, unless they say otherwise.</p>'
+        '<p class="sparkwright-note">Figures are for the last epoch unless stated otherwise.</p>'
     )
     words = text_table(["figure", "value"], figures)
     words += f"\n{status.note}" if status.note else ""

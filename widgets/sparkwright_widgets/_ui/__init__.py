@@ -1,4 +1,4 @@
-"""What all parts of the notebook kit are made of: controls, forms, work in the background."""
+"""Building blocks of all notebook widgets: controls, forms, background work."""
 
 from ._background import Background as Background
 from ._configuration_form import (

@@ -1,7 +1,7 @@
-"""Work that takes a while, done beside the notebook: callbacks must return at once.
+"""Background threads for work that takes long, because callbacks must return immediately.
 
-ipykernel runs callbacks on threads of its own choice, and a callback that blocks can neither be
-interrupted nor let others through.
+ipykernel chooses the thread of each callback. A blocking callback cannot be interrupted, and delays
+all others.
 """
 
 import threading
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Background:
-    """Does one piece of work at a time, on a daemon thread with this name."""
+    """Runs one task at a time on a daemon thread with this name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -19,7 +19,7 @@ class Background:
 
     @property
     def busy(self) -> bool:
-        """Whether work is being done."""
+        """Whether a task is running."""
         return self._thread is not None
 
     def begin(
@@ -29,10 +29,12 @@ class Background:
         then: Callable[[Any], None],
         otherwise: Callable[[BaseException], None],
     ) -> bool:
-        """Do `work`; `then` gets what it returns, `otherwise` what it or `then` raises.
+        """Run `work` on the thread; return False without starting it if another task is running.
 
-        Both are called on the thread, when `busy` is False again. Returns False, and begins
-        nothing, while other work is being done.
+        Args:
+            work: the task.
+            then: called with its result on the same thread, after `busy` becomes False.
+            otherwise: called likewise with the exception that `work` or `then` raises.
         """
 
         def main() -> None:
@@ -54,15 +56,15 @@ class Background:
             thread = threading.Thread(target=main, name=f"sparkwright-{self._name}", daemon=True)
             self._thread = thread
             thread.start()
-            self._last = thread  # not before: a thread that has not begun cannot be waited for
+            self._last = thread  # after `start`: an unstarted thread cannot be joined
         return True
 
     _last: threading.Thread | None = None
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the last work and what followed are done; False if that took too long.
+        """Wait for the last task and its callback; return False on a timeout.
 
-        Work that was begun by what followed is waited for too.
+        Tasks that the callback starts are waited for as well, each with its own timeout.
         """
         while True:
             last = self._last

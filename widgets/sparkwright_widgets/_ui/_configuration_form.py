@@ -1,4 +1,4 @@
-"""Forms generated from the options that a configuration declares, nested ones included."""
+"""Forms generated from the options of a configuration, including nested configurations."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from sparkwright.options import Option
 from ._fold import Fold
 from ._forms import OptionField, OptionForm, alert
 
-# The name of an option, or the names of an option inside another; () is the whole.
+# Name of an option, preceded by those of the options that contain it; () is the configuration.
 Path = tuple[str, ...]
 ValueType = TypeVar("ValueType", bound=Configuration)
 _OWN = "own"
@@ -27,14 +27,14 @@ _QUOTED = re.compile(r"`(\w+)")
 
 
 def values_of(value: Configuration | type[Configuration]) -> dict[str, Any]:
-    """The options of a configuration by name; of a class, the defaults of those in forms."""
+    """Return the options of a configuration by name; for a class, the defaults of its form."""
     if isinstance(value, type):
         return {each.name: each.default for each in plain_options(value)}
     return {each.name: getattr(value, each.name) for each in fields(value)}  # type: ignore[arg-type]
 
 
 def changed_options(kind: type[Any], values: Mapping[str, Any]) -> dict[Path, Any]:
-    """Options that differ from their defaults; those of nested configurations by their own."""
+    """Return the options, including nested ones, that differ from their defaults."""
     found: dict[Path, Any] = {
         (each.name,): values[each.name]
         for each in plain_options(kind)
@@ -57,18 +57,18 @@ def _kind_of(nested: NestedOption, value: Any) -> str | None:
 
 
 class ConfigurationForm(widgets.VBox, Generic[ValueType]):
-    """All options of a configuration; those of a group stand in a fold of their own.
+    """A form of all options of a configuration; each group of options is a collapsible section.
 
     Attributes:
-        value: the most recent valid configuration; None: there was none.
-        valid: the configuration that the fields make; None: it is invalid.
-        values: of the options, which may not go together.
-        problems: by the name of the option, or the names of one inside another; () is the whole.
+        value: the most recent valid configuration; None before the first.
+        valid: the current configuration; None if it is invalid.
+        values: current value of each option; the combination may be invalid.
+        problems: error messages by path of the option; () for the configuration as a whole.
 
     Args:
-        value: what to begin with; or a class, to begin with defaults.
-        names: of the options that are shown; default None: all that forms show.
-        check: raises a ConfigurationError if a configuration cannot be used.
+        value: initial configuration; or a class, to start with its defaults.
+        names: options to show; default None: all options with a form field.
+        check: raises ConfigurationError if a configuration cannot be used.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
 
     @property
     def names(self) -> set[str]:
-        """The options whose fields are made: those outside of folds, or in opened ones."""
+        """Options that have fields: those outside of sections, or in sections opened before."""
         return set(self._fields)
 
     @property
     def problem(self) -> str | None:
-        """The first problem; None: there is none."""
+        """The first problem; None if there is none."""
         return next(iter(self.problems.values()), None)
 
     def on_change(self, callback: Callable[[Path], None]) -> None:
@@ -114,7 +114,7 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         self._listeners.append(callback)
 
     def set(self, value: ValueType) -> None:
-        """Show another configuration of the class, without calling the callbacks."""
+        """Show another configuration of the same class, without calling the callbacks."""
         self.show(values_of(value))
 
     def show(self, values: Mapping[str, Any]) -> None:
@@ -125,14 +125,14 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         self.examine()
 
     def set_none_text(self, name: str, text: str | None) -> None:
-        """Show `text` in the empty field of an option; None: what the option says."""
+        """Set the placeholder of an option; None restores its default."""
         self._none_texts[name] = text
         field = self._fields.get(name)
         if isinstance(field, OptionField):
             field.set_none_text(text)
 
     def field(self, *path: str) -> OptionField:
-        """The field of an option, whose fold opens; of an object without inner name, its kind."""
+        """Return the field of an option and open its section; the kind field of a nested option."""
         for group in self.groups.values():
             if path[0] in group.names:
                 group.set_opened(True)
@@ -140,7 +140,7 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         return field if isinstance(field, OptionField) else field.field(*path[1:])
 
     def examine(self) -> None:
-        """Check the values, and show the problems; once more if what `check` needs has changed."""
+        """Check the values and show the problems; call it when the result of `check` may change."""
         problems, typed = dict[Path, str](), dict[Path, str]()
         invalid = False
         for name, field in self._fields.items():
@@ -171,7 +171,7 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         self.whole.value = alert(problems.get((), ""))
 
     def _made(self, options: Sequence[Option | NestedOption]) -> list[widgets.Widget]:
-        """Make the fields of some options."""
+        """Create the fields of `options`."""
         grid = widgets.Box()
         grid.add_class("sparkwright-grid")
         nested: list[NestedField] = []
@@ -196,7 +196,7 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
 
 
 class GroupFold(Fold):
-    """A fold with the options of a group; their fields are made when it is first opened."""
+    """A collapsible group of options, whose fields are created when it is first opened."""
 
     def __init__(
         self,
@@ -209,21 +209,21 @@ class GroupFold(Fold):
         super().__init__(name, [])
 
     def set_opened(self, opened: bool) -> None:
-        """Show or hide what is inside."""
+        """Expand or collapse the group."""
         if opened and not self.box.children:
             self.box.children = self._make(self._options)
         super().set_opened(opened)
 
     def count(self, changed: int) -> None:
-        """Show how many options differ from their defaults."""
+        """Show the number of options that differ from their defaults."""
         self.set_title(f"{self._name} ({changed} changed)" if changed else self._name)
 
 
 class NestedField(widgets.VBox):
-    """An option that is an object: its kind, and a form of that kind.
+    """A nested option: a field for its kind, and a form for the options of this kind.
 
     Attributes:
-        value: the most recent valid object; None: there is none.
+        value: the most recent valid object; None if there is none.
     """
 
     def __init__(self, nested: NestedOption, value: Any, changed: Callable[..., None]) -> None:
@@ -238,17 +238,17 @@ class NestedField(widgets.VBox):
 
     @property
     def form(self) -> ConfigurationForm[Any] | None:
-        """The form of the chosen kind; None: it has none."""
+        """The form of the selected kind; None if it has none."""
         return self._forms.get(self._chosen or "")
 
     @property
     def is_invalid(self) -> bool:
-        """Whether the fields make no object."""
+        """Whether the fields are invalid."""
         return self.form is not None and self.form.valid is None
 
     @property
     def problems(self) -> dict[Path, str]:
-        """The problems of the chosen form."""
+        """The problems of the form of the selected kind."""
         return {} if self.form is None else self.form.problems
 
     def set(self, value: Any) -> None:
@@ -259,7 +259,7 @@ class NestedField(widgets.VBox):
             self.form.set(value)
 
     def field(self, *path: str) -> OptionField:
-        """The field of an option of the object; without a name that of the kind."""
+        """Return the field of an inner option, or without `path`, of the kind."""
         if not path:
             return self.kind.fields[self._option.name]
         if self.form is None:
@@ -267,7 +267,7 @@ class NestedField(widgets.VBox):
         return self.form.field(*path)
 
     def complain(self, sentence: str) -> None:
-        """Show a problem at the kind; an empty sentence removes it."""
+        """Show a problem beside the kind; an empty sentence removes it."""
         for field in self.kind.fields.values():
             field.complain(sentence)
 

@@ -1,4 +1,4 @@
-"""A question with two buttons."""
+"""A confirmation prompt with two buttons."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +12,10 @@ from ._part import row
 
 
 class Confirmation(widgets.VBox):
-    """Nothing until it is asked something; then the question, "yes" in words, and "no".
+    """Hidden until `ask` is called; then a question with a confirm and a cancel button.
 
-    The focus goes to "no", and after an answer back to where it came from. `guarded` wraps
-    callbacks; `refused` is called when the answer is "no".
+    The cancel button receives the focus. After the answer, focus returns to the button that opened
+    the prompt. `guarded` wraps callbacks; `refused` is called when the prompt is canceled.
     """
 
     def __init__(
@@ -37,15 +37,15 @@ class Confirmation(widgets.VBox):
 
     @property
     def asking(self) -> bool:
-        """Whether a question is in view."""
+        """Whether a question is shown."""
         return self._then is not None
 
     def ask(
         self, sentence: str, *, yes: str, no: str, then: Callable[[], Any], button: Button
     ) -> None:
-        """Ask a question with these answers; `then` is called on "yes".
+        """Show a question with the button labels `yes` and `no`; call `then` if it is confirmed.
 
-        `button` was pressed, and gets the focus back.
+        `button` opened the prompt, and receives the focus after the answer.
         """
         self._then, self._from = then, button
         self.question.value = (
@@ -57,7 +57,7 @@ class Confirmation(widgets.VBox):
         self.no_button.focus()
 
     def clear(self) -> None:
-        """Take the question back."""
+        """Hide the question."""
         self._then = None
         self.question.value = ""
         self.layout.display = "none"

@@ -1,6 +1,6 @@
-"""Controls of ipywidgets that whichever page is open can use; see `AnyPageWidget`.
+"""ipywidgets controls that work in any open page; see `AnyPageWidget`.
 
-Each needs a `description`: it becomes the label, which screen readers read; it is shown in full.
+Give each control a `description`: it is the visible label, and read by screen readers.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from sparkwright_widgets._any_page import AnyPageWidget, Button as Button
 
 
 class _Labeled(AnyPageWidget):
-    """A control whose label is never cut."""
+    """A control whose label is never truncated."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("style", {"description_width": "initial"})
@@ -19,7 +19,7 @@ class _Labeled(AnyPageWidget):
 
 
 class Text(_Labeled, widgets.Text):
-    """A line of text; its value follows the keys."""
+    """A line of text, updated on each key press."""
 
 
 class Textarea(_Labeled, widgets.Textarea):
@@ -27,19 +27,19 @@ class Textarea(_Labeled, widgets.Textarea):
 
 
 class Checkbox(_Labeled, widgets.Checkbox):
-    """Yes or no."""
+    """A yes or no control."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"indent": False, **options})
 
 
 class Dropdown(_Labeled, widgets.Dropdown):
-    """One of several."""
+    """A drop-down selection of one value."""
 
 
 class ListBox(_Labeled, widgets.Select):
-    """One of many, several in view; arrow keys move in it, letters jump."""
+    """A scrollable list with one selected value; arrow and letter keys move the selection."""
 
 
 class ToggleButtons(_Labeled, widgets.ToggleButtons):
-    """One of a few, all in view."""
+    """A row of buttons, one of which is selected."""

@@ -1,4 +1,4 @@
-"""Something that can be shown and hidden, by a button that says which."""
+"""A collapsible section."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from ._controls import Button
 
 
 class Fold(widgets.VBox):
-    """A button with a title, and below it the widgets that it shows and hides."""
+    """A button with a title that expands and collapses the widgets below it."""
 
     def __init__(
         self, title: str, inside: Sequence[widgets.Widget], *, opened: bool = False
@@ -23,16 +23,16 @@ class Fold(widgets.VBox):
 
     @property
     def opened(self) -> bool:
-        """Whether it is shown."""
+        """Whether the section is expanded."""
         return self.box.layout.display != "none"
 
     def set_title(self, title: str) -> None:
-        """Say otherwise what is inside."""
+        """Change the title."""
         self._title = title
         self._show_title()
 
     def set_opened(self, opened: bool) -> None:
-        """Show or hide what is inside."""
+        """Expand or collapse the section."""
         self.box.layout.display = None if opened else "none"
         self._show_title()
 

@@ -1,4 +1,4 @@
-"""Forms generated from declared options: a field for each, its help, and its problem beside it."""
+"""Forms generated from declared options: a field for each, with its help and its problem."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from ._fold import Fold
 
 
 def advice(text: str) -> str:
-    """HTML of help; empty for none."""
+    """Return help text as HTML; "" if it is empty."""
     return f'<div class="sparkwright-advice">{escaped(text)}</div>' if text else ""
 
 
 def help_icon(text: str, about: str) -> str:
-    """HTML of help behind an icon, which shows it when pressed; empty for none."""
+    """Return the HTML of an icon that opens the help text; "" if it is empty."""
     if not text:
         return ""
     return (
@@ -30,7 +30,7 @@ def help_icon(text: str, about: str) -> str:
 
 
 def alert(sentence: str) -> str:
-    """HTML of a problem, which screen readers announce; empty for none."""
+    """Return the HTML of a problem, which screen readers announce; "" if it is empty."""
     if not sentence:
         return ""
     return (
@@ -40,7 +40,7 @@ def alert(sentence: str) -> str:
 
 
 class OptionForm(widgets.VBox):
-    """Fields for `options` with `values`; those of a group stand in a fold of their own."""
+    """Fields for `options` with initial `values`; each group of options is collapsible."""
 
     def __init__(self, options: Sequence[Option], values: Mapping[str, Any] | None = None) -> None:
         self._listeners: list[Callable[[str], None]] = []
@@ -58,12 +58,12 @@ class OptionForm(widgets.VBox):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The value of each option; of an invalid field its most recent valid value."""
+        """Value of each option; for an invalid field, its most recent valid value."""
         return {name: field.value for name, field in self.fields.items()}
 
     @property
     def changed_values(self) -> dict[str, Any]:
-        """Those that differ from their defaults."""
+        """Values that differ from their defaults."""
         return {
             name: field.value
             for name, field in self.fields.items()
@@ -72,11 +72,11 @@ class OptionForm(widgets.VBox):
 
     @property
     def problems(self) -> dict[str, str]:
-        """Problems by the name of the option."""
+        """Problems by option name."""
         return {name: field.problem for name, field in self.fields.items() if field.problem}
 
     def on_change(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(name)` when the value or the problem of an option has changed."""
+        """Call `callback(name)` when the value or the problem of an option changes."""
         self._listeners.append(callback)
 
     def set(self, values: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ class OptionForm(widgets.VBox):
             self.fields[name].set(value)
 
     def complain(self, name: str, sentence: str) -> None:
-        """Show a problem at a field; an empty sentence removes it."""
+        """Show a problem beside a field; an empty sentence removes it."""
         self.fields[name].complain(sentence)
 
     def _changed(self, name: str) -> None:
@@ -117,11 +117,11 @@ class OptionField(widgets.VBox):
 
     @property
     def problem(self) -> str:
-        """The problem of what was typed, or of the value among others; empty: none."""
+        """The problem of the input, or of its combination with other options; "" if none."""
         return self._problem or self._complaint
 
     def set(self, value: Any) -> None:
-        """Show another value, without calling the callback."""
+        """Set the value, without calling the callback."""
         self._setting = True
         try:
             self._value, self._problem, self._complaint = value, "", ""
@@ -131,12 +131,12 @@ class OptionField(widgets.VBox):
         self._show_problem()
 
     def set_none_text(self, text: str | None) -> None:
-        """Show `text` in the empty field; None: what the option says."""
+        """Set the placeholder; None restores the option's own."""
         if isinstance(self.control, Text) and self.option.optional:
             self.control.placeholder = self.option.none_text if text is None else text
 
     def complain(self, sentence: str) -> None:
-        """Show that the value does not go with others; an empty sentence removes it."""
+        """Show a conflict with other options; an empty sentence removes it."""
         self._complaint = sentence
         self._show_problem()
 
@@ -164,7 +164,7 @@ def _control(option: Option, value: Any) -> Any:
     if option.kind == "flag" and not option.optional:
         return Checkbox(value=bool(value), description=title)
     if option.kind == "choice":
-        # Texts, because a Dropdown takes None for "nothing is chosen" and shows nothing.
+        # Choices are text: a Dropdown with the value None shows no selection.
         none = [(f"({option.none_text})", "")] if option.optional else []
         choices = [
             *none,

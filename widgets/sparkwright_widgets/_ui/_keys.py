@@ -1,4 +1,4 @@
-"""Keys that are pressed in a part stay in it, and so does the focus; see `static/keys.mjs`."""
+"""Keep key presses and the focus inside a widget; see `static/keys.mjs`."""
 
 import anywidget
 
@@ -6,12 +6,12 @@ from sparkwright_widgets._assets import asset
 
 
 class KeptKeys(anywidget.AnyWidget):
-    """Invisible; keeps JupyterLab's single-key shortcuts from controls of the part it is in.
+    """Invisible widget that blocks JupyterLab's single-key shortcuts in the part it belongs to.
 
-    A control that was disabled while it had the focus gets it back when it is enabled again.
+    A control that loses the focus because it is disabled receives it when it is enabled again.
     """
 
-    # A text, not a path, which would be watched for changes.
+    # Text instead of a path: anywidget watches paths for changes.
     _esm = asset("keys.mjs")
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""The base of every part of the notebook kit: a titled box that shows its own mistakes.
+"""Base class of the notebook kit's widgets: a titled box that shows its own errors.
 
-A part is a thin shell over plain values of the engine. Its callbacks may run on any thread, return
-at once and never call Spark; what takes longer goes through `in_background`. What either raises is
-shown in the part: a notebook would otherwise hide it in a log.
+A part is a thin layer over plain values of the engine. Its callbacks may run on any thread, return
+immediately and never call Spark; longer tasks use `in_background`. Exceptions of both are shown in
+the part, because a notebook would only log them.
 """
 
 import logging
@@ -25,13 +25,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Part(widgets.VBox):
-    """A box with a title, a line that says what goes on, and errors in view.
+    """A box with a title, a status line and an error message.
 
-    A subclass makes its widgets and hands them to `show`. It says what it holds by `_still`.
+    A subclass creates its widgets and passes them to `show`. It overrides `_still` to define its
+    static copy.
 
     Args:
-        title: the heading; empty: none, for parts within parts.
-        styles: files in `static/` with further styles.
+        title: the heading; default "": no heading, for parts inside other parts.
+        styles: additional style sheets in `static/`.
     """
 
     def __init__(self, title: str = "", *, styles: Sequence[str] = ()) -> None:
@@ -49,13 +50,13 @@ class Part(widgets.VBox):
         self.add_class("sparkwright-part")
 
     def show(self, *inside: widgets.Widget) -> None:
-        """Put `inside` under the title, above the lines that say what goes on and what failed."""
+        """Show `inside` between the title and the lines for status and errors."""
         self.children = (self.heading, *inside, self.doing, self.error, self._keys)
 
-    # --- telling others
+    # --- notification
 
     def on_change(self, callback: Callable[[Any], None]) -> None:
-        """Call `callback(self)` whenever what the part holds has changed, on any thread."""
+        """Call `callback(self)`, on any thread, when the value of the part changes."""
         self._listeners.append(callback)
 
     def _changed(self) -> None:
@@ -65,12 +66,12 @@ class Part(widgets.VBox):
             except Exception as error:
                 self.show_error(error)
 
-    # --- doing things
+    # --- actions
 
     def new_button(
         self, description: str, action: Callable[[], object], tooltip: str = "", **options: Any
     ) -> Button:
-        """A button that calls `action`, whose exceptions are shown in the part."""
+        """Return a button that calls `action` and shows its exceptions in the part."""
         made = Button(description=description, tooltip=tooltip or None, **options)
 
         def pressed(_button: Any) -> None:
@@ -80,7 +81,7 @@ class Part(widgets.VBox):
         return made
 
     def guarded(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """`callback`, whose exceptions are shown in the part; an error shown before goes away."""
+        """Wrap `callback` so that it clears the last error and shows its own exceptions."""
 
         def safely(*arguments: Any) -> None:
             self.error.value = ""
@@ -99,21 +100,21 @@ class Part(widgets.VBox):
         *,
         finally_: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Do `work` on a thread of its own, then `then` with its result; returns at once.
+        """Start `work` on a background thread, then call `then` with its result.
 
         Args:
-            what: the work in words, such as "Counting the rows"; shown meanwhile.
+            what: status while it runs, such as "Counting the rows".
             work: may take long, and may call Spark.
             then: shows the result; runs on the same thread.
-            finally_: called at the end in any case, to enable buttons again.
+            finally_: called at the end, even after an error, to enable buttons again.
 
         Returns:
-            False, with a sentence in the part, if other work is in progress.
+            Whether the work was started; if not, the part shows that another task is running.
         """
 
         def done(result: Any) -> None:
             self.say("")
-            then(result)  # what it raises goes to `failed`
+            then(result)  # exceptions are passed to `failed`
             finally_()
 
         def failed(error: BaseException) -> None:
@@ -125,16 +126,16 @@ class Part(widgets.VBox):
         if not self._background.busy:
             self.say(f"{what} …")
         if not self._background.begin(work, then=done, otherwise=failed):
-            self.say("Something else is still going on here; wait for its end, then try again.")
+            self.say("Another task is still running. Wait until it ends, then try again.")
             return False
         return True
 
     def settle(self, timeout_s: float = 60.0) -> bool:
-        """Wait until nothing goes on in the background; False if that took longer than allowed."""
+        """Wait until no background task is running; return False on a timeout."""
         return self._background.wait(timeout_s)
 
     def say(self, sentence: str) -> None:
-        """Show one line about what goes on; empty: nothing does."""
+        """Show a status line; an empty sentence removes it."""
         self.doing.value = (
             f'<div class="sparkwright-doing" role="status">{escaped(sentence)}</div>'
             if sentence
@@ -142,19 +143,19 @@ class Part(widgets.VBox):
         )
 
     def show_error(self, error: BaseException) -> None:
-        """Show what went wrong: the sentence, and the traceback in a fold."""
+        """Show the error message, and its traceback in a collapsed section."""
         _logger.debug("%s shows an error.", type(self).__name__, exc_info=error)
         details = "".join(traceback.format_exception(error))
         sentence = str(error) or type(error).__name__
         self.error.value = fragments.alert("That did not work.", sentence, details, "Traceback")
 
-    # --- what stays
+    # --- static copy
 
     def _still(self) -> Block | None:
-        """What the part shows, for saved and exported notebooks; None: nothing of use."""
+        """Return the static copy for saved and exported notebooks; None if there is none."""
         return None
 
-    __repr__ = object.__repr__  # that of ipywidgets lists all children, and the styles
+    __repr__ = object.__repr__  # the one of ipywidgets lists all children and styles
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options) or {}
@@ -162,7 +163,7 @@ class Part(widgets.VBox):
         return bundle if still is None else {**bundle, **still.mimebundle()}
 
     def close(self) -> None:
-        """Free the widgets here and in the browser: ipywidgets never closes them itself."""
+        """Free the widgets in kernel and browser; ipywidgets never closes children."""
         for child in self.children:
             close_all(child)
         layout = self.layout
@@ -171,7 +172,7 @@ class Part(widgets.VBox):
 
 
 def close_all(widget: widgets.Widget) -> None:
-    """Close a widget and all that belongs to it."""
+    """Close a widget, its children, layouts and styles."""
     if isinstance(widget, Part):
         widget.close()
         return
@@ -180,7 +181,7 @@ def close_all(widget: widgets.Widget) -> None:
 
 
 def row(*inside: widgets.Widget) -> widgets.HBox:
-    """Widgets beside each other, wrapping where the page is narrow."""
+    """Return a row of widgets that wraps on narrow pages."""
     box = widgets.HBox(list(inside), layout={"flex_flow": "row wrap"})
     box.add_class("sparkwright-row")
     return box

@@ -1,4 +1,4 @@
-"""A value as text: shown, edited, applied, downloaded."""
+"""Show, edit, apply and download a value as text."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,15 +17,15 @@ FORMS = (("YAML", "yaml"), ("JSON", "json"))
 
 
 class TextEditor(widgets.VBox):
-    """Shows a value as text, and applies edited text.
+    """An editor of a value as text.
 
     Args:
         description: label of the text.
-        write: returns the text of the value in a form, such as "yaml".
-        apply: takes over edited text in that form; returns whether it did. A ConfigurationError is
+        write: returns the value as text in a format, such as "yaml".
+        apply: applies edited text in a format; returns whether it did. Its ConfigurationErrors are
             shown.
-        forms: title and name of each form; default YAML and JSON.
-        title: returns the title of a file to download; default None: none is offered.
+        forms: title and name of each format; default YAML and JSON.
+        title: returns the title of the file to download; default None: no download.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TextEditor(widgets.VBox):
 
     @property
     def is_edited(self) -> bool:
-        """Whether the text has been changed and was not applied yet."""
+        """Whether the text has unapplied edits."""
         return self.text.value != self.written
 
     def follow(self) -> None:
@@ -64,7 +64,7 @@ class TextEditor(widgets.VBox):
             self.refresh()
 
     def refresh(self) -> None:
-        """Show the current value; discard edits that were not applied."""
+        """Show the current value, and discard unapplied edits."""
         form, text, problem = str(self.form.value), "", ""
         try:
             text = self._write(form)
@@ -81,14 +81,14 @@ class TextEditor(widgets.VBox):
         try:
             applied = self._apply(self.text.value, str(self.form.value))
         except ConfigurationError as error:
-            self.alert.value = alert(f"{error} Nothing has changed.")
+            self.alert.value = alert(f"{error} The value is unchanged.")
             return
         if applied:
             self.refresh()
 
 
 def download_link(title: str, suffix: str, text: str) -> str:
-    """A link that saves `text` as a file; it carries the text itself and needs no server."""
+    """Return a link that saves `text` as a file; it contains the text and needs no server."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "_", title).strip("_") or "file"
     file = escaped(f"{stem}.{suffix}")
     return (

@@ -1,12 +1,12 @@
 /**
- * Axes: what x counts, where ticks and marks stand, and how numbers are written. No DOM in here.
+ * Axes: units of x, positions of ticks and marks, number formats. No DOM.
  */
 
 import { CLOCK, EPOCH, MEAN } from "./curve.mjs";
 
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 
-/** A function through points with increasing x: straight between them, level outside. */
+/** Linear interpolation of points with increasing x; constant outside of them. */
 export function through(xs, ys, length = xs.length) {
   return (x) => {
     if (x <= xs[0]) return ys[0];
@@ -21,15 +21,15 @@ export function through(xs, ys, length = xs.length) {
   };
 }
 
-/** Which of "step", "epoch" and "time" the lines received can be drawn over. */
+/** The x axes that the received lines support: "step", "epoch", "time". */
 export function axesOf(lines, isOfRuns) {
   const epochs = !isOfRuns && lines.has(EPOCH) ? ["epoch"] : [];
   return ["step", ...epochs, ...([...lines.keys()].some((id) => id <= CLOCK) ? ["time"] : [])];
 }
 
 /**
- * What an axis counts instead of steps: a function of the run's number (0 if there is one) that
- * returns a function of a step, or null if it is not known; null for steps.
+ * Conversion from steps to the axis's unit: a function of the run's number (0 for a single run)
+ * that returns a function of a step, or null if that is unknown; null for steps.
  */
 export function unitsOf(kind, lines, epochsDone) {
   if (kind === "time") {
@@ -55,8 +55,8 @@ export function unitsOf(kind, lines, epochsDone) {
 }
 
 /**
- * The epochs to mark: every one, or every 2nd, 5th, 10th, …, so that there are at most `most` within
- * [left, right] and they stand `apart` pixels from each other. Returns [{ x, epoch }], x in pixels.
+ * The epochs to mark: every one, or every 2nd, 5th, 10th, …, so that at most `most` are within
+ * [left, right], at least `apart` pixels from each other. Returns [{ x, epoch }], x in pixels.
  */
 export function epochMarks(epochs, toX, [left, right], { most = 10, apart = 64 } = {}) {
   const all = [];
@@ -73,7 +73,7 @@ export function epochMarks(epochs, toX, [left, right], { most = 10, apart = 64 }
   }
 }
 
-/** The range [low, high] with `at` staying where it is, `factor` times as wide, inside `all`. */
+/** Scale the range [low, high] by `factor` around `at`, and keep it inside `all`. */
 export function zoomed([low, high], factor, at, all) {
   const width = Math.min(all[1] - all[0], (high - low) * factor);
   const start = at - ((at - low) / (high - low)) * width;
@@ -81,7 +81,7 @@ export function zoomed([low, high], factor, at, all) {
   return width >= all[1] - all[0] ? null : [left, left + width];
 }
 
-/** Full units of time between low and high, about `wanted` of them, in seconds. */
+/** About `wanted` round times between low and high, in seconds. */
 export function timeTicks(low, high, wanted) {
   const rough = (high - low) / Math.max(1, wanted);
   if (rough < 1) return linearTicks(low, high, wanted);
@@ -91,7 +91,7 @@ export function timeTicks(low, high, wanted) {
   return ticks;
 }
 
-/** Seconds as they stand at the axis, where it spans `span` seconds: `12 s`, `1:30` or `2:05`. */
+/** Format seconds for an axis that spans `span` seconds: `12 s`, `1:30` or `2:05`. */
 export function timeText(seconds, span) {
   if (span < 120) return `${Number(seconds.toPrecision(4))} s`;
   const [large, small] = span < 7200 ? [60, 1] : [3600, 60];
@@ -99,14 +99,14 @@ export function timeText(seconds, span) {
   return `${Math.floor(Math.round(seconds) / large)}:${String(rest).padStart(2, "0")}`;
 }
 
-/** What the axis is called. */
+/** Label of the axis. */
 export function axisName(kind, span) {
   if (kind === "epoch") return "epochs";
   if (kind !== "time") return "minibatches of each worker";
   return `time since the start${span < 120 ? "" : span < 7200 ? " (min:s)" : " (h:min)"}`;
 }
 
-/** Round numbers between low and high, about `wanted` of them. */
+/** About `wanted` round numbers between low and high. */
 export function linearTicks(low, high, wanted) {
   const rough = (high - low) / Math.max(1, wanted);
   if (!(rough > 0) || !Number.isFinite(rough)) return [low];
@@ -119,7 +119,7 @@ export function linearTicks(low, high, wanted) {
   return ticks;
 }
 
-/** Powers of ten, with 2 and 5 between them where there is room. */
+/** Powers of ten, and their multiples by 2 and 5 where there is room. */
 export function logTicks(low, high, wanted) {
   const decades = Math.log10(high / low);
   const factors = decades > wanted ? [1] : decades > wanted / 3 ? [1, 3] : [1, 2, 5];
@@ -134,7 +134,7 @@ export function logTicks(low, high, wanted) {
   return ticks;
 }
 
-/** A loss to four digits, as `_format.loss_text` writes it. */
+/** Format a loss with four digits, like `_format.loss_text`. */
 export function lossText(value) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
   const size = Math.abs(value);
@@ -144,19 +144,19 @@ export function lossText(value) {
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** Any other value, to three digits. */
+/** Format any other value with three digits. */
 export function valueText(value) {
   return Number.isFinite(value) ? String(Number(value.toPrecision(3))) : lossText(value);
 }
 
-/** What a tick on the axis says: short, no trailing zeros. */
+/** Format a tick label, without trailing zeros. */
 export function tickText(value) {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential().replace("e+", "e");
   return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
 }
 
-/** The values that an axis has to show: those of the lines, and the band if there is one. */
+/** Range of values that an axis must show: the lines, and the band if there is one. */
 export function withBand(values, band) {
   if (!band) return values;
   const [low, high] = values ?? [band.low, band.high];

@@ -1,6 +1,6 @@
 /**
- * The chart of a run or of several: its controls, its legend, and one 2D canvas, drawn at most once a
- * frame. live_chart.mjs puts it into the page.
+ * The chart of one or more runs: controls, legend and a 2D canvas, drawn at most once per frame.
+ * live_chart.mjs adds it to the page.
  */
 
 import { BAND, EPOCH, MEAN, bandOf, extent, lineName, lookOfPlace, mapped, smoothed, workerOf } from "./curve.mjs";
@@ -19,14 +19,14 @@ export class ChartView extends Reader {
     super();
     Object.assign(this, { model, store, el, frame: 0, hidden: new Set(), legendOf: "", offered: "" });
     el.classList.add("sparkwright-chart");
-    el.dataset.lmSuppressShortcuts = "true"; // JupyterLab's command mode eats letters and arrows
+    el.dataset.lmSuppressShortcuts = "true"; // JupyterLab's command mode uses letters and arrows
     el.innerHTML = `
       <div class="sparkwright-chart-head">
         <div class="sparkwright-legend" role="group" aria-label="Lines shown"></div>
         <div class="sparkwright-tools" role="group" aria-label="View">
           <select class="sparkwright-choice" aria-label="What the curve shows"></select>
           <select class="sparkwright-choice" aria-label="Horizontal axis"></select>
-          <label class="sparkwright-smoothing" title="Exponential moving average, for the eye only">
+          <label class="sparkwright-smoothing" title="Exponential moving average, for display only">
             Smoothing <input type="range" min="0" max="0.98" step="0.02"></label>
           <button type="button" class="sparkwright-toggle" title="A line for each worker">Each worker</button>
           <button type="button" class="sparkwright-toggle">Log scale</button>
@@ -63,7 +63,7 @@ export class ChartView extends Reader {
     });
     on(this.slider, "input", () => save("smoothing", Number(this.slider.value)));
     for (const control of [this.choice, this.axisChoice, this.slider]) {
-      // The notebook would take the arrows for itself, to go to another cell.
+      // The notebook would use the arrow keys to select another cell.
       on(control, "keydown", (event) => {
         if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
       });
@@ -86,7 +86,7 @@ export class ChartView extends Reader {
     };
   }
 
-  /** Draw in the next frame; asking twice before it draws once. A hidden tab gets no frames. */
+  /** Draw in the next frame, at most once. Hidden tabs get no frames. */
   schedule() {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {
@@ -147,7 +147,7 @@ export class ChartView extends Reader {
     for (const id of lines) plot.line(this.drawn.get(id), this.lookOf(id));
   }
 
-  /** What is drawn, with its numbers in the units of the axes. */
+  /** The lines to draw, in the units of the axes. */
   take() {
     const { lines } = this.store;
     const ids = this.store.ids(this.quantity);
@@ -159,7 +159,7 @@ export class ChartView extends Reader {
     for (const id of ids) {
       const { place } = lookOfPlace(id);
       const units = this.units?.(this.isOfRuns ? place : 0);
-      if (units === null) continue; // a run that logs no times
+      if (units === null) continue; // a run that does not log times
       const weight = this.isSmoothed(id) ? this.smoothing : 0;
       const line = smoothed(lines.get(id), weight, Math.max(1, last - first));
       this.drawn.set(id, units ? mapped(line, units) : line);
@@ -186,7 +186,7 @@ export class ChartView extends Reader {
     return lookOf(id, this.ink, { isOfRuns: this.isOfRuns, hasBand: this.hasBand });
   }
 
-  /** What can be chosen, anew only if there is more to choose from: a list may be open. */
+  /** Rebuild the choices only if they have changed, because a list may be open. */
   offer() {
     const { model, store } = this;
     this.quantity = model.get("quantity");
@@ -224,7 +224,7 @@ export class ChartView extends Reader {
     return this.shows.log || this.model.get("log_scale");
   }
 
-  /** Decide what part of the data the plot covers. */
+  /** Determine the range of data in the plot. */
   newPlot(context, width, height) {
     const shown = this.shown();
     const ids = this.hasBand && shown.includes(BAND) ? [...this.workers, ...shown] : shown;
@@ -250,7 +250,7 @@ export class ChartView extends Reader {
   }
 
   showLegend() {
-    // A run's validation data goes with the run.
+    // Validation lines are shown and hidden with their runs.
     const ids = this.entries.filter((id, _, all) => {
       const { place, isValidation } = lookOfPlace(id);
       return !(isValidation && all.some((other) => other !== id && workerOf(other) === place));

@@ -1,21 +1,21 @@
 /**
- * The data side of the chart: what was received, and what of it is worth drawing.
- * No DOM in here; tests/widgets/curve.test.mjs runs it under `node --test`.
- * The numbers of the lines are those of `_curve.py`.
+ * The data of the chart: the received points, and their reduction for drawing.
+ * No DOM; tests/widgets/curve.test.mjs runs it with `node --test`.
+ * Line numbers are those of `_curve.py`.
  */
 
 export const MEAN = -1, VALIDATION = -2, EPOCH = -3;
-export const BAND = -8; // drawn for all workers together; no such line is received
-export const CLOCK = -16; // of run number k, where several are compared: CLOCK - k
+export const BAND = -8; // the range of all workers; never received
+export const CLOCK = -16; // run k of a comparison has CLOCK - k
 export const POINTS_PER_LINE = 8192;
-// Further quantities have lines with the workers' numbers plus a multiple of this, as in
-// `_quantities.py`; the last place is that of the validation data.
+// The lines of quantity n have the workers' numbers plus n times this, as in `_quantities.py`; the
+// last one is that of the validation data.
 export const LINES_APART = 65536;
-// In a chart of several runs: the validation data's lines are so far from those of their runs.
+// In a comparison: offset of a run's validation line.
 export const VALIDATION_APART = 32768;
 export const SILENT_AFTER_MS = 4000; // the kernel sends a heartbeat each second
 
-/** The points of one line. Bounded: the older half is thinned out whenever the limit is reached. */
+/** The points of a line. At the limit, the older half is thinned out. */
 export class Line {
   constructor() {
     this.x = new Float32Array(256);
@@ -39,7 +39,7 @@ export class Line {
     }
   }
 
-  /** Of every four points of the older half keep the lowest and the highest; a gap stays a gap. */
+  /** Keep the lowest and the highest of every four points of the older half, and all gaps. */
   thinOut() {
     const { x, y } = this;
     const half = (this.length >> 3) << 2;
@@ -68,21 +68,21 @@ export class Line {
   }
 }
 
-/** The browser's half of the protocol described in `_loss_feed.py`. */
+/** The browser's side of the protocol in `_loss_feed.py`. */
 export class CurveStore {
   constructor() {
     this.lines = new Map();
-    this.next = 0; // points known of; an append must start here
+    this.next = 0; // number of points so far; an append must start here
     this.isComplete = false;
-    this.incoming = null; // the lines of a snapshot, of which more parts are to come
+    this.incoming = null; // lines of an incomplete snapshot
   }
 
-  /** Take a message; returns "draw", "ask" (say hello to Python) or "wait" (nothing to do). */
+  /** Handle a message; return "draw", "ask" (request a snapshot) or "wait" (nothing to do). */
   receive(content, buffer) {
     if (content.kind === "snapshot") {
       const { part = 0, parts = 1 } = content;
       if (part === 0) this.incoming = { lines: new Map(), parts: 0 };
-      if (this.incoming?.parts !== part) return "wait"; // a part was lost; the view asks again
+      if (this.incoming?.parts !== part) return "wait"; // a part was lost; the view requests the snapshot again
       this.add(buffer, this.incoming.lines);
       this.incoming.parts += 1;
       if (this.incoming.parts < parts) return "wait";
@@ -97,13 +97,13 @@ export class CurveStore {
       this.next += this.add(buffer);
       return "draw";
     }
-    if (this.isComplete && content.start < this.next) return "wait"; // the snapshot had it already
-    const isNew = this.isComplete; // a gap; what asks again until there is an answer is the view
+    if (this.isComplete && content.start < this.next) return "wait"; // already in the snapshot
+    const isNew = this.isComplete; // a gap; the view repeats its request until it is answered
     this.isComplete = false;
     return isNew ? "ask" : "wait";
   }
 
-  /** Nobody looks: forget that the data is complete, so that the next view asks for it. */
+  /** Called when no view is left: mark the data as incomplete, so that the next view requests it. */
   forget() {
     this.isComplete = false;
   }
@@ -128,27 +128,27 @@ export class CurveStore {
   }
 }
 
-/** Whether the kernel still sends something. Times are the page's, in ms. */
+/** Detects whether the kernel still sends messages. Times are those of the page, in ms. */
 export class Pulse {
   constructor(now) {
     this.looked = now;
     this.received(now);
   }
 
-  /** A message arrived: the kernel is alive, whatever the state before. */
+  /** Called for each message: the kernel is alive. */
   received(now) {
     this.last = now;
     this.isCut = false;
   }
 
-  /** The notebook dropped the connection between widget and kernel. */
+  /** Called when the notebook closes the connection between widget and kernel. */
   cut() {
     this.isCut = true;
   }
 
-  /** "alive", "silent" or "ended"; to be asked a few times a second. */
+  /** Return "alive", "silent" or "ended"; call it a few times per second. */
   look(now) {
-    // The page itself slept, as hidden tabs and closed laptops do: messages may be on their way.
+    // The page was suspended (hidden tab, closed laptop): messages may still arrive.
     if (now - this.looked > SILENT_AFTER_MS / 2) this.last = now;
     this.looked = now;
     if (this.isCut) return "ended";
@@ -156,7 +156,7 @@ export class Pulse {
   }
 }
 
-/** The same line with x in other units; `of` maps one x. */
+/** Return the line with each x mapped by `of`. */
 export function mapped(line, of) {
   const x = new Float64Array(line.length);
   for (let i = 0; i < line.length; i += 1) x[i] = of(line.x[i]);
@@ -164,8 +164,8 @@ export function mapped(line, of) {
 }
 
 /**
- * The same line with the exponential moving average of y. `weight`, from 0 (as it is) to below 1, is
- * what a value still counts after 1/500 of `span`: so lines with few points are smoothed as others.
+ * Return the line with the exponential moving average of y. `weight`, from 0 (unchanged) to below 1,
+ * is the weight of a value after 1/500 of `span`, so the effect does not depend on the number of points.
  */
 export function smoothed(line, weight, span) {
   if (!(weight > 0)) return line;
@@ -174,7 +174,7 @@ export function smoothed(line, weight, span) {
   for (let i = 0; i < line.length; i += 1) {
     const value = line.y[i];
     y[i] = value;
-    if (!Number.isFinite(value)) continue; // a gap stays one, and does not spread
+    if (!Number.isFinite(value)) continue; // keep gaps, without extending them
     const kept = weight ** ((500 * Math.abs(line.x[i] - last)) / span);
     last = line.x[i];
     sum = kept * sum + value;
@@ -185,21 +185,20 @@ export function smoothed(line, weight, span) {
 }
 
 /**
- * Lowest, highest and mean value of several lines, column by column: [{ x, low, high, mean }] with x
- * in pixels, from `left` to `right`. A line without a point in a column keeps its last value there,
- * up to its end.
+ * Lowest, highest and mean value of several lines by pixel column: [{ x, low, high, mean }] with x in
+ * pixels, from `left` to `right`. In columns without a point, a line keeps its last value until it ends.
  */
 export function bandOf(lines, toX, left, right, width = 2) {
-  const columns = Math.max(1, Math.ceil((right - left) / width)) + 2; // and one at either side
+  const columns = Math.max(1, Math.ceil((right - left) / width)) + 2; // and one on each side
   const used = new Set();
   const cellsOf = (line) => {
-    const cells = []; // up to the line's end
+    const cells = []; // until the line ends
     for (let i = 0; i < line.length; i += 1) {
       const value = line.y[i];
       if (!Number.isFinite(value)) continue;
       const column = Math.floor((toX(line.x[i]) - left) / width) + 1;
       const at = Math.max(0, Math.min(columns - 1, column));
-      // Of what lies outside, only the points next to the edges: the band goes on towards them.
+      // Outside of the plot, only the points next to its edges matter: the band extends to them.
       if (at === columns - 1 && cells[at]) continue;
       if (at === 0 || !cells[at]) cells[at] = { low: value, high: value, sum: 0, count: 0 };
       const cell = cells[at];
@@ -226,8 +225,8 @@ export function bandOf(lines, toX, left, right, width = 2) {
 }
 
 /**
- * At most four points a pixel column: the first, lowest, highest and last, in order; a gap (y not
- * finite, or `toY` of it not finite) becomes one NaN. Returns [x0, y0, x1, y1, …] in pixels.
+ * At most four points per pixel column: first, lowest, highest and last, in order. A gap (y or its
+ * `toY` is not finite) becomes one NaN. Returns [x0, y0, x1, y1, …] in pixels.
  */
 export function decimate(line, toX, toY) {
   const out = [];
@@ -262,7 +261,7 @@ export function decimate(line, toX, toY) {
   return out;
 }
 
-/** Index of the point whose x is nearest, or -1; x need not be sorted (a worker that restarts). */
+/** Index of the point with the nearest x, or -1; x may be unsorted, because workers restart. */
 export function nearest(line, x) {
   let best = -1, distance = Infinity;
   for (let i = 0; i < line.length; i += 1) {
@@ -273,8 +272,8 @@ export function nearest(line, x) {
 }
 
 /**
- * [low, high] of the finite values of several lines (only positive ones if `isLog`), or null; of
- * points whose x lies `within` [left, right].
+ * [low, high] of the finite values of several lines, only positive ones if `isLog`, or null.
+ * Only points with x `within` [left, right] count.
  */
 export function extent(lines, axis, isLog = false, within = [-Infinity, Infinity]) {
   let low = Infinity, high = -Infinity;
@@ -290,20 +289,20 @@ export function extent(lines, axis, isLog = false, within = [-Infinity, Infinity
   return low <= high ? [low, high] : null;
 }
 
-/** The worker that a line belongs to, whatever it shows; MEAN and VALIDATION stay what they are. */
+/** The worker of a line of any quantity; MEAN and VALIDATION for themselves. */
 export function workerOf(id) {
   const place = id < 0 ? id : id % LINES_APART;
   return place === LINES_APART - 1 ? VALIDATION : place;
 }
 
-/** Whether a line is the validation data's, and of which place its training data's is. */
+/** Whether a line is of validation data, and the place of the line of its training data. */
 export function lookOfPlace(id) {
   const place = workerOf(id);
   const isRuns = place >= VALIDATION_APART;
   return { place: isRuns ? place - VALIDATION_APART : place, isValidation: isRuns || place === VALIDATION };
 }
 
-/** What a line is called; `names` are those of runs, where the lines are no workers. */
+/** Name of a line; `names` are those of runs if lines are runs instead of workers. */
 export function lineName(id, meanName, names = []) {
   const { place, isValidation } = lookOfPlace(id);
   if (place === MEAN) return meanName;

@@ -1,15 +1,15 @@
 /**
- * How the chart is drawn on its canvas: axes, marks, bands, lines. What is drawn decides chart.mjs.
+ * Draws the chart on its canvas: axes, marks, bands, lines. chart.mjs decides what is drawn.
  */
 
 import { MEAN, VALIDATION, BAND, decimate, lookOfPlace } from "./curve.mjs";
 import { axisName, epochMarks, linearTicks, logTicks, tickText, timeText, timeTicks } from "./axes.mjs";
 
-// Okabe and Ito's colors, safe for color-blind readers; each also has a marker of its own.
+// Okabe and Ito's color-blind safe palette; each color also has a marker.
 const COLORS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
-const DARK_PAGE_BLUE = "#4FA8E0"; // the first one cannot be read on a dark page
+const DARK_PAGE_BLUE = "#4FA8E0"; // replaces the first color on dark pages, for contrast
 const MARKERS = ["circle", "square", "triangle", "diamond", "cross", "plus"];
-// Corners around the middle; true: the pen is lifted before.
+// Corners relative to the center; true starts a new path.
 const SHAPES = {
   square: [[-3, -3], [3, -3], [3, 3], [-3, 3]],
   triangle: [[0, -4], [3.5, 3], [-3.5, 3]],
@@ -19,11 +19,11 @@ const SHAPES = {
 };
 const VALIDATION_COLOR = "#D55E00";
 const GOOD = "#009E73";
-const RINGS_APART = 16; // of validation, in pixels
+const RINGS_APART = 16; // pixels between validation markers
 export const MARGIN = { top: 26, right: 14, bottom: 36, left: 56 };
 
 const lightness = new Map();
-/** Whether text of this color is light, and the page behind it dark; in any notation of colors. */
+/** Whether a text color, in any notation, is light, so that the page is dark. */
 export function isLight(ink) {
   if (!lightness.has(ink)) {
     const context = document.createElement("canvas").getContext("2d");
@@ -34,7 +34,7 @@ export function isLight(ink) {
   return lightness.get(ink);
 }
 
-/** Color is never alone: the mean is bold, validation dashed, each worker has its marker. */
+/** Style of a line. Color is not the only cue: the mean is bold, validation dashed, workers have markers. */
 export function lookOf(line, ink, { isOfRuns = false, hasBand = false } = {}) {
   const { place: id, isValidation } = lookOfPlace(line);
   const blue = isLight(ink) ? DARK_PAGE_BLUE : COLORS[0];
@@ -54,8 +54,8 @@ export function lookOf(line, ink, { isOfRuns = false, hasBand = false } = {}) {
 }
 
 /**
- * One drawing: a canvas' context, and how values map to its pixels.
- * `x`, `y`: [low, high] shown; `isLog`: the axis of y; `kind`: what x counts.
+ * One drawing: the context of a canvas, and the mapping of values to pixels.
+ * `x`, `y`: visible [low, high]; `isLog`: whether y is logarithmic; `kind`: the unit of x.
  */
 export class Plot {
   constructor(context, { width, height, ink, font, x, y, isLog, kind }) {
@@ -85,7 +85,7 @@ export class Plot {
     context.globalAlpha = alpha;
   }
 
-  /** In the middle of an empty plot. */
+  /** Draw text in the center of an empty plot. */
   words(words) {
     this.begin();
     this.context.textAlign = "center";
@@ -112,7 +112,7 @@ export class Plot {
       if (this.kind === "step" && !Number.isInteger(tick)) continue;
       const words = this.kind === "time" ? timeText(tick, span) : tickText(tick);
       stroke(context, 0.4, [[this.toX(tick), bottom], [this.toX(tick), bottom + 4]]);
-      const half = context.measureText(words).width / 2; // the last one must not be cut off
+      const half = context.measureText(words).width / 2; // keep the last label inside
       text(context, 0.8, words, Math.min(this.toX(tick), right + MARGIN.right - half), bottom + 6);
     }
     stroke(context, 0.4, [[left, bottom + 0.5], [right, bottom + 0.5]]);
@@ -122,7 +122,7 @@ export class Plot {
     text(context, 0.8, label + (this.isLog ? " (log scale)" : ""), 2, 0);
   }
 
-  /** Between which values all is usually well: a shade, two edges, and words. */
+  /** Draw the range of usual values: a shade, two edges and a label. */
   healthy(band) {
     const { context, left, right } = this;
     this.begin(0.14);
@@ -140,7 +140,7 @@ export class Plot {
     text(context, 0.8, `${band.label}: ${tickText(band.low)} to ${tickText(band.high)}`, right - 4, low - 4);
   }
 
-  /** Where some of the epochs begin. */
+  /** Mark the beginnings of some epochs. */
   epochs(line) {
     const { context, left, right, bottom } = this;
     this.begin();
@@ -155,7 +155,7 @@ export class Plot {
     }
   }
 
-  /** What `draw` draws is cut off at the plot's edges. */
+  /** Clip what `draw` draws to the plot. */
   inside(draw) {
     const { context } = this;
     context.save();
@@ -166,7 +166,7 @@ export class Plot {
     context.restore();
   }
 
-  /** From the lowest to the highest of several lines; `columns` as `bandOf` returns them. */
+  /** Fill the range of several lines; `columns` are those of `bandOf`. */
   band(columns, look) {
     const { context } = this;
     this.begin(look.alpha);
@@ -201,7 +201,7 @@ export class Plot {
     context.setLineDash([]);
     context.globalAlpha = 1;
     if (look.isBare) return;
-    // The last point, and of the rings before it those that do not touch one another.
+    // Mark the last point, and earlier points whose rings do not touch.
     let last = Infinity;
     const earliest = look.marker === "ring" ? 0 : points.length - 2;
     for (let i = points.length - 2; i >= Math.max(0, earliest); i -= 2) {
@@ -211,7 +211,7 @@ export class Plot {
     }
   }
 
-  /** The upright line at a value of x. */
+  /** Draw the vertical cursor line at a value of x. */
   cursor(value) {
     this.begin();
     const x = Math.round(this.toX(value)) + 0.5;
@@ -223,7 +223,7 @@ export class Plot {
     if (Number.isFinite(this.toY(y))) mark(this.context, look.marker, this.toX(x), this.toY(y));
   }
 
-  /** The stretch that is being chosen by dragging, in pixels. */
+  /** Draw the range that is selected by dragging, in pixels. */
   selection(from, to) {
     this.begin(0.12);
     this.context.fillRect(Math.min(from, to), this.top, Math.abs(to - from), this.bottom - this.top);
@@ -231,7 +231,7 @@ export class Plot {
   }
 }
 
-/** A line's look in the legend. */
+/** Draw the legend key of a line. */
 export function drawSwatch(canvas, look) {
   const ratio = window.devicePixelRatio || 1;
   [canvas.width, canvas.height] = [26 * ratio, 14 * ratio];

@@ -1,4 +1,4 @@
-/** Networks to begin with: a button each, with a picture. Python makes the HTML, all of it escaped. */
+/** Preset networks as buttons with pictures. Python creates and escapes their HTML. */
 export default {
   render({ model, el }) {
     const gallery = document.createElement("div");

@@ -1,9 +1,8 @@
-// Keys pressed in a part stay in it. JupyterLab in its command mode takes arrow keys and letters
-// for its own, also those meant for a list of choices: they would move to other cells, or delete
-// one. It listens at the document, so what stops at the part never gets there. The focus stays in
-// the part too.
+// Keep key presses and the focus inside a part. JupyterLab's command mode uses arrow keys and letters
+// as shortcuts, even when a list has the focus: they would select or delete cells. Its listener is on
+// the document, so stopping propagation at the part is enough.
 
-/** Whether a key is for the notebook, whatever has the focus: running a cell, menus, leaving. */
+/** Whether a key always belongs to the notebook: running a cell, menus, leaving the part. */
 export function isForTheNotebook(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return true;
   return event.key === "Escape" || (event.key === "Enter" && event.shiftKey);
@@ -14,9 +13,9 @@ const keep = (event) => {
 };
 
 /**
- * Gives the focus back to a control that was disabled while it had it, as soon as it is enabled
- * again: a button that waits for what it began would leave the keyboard at the top of the page.
- * Nothing is taken from somebody who went elsewhere meanwhile. Returns a function that ends it.
+ * Restore the focus of a control that was disabled while focused, once it is enabled again.
+ * Otherwise, a button that is disabled during its task would move the focus to the top of the page.
+ * The focus does not move if the user has focused another element. Returns a function that stops it.
  */
 export function giveFocusBack(part) {
   const page = part.ownerDocument;
@@ -25,7 +24,7 @@ export function giveFocusBack(part) {
     last = part.contains(event.target) ? event.target : null;
   };
   const left = (event) => {
-    // A control that loses the focus by being disabled has not been left.
+    // A control that loses the focus because it is disabled was not left by the user.
     if (event.target === last && !last.disabled) last = null;
   };
   const observer = new MutationObserver(() => {

@@ -1,12 +1,12 @@
 /**
- * The graph and the list of layers: one stop for Tab each, arrows within. Python makes drawing and
- * rows' HTML, all of it escaped there; here they are patched, so that focus and scrolling stay.
+ * The graph and the list of layers: one Tab stop each, arrow keys inside. Python creates and escapes
+ * the HTML of drawing and rows; this module patches it, so that focus and scroll position are kept.
  */
 
 const ACTIONS = { ArrowUp: "up", ArrowDown: "down" };
 let lists = 0;
 
-/** The row that a key leads to, or null if it leads nowhere. No row in hand is -1. */
+/** The row that a key selects, or null for other keys; -1 is no selected row. */
 export const nextRow = (key, selected, count) => {
   if (count === 0) return null;
   const last = count - 1;
@@ -21,14 +21,14 @@ export const nextRow = (key, selected, count) => {
   return to === undefined ? null : to;
 };
 
-/** What a key does to the row in hand, or null. */
+/** The action of a key on the selected row, or null. */
 export const rowAction = (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey) return null;
   if (event.altKey) return ACTIONS[event.key] ?? null;
   return event.key === "Delete" ? "delete" : null;
 };
 
-/** How far a box must scroll so that a row is in its view. */
+/** Distance that a box must scroll to show a row. */
 export const scrollFor = (top, height, viewTop, viewHeight) => {
   if (top < viewTop) return top;
   return top + height > viewTop + viewHeight ? top + height - viewHeight : viewTop;
@@ -42,7 +42,7 @@ export default {
     list.tabIndex = 0;
     list.setAttribute("role", "listbox");
     list.setAttribute("aria-label", model.get("label"));
-    el.dataset.lmSuppressShortcuts = "true"; // the notebook would take the arrows for itself
+    el.dataset.lmSuppressShortcuts = "true"; // the notebook would use the arrow keys
     const graph = document.createElement("div");
     graph.className = "sparkwright-scroll sparkwright-graph";
     graph.tabIndex = 0;
@@ -93,7 +93,7 @@ export default {
       const node = shown[selected]?.node;
       if (!node) return list.removeAttribute("aria-activedescendant");
       list.setAttribute("aria-activedescendant", node.id);
-      // Not scrollIntoView: the notebook itself must stay where it is.
+      // scrollIntoView would also scroll the notebook.
       list.scrollTop = scrollFor(
         node.offsetTop, node.offsetHeight, list.scrollTop, list.clientHeight,
       );

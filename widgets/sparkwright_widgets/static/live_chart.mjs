@@ -1,9 +1,9 @@
 /**
- * The page of `_live_chart.py`: texts, the Stop button and the chart of one or of several runs, and
- * whether the kernel is still there. Python joins the modules into one text.
+ * The front end of `_live_chart.py`: texts, Stop button, chart of one or more runs, and the state of
+ * the kernel. Python joins the modules into one text.
  *
- * Messages are told apart by their `kind`; one that is not known here is passed over. A further
- * picture adds a kind of message, a place for itself in `render`, and nothing else.
+ * Messages are dispatched by their `kind`; unknown kinds are ignored. To add a figure, add a kind of
+ * message and an element in `render`.
  */
 
 import { CurveStore, Pulse } from "./curve.mjs";
@@ -18,7 +18,7 @@ const LOST = {
   silent: ["⚠", "No answer from the kernel", "It may be busy. If it was restarted, the run ended."],
 };
 
-/** One factory call per model; its views share the store. */
+/** Called once per model, whose views share the store. */
 export default () => {
   const store = new CurveStore();
   const pulse = new Pulse(performance.now());
@@ -39,7 +39,7 @@ export default () => {
         kinds[content.kind]?.(model, content, buffers);
       });
       model.on("change:texts", received);
-      // JupyterLab reports a lost kernel; elsewhere only its silence does.
+      // JupyterLab reports a lost kernel; other front ends only stop receiving messages.
       model.on("comm_live_update", () => {
         pulse.cut();
         for (const view of views) view.look();
@@ -48,8 +48,8 @@ export default () => {
     render({ model, el }) {
       const view = new PanelView(model, el, store, pulse);
       views.add(view);
-      // Asked again until it is answered: right after a reload a message can be lost while the page
-      // and the kernel find each other, and a run that has ended sends nothing more by itself.
+      // Repeat the request until it is answered: after a reload, a message can be lost while page and
+      // kernel reconnect, and a finished run sends nothing unrequested.
       const askIfIncomplete = () => store.isComplete || ask(model);
       askIfIncomplete();
       const again = setInterval(askIfIncomplete, ASK_AGAIN_MS);
@@ -87,7 +87,7 @@ class PanelView {
     this.show();
   }
 
-  /** Whether the kernel is there; of an ended run nothing more is expected. */
+  /** Show whether the kernel is alive; finished runs expect no more messages. */
   look() {
     const found = this.pulse.look(performance.now());
     const kernel = this.model.get("has_ended") ? "alive" : found;
@@ -115,7 +115,7 @@ class PanelView {
     }
   }
 
-  /** Fill a place, only if that changes: folds in it may be open, and a screen reader reads it. */
+  /** Set the HTML of an element only if it changes: sections may be open, and screen readers announce it. */
   put(name, html, lost) {
     if (this.placed[name] === `${lost}${html}`) return;
     this.placed[name] = `${lost}${html}`;
@@ -125,7 +125,7 @@ class PanelView {
     if (lost && badge) {
       badge.textContent = `${lost[0]} ${lost[1]}`;
       node.querySelector(".sparkwright-message").textContent = lost[2];
-    } else if (lost) node.textContent = lost.join(" "); // a comparison has no line of its own
+    } else if (lost) node.textContent = lost.join(" "); // a comparison has no status line
     node.hidden = !node.innerHTML;
   }
 }

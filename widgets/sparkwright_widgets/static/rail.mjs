@@ -1,4 +1,4 @@
-// The steps of the workbench. Each is a button with an icon, its title and one line on its state.
+// The steps of the workbench: buttons with an icon, a title and a line on the state of the step.
 
 const PRESSED_MS = 5000;
 
@@ -7,7 +7,7 @@ function render({ model, el }) {
   const nav = page.createElement("nav");
   nav.setAttribute("aria-label", "Steps");
   const list = nav.appendChild(page.createElement("ol"));
-  const top = page.createElement("span"); // the rest of the rail sticks to the view
+  const top = page.createElement("span"); // scroll target; the rest of the rail is sticky
   el.replaceChildren(top, nav);
   const entries = new Map();
   let bench = null;
@@ -51,8 +51,8 @@ function render({ model, el }) {
   };
   const moved = () => {
     mark();
-    // A shorter step would leave the view empty. Only after a press in this page: a cell that opens
-    // a step must not move the page.
+    // Scroll up, because a shorter step would leave the view empty. Do so only after a click in this
+    // page: a cell that opens a step must not scroll it.
     if (performance.now() - pressed > PRESSED_MS) return;
     requestAnimationFrame(() => top.scrollIntoView({ block: "nearest" }));
   };

@@ -1,5 +1,5 @@
 /**
- * Zooming, and reading values: the same cursor for the pointer and for the keyboard.
+ * Zooming and reading values, with one cursor for pointer and keyboard.
  */
 
 import { BAND, MEAN, lookOfPlace, nearest } from "./curve.mjs";
@@ -8,7 +8,7 @@ import { lossText, timeText, valueText, zoomed } from "./axes.mjs";
 const DRAG_FROM = 8; // pixels; less is a click
 const HINT = "Point to read values; drag to zoom. Keys: arrows, + and −; Escape shows all.";
 
-/** The part of a chart that reads; chart.mjs adds what is drawn: `drawn`, `plot`, `shown()` and so on. */
+/** Base class of the chart that reads values; chart.mjs defines `drawn`, `plot`, `shown()` and so on. */
 export class Reader {
   constructor() {
     Object.assign(this, { cursor: null, zoom: null, drag: null });
@@ -24,7 +24,7 @@ export class Reader {
     for (const end of ["pointerleave", "blur"]) on(this.canvas, end, () => this.moveTo(null));
   }
 
-  /** Show this range of x; null: all. */
+  /** Show this range of x; null shows all. */
   show(range) {
     this.zoom = range;
     this.drag = null;
@@ -51,7 +51,7 @@ export class Reader {
     this.moveTo(this.plot.at(pixel));
   }
 
-  /** The line that the keyboard walks along: the mean, or the longest one. */
+  /** The line that the cursor follows: the mean, or the longest one. */
   reference() {
     const shown = this.shown().filter((id) => this.drawn.has(id));
     if (shown.includes(MEAN)) return MEAN;
@@ -97,7 +97,7 @@ export class Reader {
     }
   }
 
-  /** [id, x, value] of the point of each line that is nearest to `x`; of the band [low, high]. */
+  /** [id, x, value] of the point of each line nearest to `x`; for the band, value is [low, high]. */
   valuesAt(x) {
     const found = (id) => {
       const line = this.drawn.get(id);
@@ -113,7 +113,7 @@ export class Reader {
     });
   }
 
-  /** Words for what is drawn: the read-out below, and the same for a screen reader. */
+  /** Text of the values at the cursor, for the read-out and for screen readers. */
   describe() {
     const id = this.reference();
     const line = this.drawn.get(id);
@@ -123,7 +123,7 @@ export class Reader {
     const steps = this.store.lines.get(id)?.x;
     const last = line?.length ? line.length - 1 : -1;
     const at = last >= 0 && this.cursor !== null ? nearest(line, this.cursor) : last;
-    const step = last < 0 ? 0 : Math.round(steps[at]); // a mean stands between steps
+    const step = last < 0 ? 0 : Math.round(steps[at]); // a mean lies between steps
     this.canvas.setAttribute("aria-valuemax", String(last < 0 ? 0 : Math.round(steps[last])));
     let text = "";
     if (last >= 0) {
@@ -142,7 +142,7 @@ export class Reader {
     this.readout.textContent = this.cursor !== null ? text : last >= 0 ? HINT : "";
   }
 
-  /** A value of x in words. */
+  /** Format a value of x. */
   place(x) {
     if (this.kind === "time") return `after ${timeText(x, this.whole[1] - this.whole[0])}`;
     return this.kind === "epoch" ? `${x.toFixed(1)} epochs` : `step ${x.toLocaleString("en-US")}`;

@@ -1,6 +1,6 @@
-// A table of runs: check boxes, headings that sort, cells made by Python.
+// A table of runs: check boxes, sortable columns, cells created by Python.
 
-/** Seconds as a reader says how long ago something was. */
+/** Format an age in seconds, such as "5 min ago". */
 export function agoText(seconds) {
   if (seconds < 60) return "just now";
   const steps = [[60, "min"], [3600, "h"], [86400, "d"]];
@@ -8,7 +8,7 @@ export function agoText(seconds) {
   return `${Math.floor(seconds / size)} ${unit} ago`;
 }
 
-/** Numbers of the rows in the order of a column; rows without a value come last. */
+/** Row numbers sorted by a column; rows without a value come last. */
 export function sortedRows(rows, column, descending) {
   const key = (row) => row.cells[column].sort ?? null;
   const order = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a - b);

@@ -1,14 +1,14 @@
 /**
- * What a threshold gives: data without DOM, tested by Node. Python's side, which says the same, is
- * `_threshold_explorer.py`.
+ * Counts and rates at a threshold. No DOM; tested with Node. `_threshold_explorer.py` computes the
+ * same values in Python.
  */
 
-/** The message of `ThresholdPoints.to_bytes`: three rows of little-endian doubles. */
+/** Parsed message of `ThresholdPoints.to_bytes`: three rows of little-endian float64. */
 export class ThresholdPoints {
   /**
    * @param {DataView|ArrayBuffer} bytes thresholds, true positives and false positives
    * @param {number} positives rows of the class
-   * @param {number} negatives rows of others
+   * @param {number} negatives rows of other classes
    */
   constructor(bytes, positives, negatives) {
     const view = bytes instanceof ArrayBuffer ? new DataView(bytes) : bytes;
@@ -19,7 +19,7 @@ export class ThresholdPoints {
     Object.assign(this, { positives, negatives, length: count });
   }
 
-  /** Counts and rates at a place. */
+  /** Counts and rates at an index. */
   at(place) {
     const tp = this.truePositives[place];
     const fp = this.falsePositives[place];
@@ -34,7 +34,7 @@ export class ThresholdPoints {
     };
   }
 
-  /** The place of the lowest threshold that is not below `threshold`; thresholds fall. */
+  /** Index of the lowest threshold >= `threshold`; thresholds are in descending order. */
   placeOf(threshold) {
     let [low, high] = [0, this.length];
     while (low < high) {
@@ -45,7 +45,7 @@ export class ThresholdPoints {
     return Math.max(low - 1, 0);
   }
 
-  /** Where errors cost least; of equally cheap places that of the highest threshold. */
+  /** Index with the lowest cost of errors; ties: the highest threshold. */
   placeOfLeastCost(falsePositive, falseNegative) {
     let [best, least] = [0, Infinity];
     for (let i = 0; i < this.length; i += 1) {
@@ -60,12 +60,12 @@ export class ThresholdPoints {
       + falseNegative * (this.positives - this.truePositives[place]);
   }
 
-  /** Coordinates of a curve from left to right, from 0 to 1. */
+  /** Coordinates of a curve from left to right, 0 to 1. */
   curve(which) {
     return Array.from({ length: this.length }, (_, place) => this.point(which, place));
   }
 
-  /** [x, y] of a place on a curve. */
+  /** [x, y] of an index on a curve. */
   point(which, place) {
     const found = this.at(place);
     return which === "roc"
@@ -73,7 +73,7 @@ export class ThresholdPoints {
   }
 }
 
-/** A threshold as it is shown. */
+/** Format a threshold. */
 export const thresholdText = (value) =>
   (Number.isFinite(value) ? String(Number(value.toPrecision(4))) : "above all scores");
 
@@ -81,11 +81,11 @@ export const countText = (value) => Math.round(value).toLocaleString("en-US");
 
 export const shareText = (value) => value.toFixed(4);
 
-/** A sum of costs: whole if it is, else to a few digits. */
+/** Format a sum of costs: as an integer if it is one, else with a few digits. */
 export const costText = (value) =>
   (Number.isInteger(value) ? countText(value) : Number(value.toPrecision(6)).toLocaleString("en-US"));
 
-/** A reading in one sentence. */
+/** Describe counts and rates in one sentence. */
 export const readingText = (found) =>
   `threshold ${thresholdText(found.threshold)}: precision ${shareText(found.precision)}, `
   + `recall ${shareText(found.recall)}`;

@@ -1,6 +1,6 @@
 /**
- * A slider over thresholds: the point on both curves and the counts follow it, without the kernel.
- * Python's side is `_threshold_explorer.py`, which joins this file with threshold.mjs.
+ * A slider over thresholds that updates the points on both curves and the counts without the kernel.
+ * `_threshold_explorer.py` joins this file with threshold.mjs.
  */
 
 import { ThresholdPoints, costText, countText, readingText, shareText, thresholdText } from "./threshold.mjs";
@@ -37,7 +37,7 @@ class Explorer {
   constructor(model, el) {
     Object.assign(this, { model, el, frame: 0, timer: 0, id: `sparkwright-threshold-${views += 1}` });
     el.classList.add("sparkwright-threshold");
-    el.dataset.lmSuppressShortcuts = "true"; // JupyterLab's command mode eats letters and arrows
+    el.dataset.lmSuppressShortcuts = "true"; // JupyterLab's command mode uses letters and arrows
     el.innerHTML = `
       <label class="sparkwright-threshold-class" hidden>Class
         <select class="sparkwright-choice"></select></label>
@@ -77,7 +77,7 @@ class Explorer {
   listen() {
     this.aborter = new AbortController();
     const { signal } = this.aborter;
-    // Arrows and letters belong to the controls here, not to the notebook.
+    // Keep arrow keys and letters for these controls.
     this.el.addEventListener("keydown", (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
     }, { signal });
@@ -116,7 +116,7 @@ class Explorer {
     };
   }
 
-  /** Take over other points: of another class, or of another result. */
+  /** Replace the points, for another class or result. */
   load() {
     const get = (name) => this.model.get(name);
     this.points = new ThresholdPoints(get("points"), get("positives"), get("negatives"));
@@ -146,7 +146,7 @@ class Explorer {
     this.schedule();
   }
 
-  /** The picture follows at once; the kernel hears of it a moment later, and only once. */
+  /** Update the figure immediately, and notify the kernel once after a short delay. */
   saveSoon() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.save(), SAVE_AFTER_MS);
@@ -174,7 +174,7 @@ class Explorer {
     const words = readingText(found);
     this.slider.value = String(this.last - place);
     this.slider.setAttribute("aria-valuetext", words);
-    // Not while somebody types there.
+    // Do not overwrite the field while the user types in it.
     if (document.activeElement !== this.exact || this.everything) {
       this.exact.value = Number.isFinite(found.threshold) ? thresholdText(found.threshold) : "";
       this.exact.placeholder = thresholdText(found.threshold);
@@ -218,7 +218,7 @@ class Explorer {
     [this.cells, this.rates] = [byKey(this.counts), byKey(this.figures)];
   }
 
-  /** One curve, drawn once, and the marks over it, which move. */
+  /** A curve that is drawn once, with moving marks above it. */
   makePlot({ which, title, x, y }, number) {
     let svg = this.plots.children[number];
     if (!svg) {
