@@ -395,7 +395,7 @@ def test_failing_listener_does_not_affect_the_run(
         record.state_changed("starting", "")
         record.close()
     assert len(events) == 1
-    assert "a listener failed on StateChanged; the run goes on" in caplog.text
+    assert "a listener failed on StateChanged; the run continues" in caplog.text
 
 
 def test_slow_listener_does_not_delay_the_run(record: RunRecord) -> None:

@@ -121,7 +121,7 @@ def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(
     may_go_on.set()
     assert run.status.state == "done"
     (warning,) = run.warnings
-    assert "it is still busy 0.2 s (`wait_s`) after the end" in warning
+    assert "it was still busy 0.2 s (`wait_s`) after the end" in warning
 
 
 def test_training_that_restarts_is_tracked_once() -> None:
