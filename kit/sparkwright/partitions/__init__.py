@@ -1,4 +1,4 @@
-"""How the data lies in partitions, what a repartition would change, and doing it on Spark."""
+"""Survey the partitions of data, forecast the effect of a repartition, and run it on Spark."""
 
 from ._advice import (
     advice_on as advice_on,

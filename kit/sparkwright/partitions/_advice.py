@@ -1,4 +1,4 @@
-"""Which repartition is worth it, in a sentence; pure."""
+"""Recommend a repartition and explain it in sentences. All functions are pure."""
 
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -14,13 +14,13 @@ _WORTH = 0.02
 def compare_repartitions(
     survey: PartitionSurvey, *, workers: int, **options: Any
 ) -> tuple[PartitionForecast, ...]:
-    """What each mode and strategy would do.
+    """Forecast every combination of mode and strategy.
 
-    Mode "never" comes once: no strategy matters to it.
+    Mode "never" appears once, because it ignores the strategy.
 
     Args:
-        survey: what is known of the data.
-        workers: how many there are.
+        survey: rows and labels of each partition.
+        workers: number of workers.
         options: `batch_size`, `seed`, `kind`, `step_s`, `bandwidth_bytes_per_s` of `forecast`.
 
     Example:
@@ -40,10 +40,10 @@ def compare_repartitions(
 
 
 def recommended(forecasts: Sequence[PartitionForecast]) -> PartitionForecast:
-    """The one to choose: labels that are mixed first, then short epochs, then few rows moved.
+    """Return the best forecast: mixed labels first, then short epochs, then few rows moved.
 
     Args:
-        forecasts: of `compare_repartitions`.
+        forecasts: from `compare_repartitions`.
     """
     shortest = min(each.minibatches_after for each in forecasts)
     bound = shortest * (1 + _WORTH)
@@ -54,18 +54,18 @@ def recommended(forecasts: Sequence[PartitionForecast]) -> PartitionForecast:
             each.has_uneven_labels and not uneven,
             each.minibatches_after > bound,
             each.rows_moved,
-            each.plan.mode != "always",  # of equal ones the default
+            each.plan.mode != "always",  # prefer the default on ties
         )
 
     return min(forecasts, key=cost)
 
 
 def advice_on(chosen: PartitionForecast, forecasts: Sequence[PartitionForecast]) -> list[str]:
-    """What to know about a choice, the most important first; sentences.
+    """Return sentences of advice on a repartition, the most important first.
 
     Args:
-        chosen: the choice.
-        forecasts: of `compare_repartitions`, with the same options.
+        chosen: forecast of the repartition.
+        forecasts: from `compare_repartitions`, with the same options.
     """
     if not chosen.survey.total:
         return ["There are no rows: nothing can be trained."]

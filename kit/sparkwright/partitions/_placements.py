@@ -1,8 +1,8 @@
-"""Where repartitioning puts each example, worked out without moving any; pure.
+"""Compute the target partition of each example, without moving data. All functions are pure.
 
-A placement is a frozen value over the counts of the source partitions. It answers for any range of
-a partition's examples, so the driver can plan a billion examples and an executor can place one
-chunk at a time, each without an array of all of them.
+A placement is a frozen value computed from the counts of the source partitions. It can be
+evaluated on any range of a partition's examples, so it never needs an array of all examples. The
+driver can plan a billion examples, and an executor can place one chunk at a time.
 """
 
 import heapq
@@ -24,11 +24,11 @@ Destinations = NDArray[np.int32]
 _MULTIPLIER = np.uint64(2862933555777941757)
 _ONE = np.uint64(1)
 _SHIFT = np.uint64(33)
-_BLOCK = 1 << 20  # examples looked at together while counting: 8 MB an array
+_BLOCK = 1 << 20  # examples counted at a time: 8 MB per array
 
 
 class Tally(NamedTuple):
-    """What a placement amounts to."""
+    """Summary of a placement."""
 
     target_counts: Counts  # (targets,) examples that each target partition receives
     rows_moved: int  # examples whose partition index changes
@@ -36,18 +36,18 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the examples of each source partition go.
+    """A mapping from the examples of each source partition to target partitions.
 
     Attributes:
         source_counts: examples in each source partition.
-        targets: how many target partitions there are.
+        targets: number of target partitions.
     """
 
     source_counts: tuple[int, ...]
     targets: int
 
     def destinations_of(self, source: int, numbers: Counts) -> Destinations:
-        """(k,) int32 target partition of some examples; `numbers` are their places in `source`."""
+        """(k,) int32 target partition of the examples at positions `numbers` of `source`."""
         raise NotImplementedError
 
     def destinations(self, source: int, start: int, stop: int) -> Destinations:
@@ -55,17 +55,17 @@ class Placement:
         return self.destinations_of(source, np.arange(start, stop, dtype=np.int64))
 
     def tally(self) -> Tally:
-        """Count what `destinations` gives over all examples of all source partitions."""
+        """Summarize `destinations` over all examples of all source partitions."""
         counts, stayed = self._counts()
         return Tally(counts, self.total - int(stayed[: self.targets].sum()))
 
     def _counts(self) -> tuple[Counts, Counts]:
-        """Examples that each target receives, and that each source in both keeps: (sources,)."""
+        """Count the examples that each target receives, and those that stay in their partition."""
         raise NotImplementedError
 
     @cached_property
     def total(self) -> int:
-        """All examples."""
+        """Total number of examples."""
         return sum(self.source_counts)
 
     @cached_property
@@ -75,7 +75,7 @@ class Placement:
 
     @cached_property
     def starts(self) -> Counts:
-        """(sources,) place of each source partition's first example in the whole data."""
+        """(sources,) position of each source partition's first example in the whole data."""
         return np.cumsum(self.rows) - self.rows
 
 
@@ -97,12 +97,14 @@ class Grouped(Placement):
 
 @dataclass(frozen=True)
 class Balanced(Placement):
-    """Cuts the examples, in their order over all source partitions, into `targets` blocks.
+    """Split the examples, in order over all source partitions, into `targets` blocks.
 
     With `total = targets * size + surplus`, the first `surplus` blocks hold `size + 1` examples,
-    the others `size`. Deeplearning4j's BalancedPartitioner fixes the size beforehand: what does
-    not fit goes to a partition drawn without a seed, and too little data leaves the last
-    partitions empty. Here neither can happen.
+    the others `size`.
+
+    Deeplearning4j's BalancedPartitioner fixes the size beforehand. Examples that do not fit go to
+    a partition drawn without a seed, and too little data leaves the last partitions empty. Neither
+    can happen here.
     """
 
     def destinations_of(self, source: int, numbers: Counts) -> Destinations:
@@ -118,7 +120,7 @@ class Balanced(Placement):
 
     @cached_property
     def _block_ends(self) -> Counts:
-        """(targets,) index just past each block."""
+        """(targets,) exclusive end index of each block."""
         size, surplus = divmod(self.total, self.targets)
         number = np.arange(1, self.targets + 1, dtype=np.int64)
         return number * size + np.minimum(number, surplus)
@@ -126,12 +128,13 @@ class Balanced(Placement):
 
 @dataclass(frozen=True)
 class SparkDefault(Placement):
-    """Round robin over the targets, each source partition from a first target of its own.
+    """Round robin over the targets; each source partition starts at its own target.
 
-    What `RDD.repartition` does, with two differences: single examples are dealt (Spark would deal
-    whole chunks of them), and the first targets follow from `seed`. They are hashed here rather
-    than drawn from NumPy's generator, whose stream may differ between two NumPy versions and so
-    between driver and executor.
+    This is the rule of `RDD.repartition`, with two differences. It distributes single examples,
+    where Spark would distribute whole chunks. And the first targets depend on `seed`.
+
+    The first targets are hashed rather than drawn from NumPy's generator. That generator's stream
+    may differ between NumPy versions, and so between driver and executor.
     """
 
     seed: int
@@ -142,7 +145,8 @@ class SparkDefault(Placement):
 
     def _counts(self) -> tuple[Counts, Counts]:
         rounds, extra = np.divmod(self.rows, self.targets)
-        # Each source deals its extra examples to the targets from its first one on, in a circle.
+        # Each source sends its extra examples to consecutive targets, starting at its first one
+        # and wrapping around.
         change = np.zeros(2 * self.targets, np.int64)
         np.add.at(change, self._first_targets, 1)
         np.add.at(change, self._first_targets + extra, -1)
@@ -160,22 +164,29 @@ class SparkDefault(Placement):
 
 @dataclass(frozen=True)
 class ApproximateBalanced(Placement):
-    """Moves few examples; target counts come out near, not at, the mean.
+    """Move few examples; target counts are approximately, not exactly, equal.
 
     The rules are those of Deeplearning4j's HashingBalancedPartitioner. A partition's weight is its
-    count over the mean count. An example of a partition of weight `w > 1` leaves it with
-    probability `1 - 1 / w`; one of a partition that will no longer exist always leaves; the others
-    stay. Those that leave are spread over the partitions of weight below 1, in proportion to what
-    each lacks. The draws come from a linear congruential generator seeded by the example's number,
-    so a plan can be repeated and needs no exchange between partitions.
+    count over the mean count.
 
-    Three departures. Deeplearning4j numbers examples `place in partition * partitions + partition`,
-    which spares it counting; but for some numbers of partitions (29, 33) the generator's draws then
-    fall in step, and targets come out up to half too small. Counts are known here, so an example's
-    number is its place in the whole data. Deeplearning4j takes `number mod targets` for the
-    partition that an example is in, wrong when partitions are added; here it is where the example
-    is. And its mean is rounded down (to 0 for few examples); here weights are compared exactly, as
-    integers.
+    - An example of a partition of weight `w > 1` leaves with probability `1 - 1 / w`.
+    - An example of a partition that is removed always leaves.
+    - All other examples stay.
+
+    Examples that leave are distributed over the partitions of weight below 1, in proportion to the
+    shortage of each. The draws come from a linear congruential generator seeded by the example's
+    number. A plan is therefore reproducible and needs no exchange between partitions.
+
+    There are three differences from Deeplearning4j:
+
+    - Deeplearning4j numbers examples `position in partition * partitions + partition`, which avoids
+      counting. For some numbers of partitions (29, 33) the draws are then correlated, and targets
+      are up to half too small. Here the counts are known, and an example's number is its position
+      in the whole data.
+    - Deeplearning4j assumes that an example is in partition `number mod targets`, which is wrong
+      when partitions are added. Here it is the example's actual partition.
+    - Deeplearning4j rounds the mean down (to 0 for few examples). Here weights are compared
+      exactly, as integers.
     """
 
     def destinations_of(self, source: int, numbers: Counts) -> Destinations:
@@ -208,14 +219,14 @@ class ApproximateBalanced(Placement):
 
     def _leave_probability(self, source: int) -> float:
         if source >= self.targets:
-            return 2.0  # more than any draw: the partition vanishes
+            return 2.0  # above any draw: the partition is removed
         return 1.0 - self.total / (self.source_counts[source] * self.targets)
 
     @cached_property
     def _cumulative_shortage(self) -> NDArray[np.float64]:
-        """(targets,) share of all missing examples that partitions 0 to i lack; ends at 1.
+        """(targets,) share of the total shortage in partitions 0 to i; ends at 1.
 
-        Whenever an example may leave, something is missing somewhere: counts sum to the total.
+        If an example may leave, some partition has a shortage, because counts sum to the total.
         """
         kept = np.zeros(self.targets, np.int64)
         shared = min(self.targets, len(self.source_counts))
@@ -225,16 +236,16 @@ class ApproximateBalanced(Placement):
 
 
 def group_partitions(counts: Sequence[int], workers: int) -> tuple[int, ...]:
-    """Give each partition, whole, to a worker.
+    """Assign whole partitions to workers.
 
-    With no more partitions than workers, partition i goes to worker i. Otherwise the fullest
-    partitions are given out first, each to the worker that has the fewest examples so far, which
-    ends at most 4/3 above the best possible maximum. Ties go to the worker with fewer partitions,
-    then to the lower index, so the result depends only on the arguments.
+    With no more partitions than workers, partition i goes to worker i. Otherwise partitions are
+    assigned in descending order of size, each to the worker with the fewest examples so far. The
+    largest worker then has at most 4/3 of the smallest possible maximum. Ties go to the worker with
+    fewer partitions, then to the lower index, so the result is deterministic.
 
     Args:
         counts: examples in each partition.
-        workers: how many workers there are, at least 1.
+        workers: number of workers, at least 1.
 
     Returns:
         The worker of each partition.
@@ -258,5 +269,5 @@ def group_partitions(counts: Sequence[int], workers: int) -> tuple[int, ...]:
 
 
 def _uniform(state: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """In (0, 1], from the generator's 31 highest bits."""
+    """Map the generator's 31 highest bits to (0, 1]."""
     return ((state >> _SHIFT) + _ONE).astype(np.float64) / 2.0**31

@@ -1,4 +1,4 @@
-"""What a repartition would do, worked out from counts alone, before anything is moved."""
+"""Plan a repartition from counts alone, before any data moves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -24,17 +24,17 @@ RepartitionAction = Literal["unchanged", "grouped", "shuffled"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepartitionPlan:
-    """Where every example goes; made by `plan_repartition`, executed by `repartition`.
+    """The destination of every example; made by `plan_repartition`, executed by `repartition`.
 
     Attributes:
-        mode: the mode that was asked for.
-        strategy: the strategy that was asked for; decides only when `action` is "shuffled".
-        seed: of `spark_default`.
-        action: "unchanged": the data stays as it is. "grouped": whole partitions are put onto
-            workers, none is split and nothing is shuffled. "shuffled": single examples move.
-        source_counts: examples in each partition now.
-        target_counts: examples in each partition afterwards; one partition for each worker.
-        groups: the worker of each source partition when `action` is "grouped", else empty.
+        mode: the requested mode.
+        strategy: the requested strategy; it has an effect only if `action` is "shuffled".
+        seed: seed of `spark_default`.
+        action: "unchanged": the data stays as it is. "grouped": whole partitions are assigned to
+            workers, without splitting or shuffling. "shuffled": single examples move.
+        source_counts: examples in each partition before.
+        target_counts: examples in each partition afterwards; one partition per worker.
+        groups: the worker of each source partition if `action` is "grouped", else empty.
         rows_moved: examples whose partition index changes.
     """
 
@@ -48,7 +48,7 @@ class RepartitionPlan:
     rows_moved: int
 
     def __post_init__(self) -> None:
-        """Refuse a plan that loses or invents examples."""
+        """Raise if the plan loses or adds examples."""
         if sum(self.source_counts) != sum(self.target_counts):
             raise DataError(
                 "a plan must keep every example. Received: "
@@ -57,35 +57,35 @@ class RepartitionPlan:
 
     @property
     def workers(self) -> int:
-        """How many workers, and so partitions, there are afterwards."""
+        """Number of workers, and so of partitions, afterwards."""
         return len(self.target_counts)
 
     @property
     def changed(self) -> bool:
-        """Whether anything is to be done."""
+        """Whether the plan changes the data."""
         return self.action != "unchanged"
 
     @property
     def skew_before(self) -> float:
-        """The fullest partition now over the mean; 1 is even."""
+        """Size of the largest partition before, over the mean; 1 is even."""
         return _max_over_mean(self.source_counts)
 
     @property
     def skew_after(self) -> float:
-        """The fullest partition afterwards over the mean; 1 is even."""
+        """Size of the largest partition afterwards, over the mean; 1 is even."""
         return _max_over_mean(self.target_counts)
 
     @property
     def idle_fraction(self) -> float:
-        """Share of the workers' time spent waiting for the one with most examples, 0 to 1.
+        """Share of the workers' time spent waiting for the largest worker, 0 to 1.
 
-        It is `1 - mean / max` of the counts afterwards, for workers of equal speed. To compare
-        with doing nothing, look at the plan of mode "never".
+        It is `1 - mean / max` of the counts afterwards, for workers of equal speed. Compare it
+        with the plan of mode "never" to see the gain.
         """
         return 1.0 - 1.0 / self.skew_after
 
     def placement(self) -> Placement:
-        """The rule behind `destinations`, to be asked for one chunk after another."""
+        """Return the placement behind `destinations`, for evaluation chunk by chunk."""
         if self.action == "grouped":
             return Grouped(self.source_counts, self.workers, self.groups)
         if self.action == "unchanged":
@@ -93,7 +93,7 @@ class RepartitionPlan:
         return _placement(self.strategy, self.source_counts, self.workers, self.seed)
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan and what follows from it, as plain JSON values."""
+        """Return the plan and its derived figures as plain JSON values."""
         figures = ("workers", "skew_before", "skew_after", "idle_fraction")
         return {
             "name": "repartition_plan",
@@ -105,10 +105,10 @@ class RepartitionPlan:
         }
 
     def table(self, *, max_rows: int = 40) -> str:
-        """Partition, rows before and rows after, as text.
+        """Return a text table of each partition's rows before and after.
 
         Args:
-            max_rows: partitions shown; of more, the first and the last ones.
+            max_rows: partitions to show at most; if there are more, the first and the last ones.
         """
         last = max(len(self.source_counts), self.workers)
         head = min(last, max_rows - max_rows // 2)
@@ -150,22 +150,24 @@ def plan_repartition(
     strategy: RepartitionStrategy = "balanced",
     seed: int = 0,
 ) -> RepartitionPlan:
-    """Work out what repartitioning to one partition for each worker would do.
+    """Plan a repartition into one partition per worker.
 
-    Mode "never" splits no partition: with more partitions than workers they are grouped whole,
-    as evenly as that goes (`group_partitions`); with fewer, the last workers get nothing. Mode
-    "num_partitions_workers_differs" leaves the data alone, however uneven, when there are just as
-    many partitions as workers. Mode "always" asks the strategy, which leaves alone data that is
-    balanced already (sizes differing by at most one); only `spark_default` deals it out anyway.
+    - Mode "never" splits no partition. If there are more partitions than workers, whole partitions
+      are grouped as evenly as possible (`group_partitions`). If there are fewer, the last workers
+      get no data.
+    - Mode "num_partitions_workers_differs" leaves the data unchanged, however uneven, if there are
+      as many partitions as workers.
+    - Mode "always" applies the strategy. All strategies but `spark_default` leave balanced data
+      unchanged, whose partition sizes differ by at most one.
 
     Pure and deterministic: the same arguments give the same plan on any machine.
 
     Args:
         counts: examples in each partition, in order; may be empty or all 0.
-        workers: partitions wanted, one for each worker.
+        workers: number of target partitions, one per worker.
         mode: when to repartition.
-        strategy: how.
-        seed: decides where each partition starts to deal in `spark_default`; unused otherwise.
+        strategy: how to repartition.
+        seed: determines the first target of each partition in `spark_default`; otherwise unused.
 
     Returns:
         The plan, with exactly `workers` target partitions.
@@ -212,7 +214,7 @@ def plan_repartition(
     shuffled = plan("shuffled", _placement(strategy, source, workers, seed))
     if shuffled.rows_moved > 0:
         return shuffled
-    # Only empty partitions come or go: no reason to shuffle.
+    # Only empty partitions are added or removed: no shuffle is needed.
     if same_number:
         return plan("unchanged", unchanged)
     return grouped(tuple(partition % workers for partition in range(len(source))))
@@ -221,13 +223,13 @@ def plan_repartition(
 def destinations(
     plan: RepartitionPlan, source_partition: int, start: int = 0, stop: int | None = None
 ) -> Destinations:
-    """Say where the examples of one partition go.
+    """Return the target partitions of the examples of one source partition.
 
     Args:
         plan: from `plan_repartition`.
-        source_partition: which partition, from 0.
-        start: its first example to look at.
-        stop: just past the last one; default its end.
+        source_partition: index of the partition, from 0.
+        start: index of the first example in the partition.
+        stop: exclusive end index; default: the end of the partition.
 
     Returns:
         (stop - start,) int32, the target partition of each example, in order.

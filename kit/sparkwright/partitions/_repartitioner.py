@@ -1,4 +1,4 @@
-"""How small the pieces are in which an epoch's work is dealt out."""
+"""Choose the size of the pieces in which an epoch's work is assigned to workers."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -6,38 +6,39 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
-# With so many pieces for each worker, one that is slow or late holds the others up for a
-# sixteenth of an epoch at most.
+# With this many pieces per worker, a slow or late worker delays the others by at most a sixteenth
+# of an epoch.
 _PIECES_PER_WORKER = 16
 
 
 @runtime_checkable
 class Repartitioner(Protocol):
-    """Decides into how many pieces the data of an epoch is cut; may be the user's own."""
+    """Protocol for choosing the number of pieces of an epoch; users can implement it."""
 
     def partitions(self, total: int, batch_size: int) -> int:
-        """How many pieces to make.
+        """Return the number of pieces.
 
         Args:
-            total: examples in the data.
-            batch_size: examples of a minibatch on one worker.
+            total: number of examples in the data.
+            batch_size: examples per minibatch on one worker.
         """
         ...
 
 
 @configuration
 class DefaultRepartitioner(Configuration):
-    """Pieces of one minibatch, or of more where there would be too many pieces.
+    """One piece per minibatch, or larger pieces if there would be too many.
 
-    Small pieces let workers of unequal speed finish an epoch together: who is free takes the next.
+    Small pieces let workers of unequal speed finish an epoch together: an idle worker takes the
+    next piece.
 
     Example:
         >>> DefaultRepartitioner().partitions(total=1000, batch_size=16)
         63
 
     References:
-        Deeplearning4j's class of the same name, which makes Spark partitions of that number. Here
-        data stays with its worker and only the work is cut.
+        Deeplearning4j's class of the same name, which creates this number of Spark partitions.
+        Here the data stays on its worker, and only the work is split.
     """
 
     _kind: ClassVar[str] = "default"
@@ -52,18 +53,18 @@ class DefaultRepartitioner(Configuration):
     )
 
     def partitions(self, total: int, batch_size: int) -> int:
-        """min(max_partitions, ceil(total / batch_size)); see `Repartitioner`."""
+        """Return min(max_partitions, ceil(total / batch_size)); see `Repartitioner`."""
         return min(self.max_partitions, -(-total // batch_size))
 
 
 @configuration
 class NoRepartitioner(Configuration):
-    """Pieces as large as possible: least to hand out, most to wait for at the end of an epoch."""
+    """Pieces as large as possible: the least coordination, the longest wait at an epoch's end."""
 
     _kind: ClassVar[str] = "none"
 
     def partitions(self, total: int, batch_size: int) -> int:
-        """1, or 0 without data; see `Repartitioner`."""
+        """Return 1, or 0 without data; see `Repartitioner`."""
         return min(1, total)
 
 
@@ -74,29 +75,29 @@ def piece_size(
     *,
     pieces_per_worker: int = _PIECES_PER_WORKER,
 ) -> int:
-    """Minibatches in a piece of work, so that an epoch has about as many as `repartitioner` says.
+    """Return the number of minibatches in each piece of work.
 
-    Never so large that workers get fewer than `pieces_per_worker` pieces each on average, if there
-    are minibatches enough.
+    An epoch then has about as many pieces as `repartitioner` returns. If there are enough
+    minibatches, workers get at least `pieces_per_worker` pieces on average.
 
     Args:
-        rows: examples of each worker.
-        batch_size: examples of a minibatch.
-        repartitioner: how many pieces are wanted.
-        pieces_per_worker: pieces that each worker should have at least; default 16.
+        rows: examples on each worker.
+        batch_size: examples per minibatch.
+        repartitioner: chooses the number of pieces.
+        pieces_per_worker: minimum number of pieces per worker, on average; default 16.
 
     Returns:
-        At least 1.
+        Minibatches per piece, at least 1.
 
     Raises:
-        ConfigurationError: if the repartitioner answers anything but an integer of at least 0.
+        ConfigurationError: if the repartitioner returns anything but an integer of at least 0.
 
     Example:
         >>> piece_size([1_600_000, 1_600_000], 16, DefaultRepartitioner())
         40
     """
-    # As if the data were one: the short last minibatches of many workers must not make pieces of
-    # one minibatch into pieces of two.
+    # Count as if all data were on one worker. Otherwise the short last minibatches of many workers
+    # would turn pieces of one minibatch into pieces of two.
     minibatches = -(-sum(rows) // batch_size)
     wanted: Any = repartitioner.partitions(sum(rows), batch_size)
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:

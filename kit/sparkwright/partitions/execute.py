@@ -1,4 +1,4 @@
-"""Counting and repartitioning an RDD whose elements are chunks of examples."""
+"""Count and repartition an RDD whose elements are chunks of examples."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -25,25 +25,28 @@ def count_examples(rdd: "RDD[bytes]") -> list[int]:
 
 
 def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
-    """Put every example where `plan` says.
+    """Move every example to the partition given by `plan`.
 
-    "unchanged" returns `rdd` itself, "grouped" only reads several partitions as one (a narrow
-    dependency), "shuffled" is one shuffle in which whole arrays travel, sorted on arrival by their
-    original place (spilling to disk when memory is short) and joined to chunks of about 1 MB.
-    In each target partition examples keep their order of before.
+    The work depends on `plan.action`:
 
-    Lazy, like every transformation: persist the result if it is read more than once.
+    - "unchanged" returns `rdd` itself.
+    - "grouped" reads several partitions as one (a narrow dependency).
+    - "shuffled" is one shuffle of whole arrays. On arrival they are sorted by their original
+      position (spilling to disk if memory is short) and joined into chunks of about 1 MB.
+
+    Examples keep their relative order in each target partition. Like every transformation, this is
+    lazy: persist the result if it is read more than once.
 
     Args:
-        rdd: chunks of examples, with the counts that the plan was made for.
+        rdd: chunks of examples, with the counts for which the plan was made.
         plan: from `plan_repartition`.
 
     Returns:
         Chunks in `plan.workers` partitions; partition i holds `plan.target_counts[i]` examples.
 
     Raises:
-        DataError: if the number of partitions is not the plan's; and, from the executors, if a
-            partition does not hold as many examples as the plan says.
+        DataError: if the number of partitions differs from the plan. Executors raise it if the
+            number of examples in a partition differs from the plan.
     """
     if rdd.getNumPartitions() != len(plan.source_counts):
         raise DataError(
@@ -59,10 +62,10 @@ def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
 
 
 def _grouped(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
-    """One partition for each worker, made of its whole source partitions, without a shuffle.
+    """Return one partition per worker, made of its whole source partitions, without a shuffle.
 
-    `RDD.coalesce(n)` chooses groups itself, by where the data lies. So each worker's partitions
-    are selected first, coalesced to one, and the workers' partitions lined up again by a union.
+    `RDD.coalesce(n)` chooses groups by data locality. Therefore each worker's partitions are
+    selected first and coalesced to one; a union then combines the workers' partitions in order.
     """
     from pyspark import RDD
 
@@ -82,7 +85,7 @@ def _grouped(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
 
 
 def _moved(rdd: Any, plan: RepartitionPlan) -> Any:
-    """As `_grouped`, by a shuffle: for sessions of Spark Connect, which have no JVM to ask."""
+    """Like `_grouped`, but with a shuffle: Spark Connect sessions cannot access the JVM."""
 
     def numbered(index: int, chunks: Iterable[bytes]) -> Iterator[Any]:
         return (((index, number), chunk) for number, chunk in enumerate(chunks))
@@ -94,12 +97,12 @@ def _moved(rdd: Any, plan: RepartitionPlan) -> Any:
 
 
 def _selected(context: Any, rdd: Any, partitions: list[int]) -> Any:
-    """The Java RDD of only these partitions of `rdd`, in order."""
+    """Return the Java RDD of only these partitions of `rdd`, in order."""
     jvm = context._jvm
     numbers = jvm.java.util.ArrayList()
     for partition in partitions:
         numbers.add(partition)
-    # A Scala set of numbers is a function from number to "is it in the set", which is what
-    # Spark's partition pruning takes, and which Python could not otherwise give it.
+    # Spark's partition pruning takes a Scala predicate, which Python cannot create. A Scala set is
+    # such a predicate: it maps a number to whether the set contains it.
     wanted = jvm.org.apache.spark.api.python.PythonUtils.toSeq(numbers).toSet()
     return jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rdd._jrdd.rdd(), wanted).toJavaRDD()
