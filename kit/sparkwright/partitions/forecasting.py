@@ -1,4 +1,4 @@
-"""What a repartition would cost and bring, worked out before anything moves; pure."""
+"""Forecast the cost and benefit of a repartition before data moves. All functions are pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,21 +14,22 @@ from .survey import PartitionSurvey
 
 TrainingKind = Literal["averaging", "sharing"]
 LabelForecast = Literal["none", "exact", "expected", "estimated"]
-# Bytes per second that a worker sends through a shuffle, until they are measured.
+# Assumed shuffle bandwidth of a worker until it is measured.
 BANDWIDTH_BYTES_PER_S = 50e6
-# So many rows of a partition say where its rows go, if labels were counted without their places.
+# Rows sampled per partition to estimate the destinations of labels whose positions are unknown.
 _DRAWN = 1 << 16
-# Labels whose mix differs by less do not matter to training.
+# Smaller differences between class distributions do not affect training.
 _NOTABLE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class PartitionLayout:
-    """How rows and labels lie in partitions, at one moment.
+    """The rows and labels of each partition.
 
     Attributes:
-        rows: of each partition.
-        labels: (partitions, classes) float64 labels of each class; no columns: not known.
+        rows: number of rows in each partition.
+        labels: (partitions, classes) float64 number of labels of each class; without columns if
+            labels are unknown.
     """
 
     rows: tuple[int, ...]
@@ -36,20 +37,20 @@ class PartitionLayout:
 
     @property
     def skew(self) -> float:
-        """The fullest partition over the mean; 1 is even."""
+        """Size of the largest partition over the mean; 1 is even."""
         total = sum(self.rows)
         return max(self.rows) * len(self.rows) / total if total else 1.0
 
     @property
     def empty(self) -> int:
-        """Partitions without rows."""
+        """Number of partitions without rows."""
         return sum(n == 0 for n in self.rows)
 
     @property
     def label_distances(self) -> NDArray[np.float64]:
         """(partitions,) distance of each partition's class distribution from that of all data.
 
-        The total variation distance, 0 to 1; 0 for partitions without labels.
+        This is the total variation distance, 0 to 1; 0 for partitions without labels.
 
         Example:
             >>> layout = PartitionLayout(rows=(4, 4), labels=np.array([[4.0, 0.0], [2.0, 2.0]]))
@@ -70,33 +71,33 @@ class PartitionLayout:
         return float(self.label_distances.max(initial=0.0))
 
     def chance_distances(self, seen: Sequence[float]) -> NDArray[np.float64]:
-        """(partitions,) the distance to be expected if rows were drawn from all by chance.
+        """(partitions,) expected distance if each partition were a random sample of all rows.
 
         Args:
-            seen: labels that were looked at in each partition; few of them differ by chance.
+            seen: number of labels read in each partition; the fewer, the larger the distance.
         """
         whole = self.labels.sum(axis=0)
         if not whole.sum():
             return np.zeros(len(self.rows))
         shares = whole / whole.sum()
-        # Mean absolute deviation of a binomial share, p (1 - p) / n its variance; half their sum.
+        # Half the sum of the mean absolute deviations of binomial shares of variance p (1 - p) / n.
         spread = np.sqrt(shares * (1 - shares)).sum() / np.sqrt(2 * np.pi)
         return np.minimum(1.0, spread / np.sqrt(np.maximum(np.asarray(seen, np.float64), 1.0)))
 
     def minibatches(self, batch_size: int) -> tuple[int, ...]:
-        """Of each partition in an epoch, a smaller last one included."""
+        """Return the minibatches per epoch of each partition, including a partial last one."""
         return tuple(-(-n // batch_size) for n in self.rows)
 
     def ragged(self, batch_size: int) -> tuple[int, ...]:
-        """Rows of each partition's last minibatch where it is a smaller one, else 0."""
+        """Return the rows in each partition's partial last minibatch; 0 if it is full."""
         return tuple(n % batch_size for n in self.rows)
 
     def slowest(self, batch_size: int, *, helps: bool = False) -> int:
-        """Minibatches that the worker with most of them trains in an epoch.
+        """Return the most minibatches that any worker trains in an epoch.
 
         Args:
-            batch_size: rows of a minibatch.
-            helps: whether workers that are done take over minibatches of others.
+            batch_size: rows per minibatch.
+            helps: whether idle workers take over minibatches of others.
         """
         minibatches = self.minibatches(batch_size)
         if helps:
@@ -104,30 +105,30 @@ class PartitionLayout:
         return max(minibatches, default=0)
 
     def idle_share(self, batch_size: int, *, helps: bool = False) -> float:
-        """Share of the workers' time spent waiting for the last one, 0 to 1; as `slowest`."""
+        """Return the share of time that workers wait for the slowest, 0 to 1; see `slowest`."""
         most = self.slowest(batch_size, helps=helps) * len(self.rows)
         return 1 - sum(self.minibatches(batch_size)) / most if most else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class PartitionForecast:
-    """One repartition: before, after, cost and benefit.
+    """The state before and after one repartition, its cost and its benefit.
 
     Attributes:
-        survey: what is known of the data.
-        plan: what would be done.
-        kind: "averaging": workers wait for the last one. "sharing": who is done helps others, and
-            fetches their data.
-        batch_size: rows of a worker's minibatch.
-        step_s: seconds of a minibatch; None: not known.
-        bandwidth_bytes_per_s: what a worker sends in a second when data moves.
-        now: the partitions as they lie.
-        without: the workers if nothing may be split (mode "never").
-        after: the workers after `plan`.
-        label_forecast: how the labels of `after` are known. "exact": counted, and where each goes
-            is known; "expected": counted, supposing that the labels of a partition are mixed;
-            "estimated": from a sample of rows, whose places are known; "none": not at all.
-        seen: labels of each worker that were looked at, behind `after`.
+        survey: rows and labels of each partition.
+        plan: the repartition.
+        kind: "averaging": workers wait for the slowest. "sharing": idle workers take over work of
+            others and fetch their data.
+        batch_size: rows per minibatch on a worker.
+        step_s: seconds per minibatch; None: unknown.
+        bandwidth_bytes_per_s: bandwidth of a worker in a shuffle.
+        now: the current partitions.
+        without: the workers' data if no partition may be split (mode "never").
+        after: the workers' data after `plan`.
+        label_forecast: the basis of the labels in `after`. "exact": counted, with known
+            destinations; "expected": counted, assuming that labels are mixed within a partition;
+            "estimated": from a sample of rows with known positions; "none": unknown.
+        seen: number of labels read behind `after`, for each worker.
     """
 
     survey: PartitionSurvey
@@ -144,66 +145,66 @@ class PartitionForecast:
 
     @property
     def idle_without(self) -> float:
-        """Share of the workers' time that they wait if nothing may be split."""
+        """Share of time that workers wait if no partition may be split."""
         return self.without.idle_share(self.batch_size, helps=self.kind == "sharing")
 
     @property
     def idle_after(self) -> float:
-        """Share of the workers' time that they wait after the repartition."""
+        """Share of time that workers wait after the repartition."""
         return self.after.idle_share(self.batch_size, helps=self.kind == "sharing")
 
     @property
     def minibatches_without(self) -> int:
-        """How many an epoch lasts if nothing may be split."""
+        """Length of an epoch in minibatches if no partition may be split."""
         return self.without.slowest(self.batch_size, helps=self.kind == "sharing")
 
     @property
     def minibatches_after(self) -> int:
-        """How many an epoch lasts after the repartition."""
+        """Length of an epoch in minibatches after the repartition."""
         return self.after.slowest(self.batch_size, helps=self.kind == "sharing")
 
     @property
     def minibatches_saved(self) -> int:
-        """By how many an epoch becomes shorter; negative: longer."""
+        """Minibatches by which an epoch becomes shorter; negative if it becomes longer."""
         return self.minibatches_without - self.minibatches_after
 
     @property
     def seconds_saved(self) -> float | None:
-        """By how much an epoch becomes shorter; None without `step_s`."""
+        """Seconds by which an epoch becomes shorter; None without `step_s`."""
         return None if self.step_s is None else self.minibatches_saved * self.step_s
 
     @property
     def rows_moved(self) -> int:
-        """Rows that go to another partition, once; none without a shuffle."""
+        """Rows that move to another partition, once; 0 without a shuffle."""
         return self.plan.rows_moved if self.plan.action == "shuffled" else 0
 
     @property
     def bytes_moved(self) -> float | None:
-        """About so many bytes; None if sizes are not known."""
+        """Approximate size of the moved rows; None if sizes are unknown."""
         each = self.survey.bytes_per_row
         return None if each is None else self.rows_moved * each
 
     @property
     def move_s(self) -> float | None:
-        """About how long that takes, all workers at once; None if sizes are not known."""
+        """Approximate time to move them, all workers in parallel; None if sizes are unknown."""
         moved = self.bytes_moved
         return None if moved is None else moved / (self.bandwidth_bytes_per_s * self.plan.workers)
 
     @property
     def epochs_to_pay_off(self) -> float | None:
-        """After so many epochs the time saved exceeds that of moving; None: unknown, or never."""
+        """Epochs until the time saved exceeds the time to move data; None: unknown, or never."""
         saved, cost = self.seconds_saved, self.move_s
         return None if saved is None or cost is None or saved <= 0 else cost / saved
 
     @property
     def has_uneven_labels(self) -> bool:
-        """Whether some worker's labels differ from the others' by clearly more than chance."""
+        """Whether a worker's class distribution deviates clearly more than expected by chance."""
         distances = self.after.label_distances
         chance = self.after.chance_distances(self.seen)
         return bool(((distances > _NOTABLE) & (distances > 2.5 * chance)).any())
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able: the plan, the figures and the survey."""
+        """Return the plan, the figures and the survey as JSON-able values."""
         figures = (
             *("kind", "batch_size", "label_forecast", "idle_without", "idle_after"),
             *("minibatches_without", "minibatches_after", "seconds_saved"),
@@ -234,18 +235,18 @@ def forecast(
     step_s: float | None = None,
     bandwidth_bytes_per_s: float = BANDWIDTH_BYTES_PER_S,
 ) -> PartitionForecast:
-    """Say what training with these options would do with the data.
+    """Forecast the effect of a repartition on training.
 
     Args:
-        survey: what is known of the data.
-        workers: how many there are.
+        survey: rows and labels of each partition.
+        workers: number of workers.
         mode: when to repartition; see `plan_repartition`.
-        strategy: how.
-        batch_size: rows of a worker's minibatch; default 32.
-        seed: of `spark_default`.
-        kind: "averaging" (default) or "sharing": whether workers wait for each other or help.
-        step_s: seconds of a minibatch; default None: not known.
-        bandwidth_bytes_per_s: what a worker sends in a second; default 50 MB/s.
+        strategy: how to repartition.
+        batch_size: rows per minibatch on a worker; default 32.
+        seed: seed of `spark_default`.
+        kind: "averaging" (default): workers wait for each other; "sharing": idle workers help.
+        step_s: seconds per minibatch; default None: unknown.
+        bandwidth_bytes_per_s: bandwidth of a worker in a shuffle; default 50 MB/s.
 
     Raises:
         ConfigurationError: if an option is invalid.
@@ -279,7 +280,7 @@ def forecast(
 def _after(
     survey: PartitionSurvey, plan: RepartitionPlan
 ) -> tuple[PartitionLayout, LabelForecast, NDArray[np.float64]]:
-    """Rows and labels of each worker, how labels are known, and how many were looked at."""
+    """Return each worker's rows and labels, their basis, and the number of labels read."""
     classes = len(survey.class_names)
     labels = np.zeros((plan.workers, classes))
     seen = np.zeros(plan.workers)
@@ -301,7 +302,7 @@ def _after(
         if not splits:
             numbers = numbers[:1]
         elif rows > _DRAWN:
-            # One of each stretch, at a place that no strategy can be in step with.
+            # One row of each stretch. The irregular shift avoids aliasing with any strategy.
             starts = np.linspace(0, rows, _DRAWN, endpoint=False)
             shift = (np.arange(_DRAWN) * 0.6180339887498949) % 1.0
             numbers = (starts + shift * rows / _DRAWN).astype(np.int64)
@@ -319,5 +320,5 @@ def _known(survey: PartitionSurvey, plan: RepartitionPlan) -> LabelForecast:
     mixed = plan.action == "shuffled" and not survey.samples
     alike = all(sum(n > 0 for n in line) <= 1 for line in survey.label_counts)
     if mixed and alike and max(survey.rows) <= _DRAWN:
-        return "exact"  # which rows go where is known, and rows of one class are alike
+        return "exact"  # destinations are known, and each partition has a single class
     return "expected" if mixed else "exact"

@@ -1,4 +1,4 @@
-"""What is known of how data lies in partitions: rows, bytes, labels, and how that was found out."""
+"""A survey of partitions: their rows, bytes and labels, and whether these were sampled."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,23 +16,23 @@ from sparkwright.errors import DataError
 LabelBasis = Literal["none", "counted", "sampled"]
 MOST_CLASSES = 1000
 _LISTS = ("rows", "size_bytes", "class_names", "rows_looked_at")
-# Sequences have a label for each step: so many labels are kept for each row that may be.
+# Sequences have a label for each step. The limit on labels is this multiple of the limit on rows.
 _LABELS_A_ROW = 16
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LabelSample:
-    """The labels of at most `most_rows` rows, each set of rows as likely as any other.
+    """The labels of a uniform random sample of at most `most_rows` rows.
 
-    A row with several labels, such as a sequence, is in the sample with all of them.
+    If a row has several labels, as a sequence has, the sample contains all of them.
 
     Attributes:
-        most_rows: rows kept at most.
-        priorities: (labels,) uint64, increasing; one number a row.
-        numbers: (labels,) int64 place of the row in its partition.
+        most_rows: maximum number of rows.
+        priorities: (labels,) uint64, increasing; labels of one row have the same number.
+        numbers: (labels,) int64 position of the row in its partition.
         classes: (labels,) int64 class of each label.
         one_hot: number of classes if labels are one-hot; 0: not one-hot or unknown.
-        complete: whether every row is in it.
+        complete: whether the sample contains every row.
 
     References:
         E. Cohen, H. Kaplan, "Summarizing data using bottom-k sketches", PODC 2007.
@@ -47,29 +47,29 @@ class LabelSample:
 
     @classmethod
     def empty(cls, most_rows: int) -> "LabelSample":
-        """Nothing yet."""
+        """Return a sample without rows."""
         none = np.zeros(0, np.int64)
         return cls(most_rows, np.zeros(0, np.uint64), none, none)
 
     @property
     def rows(self) -> int:
-        """How many rows there are in the sample."""
+        """Number of rows in the sample."""
         return len(_row_starts(self.priorities))
 
     def extended(
         self, chunk: DataSet, *, output: str | None, start: int, partition: int, seed: int
     ) -> "LabelSample":
-        """The sample after another chunk of the partition.
+        """Return the sample extended by another chunk of the partition.
 
         Args:
-            chunk: some rows; only labels of those that are kept are looked at.
-            output: whose labels; None: the only ones.
-            start: number of the chunk's first row in its partition.
-            partition: number of the partition.
-            seed: other seeds give other samples.
+            chunk: rows to sample from; labels are read only for sampled rows.
+            output: output that the labels belong to; None: the only output.
+            start: position of the chunk's first row in its partition.
+            partition: index of the partition.
+            seed: different seeds give different samples.
 
         Raises:
-            DataError: if the labels are no classes, or there are several outputs and no `output`.
+            DataError: if the labels are not classes, or `output` is missing with several outputs.
         """
         if not chunk.labels:
             raise DataError("the data has no labels.")
@@ -96,7 +96,7 @@ class LabelSample:
         )._cut()
 
     def _cut(self) -> "LabelSample":
-        """Only the rows of smallest priority, as many as may be kept."""
+        """Return the sample without the rows of highest priority beyond the limits."""
         order = np.argsort(self.priorities, kind="stable")
         starts = _row_starts(self.priorities[order])
         ends = np.append(starts[1:], len(order))
@@ -113,18 +113,18 @@ class LabelSample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartitionSurvey:
-    """Rows of each partition, and what labels they have as far as that was looked at.
+    """The rows of each partition and their labels, counted or sampled.
 
     Attributes:
-        rows: in each partition, in order; counted, never estimated.
-        size_bytes: of each partition, as it lies in memory on Spark; empty: not known.
-        label_counts: for each partition how many labels of each class were found; empty: unknown.
-        class_names: of these classes.
-        rows_looked_at: in each partition, for labels; empty where `label_counts` is.
-        output: whose labels; empty if there is one output.
-        without_labels: why nothing is known of labels; empty if something is.
-        samples: the labels with their places, from a look at the data; without them it is assumed
-            that the labels of a partition are mixed.
+        rows: number of rows in each partition, in order; counted, never estimated.
+        size_bytes: size of each partition in Spark's memory; empty: unknown.
+        label_counts: number of labels of each class found in each partition; empty: unknown.
+        class_names: names of these classes.
+        rows_looked_at: rows of each partition whose labels were read; empty if `label_counts` is.
+        output: output that the labels belong to; empty if there is only one.
+        without_labels: why labels are unknown; empty if they are known.
+        samples: sampled labels with their positions. Without samples, labels are assumed to be
+            mixed within each partition.
 
     Example:
         >>> survey = PartitionSurvey(rows=(300, 100), label_counts=((300, 0), (50, 50)))
@@ -142,7 +142,7 @@ class PartitionSurvey:
     samples: tuple[LabelSample, ...] = ()
 
     def __post_init__(self) -> None:
-        """Convert to tuples and validate that the values agree.
+        """Convert values to tuples and validate that they are consistent.
 
         Raises:
             DataError: if a number is negative, or lengths differ.
@@ -183,14 +183,14 @@ class PartitionSurvey:
         class_names: Sequence[str] | None = None,
         output: str = "",
     ) -> "PartitionSurvey":
-        """A survey from rows that were looked at.
+        """Return a survey from samples of labels.
 
         Args:
-            rows: of each partition.
-            samples: of each partition.
-            size_bytes: of each partition; default: not known.
-            class_names: in the order of class numbers; default None: the numbers themselves.
-            output: whose labels.
+            rows: number of rows in each partition.
+            samples: sample of each partition.
+            size_bytes: size of each partition; default: unknown.
+            class_names: names in the order of class numbers; default None: the numbers.
+            output: output that the labels belong to.
         """
         found = np.unique(np.concatenate([s.classes for s in samples] or [np.zeros(0, np.int64)]))
         named = class_names or range(max((s.one_hot for s in samples), default=0))
@@ -214,7 +214,7 @@ class PartitionSurvey:
                 n if s.complete else s.rows for n, s in zip(rows, samples, strict=True)
             ),
             output=output,
-            # With class numbers as columns of `label_counts`.
+            # Renumber classes as the columns of `label_counts`.
             samples=tuple(
                 replace(s, classes=np.searchsorted(found, s.classes).astype(np.int64))
                 for s in samples
@@ -223,19 +223,19 @@ class PartitionSurvey:
 
     @property
     def total(self) -> int:
-        """Rows in all."""
+        """Total number of rows."""
         return sum(self.rows)
 
     @property
     def label_basis(self) -> LabelBasis:
-        """Whether labels are unknown, all counted, or known from some rows."""
+        """Whether labels are unknown ("none"), all counted, or sampled."""
         if not self.label_counts:
             return "none"
         return "counted" if self.rows_looked_at == self.rows else "sampled"
 
     @property
     def labels(self) -> NDArray[np.float64]:
-        """(partitions, classes) labels of each class, scaled up to all rows where sampled."""
+        """(partitions, classes) number of labels of each class; samples are scaled to all rows."""
         counts = np.asarray(self.label_counts, np.float64).reshape(
             len(self.label_counts), len(self.class_names)
         )
@@ -243,12 +243,12 @@ class PartitionSurvey:
 
     @property
     def bytes_per_row(self) -> float | None:
-        """On average; None if bytes are not known or there are no rows."""
+        """Average size of a row; None if sizes are unknown or there are no rows."""
         return sum(self.size_bytes) / self.total if self.size_bytes and self.total else None
 
     @property
     def told(self) -> str:
-        """What was counted and what was sampled, for readers."""
+        """A sentence on what was counted and what was sampled."""
         where = f"in {len(self.rows):,} partition{'' if len(self.rows) == 1 else 's'}"
         if self.label_basis == "counted":
             return f"Rows and labels: all counted, {where}."
@@ -259,7 +259,7 @@ class PartitionSurvey:
         seen, most = sum(self.rows_looked_at), max(self.rows_looked_at)
         looked_at = zip(self.rows_looked_at, self.rows, strict=True)
         fewest = min(looked for looked, rows in looked_at if looked < rows)
-        # Two standard deviations of a share of one half, in percent.
+        # Two standard deviations of a share of one half, in percentage points.
         within = 100 / math.sqrt(max(1, fewest))
         return (
             f"{rows} Labels: a sample of {seen:,} of {self.total:,} rows, at most {most:,} of each "
@@ -267,7 +267,7 @@ class PartitionSurvey:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able; without the places of sampled labels."""
+        """Return a JSON-able dict, without the positions of sampled labels."""
         names = [name for name in self.__dataclass_fields__ if name != "samples"]
         return {
             "name": "partition_survey",
@@ -278,10 +278,10 @@ class PartitionSurvey:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "PartitionSurvey":
-        """The inverse of `to_dict`; then labels of a partition are assumed to be mixed.
+        """Invert `to_dict`; labels are then assumed to be mixed within each partition.
 
         Raises:
-            DataError: if it is not such a dict.
+            DataError: if `settings` is not a dict from `to_dict`.
         """
         known = set(cls.__dataclass_fields__) - {"samples"}
         unknown = set(settings) - known - {"name"}
@@ -316,7 +316,7 @@ def _row_starts(priorities: Priorities) -> NDArray[np.int64]:
 
 
 def _labels_of_each(rows: int, mask: NDArray[np.generic] | None, labels: int) -> NDArray[np.int64]:
-    """(rows,) how many of `labels` labels belong to each row; masked ones do not count."""
+    """(rows,) number of the `labels` labels that belong to each row, without masked ones."""
     kept = np.ones(rows, np.int64)
     if mask is not None:
         kept = np.count_nonzero(mask.reshape(rows, -1), axis=1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""One way to write, read and remove what lies at a URL; models on top."""
+"""Read, write and remove files at a URL, and save and load models."""
 
 from ._evaluations import (
     load_evaluation as load_evaluation,

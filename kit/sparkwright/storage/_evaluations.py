@@ -1,36 +1,37 @@
-"""Evaluations at a URL, as JSON."""
+"""Save and load evaluations at a URL, as JSON."""
 
 from sparkwright.errors import DataError
 from sparkwright.evaluation import AbstractEvaluation, evaluation_from_json
 
 from .files import open_to_read, write_bytes
 
-_MAX_BYTES = 1 << 30  # an exact ROC takes up to 11 bytes a score
+_MAX_BYTES = 1 << 30  # an exact ROC takes up to 11 bytes per score
 
 
 def save_evaluation(evaluation: AbstractEvaluation, url: str) -> None:
     """Write an evaluation to `url` as JSON, atomically.
 
-    What is there is replaced; parent folders are created.
+    An existing file is replaced; parent folders are created.
 
     Args:
-        evaluation: of any kind; functions of a `CustomEvaluation` are not kept.
-        url: where to. A local path counts as a URL.
+        evaluation: an evaluation of any kind. Functions of a `CustomEvaluation` are not saved.
+        url: destination URL or local path.
 
     Raises:
-        OSError: of the store, naming the URL.
+        OSError: if the store fails; names the URL.
     """
     write_bytes(url, evaluation.to_json().encode())
 
 
 def load_evaluation(url: str) -> AbstractEvaluation:
-    """Read an evaluation, of whatever kind, that `save_evaluation` wrote.
+    """Read an evaluation of any kind that `save_evaluation` wrote.
 
-    It can be added to others as before; see `CustomEvaluation.with_result_from` for functions.
+    It can be merged with other evaluations as before. To restore the functions of a custom
+    evaluation, see `CustomEvaluation.with_result_from`.
 
     Raises:
-        OSError: of the store, naming the URL.
-        DataError: if there is no evaluation in the file, or it has more than 1 GiB.
+        OSError: if the store fails; names the URL.
+        DataError: if the file contains no evaluation, or is larger than 1 GiB.
     """
     with open_to_read(url) as file:
         content = file.read(_MAX_BYTES + 1)

@@ -1,6 +1,6 @@
-"""Checks before a model is loaded: code in its description, and Keras' older HDF5 files.
+"""Read and check Keras' older HDF5 files, and find code in a model's description.
 
-Deeplearning4j and Elephas use these files too.
+Deeplearning4j and Elephas use HDF5 files too.
 """
 
 import warnings
@@ -20,9 +20,9 @@ _LAMBDA = "__lambda__"
 
 
 def code_in(config: Any) -> list[str]:
-    """Return the sorted names of the layers with code (Python's bytecode); of others, "?"."""
+    """Return the sorted names of layers with Python bytecode; "?" for code outside a layer."""
     found: list[str] = []
-    # A stack, because a file could be nested deeper than Python can recurse.
+    # A stack, because a file could be nested deeper than Python's recursion limit.
     left: list[tuple[Any, str]] = [(config, "?")]
     while left:
         value, owner = left.pop()
@@ -54,7 +54,7 @@ def refuse_code(config: Any, url: str) -> None:
 
 
 def _is_old_lambda(value: Mapping[str, Any]) -> bool:
-    """A Lambda layer of Keras 1 or 2, whose function is [code, defaults, closure]."""
+    """Whether `value` is a Lambda layer of Keras 1 or 2: its function is [code, defaults, …]."""
     inside = value.get("config")
     if value.get("class_name") != "Lambda" or not isinstance(inside, Mapping):
         return False
@@ -66,7 +66,7 @@ def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, A
     """Describe the model in a file, without reading weights.
 
     Returns:
-        The fields that `save_model` writes, and further content.
+        The fields that `save_model` writes, and the distributed training settings, if any.
     """
     with Hdf5File(file, url) as content:
         config = content.model_config()
@@ -95,9 +95,9 @@ def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
 
 
 def restore_updater(model: Any, path: Path, url: str) -> None:
-    """Read the state of the optimizer, of which Keras reads iterations and learning rate only.
+    """Load the optimizer's state; Keras itself loads only iterations and learning rate.
 
-    A file of Keras 2 names it otherwise: then the optimizer's state is not loaded, with a warning.
+    Files of Keras 2 use other names. For them, the state is not loaded, and a warning is issued.
     """
     import h5py
 
@@ -117,7 +117,7 @@ def restore_updater(model: Any, path: Path, url: str) -> None:
 
 
 def inputs_of(config: Any) -> dict[str, list[int | None]]:
-    """Return name -> shape of the input layers in a description of Keras 2 or 3."""
+    """Return name -> shape of the input layers in a config of Keras 2 or 3."""
     found: dict[str, list[int | None]] = {}
     settings = config.get("config") if isinstance(config, Mapping) else None
     layers = settings.get("layers") if isinstance(settings, Mapping) else settings
@@ -132,7 +132,7 @@ def inputs_of(config: Any) -> dict[str, list[int | None]]:
 
 
 class Hdf5File:
-    """An untrusted HDF5 file; damage becomes a DataError."""
+    """An untrusted HDF5 file; raises a DataError if it is damaged."""
 
     def __init__(self, file: BinaryIO, url: str) -> None:
         import h5py
@@ -148,7 +148,7 @@ class Hdf5File:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.root.close()
-        # h5py raises many classes for damage.
+        # h5py raises many classes of errors for damaged files.
         if isinstance(error, Exception) and not isinstance(error, DataError):
             raise self._damaged(f"{type(error).__name__}: {error}") from error
 
@@ -160,7 +160,7 @@ class Hdf5File:
         return value.item() if isinstance(value, np.generic) else value
 
     def json_attribute(self, name: str) -> dict[str, Any] | None:
-        """Return a dict that is written as JSON; None without it."""
+        """Return a dict stored as a JSON attribute; None if it is missing."""
         text = self.attribute(name)
         if text is None:
             return None
@@ -183,7 +183,7 @@ class Hdf5File:
         return config
 
     def parameters(self) -> int:
-        """Count the numbers in the model's weights, by their shapes."""
+        """Count the model's parameters from the shapes of its weights."""
         import h5py
 
         sizes: list[int] = []
@@ -196,7 +196,7 @@ class Hdf5File:
         return sum(sizes)
 
     def refuse_links(self) -> None:
-        """Raise for links to another file, and for data sets in one."""
+        """Raise if the file has links to other files, or external or virtual data sets."""
         import h5py
 
         def elsewhere(name: str, link: Any) -> str | None:
