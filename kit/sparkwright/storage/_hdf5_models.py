@@ -196,7 +196,7 @@ class Hdf5File:
         return sum(sizes)
 
     def refuse_links(self) -> None:
-        """Raise if the file has links to other files, or external or virtual data sets."""
+        """Raise if the file has soft or external links, or external or virtual data sets."""
         import h5py
 
         def elsewhere(name: str, link: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""`hdfs://` without Java: the client of the package hdfs-native, as a file system of fsspec."""
+"""An fsspec file system for `hdfs://` without Java, based on the package hdfs-native."""
 
 import contextlib
 import functools
@@ -18,29 +18,32 @@ HDFS = "hdfs"
 _SCHEME = f"{HDFS}://"
 _DEFAULT_PORT = 8020
 _TIMEOUT_S = 60.0
-# The client itself waits 60 s for a DataNode; there may be three.
+# The client waits 60 s for each DataNode, and may try three.
 _DATA_TIMEOUT_FACTOR = 3.0
-# Wait some 10 s for a single NameNode, as Hadoop's client does. The client's own settings (15
-# attempts, up to 15 s between them) are for several, of which another takes over.
+# Retry a single NameNode for about 10 s, as Hadoop's client does. The client's defaults (15
+# attempts, up to 15 s apart) suit several NameNodes with failover.
 _ONE_NAMENODE = {"dfs.client.failover.max.attempts": "4"}
 _ENTRIES_AT_ONCE = 1000
 _IDENTITY = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
 
 
-# The process that has a client, first of all. The client keeps connections for the whole process,
-# which a fork inherits without the threads that serve them: the child would wait without end, or
-# read its parent's answers.
+# Ids of processes that created a client, the first one first. A fork inherits the client's
+# connections without the threads that serve them. The child would wait forever, or read responses
+# meant for its parent.
 _used_by: list[int] = []
 
 
 def hdfs_system_of(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL with "hdfs://", and the path in it.
+    """Return the file system of an "hdfs://" URL, and the path in it.
 
-    The user is that of HADOOP_USER_NAME, or this process'; with Kerberos, that of the ticket, or
-    in tasks of the tokens that the job carries. A host without a port is a nameservice of
-    HADOOP_CONF_DIR, or has port 8020. Without a host, it is fs.defaultFS of core-site.xml there.
-    Options are in fsspec's settings under "hdfs": `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60)
-    and Hadoop's own, by their names.
+    User: HADOOP_USER_NAME, or the owner of this process. With Kerberos, the user of the ticket or,
+    in tasks, of the job's delegation tokens.
+
+    Host: a host without a port is a nameservice in HADOOP_CONF_DIR, or a NameNode on port 8020. If
+    the URL has no host, `fs.defaultFS` in core-site.xml in HADOOP_CONF_DIR is used.
+
+    Options: fsspec's settings under "hdfs" can contain `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default
+    60) and Hadoop's own options, by name.
     """
     if _used_by and _used_by[0] != os.getpid():
         raise ConfigurationError(
@@ -50,13 +53,13 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
         )
     use_tokens_of_job()
     authority, slash, path = url.removeprefix(_SCHEME).partition("/")
-    # Clients take these from the environment once.
+    # A client reads these environment variables only once.
     identity = tuple(os.environ.get(name) for name in _IDENTITY)
     return _system(authority, _options(), identity), normal(slash + path)
 
 
 def normal(path: str) -> str:
-    """Return an absolute path without "", "." and "..", which the NameNode refuses.
+    """Return an absolute path without the parts "", "." and "..", which the NameNode rejects.
 
     Example:
         >>> normal("/a//b/../c/"), normal("")
@@ -79,7 +82,7 @@ def _system(authority: str, options: tuple[tuple[str, Any], ...], identity: tupl
             f"a URL of HDFS holds no user. Received: {_SCHEME}{authority}. Set the environment "
             "variable HADOOP_USER_NAME."
         )
-    # fsspec's own cache does not know the user.
+    # fsspec's own cache does not distinguish users.
     return _class()(authority, dict(options), skip_instance_cache=True)
 
 
@@ -95,20 +98,20 @@ def _timeout_s(text: str) -> float:
 
 @functools.cache
 def _class() -> type[Any]:
-    """Make the class, and import fsspec, when it is first needed."""
+    """Create the class on first use, so that fsspec is imported only if needed."""
     from fsspec import AbstractFileSystem
 
     return type("HdfsSystem", (HdfsOperations, AbstractFileSystem), {})
 
 
 class HdfsOperations:
-    """The methods that fsspec's AbstractFileSystem needs, on HDFS."""
+    """HDFS implementation of the methods that fsspec's AbstractFileSystem requires."""
 
     protocol = HDFS
     root_marker = "/"
 
     def __init__(self, authority: str, options: dict[str, Any], **_: Any) -> None:
-        """Connect at the first call."""
+        """Store the options; the client connects on the first call."""
         super().__init__()
         self._server = f"{_SCHEME}{authority}"
         self._settings = {name: str(value) for name, value in options.items()}
@@ -129,16 +132,16 @@ class HdfsOperations:
         return f"{self._server}{self._strip_protocol(name)}"
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Return size, type and time of change of a file or folder."""
+        """Return the size, type and modification time of a file or folder."""
         path = self._strip_protocol(path)
         return _entry(self._ask(lambda client: client.get_file_info(path), f"look at {path}"))
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Whether there is a file or folder; other errors than its absence are raised."""
+        """Whether the file or folder exists; raises all errors but its absence."""
         return self._found(path) is not None
 
     def isdir(self, path: str) -> bool:
-        """Whether there is a folder; other errors than its absence are raised."""
+        """Whether `path` is a folder; raises all errors but its absence."""
         return (self._found(path) or {}).get("type") == "directory"
 
     def _found(self, path: str) -> dict[str, Any] | None:
@@ -148,7 +151,7 @@ class HdfsOperations:
             return None
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """List a folder; of a file, itself."""
+        """List a folder; for a file, return the file itself."""
         entries = self._listed(self._strip_protocol(path), recursive=False)
         return entries if detail else [entry["name"] for entry in entries]
 
@@ -160,7 +163,7 @@ class HdfsOperations:
         detail: bool = False,
         **_: Any,
     ) -> Any:
-        """List the files below a folder, or a file itself; raise for folders that are closed."""
+        """List the files below a folder, or the file itself; raise for unreadable folders."""
         path = self._strip_protocol(path)
         root = self._found(path)
         entries = [] if root is None else [root]
@@ -190,12 +193,12 @@ class HdfsOperations:
         return entries
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Make a folder, unless it exists."""
+        """Create a folder, unless it exists."""
         path = self._strip_protocol(path)
         self._ask(lambda client: client.mkdirs(path, 0o755, create_parents), f"make {path}")
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Make a folder and those above it."""
+        """Create a folder and its parents."""
         if not exist_ok and self.exists(path):
             raise FileExistsError(f"{path} exists.")
         self.mkdir(path)
@@ -225,9 +228,9 @@ class HdfsOperations:
                 raise FileNotFoundError(name)
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
-        """Open a file to read ("rb") or a new one to write ("wb")."""
+        """Open a file for reading ("rb") or a new file for writing ("wb")."""
         path = self._strip_protocol(path)
-        # The client's own files would publish a failed file when they are collected.
+        # The client's own file objects would publish a partial file when garbage-collected.
         if mode == "rb":
             return open_reader(
                 lambda: self._connected().inner.read(path),
@@ -246,14 +249,14 @@ class HdfsOperations:
         return self._within(self._timeout_s, lambda: function(self._connected()), what)
 
     def _transfer(self, function: Callable[[], _T], what: str) -> _T:
-        """Transfer one piece of a file, from or to DataNodes."""
+        """Read or write one piece of a file on DataNodes."""
         return self._within(self._timeout_s * _DATA_TIMEOUT_FACTOR, function, what)
 
     def _within(self, timeout_s: float, function: Callable[[], _T], what: str) -> _T:
         try:
             return within(timeout_s, function, what=what, server=self._server)
         except TimeoutError:
-            self._client = None  # the call may still hold its connection
+            self._client = None  # the call may still occupy its connection
             raise
 
     def _connected(self) -> Any:
@@ -280,7 +283,7 @@ def _new_client(server: str, settings: dict[str, str]) -> Any:
     except RuntimeError:
         if not authority:
             raise
-        # No nameservice of that name: the host of a NameNode at its usual port.
+        # There is no nameservice of that name: use it as a NameNode's host, on the default port.
         return Client(f"{server}:{_DEFAULT_PORT}", _ONE_NAMENODE | settings)
 
 

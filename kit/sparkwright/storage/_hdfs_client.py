@@ -1,4 +1,4 @@
-"""HDFS' client with time-outs, errors with remedies, and files as Python's file objects."""
+"""Time-outs, error messages and Python file objects for the HDFS client."""
 
 import io
 import re
@@ -10,18 +10,18 @@ from typing import Any, BinaryIO, TypeVar, cast
 from sparkwright.errors import NetworkError, RunTimeoutError, SparkwrightError
 
 _T = TypeVar("_T")
-# Of the sizes from 128 kB to 256 MB, the client reads and writes this one fastest.
+# The fastest piece size for reading and writing, of sizes from 128 kB to 256 MB.
 _PIECE_BYTES = 4 << 20
 _BUFFER_BYTES = 256 << 10
 _Call = Callable[[Callable[[], Any], str], Any]
-# The client has the server's exception as text: RPCError("class", "message\n\tat …").
+# The client returns the server's exception as text: RPCError("class", "message\n\tat …").
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 _OWN = re.compile(r'(\w+)\("(.*)"\)', re.DOTALL)
-# Of Kerberos' library: a class of errors, and after ": " the error.
+# An error of the Kerberos library: its class, then ": " and the message.
 _KERBEROS = re.compile(r'GSSAPIError\(.*, \d+, "[^:]*: (.*)"\)', re.DOTALL)
 _ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}|\\(.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-# Words in the errors of the system's libraries for a host that cannot be reached.
+# Words in the system libraries' errors for an unreachable host.
 _CONNECTION = (
     *("connection", "failed to lookup", "no route", "timed out", "unreachable", "eof"),
     *("broken pipe", "refused", "reset by peer"),
@@ -65,16 +65,16 @@ _NO_HOST = (
 
 
 def on_thread(function: Callable[[], _T], timeout_s: float, *, name: str) -> "Future[_T]":
-    """Call `function` on a daemon thread; its future, done unless that takes `timeout_s`.
+    """Call `function` on a daemon thread and return its future after at most `timeout_s`.
 
-    Not on a pool, whose threads Python would wait for at its end.
+    A thread pool would not do: Python waits for its threads at exit.
     """
     future: Future[_T] = Future()
 
     def settle() -> None:
         try:
             future.set_result(function())
-        except BaseException as error:  # a client's own panics are no Exceptions
+        except BaseException as error:  # the client's panics do not derive from Exception
             future.set_exception(error)
 
     Thread(target=settle, name=name, daemon=True).start()
@@ -85,12 +85,12 @@ def on_thread(function: Callable[[], _T], timeout_s: float, *, name: str) -> "Fu
 def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: str) -> _T:
     """Call `function` of the client on another thread and wait for it.
 
-    The client itself waits for a NameNode without limit, and ignores Ctrl-C meanwhile. A call that
-    times out continues until the client ends it. `what` and `server` are for messages.
+    The client waits for a NameNode without limit, and ignores Ctrl-C meanwhile. A call that times
+    out continues until the client ends it. `what` and `server` are used in messages.
 
     Raises:
         RunTimeoutError: after `timeout_s`.
-        OSError: of `function`, with a remedy.
+        OSError: if `function` fails; the message contains a remedy where one is known.
     """
     future = on_thread(function, timeout_s, name="hdfs-call")
     if not future.done():
@@ -103,17 +103,17 @@ def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: s
     if error is None:
         return future.result()
     try:
-        # Its own panics are no Exceptions; other errors are mistakes of the caller.
+        # Convert the client's errors and panics; raise all others unchanged.
         ours = isinstance(error, SparkwrightError) or not isinstance(error, OSError | RuntimeError)
         if ours and type(error).__name__ != "PanicException":
             raise error
         raise as_os_error(error, server=server) from None
     finally:
-        del error, future  # a cycle would keep the caller's frames
+        del error, future  # a reference cycle would keep the caller's frames alive
 
 
 def as_os_error(error: BaseException, *, server: str) -> OSError:
-    """Return the error to raise for one of the client: its class, one sentence and a remedy."""
+    """Convert an error of the client to an OSError with one sentence and a remedy."""
     text = str(error)
     if remote := _REMOTE.fullmatch(text):
         name = remote[1].rpartition(".")[2]
@@ -152,7 +152,7 @@ def as_os_error(error: BaseException, *, server: str) -> OSError:
 
 
 def _first_lines(text: str) -> str:
-    """Return the message without the server's traceback, in one line."""
+    """Return the message on one line, without the server's stack trace."""
     return " ".join(text.partition("\n\tat ")[0].split())
 
 
@@ -172,10 +172,10 @@ def _unescaped(text: str) -> str:
 def open_reader(
     open_inner: Callable[[], Any], call: _Call, path: str, version: Callable[[], Any] | None = None
 ) -> BinaryIO:
-    """Open a file to read, with a buffer.
+    """Open a file for buffered reading.
 
-    `open_inner` opens it with the client. `call` runs a function of the client with a time-out,
-    given the action's name. `version` returns a value that changes when the file is replaced.
+    `open_inner` opens it with the client. `call` runs a client function with a time-out; its second
+    argument describes the action. `version` returns a value that changes if the file is replaced.
     """
     return cast(
         BinaryIO, io.BufferedReader(_Reader(open_inner, call, path, version), _BUFFER_BYTES)
@@ -183,7 +183,7 @@ def open_reader(
 
 
 def open_writer(open_inner: Callable[[], Any], call: _Call, path: str) -> BinaryIO:
-    """Create a file to write, with a buffer; arguments as of `open_reader`."""
+    """Create a file for buffered writing; arguments as in `open_reader`."""
     return cast(BinaryIO, io.BufferedWriter(_Writer(open_inner, call, path), _PIECE_BYTES))
 
 
@@ -199,7 +199,7 @@ class _Reader(io.RawIOBase):
         self._open_inner, self._call, self._path = open_inner, call, path
         self._inner: Any = call(open_inner, f"open {path}")
         self._size: int = call(self._inner.file_length, f"open {path}")
-        # One piece is read from one file in any case.
+        # A file of one piece cannot be replaced between two reads.
         self._version = version if self._size > _PIECE_BYTES else None
         self._opened = None if self._version is None else call(self._version, f"open {path}")
         self._at = 0
@@ -228,7 +228,7 @@ class _Reader(io.RawIOBase):
         if not wanted:
             return 0
         if self._at != self._ahead_at:
-            # The first read at a place may be the only one there.
+            # Do not read ahead after a seek: there may be no second read.
             found = self._fetch(min(wanted, _PIECE_BYTES))
         elif not self._ahead:
             found = self._fetch(min(_PIECE_BYTES, self._size - self._at))
@@ -256,7 +256,7 @@ class _Reader(io.RawIOBase):
         except OSError as error:
             if isinstance(error, TimeoutError):
                 raise
-            # Its blocks may have moved: open it again, once.
+            # Its blocks may have moved: reopen the file and retry once.
             self._inner = self._call(self._open_inner, what)
             self._require_same_file(what)
             content = self._call(lambda: self._inner.read_range(at, size_bytes), what)
@@ -265,7 +265,7 @@ class _Reader(io.RawIOBase):
         return memoryview(content)
 
     def _require_same_file(self, what: str) -> None:
-        """Raise if the path holds another file than before."""
+        """Raise if the file was replaced since it was opened."""
         length = self._call(self._inner.file_length, what)
         version = None if self._version is None else self._call(self._version, what)
         if (length, version) != (self._size, self._opened):
@@ -306,6 +306,6 @@ class _Writer(io.RawIOBase):
             return
         super().close()
         inner, self._inner = self._inner, None
-        # After a failure the client would publish the part that was written.
+        # After a failure, closing the client's file would publish the partial content.
         if self._failure is None:
             self._call(inner.close, f"write {self._path}")

@@ -1,7 +1,7 @@
-"""A saved model as one ZIP archive: Keras' own files, then notes with the SHA-256 of each.
+"""A saved model as one ZIP archive: Keras' files, then notes with the SHA-256 of each.
 
-Keras reads such an archive as its own. Large members are stored, not compressed, and pass through
-in blocks: no model is held in memory.
+Keras can read these archives. Large members are stored uncompressed and copied in blocks, so no
+model is held in memory.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ _FILES = ("metadata.json", CONFIG, *_WEIGHTS)
 _ASSETS = "assets"
 _BLOCK_BYTES = 1 << 22
 _MAX_TEXT_BYTES = 256 << 20
-# Keras stores without compression, and no real content is compressed more.
+# Keras stores members uncompressed, and no legitimate content has a higher compression ratio.
 _MAX_EXPANSION, _ALWAYS_ALLOWED_BYTES = 100, 1 << 28
 
 
 class _Outward:
-    """A file that cannot seek: `zipfile` then writes the same bytes to every store."""
+    """A file without `seek`, so that `zipfile` writes the same bytes to every store."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -48,9 +48,10 @@ class _Outward:
 def write_model_archive(
     file: BinaryIO, folder: Path, notes_of: Callable[[dict[str, str]], Mapping[str, Any]]
 ) -> None:
-    """Write what Keras saved in `folder`, unzipped, to `file`, which need not be seekable.
+    """Write the files that Keras saved in `folder` to the archive `file`.
 
-    `notes_of` makes JSON-able notes, which come last, of the SHA-256 of every member by name.
+    `file` need not be seekable. `notes_of` takes the SHA-256 of every member by name and returns
+    JSON-able notes, which are written last.
     """
     paths = [folder / name for name in _FILES if (folder / name).is_file()]
     paths += sorted(path for path in (folder / _ASSETS).rglob("*") if path.is_file())
@@ -73,13 +74,13 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def read_json_member(file: BinaryIO, url: str, name: str) -> dict[str, Any] | None:
-    """Read a JSON object in the archive in `file`; None if there is no such member."""
+    """Read a JSON object from the archive in `file`; None if the member is missing."""
     with opened(file, url) as archive:
         return _json_in(archive, url, name)
 
 
 def read_text_members(file: BinaryIO, url: str) -> dict[str, dict[str, Any]]:
-    """Read the notes or, without them, Keras' own texts; member -> JSON object."""
+    """Read the notes or, without them, Keras' JSON members; return member -> JSON object."""
     with opened(file, url) as archive:
         notes = _json_in(archive, url, NOTES)
         if notes is not None and "about" in notes:
@@ -92,11 +93,11 @@ def read_text_members(file: BinaryIO, url: str) -> dict[str, dict[str, Any]]:
 
 
 def unpack_model(file: BinaryIO, url: str, folder: Path | None) -> dict[str, Any]:
-    """Write Keras' files of the archive in `file` into `folder`, and check them on the way.
+    """Extract Keras' files from the archive in `file` into `folder`, and verify them.
 
-    Checked are the archive's own checksums and, if the notes have them, the SHA-256 of each: a
-    DataError names `url` and the member. Without a folder, files are only checked. Returns the
-    notes; none for a file of Keras' own.
+    The archive's own checksums are verified and, if the notes contain digests, the SHA-256 of each
+    file. A DataError names `url` and the member. Without a folder, files are only verified. Return
+    the notes; empty for a file that Keras wrote.
     """
     with opened(file, url) as archive, ThreadPoolExecutor(1) as hashing:
         notes = _json_in(archive, url, NOTES) or {}
@@ -113,14 +114,14 @@ def unpack_model(file: BinaryIO, url: str, folder: Path | None) -> dict[str, Any
 
 
 def digests_in(notes: Mapping[str, Any]) -> dict[str, str]:
-    """Return the SHA-256 of each member in the notes; none without notes."""
+    """Return the SHA-256 of each member from the notes; empty if there are none."""
     about = notes.get("about")
     digests = about.get("digests") if isinstance(about, dict) else None
     return digests if isinstance(digests, dict) else {}
 
 
 def digest_of_all(digests: Mapping[str, str]) -> str:
-    """Return one SHA-256 for all members: of the output of `sha256sum`, sorted by name."""
+    """Return one SHA-256 for all members: the digest of `sha256sum` output sorted by name."""
     lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -174,7 +175,7 @@ def _json_in(archive: zipfile.ZipFile, url: str, name: str) -> dict[str, Any] | 
 
 
 def _checked(infos: list[zipfile.ZipInfo], url: str) -> list[zipfile.ZipInfo]:
-    """Return Keras' files of the archive, in its order."""
+    """Return the entries of Keras' files, in archive order; raise if they are invalid."""
     entries = [info for info in infos if _is_keras(info.filename) and not info.is_dir()]
     names = [entry.filename for entry in entries]
     if len(set(names)) != len(names):
@@ -201,7 +202,7 @@ def _is_keras(name: str) -> bool:
 def _unpack(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path | None, hashing: Any
 ) -> str:
-    """Write one member to `target`, if any; returns its SHA-256."""
+    """Write one member to `target`, if given; return its SHA-256."""
     digest = hashlib.sha256()
     hashed: Future[None] | None = None
     with contextlib.ExitStack() as files:
@@ -211,7 +212,7 @@ def _unpack(
             file = files.enter_context(target.open("xb"))
         for block in blocks_of(archive, entry, _BLOCK_BYTES):
             if hashed is not None:
-                hashed.result()  # so that no more than two blocks are held
+                hashed.result()  # holds at most two blocks in memory
             hashed = hashing.submit(digest.update, block)
             if file is not None:
                 file.write(block)

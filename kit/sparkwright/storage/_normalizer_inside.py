@@ -1,6 +1,6 @@
-"""Puts a normalizer into the files of a saved model, as layers around it, and takes it out again.
+"""Add a normalizer to the files of a saved model, as layers around it, and remove it again.
 
-Only the description and the names in the weights' file change. No weights are read or written.
+Only the config and the names in the weights file change. No weights are read or written.
 """
 
 import json
@@ -18,9 +18,9 @@ _OF_THE_GRAPH = ("name", "inbound_nodes")
 
 
 def put_normalizer_inside(folder: Path, outer: dict[str, Any], name: str) -> None:
-    """Make what Keras saved in `folder` the model that `outer` describes.
+    """Wrap the model that Keras saved in `folder` in the model with the config `outer`.
 
-    The optimizer and the settings of `compile` become those of the outer model: it has the same
+    The outer model takes over the optimizer and the `compile` settings, because it has the same
     variables and outputs.
     """
     config = json.loads((folder / CONFIG).read_text())
@@ -40,8 +40,8 @@ def put_normalizer_inside(folder: Path, outer: dict[str, Any], name: str) -> Non
 
 
 def take_normalizer_out(folder: Path, name: str, url: str) -> None:
-    """Restore the files that `put_normalizer_inside` changed, exactly."""
-    # What the content of a file may lead to is of many kinds; nothing of it is executed here.
+    """Restore exactly the files that `put_normalizer_inside` changed."""
+    # Invalid content can raise many kinds of errors. None of the content is executed here.
     try:
         outer = json.loads((folder / CONFIG).read_text())
         entry = _entry(outer, name)
@@ -67,7 +67,7 @@ def _entry(outer: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _group_of(entry: Mapping[str, Any]) -> str:
-    """How Keras calls a layer in the weights' file: by its class."""
+    """Return Keras' name of a layer in the weights file, which derives from its class."""
     from keras.src.utils.naming import to_snake_case
 
     group = to_snake_case(str(entry["class_name"]))
@@ -77,7 +77,7 @@ def _group_of(entry: Mapping[str, Any]) -> str:
 
 
 def _move_weights(path: Path, group: str, *, inward: bool) -> None:
-    """Rename what the file links to: all but the optimizer's variables belong to the layer."""
+    """Move all weights but the optimizer's variables into the layer's group, or out of it."""
     import h5py
 
     with h5py.File(path, "r+") as opened:

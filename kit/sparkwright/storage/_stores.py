@@ -1,4 +1,4 @@
-"""The store that a URL names: its paths, its errors, and putting a new file or folder in place."""
+"""Resolve the store of a URL, handle its paths and errors, and replace files and folders."""
 
 import contextlib
 import errno
@@ -11,16 +11,16 @@ from typing import Any, BinaryIO
 
 from ._hdfs import HDFS, hdfs_system_of
 
-# Files there appear when they are complete, and can be copied but not renamed.
+# Files in these stores appear once complete, and can be copied but not renamed.
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"}
-# The temporary files of active writers are younger.
+# Temporary files of active writers are younger than this.
 _LEFT_AFTER = timedelta(days=1)
-# Some file systems cannot sync a folder, and need not: they write its entries at once.
+# Some file systems cannot sync a folder, and need not: they write its entries immediately.
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """Return the store of a URL, as a file system of fsspec, and the path in it."""
+    """Return the store of a URL as an fsspec file system, and the path in it."""
     url = os.fspath(url)
     if url.startswith(f"{HDFS}://"):
         return hdfs_system_of(url)
@@ -31,7 +31,7 @@ def system_of(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def told(url: str, what: str) -> Generator[None]:
-    """Raise errors of a store as OSErrors that name the URL; pass others on."""
+    """Raise a store's errors as OSErrors that name the URL; raise other errors unchanged."""
     try:
         yield
     except FileNotFoundError:
@@ -41,20 +41,23 @@ def told(url: str, what: str) -> Generator[None]:
     except OSError as error:
         raise like(error, f"{url} could not be {what}: {error}") from error
     except Exception as error:
-        # Amazon's client has errors of its own, for missing credentials among others.
+        # Amazon's client raises its own errors, for example for missing credentials.
         if type(error).__module__.partition(".")[0] not in ("botocore", "aiobotocore"):
             raise
         raise OSError(f"{url} could not be {what}: {error}") from error
 
 
 def looked_in(url: str) -> str:
-    """Return the folder that a relative path was resolved against: notebooks differ in theirs."""
+    """Return a note on the folder that a relative path was resolved against.
+
+    Notebooks have different working folders.
+    """
     is_relative = "://" not in url and "::" not in url and not os.path.isabs(url)
     return f" (looked in {os.getcwd()})" if is_relative else ""
 
 
 def like(error: OSError, text: str) -> OSError:
-    """Return an error of the same class with another text, if the class takes just a text."""
+    """Return an error with another text, of the same class if it can be made from a text."""
     try:
         return type(error)(text)
     except TypeError:
@@ -62,24 +65,24 @@ def like(error: OSError, text: str) -> OSError:
 
 
 def is_on_this_machine(url: str) -> bool:
-    """Whether `url` is in this machine's file system."""
+    """Whether `url` is in the local file system."""
     return "://" not in url or url.startswith("file://")
 
 
 def is_object_store(system: Any) -> bool:
-    """Whether files appear there only when they are complete, and cannot be renamed."""
+    """Whether `system` is an object store: files appear once complete and cannot be renamed."""
     names = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
     return bool(names & _OBJECT_STORES)
 
 
 def local_path(url: str) -> str | None:
-    """Return the path of an absolute URL of this machine, as fsspec would; None of others."""
+    """Return the path of an absolute local URL, as fsspec would; None for other URLs."""
     path = url.removeprefix("file://")
     return path if path.startswith("/") else None
 
 
 def absolute(url: str) -> str:
-    """Return `url` as other processes of this machine understand it: without relative paths.
+    """Return `url` without relative paths, so that other processes on this machine can use it.
 
     Example:
         >>> absolute("/data/a/"), absolute("memory://runs/a")
@@ -90,10 +93,10 @@ def absolute(url: str) -> str:
 
 
 def as_asked(system: Any, url: str, path: str, name: str) -> str:
-    """Return `name`, of a store, in the form of the URL asked for, whose path is `path`."""
+    """Return a store's `name` in the form of the requested `url`, whose path is `path`."""
     if "://" not in url:
         return str(name)
-    # Stores cut off the scheme, some also a host; what is left of `path` follows unchanged.
+    # Stores strip the scheme from URLs, and some strip the host. The rest is unchanged.
     begun = url.rstrip("/").removesuffix(path)
     if begun != url.rstrip("/") and name.startswith(path[:1]):
         return f"{begun}{name}"
@@ -101,16 +104,16 @@ def as_asked(system: Any, url: str, path: str, name: str) -> str:
 
 
 def beside(path: str, ending: str = "") -> str:
-    """Return a hidden and unused name next to a path or URL."""
+    """Return a hidden, unused name in the same folder as a path or URL."""
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name}.{uuid.uuid4().hex[:8]}{ending}"
 
 
 def put_in_place(system: Any, new: str, path: str, *, folder: bool) -> None:
-    """Move a new file or folder to `path`, over what is there.
+    """Move a new file or folder to `path`, replacing an existing one.
 
-    A file is replaced in one step, where the store can. Otherwise the old file or folder is moved
-    aside and comes back if the new one cannot be moved.
+    A file is replaced atomically if the store supports it. Object stores copy. In all other cases,
+    the old file or folder is moved aside, and restored if the new one cannot be moved.
     """
     is_local = is_on_this_machine(system.unstrip_protocol(path))
     if is_local and not folder:
@@ -120,7 +123,7 @@ def put_in_place(system: Any, new: str, path: str, *, folder: bool) -> None:
     elif _copies(system):
         if folder and system.exists(path):
             system.rm(path, recursive=True)
-        # One by one: `mv`, `cp` and `rm` take names with brackets for patterns.
+        # One file at a time: `mv`, `cp` and `rm` interpret names with brackets as patterns.
         for file in system.find(new) if folder else [new]:
             system.cp_file(file, f"{path}{file.removeprefix(new)}")
         if folder:
@@ -151,13 +154,13 @@ def _copies(system: Any) -> bool:
 
 
 def sync_file(file: BinaryIO) -> None:
-    """Write the file's content to the disk."""
+    """Sync the file's content to disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_folder(path: str) -> None:
-    """Write the folder's entries, a rename among them, to the disk."""
+    """Sync the folder's entries, including renames, to disk."""
     try:
         descriptor = os.open(path or ".", os.O_RDONLY)
     except PermissionError:
@@ -172,13 +175,13 @@ def sync_folder(path: str) -> None:
 
 
 def remove_leftovers(system: Any, path: str) -> None:
-    """Remove the temporary files of killed writers of `path`, which has just been written."""
+    """Remove temporary files left by killed writers of `path`, which has just been written."""
     folder, _, name = path.rpartition("/")
     pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}\.tmp(\.old)?")
     with contextlib.suppress(OSError, NotImplementedError):
         for found in system.ls(folder or ".", detail=False):
             match = pattern.fullmatch(str(found).rpartition("/")[2])
-            # The former file, moved aside, is superseded by the new one at any age.
+            # An old file that was moved aside is obsolete at any age.
             if match and (match[1] or _is_left(system, found)):
                 system.rm_file(found)
 
