@@ -1,9 +1,9 @@
-"""Arrays and bytes in one file: a ZIP archive, stored and not compressed, with SHA-256 digests.
+"""Arrays and bytes in one file: an uncompressed ZIP archive with SHA-256 digests.
 
-Arrays are members in NumPy's own format (`.npy`). `meta.json`, the last member, holds the caller's
-JSON-able fields and the SHA-256 of every other member; the archive's own CRC-32 covers
-`meta.json`. Any ZIP tool opens such a file. Reading executes nothing, and allocates nothing that
-is larger than the file.
+Arrays are members in NumPy's format (`.npy`). The last member, `meta.json`, contains the caller's
+JSON-able fields and the SHA-256 of every other member. The archive's CRC-32 covers `meta.json`.
+Any ZIP tool can open the file. Reading executes no code and never allocates more than the file's
+size.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ from sparkwright._yaml import strict_json
 
 _META = "meta.json"
 _DIGESTS = "sha256"
-# Stays in a core's cache between its CRC and its writing.
+# Small enough to stay in a core's cache between computing the CRC and writing.
 _BLOCK_BYTES = 1 << 20
 _HEADER_LIMIT_BYTES = 4096
-# Raised by `zipfile` and `json` for damage; `OSError` is the store's.
+# Raised by `zipfile` and `json` for damaged files; `OSError` means a failure of the store.
 DAMAGE = (
     *(zipfile.BadZipFile, ValueError, LookupError, RuntimeError, EOFError, zlib.error),
     *(NotImplementedError, OverflowError, struct.error),
@@ -36,7 +36,7 @@ _UNPACKED_IN_BLOCKS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 
 
 class ArchiveError(ValueError):
-    """A file is no archive of `write_archive`, or damaged."""
+    """A file was not written by `write_archive`, or is damaged."""
 
 
 def write_archive(
@@ -44,8 +44,8 @@ def write_archive(
 ) -> None:
     """Write `meta` and `members` to `file`, which need not be seekable, without copying arrays.
 
-    `meta` is JSON-able, NumPy's scalars too. A member is bytes, or a 1-D array of native numbers,
-    whose name ends in ".npy".
+    `meta` must be JSON-able; NumPy scalars are allowed. A member is bytes, or a 1-D array of native
+    numbers with a name that ends in ".npy".
     """
 
     def described(digests: Mapping[str, str]) -> str:
@@ -55,7 +55,7 @@ def write_archive(
 
 
 class Member(NamedTuple):
-    """What to write: its size, and its content in blocks, from the start at each call."""
+    """A member to write: its size, and a function that yields its content from the start."""
 
     size_bytes: int
     blocks: Callable[[], Iterable[Any]]
@@ -68,8 +68,8 @@ def write_members(
     described: Callable[[dict[str, str]], str],
     compression: int = zipfile.ZIP_STORED,
 ) -> None:
-    """Write members, then `last`, whose text is made of the SHA-256 of all others by name."""
-    # Digests take longer than writing to a fast store, so they are computed beside it.
+    """Write members, then the member `last` with the text `described(SHA-256 by name)`."""
+    # Digests take longer than writing to a fast store, so they are computed in parallel.
     with (
         ThreadPoolExecutor(1) as hashing,
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
@@ -113,10 +113,10 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]
 def blocks_of(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, block_bytes: int = _BLOCK_BYTES
 ) -> Iterator[bytes]:
-    """Yield the content of a member; unpack no more than the archive's directory announces.
+    """Yield the content of a member in blocks, and check its size against the directory.
 
-    `ZipFile.read` unpacks everything and then compares. Compare `entry.file_size` with a limit
-    first.
+    Blocks bound the memory: `ZipFile.read` would unpack everything before its checks. Callers must
+    first compare `entry.file_size` with a limit.
     """
     if entry.compress_type not in _UNPACKED_IN_BLOCKS:
         raise zipfile.BadZipFile(
@@ -125,7 +125,7 @@ def blocks_of(
         )
     size_bytes = 0
     with archive.open(entry) as member:
-        while block := member.read(block_bytes):  # to its end, where the CRC-32 is compared
+        while block := member.read(block_bytes):  # up to its end, where the CRC-32 is checked
             size_bytes += len(block)
             yield block
     if size_bytes != entry.file_size:
@@ -135,17 +135,17 @@ def blocks_of(
 
 
 def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Return the content of a member; raises as `blocks_of`."""
+    """Return the content of a member; raise the same errors as `blocks_of`."""
     return b"".join(blocks_of(archive, entry))
 
 
 def is_numbers(array: NDArray[Any]) -> bool:
-    """Whether `array` can be a member: 1-D, of native numbers or truth values."""
+    """Whether `array` can be a member: 1-D, of native numbers or booleans."""
     return array.ndim == 1 and array.dtype.kind in "biuf" and array.dtype.isnative
 
 
 def _checked(infos: list[zipfile.ZipInfo], size_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the archive's directory by name, after a comparison with the file's size."""
+    """Return the archive's directory by name; raise if it is inconsistent with the file."""
     for info in infos:
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             raise ArchiveError(f"{info.filename} is compressed")
@@ -205,10 +205,11 @@ def _read_member(
 
 
 def array_in(content: bytes | NDArray[np.uint8]) -> NDArray[Any]:
-    """The numbers of an .npy file, a view; never unpickles, nor allocates what a header claims.
+    """Return a view of the numbers in an .npy file, without unpickling or trusting its header.
 
     Raises:
-        ArchiveError: if `content` is no such file, or not of the size that its header says.
+        ArchiveError: if `content` is not an .npy file of numbers, or its size differs from the
+            header.
     """
     header = io.BytesIO(bytes(content[:_HEADER_LIMIT_BYTES]))
     form = np.lib.format
@@ -216,7 +217,7 @@ def array_in(content: bytes | NDArray[np.uint8]) -> NDArray[Any]:
         is_first = form.read_magic(header) == (1, 0)
         read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
         shape, fortran, dtype = read(header)
-    except Exception as error:  # the parser's own errors and warnings are of many kinds
+    except Exception as error:  # the parser raises many kinds of errors
         raise ArchiveError(f"it is no array: {error}") from error
     if dtype.kind not in "biuf" or min(shape, default=0) < 0:
         raise ArchiveError(f"it is not of numbers: shape {shape}, dtype {dtype}")

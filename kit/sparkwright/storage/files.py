@@ -1,4 +1,4 @@
-"""Files and folders at a URL: written under a temporary name, then moved to their place at once.
+"""Read and write files and folders at a URL, atomically through a temporary name.
 
 Errors of a store are raised as OSErrors that name the URL.
 """
@@ -32,17 +32,17 @@ _BLOCK_BYTES = 1 << 22
 
 @contextlib.contextmanager
 def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
-    """Open `url` for writing; it appears, complete, only if the block succeeds.
+    """Open `url` for writing; the complete file appears only if the block succeeds.
 
-    Parent folders are created. A local path counts as a URL.
+    Parent folders are created.
 
     Args:
-        url: the file.
-        durable: after the block, a file of this machine is on its disk, and temporary files of
-            killed writers of `url` are removed; default False: the machine writes it later.
+        url: URL or local path of the file.
+        durable: sync a local file to disk, and remove temporary files left by killed writers of
+            `url`. Default False: the operating system writes the file later.
 
     Raises:
-        OSError: of the store, naming `url`.
+        OSError: if the store fails; names `url`.
     """
     system, path = system_of(url)
     folder = path.rpartition("/")[0]
@@ -68,9 +68,9 @@ def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
 
 
 def write_bytes(url: str, content: bytes) -> None:
-    """Write the file `url` at once; an old one is replaced.
+    """Write the file `url` atomically, replacing an existing one.
 
-    Parent folders are created. Several writers of the same content do not disturb one another.
+    Parent folders are created. Concurrent writers of the same content do not conflict.
     """
     system, path = system_of(url)
     if is_object_store(system):  # a temporary name would only cost a copy
@@ -83,20 +83,20 @@ def write_bytes(url: str, content: bytes) -> None:
 
 @contextlib.contextmanager
 def write_folder(url: str) -> Generator[str]:
-    """Create a new hidden folder beside `url`, which takes its place if the block succeeds.
+    """Create a new hidden folder next to `url`, and move it to `url` if the block succeeds.
 
-    What is at `url` stays as it is until then. If the block fails, the new folder is removed.
-    Object stores copy; if that fails, the new folder is kept.
+    Until then, an existing folder at `url` is unchanged. If the block fails, the new folder is
+    removed. Object stores copy; if copying fails, the new folder is kept.
 
     Args:
-        url: the place of the folder; what is there is replaced.
+        url: destination of the folder; an existing folder is replaced.
 
     Yields:
-        The URL of the new folder, which exists as soon as something is written into it.
+        The URL of the new folder, which exists once a file is written into it.
 
     Raises:
-        ConfigurationError: if `url` is the root of a store, which has no place beside it.
-        OSError: of the store, naming `url`, and the new folder if it was kept.
+        ConfigurationError: if `url` is the root of a store, which has no parent folder.
+        OSError: if the store fails; names `url`, and the new folder if it was kept.
     """
     url = absolute(url)
     system, path = system_of(url)
@@ -106,7 +106,7 @@ def write_folder(url: str) -> Generator[str]:
             "Use a folder in it."
         )
     if is_on_this_machine(url) and os.path.islink(path):
-        url = os.path.realpath(path)  # the link stays, its target is replaced
+        url = os.path.realpath(path)  # keep the link and replace its target
     url = url.rstrip("/")
     new = beside(url)
     try:
@@ -139,14 +139,14 @@ def read_bytes(url: str) -> bytes:
 
 @contextlib.contextmanager
 def open_to_read(url: str) -> Generator[BinaryIO]:
-    """Open `url` for reading piece by piece, with `seek`."""
+    """Open `url` as a seekable file for reading."""
     system, path = system_of(url)
     with told(url, "read"), system.open(path, "rb") as file:
         yield file
 
 
 def open_file(url: str) -> BinaryIO:
-    """Open `url` for reading piece by piece, with `seek`; the caller closes it."""
+    """Open `url` as a seekable file for reading; the caller closes it."""
     local = local_path(url)
     with told(url, "read"):
         if local is not None:
@@ -156,14 +156,14 @@ def open_file(url: str) -> BinaryIO:
 
 
 def exists(url: str) -> bool:
-    """Whether there is a file or folder."""
+    """Whether a file or folder exists at `url`."""
     system, path = system_of(url)
     with told(url, "looked for"):
         return bool(system.exists(path))
 
 
 def is_folder(url: str) -> bool:
-    """Whether there is a folder."""
+    """Whether `url` is an existing folder."""
     system, path = system_of(url)
     with told(url, "looked for"):
         return bool(system.isdir(path))
@@ -175,10 +175,10 @@ def join(folder_url: str, name: str) -> str:
 
 
 def move(url: str, to_url: str) -> None:
-    """Move one file within a store or to another; what is at `to_url` is replaced."""
+    """Move one file within a store or to another, replacing a file at `to_url`."""
     if _place(url) == _place(to_url):
         raise FileExistsError(f"a file must move to another place. Received: {url} for both.")
-    # Durable before the original is removed. Errors of reading name `url`, not `to_url`.
+    # The copy must be durable before the original is removed. Read errors must name `url`.
     with open_file(url) as file, write_atomically(to_url, durable=True) as target:
         while block := _read_block(file, url):
             target.write(block)
@@ -186,7 +186,7 @@ def move(url: str, to_url: str) -> None:
 
 
 def move_files(names: Sequence[str], from_url: str, to_url: str) -> None:
-    """Move files from one folder of a store to another; those of the same names are replaced."""
+    """Move files from one folder of a store to another, replacing files of the same names."""
     for name in names:
         target = join(to_url, name)
         system, path = system_of(target)
@@ -195,21 +195,21 @@ def move_files(names: Sequence[str], from_url: str, to_url: str) -> None:
 
 
 def remove(url: str) -> None:
-    """Remove one file, if it is there."""
+    """Remove one file, if it exists."""
     system, path = system_of(url)
     with contextlib.suppress(FileNotFoundError), told(url, "removed"):
         system.rm_file(path)
 
 
 def remove_tree(url: str) -> None:
-    """Remove a folder and everything in it, if it is there."""
+    """Remove a folder and all of its content, if it exists."""
     system, path = system_of(url)
     with contextlib.suppress(FileNotFoundError), told(url, "removed"):
         system.rm(path, recursive=True)
 
 
 def remove_empty_folder(url: str) -> None:
-    """Remove a folder if it is empty, in a store that has folders."""
+    """Remove a folder if it is empty and the store has folders."""
     system, path = system_of(url)
     if is_object_store(system) and system.protocol != "memory":
         return  # the only folders of such a store are buckets

@@ -1,4 +1,4 @@
-"""What lies at a URL: files of a folder or of a pattern, with their sizes and versions."""
+"""List the files of a folder or pattern, with their sizes and versions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class StoredFile:
     """A file of a store.
 
     Attributes:
-        url: where, in the form that was asked for: with scheme and host, or a path of this machine.
-        size_bytes: its length.
-        version: changes when the content does: time of change, ETag or checksum of the store.
+        url: location in the form of the request: with scheme and host, or a local path.
+        size_bytes: size of the file.
+        version: changes with the content: the store's ETag or modification time.
     """
 
     url: str
@@ -28,20 +28,20 @@ class StoredFile:
 def list_files(
     url: str, *, extensions: Sequence[str] | None = None, recursive: bool = True
 ) -> list[StoredFile]:
-    """The files that `url` names, sorted by URL.
+    """Return the files that `url` names, sorted by URL.
 
-    Files and folders whose names begin with "." or "_" are left out: stores and Spark keep notes
-    and unfinished work there. Not so what `url` itself names, or a pattern with such a beginning.
+    Files and folders with names that begin with "." or "_" are skipped: stores and Spark use them
+    for metadata and unfinished files. They are listed only if `url` or its pattern names them.
 
     Args:
-        url: a file, a folder, or a pattern with `*`, `?`, `[…]` or `**`. If there is a file of
-            just that name, it is no pattern.
-        extensions: endings to keep, such as "csv", in any case; default None: all.
-        recursive: with sub-folders (default) of a folder, or of a folder that a pattern matches.
+        url: a file, a folder, or a pattern with `*`, `?`, `[…]` or `**`. If a file of exactly this
+            name exists, `url` is not a pattern.
+        extensions: file extensions to keep, such as "csv", in any case; default None: all.
+        recursive: include sub-folders (default) of a folder or of folders that a pattern matches.
 
     Raises:
-        FileNotFoundError: if there is nothing, naming `url`.
-        OSError: of the store, naming `url`.
+        FileNotFoundError: if no file matches; names `url`.
+        OSError: if the store fails; names `url`.
     """
     system, path = system_of(url)
     system.invalidate_cache()
@@ -61,17 +61,17 @@ def list_files(
 
 
 def list_folder(url: str) -> list[str]:
-    """Names of the files directly in a folder, sorted; none if it does not exist."""
+    """Return the sorted names of files directly in a folder; empty if it does not exist."""
     return [name for name in list_entries(url) if not name.endswith("/")]
 
 
 def list_entries(url: str) -> list[str]:
-    """Names of what lies directly in a folder, sorted, folders with a slash at the end.
+    """Return the sorted names of a folder's direct entries; sub-folders end with a slash.
 
-    Nothing if the folder does not exist.
+    The list is empty if the folder does not exist.
     """
     system, path = system_of(url)
-    system.invalidate_cache(path)  # some stores remember listings
+    system.invalidate_cache(path)  # some stores cache listings
     try:
         with told(url, "listed"):
             entries = system.ls(path, detail=True)
@@ -84,7 +84,7 @@ def list_entries(url: str) -> list[str]:
 
 
 def _found(system: Any, roots: dict[str, Any], *, recursive: bool) -> dict[str, Any]:
-    """Path -> entry of every file."""
+    """Return path -> entry of every file."""
     found: dict[str, Any] = {}
     for root, entry in roots.items():
         if entry["type"] == "file":
@@ -99,7 +99,7 @@ def _found(system: Any, roots: dict[str, Any], *, recursive: bool) -> dict[str, 
 
 
 def _roots(system: Any, path: str) -> dict[str, Any]:
-    """What `path` names, or matches; nothing only if it is a pattern."""
+    """Return the entries that `path` names or matches; empty only for a pattern."""
     if not any(sign in path for sign in _WILD) or system.exists(path):
         return {path: system.info(path)}
     parts = path.split("/")

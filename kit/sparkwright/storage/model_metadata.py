@@ -1,4 +1,4 @@
-"""What is known of a saved model without loading it, and what users add when they save it."""
+"""Description of a saved model, and the metadata that users add when they save it."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _PLACES = {
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 AUTOMATIC = "auto"
 _Shapes = dict[str, tuple[int | None, ...]]
-# Fields in the file that are taken as they are.
+# Fields that are read from the file unchanged.
 _SAVED: dict[str, type[Any]] = {
     **dict.fromkeys(("name", "saved_by", "title", "comment", "normalizer"), str),
     **dict.fromkeys(("parameters", "trainable_parameters"), int),
@@ -97,31 +97,31 @@ def _key(key: Any, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelInfo:
-    """A saved model, as its file describes it. Missing fields are None or empty.
+    """Description of a saved model, read from its file. Missing fields are None or empty.
 
     Attributes:
-        url: where it is.
-        size_bytes: of the file.
-        format: "keras" or "hdf5" (Keras' older files); None if it is damaged.
-        name: of the network.
-        saved_at: time of saving, in UTC. Keras' own files lack a time zone; UTC is assumed.
-        saved_by: who.
-        title: a few words.
-        comment: more of them.
-        metrics: results by name, as given when it was saved.
-        versions: "sparkwright", "keras", its backend ("tensorflow" or "jax"), "python", "numpy",
-            as far as known.
-        parameters: how many numbers the weights hold.
-        trainable_parameters: how many of them training changes.
-        inputs: name -> shape; None stands for any length, the batch's among them.
-        outputs: likewise.
-        has_updater: whether the optimizer's state is in the file.
-        sha256: of all of Keras' files in it; see `verify_model`.
-        training: how it was trained: run, epochs, examples, loss, master.
-        normalizer: "inside": Keras alone normalizes too; "beside": only Sparkwright does; None: the
-            file has none.
-        kept: what lies in the file besides: "normalizer", "class_names", "schema", …
-        problem: why the file cannot be used, in a listing; None: nothing found.
+        url: URL of the file.
+        size_bytes: size of the file.
+        format: "keras" or "hdf5" (Keras' older files); None if the file is damaged.
+        name: name of the network.
+        saved_at: time of saving, in UTC. Files that Keras wrote lack a time zone; UTC is assumed.
+        saved_by: author.
+        title: short title.
+        comment: longer description.
+        metrics: results by name, as given when the model was saved.
+        versions: known versions of "sparkwright", "keras", its backend ("tensorflow" or "jax"),
+            "python" and "numpy".
+        parameters: number of parameters.
+        trainable_parameters: number of trainable parameters.
+        inputs: name -> shape, including the batch; None stands for any length.
+        outputs: name -> shape, as for `inputs`.
+        has_updater: whether the file contains the optimizer's state.
+        sha256: digest of all of Keras' files in the archive; see `verify_model`.
+        training: how the model was trained: run, epochs, examples, loss, master.
+        normalizer: "inside": also applied by Keras alone; "beside": applied only by Sparkwright;
+            None: the file has no normalizer.
+        kept: names of additional content: "normalizer", "class_names", "schema", …
+        problem: in a listing, why the file cannot be used; None: no problem found.
     """
 
     url: str
@@ -146,7 +146,7 @@ class ModelInfo:
     problem: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields by name; the time as text."""
+        """Return JSON-able fields by name; the time is text."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             **found,
@@ -203,7 +203,7 @@ def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
     found: dict[str, Any] = {}
     for name, kind in _SAVED.items():
         value = about.get(name)
-        # True is an int to Python, and no count.
+        # A bool is an int in Python, but not a valid count.
         if value is not None and (not isinstance(value, kind) or (kind is int and value is True)):
             raise refused(name, value)
         if value is not None:
@@ -214,7 +214,7 @@ def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
         shapes = {name: _read_shapes(about.get(name)) for name in ("inputs", "outputs")}
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise refused("saved_at, inputs or outputs", error) from None
-    # Earlier versions did not write the place: it was beside the model.
+    # Earlier versions did not write the placement: it was always beside the model.
     if "normalizer" in known.get("kept", ()):
         found.setdefault("normalizer", "beside")
     if found.get("normalizer") not in (None, *_PLACES):
@@ -232,18 +232,18 @@ def _read_shapes(shapes: Any) -> _Shapes:
 
 
 def read_time(text: str) -> datetime:
-    """Parse a time of ISO 8601, or Keras' form of it; without a zone, UTC."""
+    """Parse an ISO 8601 time, or Keras' variant; UTC is assumed without a time zone."""
     found = datetime.fromisoformat(text.replace("@", "T"))
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def time_text(time: datetime | None) -> str:
-    """Format a time, to the second."""
+    """Format a time with a resolution of seconds."""
     return "" if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def size_text(size_bytes: int) -> str:
-    """Format a size, in powers of 1,000."""
+    """Format a size with units in powers of 1,000."""
     size, unit = float(size_bytes), 0
     while size >= 999.5 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
@@ -251,7 +251,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def metrics_text(metrics: Mapping[str, Any]) -> str:
-    """Format the numbers among the metrics; nested ones are left out."""
+    """Format metrics that are numbers or text; nested metrics are omitted."""
     numbers = {n: v for n, v in metrics.items() if isinstance(v, int | float | str)}
     return ", ".join(
         f"{name} {number_text(value)}" if isinstance(value, float) else f"{name} {value}"

@@ -1,4 +1,4 @@
-"""Saved models without loading them: describe one, list a folder, verify, delete."""
+"""Describe, list, verify and delete saved models without loading them."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ from .model_metadata import ModelInfo, info_from_about, metrics_text, size_text,
 from .models import about_in, is_hdf5
 
 _ENDINGS = ("keras", "h5", "hdf5")
-# Enough for the notes and the archive's directory; stores fetch megabytes ahead otherwise.
+# Enough for the notes and the archive's directory; by default, stores read megabytes ahead.
 _READ_BYTES = 1 << 17
 _AT_ONCE = 8
 _COLUMNS = ("model", "saved", "by", "parameters", "size", "metrics", "title")
@@ -38,12 +38,12 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class ModelList(Sequence[ModelInfo]):
     """The models of a folder, newest first; a sequence of `ModelInfo`.
 
-    Files that cannot be used are there too, with their `problem`; models without a known time, such
-    as damaged ones, come last.
+    Unusable files are included, with their `problem`. Models without a known time, such as damaged
+    files, come last.
 
     Attributes:
-        folder_url: where they are.
-        models: what is known of each.
+        folder_url: URL of the folder.
+        models: description of each model.
 
     Example:
         >>> models = ModelList.of("/data", [ModelInfo(url="/data/a.keras", size_bytes=1500)])
@@ -71,9 +71,9 @@ class ModelList(Sequence[ModelInfo]):
         return ModelList(self.folder_url, tuple(m for m in self.models if m.problem is None))
 
     def to_frame(self) -> Any:
-        """Return a pandas.DataFrame: a row for each model, a column for each field.
+        """Return a pandas.DataFrame with a row per model and a column per field.
 
-        Metrics that are numbers have a column each, `metrics.<name>`.
+        Each numeric metric has its own column, `metrics.<name>`.
         """
         import pandas as pd
 
@@ -89,7 +89,7 @@ class ModelList(Sequence[ModelInfo]):
         return frame
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields by name."""
+        """Return JSON-able fields by name."""
         return {"folder_url": self.folder_url, "models": [info.to_dict() for info in self.models]}
 
     def __len__(self) -> int:
@@ -132,24 +132,23 @@ class ModelList(Sequence[ModelInfo]):
 
 
 def _short(text: str) -> str:
-    """Shorten a cell to one line of the terminal."""
+    """Shorten a cell to one line of limited width."""
     line = " ".join(text.split())
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 1]}…"
 
 
 def model_info(url: str) -> ModelInfo:
-    """Describe a saved model, without loading it or TensorFlow.
+    """Describe a saved model, without loading it or importing TensorFlow.
 
-    Only the parts of the file that are needed are read, where the store can seek. Keras' own files
-    contain less.
+    If the store supports seeking, only the required parts of the file are read. Files that Keras
+    wrote contain less information. Weights are not verified: see `verify_model`.
 
     Args:
-        url: of a `.keras` file or a whole model in HDF5. A local path counts as a URL.
+        url: URL or local path of a `.keras` file, or of a whole model in HDF5.
 
     Raises:
-        OSError: of the store, naming the URL.
-        DataError: if it is damaged or no model; names the URL. Weights are not read: see
-            `verify_model`.
+        OSError: if the store fails; names the URL.
+        DataError: if the file is damaged or not a model; names the URL.
     """
     system, path = system_of(url)
     with told(url, "read"), system.open(path, "rb", block_size=_READ_BYTES) as file:
@@ -159,14 +158,14 @@ def model_info(url: str) -> ModelInfo:
 
 
 def verify_model(url: str) -> ModelInfo:
-    """Read all of a model's file and compare it with its checksums; TensorFlow is not needed.
+    """Read a model's whole file and verify its checksums, without TensorFlow.
 
-    `load_model` does the same. Keras' own files have the archive's checksums only; HDF5 has none,
-    and only its description is read.
+    `load_model` does the same. Files that Keras wrote have only the archive's checksums. HDF5 files
+    have no checksums; only their config is read.
 
     Raises:
-        OSError: of the store, naming the URL.
-        DataError: if anything differs from what was written; names the URL and the part.
+        OSError: if the store fails; names the URL.
+        DataError: if the content differs from what was written; names the URL and the member.
     """
     info = model_info(url)
     if info.format == "keras":
@@ -178,19 +177,19 @@ def verify_model(url: str) -> ModelInfo:
 def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:
     """List the models in a folder, newest first.
 
-    Their names end in ".keras", ".h5" or ".hdf5". A file that is damaged or no model is listed with
-    its problem.
+    Models are files with names that end in ".keras", ".h5" or ".hdf5". A file that is damaged or
+    not a model is listed with its problem.
 
     Args:
-        folder_url: of the folder, or a pattern such as "s3://models/lenet-*.keras".
-        recursive: with sub-folders; default False.
+        folder_url: URL of the folder, or a pattern such as "s3://models/lenet-*.keras".
+        recursive: include sub-folders; default False.
 
     Raises:
-        FileNotFoundError: if there is nothing at `folder_url`.
-        OSError: of the store, naming the URL.
+        FileNotFoundError: if `folder_url` does not exist.
+        OSError: if the store fails; names the URL.
     """
     files = list_files(folder_url, extensions=_ENDINGS, recursive=recursive)
-    # Listed paths are absolute; those of a relative folder become relative again.
+    # Listed paths are absolute; make those of a relative folder relative again.
     folder, begins = folder_url.rstrip("/"), f"{absolute(folder_url)}/"
     files = [
         replace(file, url=f"{folder}/{file.url.removeprefix(begins)}")
@@ -198,7 +197,7 @@ def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:
         else file
         for file in files
     ]
-    # Remote stores answer slowly, and several requests at once.
+    # Remote stores have a high latency, so describe several files in parallel.
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sparkwright-list") as threads:
         return ModelList.of(folder_url, threads.map(_info_or_problem, files))
 
@@ -207,8 +206,8 @@ def delete_model(url: str) -> bool:
     """Remove a model's file; return whether it existed.
 
     Raises:
-        ConfigurationError: if it is a folder, or does not end as a model's file.
-        OSError: of the store, naming the URL.
+        ConfigurationError: if `url` is a folder, or lacks the extension of a model file.
+        OSError: if the store fails; names the URL.
     """
     ending = PurePosixPath(url).suffix.lower().lstrip(".")
     if ending not in _ENDINGS or is_folder(url):
@@ -222,7 +221,7 @@ def delete_model(url: str) -> bool:
 
 
 def distributed_config(url: str) -> dict[str, Any] | None:
-    """Return the training settings of Deeplearning4j and Elephas in HDF5; None without any."""
+    """Return the training settings of Deeplearning4j or Elephas in an HDF5 file, or None."""
     with open_to_read(url) as file:
         if not is_hdf5(file):
             return None
@@ -258,7 +257,7 @@ def _info(file: BinaryIO, url: str, size_bytes: int) -> ModelInfo:
 
 
 def _about_of_keras(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Describe a file of Keras' own."""
+    """Describe a file that Keras wrote."""
     config, metadata = texts.get(CONFIG, {}), texts.get("metadata.json", {})
     settings = config.get("config")
     version = metadata.get("keras_version")
