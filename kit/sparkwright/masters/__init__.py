@@ -1,4 +1,4 @@
-"""Training masters: frozen configuration that turns into a plan of rounds."""
+"""Training masters: immutable configurations that produce a training plan."""
 
 from sparkwright.mesh.time_sources import (
     NtpClock as NtpClock,

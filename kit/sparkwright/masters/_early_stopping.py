@@ -1,4 +1,4 @@
-"""What a run does when its score on the validation data no longer improves: end, or go slower."""
+"""Early stopping, and a lower learning rate when the validation score stops improving."""
 
 import re
 from typing import ClassVar, Literal
@@ -10,8 +10,8 @@ Mode = Literal["auto", "min", "max"]
 
 KEEPING = "Which state is kept"
 _CONDITIONS = ("max_epochs", "max_seconds", "target", "patience", "max_loss")
-# Parts of the names that Keras gives its metrics, and that are usual beside them. A number at the
-# end is Keras' own, for a second metric of the same kind.
+# Parts of the names of Keras metrics and other common metrics. Keras appends a number to the name
+# of a second metric of the same kind.
 _BETTER_IF_HIGHER = {
     *("acc", "accuracy", "auc", "ap", "map", "precision", "recall", "sensitivity", "specificity"),
     *("f1", "fbeta", "iou", "io", "dice", "jaccard", "r2", "kappa", "mcc", "matthews", "bleu"),
@@ -27,7 +27,7 @@ _BETTER_IF_LOWER = {
 
 @configuration
 class MonitoredScore(Configuration):
-    """A score on the validation data, and what counts as an improvement of it."""
+    """A score on the validation data, and the definition of an improvement."""
 
     monitor: str = option(
         default="loss",
@@ -74,11 +74,11 @@ class MonitoredScore(Configuration):
 
 @configuration
 class EarlyStopping(MonitoredScore):
-    """When a run ends early, and which of its states the model holds afterwards.
+    """Conditions that end a run early, and the state that the model has afterwards.
 
-    At least one of `max_epochs`, `max_seconds`, `target`, `patience` and `max_loss` must be given;
-    the first that holds ends the run. A score is the loss, or a compiled metric, of the averaged
-    network on the validation data, at the end of an epoch.
+    At least one of `max_epochs`, `max_seconds`, `target`, `patience` and `max_loss` is required.
+    The first condition that is met ends the run. The score is the loss or a compiled metric of the
+    averaged network on the validation data, at the end of an epoch.
 
     Example:
         >>> EarlyStopping(monitor="accuracy", patience=3).maximizes
@@ -178,7 +178,7 @@ class EarlyStopping(MonitoredScore):
 
     @property
     def needs_validation(self) -> bool:
-        """Whether this makes no sense without validation data."""
+        """Whether validation data is required."""
         wants_scores = self.target is not None or self.patience is not None
         return wants_scores or self.monitor != "loss" or self.best_url is not None
 
@@ -189,11 +189,11 @@ class EarlyStopping(MonitoredScore):
 
     @property
     def best_url(self) -> str | None:
-        """Where the best model is saved; None: nowhere."""
+        """URL at which the best model is saved; None: it is not saved."""
         return None if self.keep_best == "memory" else self.keep_best
 
     def improvement(self, score: float, *, over: float) -> float:
-        """By how much `score` is better than `over`; negative if it is worse."""
+        """Return the improvement of `score` over `over`; negative if it is worse."""
         return score - over if self.maximizes else over - score
 
     def target_is_reached(self, score: float) -> bool:
@@ -201,10 +201,10 @@ class EarlyStopping(MonitoredScore):
         return self.target is not None and self.improvement(score, over=self.target) >= 0
 
     def epochs_of(self, epochs: int | None) -> int:
-        """How many epochs there are at most, if the call to train asks for `epochs`.
+        """Return the maximum number of epochs, given the `epochs` argument of the training call.
 
         Raises:
-            ConfigurationError: if neither says it.
+            ConfigurationError: if both `epochs` and `max_epochs` are None.
 
         Example:
             >>> EarlyStopping(max_epochs=20).epochs_of(None), EarlyStopping(patience=2).epochs_of(9)
@@ -221,10 +221,10 @@ class EarlyStopping(MonitoredScore):
 
 @configuration
 class ReduceOnPlateau(MonitoredScore):
-    """Lowers the learning rate where the validation score no longer improves.
+    """Lowers the learning rate when the validation score stops improving.
 
-    It is Keras' `ReduceLROnPlateau`, with options that forms and files can hold; pass it in
-    `callbacks`. It needs validation data and an optimizer whose learning rate follows no schedule.
+    Like Keras' `ReduceLROnPlateau`, with options that forms show and files store. Pass it in
+    `callbacks`. It requires validation data and an optimizer without a learning rate schedule.
 
     Example:
         >>> ReduceOnPlateau(monitor="accuracy").maximizes
@@ -263,9 +263,9 @@ class ReduceOnPlateau(MonitoredScore):
 
 
 def _higher_is_better(name: str) -> bool | None:
-    """What a metric's name says; None: nothing, or both."""
+    """Whether higher values are better, by a metric's name; None: unknown or ambiguous."""
     parts = [re.sub(r"(?<=[a-z])\d+$", "", part) for part in name.lower().split("_")]
-    parts += name.lower().split("_")  # "f1" and "r2" end in a number of their own
+    parts += name.lower().split("_")  # "f1" and "r2" end in a digit
     lower, higher = (not known.isdisjoint(parts) for known in (_BETTER_IF_LOWER, _BETTER_IF_HIGHER))
     return None if lower == higher else higher
 

@@ -34,19 +34,20 @@ _CORES_PER_AUTOMATIC_WORKER = 4
 
 @configuration
 class SharedTrainingMaster(TrainingMaster):
-    """Each worker trains a replica and sends the others what changed most, after every minibatch.
+    """Trains a replica on each worker and shares its largest changes after every minibatch.
 
-    With x the parameters that all workers agree on, y_w the worker's own, which run ahead of x by
-    what it has not sent yet, u_w what its optimizer subtracts in a minibatch, and t the threshold,
+    Let x be the parameters that all workers agree on, and y_w the parameters of worker w. y_w is
+    ahead of x by the changes that the worker has not sent yet. With u_w the update that its
+    optimizer subtracts in a minibatch, and t the threshold,
 
         y_w <-  y_w - c u_w
         r_w = x - y_w
         m_w = t sign(r_w) where |r_w| >= t, else 0
         x  <-  x - m_w    on every worker, as soon as m_w arrives
 
-    with c = 1, or 1 / n for the n workers with `combine="mean"`. Values below the
-    threshold stay in r_w and are sent once they exceed it. Workers do not wait for each other, so
-    results depend on timing and differ a little from run to run, even with a seed.
+    with c = 1, or 1 / n for n workers with `combine="mean"`. Values below the threshold stay in r_w
+    until they reach it. Workers do not wait for each other. So results depend on timing and differ
+    slightly between runs, even with a seed.
 
     Example:
         >>> master = SharedTrainingMaster(batch_size_per_worker=32, max_staleness=10)
@@ -194,16 +195,16 @@ class SharedTrainingMaster(TrainingMaster):
         cores_per_executor: int = 1,
         gpus_per_executor: int = 0,
     ) -> int:
-        """How many workers a run has where Spark offers so much.
+        """Return the number of workers of a run for the given Spark resources.
 
         Args:
-            slots: tasks that can run at once; None if that can change.
-            executors: Spark executors; None where tasks run within the driver ("local[n]").
-            cores_per_executor: CPU cores of each; default 1.
-            gpus_per_executor: GPUs of each; default 0.
+            slots: maximum number of concurrent tasks; None if it can change.
+            executors: number of Spark executors; None if tasks run in the driver ("local[n]").
+            cores_per_executor: CPU cores per executor; default 1.
+            gpus_per_executor: GPUs per executor; default 0.
 
         Returns:
-            At least 1; more than `slots` only if the options ask for it.
+            At least 1; more than `slots` only if the options require it.
 
         Example:
             >>> SharedTrainingMaster().worker_count(slots=64, executors=4, cores_per_executor=16)
@@ -219,10 +220,10 @@ class SharedTrainingMaster(TrainingMaster):
         return max(1, found if slots is None else min(found, slots))
 
     def minibatches_in_piece(self, rows: Sequence[int]) -> int:
-        """Minibatches in each piece of work that a worker is given, at least 1.
+        """Return the number of minibatches per work unit assigned to a worker, at least 1.
 
         Args:
-            rows: examples of each worker.
+            rows: number of examples of each worker.
         """
         if self.piece_minibatches is not None:
             return self.piece_minibatches
@@ -230,7 +231,7 @@ class SharedTrainingMaster(TrainingMaster):
 
     @property
     def exchange(self) -> Exchange:
-        """The largest residuals after every message's minibatches; all of them at epochs' ends."""
+        """The largest residuals with every message, and all residuals at the end of an epoch."""
         return Exchange(
             what=("residuals", "moments"),
             every=self.minibatches_per_message,
@@ -241,9 +242,9 @@ class SharedTrainingMaster(TrainingMaster):
 
 
 def automatic_workers(*, cores: int, gpus: int = 0) -> int:
-    """Workers for a machine: one for each GPU, else a quarter of the cores, from 1 to 6.
+    """Return the workers per machine: one per GPU, else a quarter of the cores, from 1 to 6.
 
-    The rule is Deeplearning4j's, except that one GPU counts too.
+    Follows Deeplearning4j's rule, but also counts a single GPU.
 
     Example:
         >>> [automatic_workers(cores=cores) for cores in (1, 8, 96)]

@@ -1,4 +1,4 @@
-"""The safest training master that keeps workers busy, with the alternatives beside it; pure."""
+"""Recommend the safest training master that keeps workers busy, with alternatives. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -24,24 +24,25 @@ from .parameter_averaging import ParameterAveragingTrainingMaster as Averaging
 from .plan import TrainingPlan, frequency_in
 from .training_master import TrainingMaster
 
-_ALIKE = 0.01  # of efficiencies that differ by less, the safer setting's counts
+_ALIKE = 0.01  # if efficiencies differ by less, prefer the safer setting
 _FIGURES = ("settings", "sent_bytes", "minibatch_s", "efficiency", "memory_bytes")
 _COLUMNS = ("settings", "sent each time", "minibatch", "efficiency", "memory", "what it may cost")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alternative:
-    """A training master, what it is predicted to do, and what it may cost.
+    """A training master with its predicted performance and its risks.
 
     Attributes:
         master: the training master.
-        settings: options that differ from the first alternative's, as code; "" of the first one.
-        sent_bytes: that each worker sends in an exchange: an averaging, or a message.
-        minibatches: of a worker from one exchange to the next.
+        settings: options that differ from the first alternative, as code; "" for the first one.
+        sent_bytes: bytes that each worker sends per exchange (an averaging or a message).
+        minibatches: minibatches of a worker between two exchanges.
         point: the predicted interval between exchanges.
-        memory_bytes: that each worker needs for exchanges beyond what the first alternative needs.
-        risks: what it may cost in accuracy or otherwise, a sentence each.
-        added: options that it adds to an alternative before it, or "as given".
+        memory_bytes: additional memory of each worker for exchanges, compared with the first
+            alternative.
+        risks: possible effects on accuracy and other risks, one sentence each.
+        added: options added to an earlier alternative, or "as given".
     """
 
     master: TrainingMaster
@@ -55,29 +56,29 @@ class Alternative:
 
     @property
     def minibatch_s(self) -> float:
-        """Seconds of a minibatch of each worker, its share of the exchange included."""
+        """Seconds per minibatch on each worker, including its share of the exchange."""
         return self.point.interval_s / self.minibatches
 
     @property
     def efficiency(self) -> float:
-        """The share of the time in which workers train, from 0 to 1."""
+        """Fraction of the time that workers spend on training, from 0 to 1."""
         return self.point.efficiency
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Advice:
-    """The recommended training master, and what else there is to choose from; see `advise`.
+    """The recommended training master and its alternatives; see `advise`.
 
     Attributes:
-        alternatives: the given training master, then others, each less safe than the ones before.
-        recommended: the number of the recommended one, from 0.
-        target: the efficiency that it should reach.
-        workers: how many train.
+        alternatives: the given training master, then others in order of decreasing safety.
+        recommended: index of the recommended alternative.
+        target: the efficiency to reach.
+        workers: number of workers.
         step_s: seconds of one minibatch on one worker.
-        vector_bytes: of the parameters and what else is averaged, as float32.
-        updater_bytes: of the optimizer's state.
-        costs: the constants of the prediction.
-        sources: what was measured and what was assumed, a sentence each.
+        vector_bytes: size of the parameters and other averaged state, as float32.
+        updater_bytes: size of the optimizer's state.
+        costs: constants of the prediction.
+        sources: measured and assumed values, one sentence each.
     """
 
     alternatives: tuple[Alternative, ...]
@@ -126,13 +127,13 @@ class Advice:
 
     @property
     def table(self) -> Any:
-        """A pandas DataFrame with a row for each alternative."""
+        """Return a pandas DataFrame with one row per alternative."""
         import pandas as pd
 
         return pd.DataFrame(self.to_dict()["alternatives"])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """Return JSON-able fields."""
         names = ("target", "workers", "step_s", "vector_bytes", "updater_bytes", "reason")
         between = self.costs.exchange
         return {
@@ -151,7 +152,7 @@ class Advice:
         }
 
     def report(self) -> Report:
-        """The recommendation, what it rests on, and a table of the alternatives."""
+        """Return the recommendation, its basis, and a table of the alternatives."""
         between = self.costs.exchange
         facts = (
             f"{self.workers:,} workers, minibatches of {seconds_text(self.step_s)}, "
@@ -193,21 +194,23 @@ def advise(
 ) -> Advice:
     """Recommend the safest training master that reaches an efficiency.
 
-    The order of safety: the settings as given, moments kept by each worker, bfloat16, averaging
-    beside training, fewer averagings, 8-bit integers, gradient sharing. A change that makes
-    training no faster is not part of those after it. Without any that reaches the target, the
-    most efficient one is recommended, or a safer one within 1 %.
+    Changes are tried in order of decreasing safety: the given settings, optimizer moments local to
+    each worker, bfloat16, averaging concurrent with training, fewer averagings, 8-bit integers,
+    gradient sharing. Later alternatives omit a change that makes training no faster. If no
+    alternative reaches the target, the most efficient one is recommended, or a safer one within
+    1 %.
 
     Args:
-        master: to begin with; its other options are kept. Default None: parameter averaging.
-        workers: how many train.
+        master: the training master to start from; other options are kept. Default None: parameter
+            averaging.
+        workers: number of workers.
         step_s: seconds of one minibatch on one worker; `sw.measure_step` measures it.
-        vector_bytes: of the parameters and what else is averaged, as float32.
-        updater_bytes: of the optimizer's state; default 0.
-        costs: constants of the prediction, such as the bandwidth; default None: those that were
-            measured once, and 10 Gbit/s.
+        vector_bytes: size of the parameters and other averaged state, as float32.
+        updater_bytes: size of the optimizer's state; default 0.
+        costs: constants of the prediction, such as the bandwidth. Default None: reference
+            measurements, and 10 Gbit/s.
         target: the efficiency to reach, from 0 to 1; default 0.9.
-        sources: what was measured and what was assumed, to be shown with the advice.
+        sources: descriptions of measured and assumed values, shown with the advice.
 
     Raises:
         ConfigurationError: if an argument is invalid.
@@ -250,7 +253,7 @@ def advise(
     for options, risk in _CHANGES:
         changed = _changed(last.master, options)
         if isinstance(changed, Averaging) and changed.averaging_delay:
-            # The shortest delay that hides an exchange, as far as one can.
+            # The shortest delay that hides as much of an exchange as possible.
             wanted = ceil(exchange(changed, plan_of(changed), costs).wire_s / step_s)
             delay = max(1, min(frequency_in(changed.averaging_frequency), wanted))
             changed = replace(changed, averaging_delay=delay)
@@ -278,7 +281,7 @@ def advise(
 
 
 _OUTER = "outer_optimizer"
-# What to change, the safest first, and what it may cost.
+# Changes, safest first, with their risks.
 _CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"communication": "ring"}, "Executors must be able to open ports to one another."),
     ({"minibatches_per_message": 10}, "Updates of several minibatches arrive together, and late."),
@@ -295,7 +298,7 @@ _CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"exchange_precision": "int8"}, "Rounded more; the next message makes up for it."),
     ({"class": SharedTrainingMaster}, "Updates arrive late; results differ from run to run."),
 )
-# What goes further comes later; what is not named is as far as it goes.
+# Values in order of increasing effect; a value that is not listed has the largest effect.
 _FURTHER = {
     "communication": ("spark", "ring"),
     "updater": ("average", "local"),
@@ -304,7 +307,7 @@ _FURTHER = {
 
 
 def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster | None:
-    """The master with these options; None if they are not its own, or it goes as far already."""
+    """Return the master with these options; None if it lacks them or already has their effect."""
     if "class" in options:
         kind = options["class"]
         return None if isinstance(master, kind) else kind(**_common(master))
@@ -312,7 +315,7 @@ def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster 
     if not hasattr(master, name) or getattr(master, "piece_minibatches", None):
         return None
     was = getattr(master, name)
-    if isinstance(was, dict):  # averagings by epoch: after the last change
+    if isinstance(was, dict):  # averagings by epoch: change the last frequency
         schedule = cast("dict[int, int]", was)
         *_, (first, was) = schedule.items()
         options = {**options, name: {**schedule, first: value}}
@@ -325,16 +328,16 @@ def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster 
     if isinstance(master, Averaging):
         options = {**options, "outer_optimizer": master.outer_optimizer or options.get(_OUTER)}
         if name in ("updater", "exchange_precision", "averaging_delay"):
-            # They need both, also where these make nothing faster by themselves.
+            # They require both options, even if these alone make nothing faster.
             updater = "local" if master.updater == "average" else master.updater
             options |= {"communication": "ring", "updater": updater}
     return replace(master, **options)
 
 
 def _memory_bytes(master: TrainingMaster, vector_bytes: int, updater_bytes: int) -> int:
-    """Return what a worker holds for exchanges, about: vectors beside the network's own."""
+    """Return a worker's approximate memory for exchanges, beside the network's own vectors."""
     if not isinstance(master, Averaging):
-        return 3 * vector_bytes  # what was sent, what is left to send, what arrives
+        return 3 * vector_bytes  # sent, residual and received vectors
     size = master.exchange.averaged_bytes(vector_bytes, updater_bytes)
     vectors = 2 + bool(master.averaging_delay) + master.exchange.is_rounded
     return vectors * size + 2 * master.velocity_size(vector_bytes)
@@ -354,5 +357,5 @@ def _settings(master: TrainingMaster, given: TrainingMaster) -> str:
 
 
 def _common(master: TrainingMaster) -> dict[str, Any]:
-    """Return the options that all training masters have."""
+    """Return the options common to all training masters."""
     return {each.name: getattr(master, each.name) for each in fields(TrainingMaster)}

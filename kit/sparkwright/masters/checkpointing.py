@@ -1,4 +1,4 @@
-"""Where, and how often, a run writes checkpoints, and sends the driver copies of its state."""
+"""Schedules of checkpoints, and of copies of the training state on the driver."""
 
 import math
 
@@ -6,17 +6,16 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 _DEFAULT_EVERY_S = 60.0
-# Seconds of training for each second that a copy takes: so copies cost less than 1 %.
+# Seconds of training per second of copying, so that copies cost less than 1 %.
 _SECONDS_FOR_A_COPY = 150.0
 _SHORTEST_PAUSE_S = 10.0
 
 
 @configuration
 class Checkpointing(Configuration):
-    """Where a run keeps checkpoints to go on from, and how often it writes one.
+    """Location and frequency of the checkpoints that a run can be resumed from.
 
-    With both `every_rounds` and `every_s`, whichever is reached first counts, from the last
-    checkpoint on.
+    With both `every_rounds` and `every_s`, the next checkpoint is due when either is reached.
 
     Example:
         >>> Checkpointing("/data/runs/7")
@@ -66,7 +65,7 @@ class Checkpointing(Configuration):
             object.__setattr__(self, "every_s", _DEFAULT_EVERY_S)
 
     def due(self, rounds_since: int, seconds_since: float) -> bool:
-        """Whether it is time for a checkpoint; never, if nothing has been learned since the last.
+        """Whether a checkpoint is due; never if there was no training since the last one.
 
         Args:
             rounds_since: rounds since the last checkpoint, or since the run began.
@@ -79,28 +78,28 @@ class Checkpointing(Configuration):
 
 
 class CopySchedule:
-    """Due at intervals of at least ten seconds and 150 times what a copy takes.
+    """Schedule of copies, at intervals of at least ten seconds and 150 times a copy's duration.
 
-    The copy is what a run ends with, or continues from, if it loses all workers at once.
+    If a run loses all workers at the same time, it ends with the copy or continues from it.
     """
 
     def __init__(self) -> None:
         self._made_s, self._pause_s = -math.inf, 0.0
 
     def begin(self, now_s: float) -> None:
-        """Training begins: a copy is due in ten seconds, or with the next averaging."""
+        """Start the schedule: a copy is due in ten seconds, or with the next averaging."""
         self._made_s = now_s
 
     def is_due(self, now_s: float, *, averaged: bool = False) -> bool:
-        """Whether it is time for a copy; with `averaged`, whether one is cheap enough now.
+        """Whether a copy is due; with `averaged`, whether a copy is cheap enough now.
 
         Args:
-            now_s: the clock's present reading.
-            averaged: the workers have averaged anyway, so only sending the copy takes time.
+            now_s: the current time of the clock.
+            averaged: the workers have just averaged, so only sending the copy takes time.
         """
         pause_s = self._pause_s if averaged else max(_SHORTEST_PAUSE_S, self._pause_s)
         return now_s - self._made_s >= pause_s
 
     def took(self, seconds: float, *, now_s: float) -> None:
-        """A copy has been made, which stopped training for `seconds`."""
+        """Record a copy that interrupted training for `seconds`."""
         self._made_s, self._pause_s = now_s, _SECONDS_FOR_A_COPY * seconds

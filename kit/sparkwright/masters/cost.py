@@ -1,14 +1,14 @@
-"""The cost of training on n workers: computing, bytes, latency, and the work of the driver; pure.
+"""Cost model of training on n workers: computation, bytes, latency and the driver's work. Pure.
 
-A model, not a measurement. An exchange is an averaging, or with gradient sharing a message of each
-worker. From one exchange to the next a worker takes
+An exchange is an averaging or, with gradient sharing, a message of each worker. The time of a
+worker from one exchange to the next is
 
     interval = minibatches x step + waiting + exchange
 
-and no less than the driver needs for the events of all n workers, which runs beside it. Of an
-averaging with a delay, the time on the network counts only as far as it takes longer than the
-minibatches trained meanwhile; the work of the processor counts in any case. `prospect` applies this
-to the rows of one run, `predict_scaling` to any number of workers, `advise` to other masters.
+The interval is at least the driver's time for the events of all n workers, because the driver works
+concurrently. With an averaging delay, network time counts only if it exceeds the training time of
+the delay's minibatches. Processor time always counts. `prospect` applies the model to the data of
+one run, `predict_scaling` to any number of workers, and `advise` to other training masters.
 """
 
 from dataclasses import dataclass, replace
@@ -20,24 +20,24 @@ from sparkwright.configuration import Configuration, configuration, option
 from .plan import TrainingPlan, frequency_in
 from .training_master import TrainingMaster
 
-# Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
-# takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. What the wire does not explain
-# is proportional to the vector: reading the variables, adding, writing them back.
+# Measured on two shared cores over loopback (2.5 GB/s): an averaging between two workers takes
+# 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. Beyond the network time, the cost is
+# proportional to the vector: reading the variables, adding, writing them back.
 LOOPBACK_BYTES_PER_S = 2.5e9
 TEN_GIGABIT_BYTES_PER_S = 1.25e9
-# An averaging by way of a Spark job takes 200 to 500 ms with a broadcast of 4 MB.
+# An averaging by a Spark job takes 200 to 500 ms with a broadcast of 4 MB.
 _SPARK_AVERAGING_S = 0.35
-# Messages that a worker waits for, by the number of the others: who trained how much, then the
-# vector, added up and handed on.
+# Messages that a worker waits for, per other worker: the number of trained minibatches, then the
+# vector, for the reduce-scatter and the all-gather.
 _STEPS = 3
-# The log's rows travel ten times a second at most, heartbeats once a second.
+# Log rows are sent at most ten times per second, heartbeats once per second.
 _ROWS_S, _HEARTBEAT_S = 0.1, 1.0
 _MOST_HEARTBEATS = 0.99  # of the driver's time
-# A piece of work takes about this long if its size is not given: asking for the next one takes a
+# Approximate seconds per work unit if its size is not given. Requesting the next one takes a
 # millisecond.
 PIECE_S = 0.1
-# Minibatches share a message, unless an option sets their number, so that messages cost at most a
-# fifth of training. Each more makes the others' parameters older, so they are no more than needed.
+# Unless an option sets the number of minibatches per message, messages cost at most a fifth of the
+# training time. The number is as small as possible, because it makes updates arrive later.
 _MESSAGE_SHARE, _MOST_GATHERED = 0.2, 5
 
 
@@ -87,7 +87,7 @@ class ExchangeCosts(Configuration):
 
 @configuration
 class ScalingCosts(Configuration):
-    """Constants beyond those of an exchange between two workers."""
+    """All constants of the cost model, including those of an exchange between two workers."""
 
     exchange: ExchangeCosts = option(
         default_factory=ExchangeCosts, help="Of averagings and messages."
@@ -140,7 +140,7 @@ class ScalingCosts(Configuration):
     def with_network(
         self, bandwidth_bytes_per_s: float | None = None, latency_s: float | None = None
     ) -> Self:
-        """Return the same constants for another network; None: unchanged."""
+        """Return a copy of the constants for another network; None: unchanged."""
         given = {"bandwidth_bytes_per_s": bandwidth_bytes_per_s, "latency_s": latency_s}
         changed = {name: value for name, value in given.items() if value is not None}
         return replace(self, exchange=replace(self.exchange, **changed))
@@ -148,19 +148,19 @@ class ScalingCosts(Configuration):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingPoint:
-    """The cost of an interval, from one exchange to the next, of some number of workers.
+    """The cost of the interval between two exchanges, for one number of workers.
 
     Attributes:
-        workers: how many.
+        workers: number of workers.
         interval_s: seconds from one exchange to the next.
-        training_s: of these, training.
-        waiting_s: waiting for the slowest, and for a core.
-        exchange_s: exchanging, and applying what others have sent; not what training hides.
-        driver_s: what the interval costs the driver; more than the rest if the driver holds up
-            all workers.
-        bytes_per_s: that a worker sends.
-        speed_up: how many times as fast as one worker that exchanges nothing.
-        hidden_s: seconds of the exchange that pass while minibatches train.
+        training_s: seconds of training in the interval.
+        waiting_s: seconds of waiting for the slowest worker and for a core.
+        exchange_s: seconds of exchanging and of applying received updates, without `hidden_s`.
+        driver_s: seconds of the driver's work for the interval. If the driver is the bottleneck,
+            they exceed the other times.
+        bytes_per_s: bytes that a worker sends per second.
+        speed_up: throughput relative to one worker without exchanges.
+        hidden_s: seconds of the exchange that overlap with training.
     """
 
     workers: int
@@ -175,12 +175,12 @@ class ScalingPoint:
 
     @property
     def efficiency(self) -> float:
-        """The speed-up for each worker, from 0 to 1."""
+        """The speed-up per worker, from 0 to 1."""
         return self.speed_up / self.workers
 
     @property
     def bound(self) -> str:
-        """What costs most beside training: "exchange", "waiting", "driver" or, nothing, ""."""
+        """The largest cost besides training: "exchange", "waiting" or "driver"; "" if none."""
         costs = {"exchange": self.exchange_s, "waiting": self.waiting_s}
         if self.driver_s > self.training_s + sum(costs.values()):
             return "driver"
@@ -189,12 +189,13 @@ class ScalingPoint:
 
 
 def gathered(step_s: float, message_s: float, max_staleness: int | None) -> int:
-    """Return how many minibatches share a message; workers and predictions use the same rule.
+    """Return the number of minibatches per message, as used by workers and predictions.
 
     Args:
         step_s: seconds of one minibatch.
-        message_s: seconds that a message costs a worker, and others' that come meanwhile.
-        max_staleness: minibatches that a worker may be ahead of the slowest; None: any number.
+        message_s: a worker's seconds for one message, including messages received meanwhile.
+        max_staleness: maximum minibatches that a worker may be ahead of the slowest one; None:
+            unlimited.
 
     Example:
         >>> [gathered(step_s, 0.004, None) for step_s in (0.001, 0.01, 0.1)]
@@ -209,12 +210,12 @@ def minibatches_per_exchange(
 ) -> int:
     """Return the minibatches of a worker between two averagings or messages.
 
-    Averagings are those after the last change of their frequency.
+    If the averaging frequency depends on the epoch, use the last frequency.
 
     Args:
-        master: how to train.
+        master: the training master.
         step_s: seconds of one minibatch; None: unknown.
-        vector_bytes: of the parameters; default None: unknown.
+        vector_bytes: size of the parameters; default None: unknown.
     """
     every = master.exchange.every
     if every is None:
@@ -222,7 +223,7 @@ def minibatches_per_exchange(
         message_s = costs.message_s + costs.message_s_per_byte * (vector_bytes or 0)
         staleness = getattr(master, "max_staleness", None)
         every = 1 if step_s is None else gathered(step_s, message_s, staleness)
-    # A message never holds minibatches of two pieces.
+    # A message never contains minibatches of two work units.
     found = frequency_in(every)
     return min(found, getattr(master, "piece_minibatches", None) or found)
 
@@ -230,9 +231,9 @@ def minibatches_per_exchange(
 def even_plan(
     master: TrainingMaster, workers: int, step_s: float | None, vector_bytes: int | None
 ) -> TrainingPlan:
-    """Return the plan from one exchange to the next, for workers that are all busy.
+    """Return the plan between two exchanges if all workers have the same number of minibatches.
 
-    The arguments are those of `minibatches_per_exchange`, and the number of workers.
+    Arguments are as for `minibatches_per_exchange`, and the number of workers.
     """
     rows = minibatches_per_exchange(master, step_s, vector_bytes) * master.batch_size_per_worker
     return master.plan([rows] * workers, vector_bytes=vector_bytes or 0)
@@ -240,12 +241,12 @@ def even_plan(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExchangeCost:
-    """What one exchange takes of each worker.
+    """The cost of one exchange for each worker.
 
     Attributes:
-        sent_bytes: that the worker sends.
-        wire_s: sending and waiting for answers: what can pass while minibatches train.
-        handling_s: reading, rounding, adding and writing back, the work of the processor.
+        sent_bytes: bytes that the worker sends.
+        wire_s: seconds of sending and waiting for responses, which can overlap with training.
+        handling_s: processor seconds: reading, rounding, adding and writing back.
     """
 
     sent_bytes: int = 0
@@ -254,18 +255,19 @@ class ExchangeCost:
 
     @property
     def seconds(self) -> float:
-        """All of it, if the worker waits."""
+        """Total seconds, if the worker waits for the exchange."""
         return self.wire_s + self.handling_s
 
 
 def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) -> ExchangeCost:
-    """Return what an exchange of the workers of `plan` costs.
+    """Return the cost of an exchange of the workers of `plan`.
 
-    A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps, after n - 1 in which the
-    workers meet. So do rounded averagings, with a message from each worker to each other one. A
-    message of gradient sharing reaches all others along a tree, and each worker applies an update
-    of each other one; counted is the worker that passes on most. With `communication="driver"`
-    the driver's machine receives, and sends, all that any worker sends.
+    Each of n workers in a ring sends 2 (n - 1) / n vectors in 2 (n - 1) steps, after n - 1 steps of
+    synchronization. Averagings with reduced precision cost the same, with a message from each
+    worker to each other worker. With gradient sharing, a message reaches all other workers along a
+    tree, and each worker applies the updates of all others. The cost is that of the worker that
+    forwards most. With `communication="driver"`, the driver's machine receives and sends all bytes
+    of all workers.
     """
     others, one = plan.workers - 1, costs.exchange
     if others == 0:
@@ -274,11 +276,11 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
     if plan.kind == "sharing":
         size = plan.bytes_per_minibatch
         update_s = costs.update_s + costs.update_s_per_byte * size
-        # The first of the others is part of the cost of a message.
+        # The cost of a message includes the first of the other workers.
         handling_s = one.message_s + one.message_s_per_byte * plan.vector_bytes
         handling_s += (others - 1) * update_s
         mesh, sent = master.mesh, others * size
-        # In a tree the busiest worker sends each update to its parent and children.
+        # In a tree, the busiest worker sends each update to its parent and children.
         branches = others if mesh.mode == "plain" else min(others, mesh.max_downstreams + 1)
         wire_s = sent * (plan.workers if by_driver else branches) / bandwidth
         return ExchangeCost(sent_bytes=sent, wire_s=wire_s, handling_s=handling_s)
@@ -291,7 +293,7 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
     if by_driver:
         latency_s, busiest = 2 * latency_s, plan.workers * sent
     wire_s = _STEPS * others * latency_s + busiest / bandwidth
-    # The processor's work takes time from training, whichever thread does it.
+    # Processor time reduces the time for training, in any thread.
     rounding = {"bfloat16": one.bfloat16_s_per_byte, "int8": one.int8_s_per_byte}
     s_per_byte = one.averaging_s_per_byte + rounding.get(how.precision, 0.0)
     if getattr(master, "outer_optimizer", None) is not None:
@@ -302,10 +304,10 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
 def interval(
     master: TrainingMaster, plan: TrainingPlan, step_s: float, costs: ScalingCosts
 ) -> ScalingPoint:
-    """Return the cost of an interval of the workers of `plan`, all of them busy.
+    """Return the cost of an interval if all workers of `plan` are busy.
 
     Args:
-        master: how to train.
+        master: the training master.
         plan: workers and bytes.
         step_s: seconds of one minibatch on one worker.
         costs: the constants.
@@ -315,7 +317,7 @@ def interval(
     cost = exchange(master, plan, costs)
     training_s, waiting_s = minibatches * step_s, 0.0
     if workers > 1 and plan.kind != "sharing":
-        # The largest of n normal deviations is about sqrt(2 ln n) of them.
+        # The largest of n normal deviations is about sqrt(2 ln n) standard deviations.
         waiting_s = costs.jitter * step_s * sqrt(minibatches) * sqrt(2 * log(workers))
     crowd = 1.0 if costs.cores is None else max(1.0, workers / costs.cores)
     waiting_s += (crowd - 1) * costs.processor_share * training_s
@@ -342,12 +344,12 @@ def interval(
 def _driver_s(
     master: TrainingMaster, workers: int, busy_s: float, step_s: float, costs: ScalingCosts
 ) -> float:
-    """Return the seconds that an interval of all workers takes of the driver, on one core."""
+    """Return the driver's seconds for an interval of all workers, on one core."""
     event_s = costs.event_s * busy_s / max(busy_s, _ROWS_S)
     if master.exchange.kind == "sharing":
         fixed: int | None = getattr(master, "piece_minibatches", None)
         piece_s = max(PIECE_S, busy_s) if fixed is None else fixed * step_s
         event_s += (costs.event_s + costs.piece_s_per_worker * workers) * busy_s / piece_s
-    # Heartbeats arrive whether the workers make progress or not.
+    # Heartbeats arrive even if workers make no progress.
     heartbeats = min(_MOST_HEARTBEATS, workers * costs.event_s / _HEARTBEAT_S)
     return workers * event_s / (1 - heartbeats)

@@ -1,4 +1,4 @@
-"""The cost model for one run, before it begins; pure."""
+"""Predict one run with the cost model, before it begins. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from .training_master import TrainingMaster
 
 Pays = Literal["well", "partly", "hardly", "unknown"]
 
-# Deeplearning4j's rule of thumb for one minibatch.
+# Deeplearning4j's rule of thumb for the duration of a minibatch.
 WELL_FROM_S, HARDLY_UP_TO_S = 0.1, 1e-3
 _LITTLE_GAIN, _MUCH_LOST = 1.2, 0.7
 _SHARE_TRAINING = 0.9
@@ -33,23 +33,23 @@ _MOST_WORKERS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prospect:
-    """The prediction of a run, as far as it is known; made by `prospect`.
+    """The prediction of a run from the known values; created by `prospect`.
 
-    An exchange is an averaging, or with gradient sharing a message of each worker.
+    An exchange is an averaging or, with gradient sharing, a message of each worker.
 
     Attributes:
-        plan: workers, minibatches and rounds; of one full round if the data is not known.
-        rows_known: whether `plan` is about the data.
-        step_s: seconds that one minibatch takes on one worker; None: unknown.
-        vector_bytes: what a worker contributes to an averaging; None: unknown.
-        minibatches_per_exchange: of each worker.
-        exchange_s: seconds that an exchange takes of each worker; None: unknown.
-        bytes_per_exchange: that each worker sends, at most; None: unknown.
-        worthwhile_step_s: if a minibatch takes so long, a tenth of the time goes into exchanges;
+        plan: workers, minibatches and rounds; one full round if the data is unknown.
+        rows_known: whether `plan` describes the actual data.
+        step_s: seconds of one minibatch on one worker; None: unknown.
+        vector_bytes: bytes that a worker contributes to an averaging; None: unknown.
+        minibatches_per_exchange: minibatches of each worker between two exchanges.
+        exchange_s: seconds of an exchange on each worker; None: unknown.
+        bytes_per_exchange: maximum bytes that each worker sends; None: unknown.
+        worthwhile_step_s: duration of a minibatch at which exchanges take a tenth of the time;
             None: unknown.
-        point: the interval of workers that are all busy; None: unknown.
-        at_first: the prediction of the first epochs, if averagings change their frequency; the
-            others are about epochs after the last change. None: they do not.
+        point: the interval if all workers are busy; None: unknown.
+        at_first: the prediction of the first epochs if the averaging frequency depends on the
+            epoch; the other attributes then refer to the last frequency. Else None.
     """
 
     plan: TrainingPlan
@@ -65,54 +65,54 @@ class Prospect:
 
     @property
     def workers(self) -> int:
-        """How many workers train."""
+        """The number of workers."""
         return self.plan.workers
 
     @property
     def examples_per_exchange(self) -> int:
-        """Examples that all workers together train between two exchanges, at most."""
+        """Maximum examples that all workers together train between two exchanges."""
         most = self.minibatches_per_exchange * self.plan.batch_size
         return sum(min(rows, most) for rows in self.plan.rows)
 
     @property
     def exchanges(self) -> int:
-        """Exchanges of an epoch."""
+        """Exchanges per epoch."""
         return -(-self._longest // self.minibatches_per_exchange)
 
     @property
     def short_batches(self) -> tuple[int, ...]:
-        """Examples in the last minibatch of each worker for whom it is smaller than the others."""
+        """Size of the last minibatch of each worker whose last minibatch is smaller."""
         sizes = (rows % self.plan.batch_size for rows in self.plan.rows)
         return tuple(size for size in sizes if size)
 
     @property
     def interval_s(self) -> float | None:
-        """Seconds from one exchange to the next: computing, then exchanging."""
+        """Seconds from one exchange to the next, for computation and exchange."""
         return None if self.point is None else self.point.interval_s
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Bytes that each worker sends in a second, on average."""
+        """Bytes that each worker sends per second, on average."""
         return None if self.point is None else self.point.bytes_per_s
 
     @property
     def epoch_s(self) -> float | None:
-        """Seconds that an epoch takes; of one full round if the data is not known."""
+        """Seconds per epoch; of one full round if the data is unknown."""
         return self._seconds_of(self._longest)
 
     @property
     def speed_up(self) -> float | None:
-        """How many times as fast as one worker that exchanges nothing."""
+        """Throughput relative to one worker without exchanges."""
         return self._speed_up_of(self._longest)
 
     @property
     def even_speed_up(self) -> float | None:
-        """What `speed_up` would be if each worker had the same number of minibatches."""
+        """The `speed_up` if all workers had the same number of minibatches."""
         return self._speed_up_of(-(-sum(self.plan.minibatches) // self.workers))
 
     @property
     def pays(self) -> Pays:
-        """Whether more workers help: by the time of a minibatch, or less if exchanges cost more."""
+        """Whether more workers help, from the time of a minibatch and the cost of exchanges."""
         if self.workers == 1:
             return "hardly"
         if self.step_s is None or not sum(self.plan.rows):
@@ -125,7 +125,7 @@ class Prospect:
 
     @property
     def verdict(self) -> str:
-        """The answer in one sentence, with its arithmetic."""
+        """The result in one sentence, with its calculation."""
         if not sum(self.plan.rows):
             return "No worker has data: there is nothing to train."
         if self.workers == 1:
@@ -144,7 +144,7 @@ class Prospect:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able summary, with the plan's."""
+        """Return a JSON-able summary, including the plan's."""
         names = (
             *("rows_known", "step_s", "vector_bytes", "exchange_s", "minibatches_per_exchange"),
             *("examples_per_exchange", "bytes_per_exchange", "bytes_per_s", "epoch_s", "speed_up"),
@@ -159,14 +159,14 @@ class Prospect:
 
     @property
     def _first_text(self) -> str:
-        """What holds in the first epochs instead."""
+        """Return a sentence on the first epochs."""
         if self.at_first is None or self.at_first.speed_up is None:
             return ""
         return f", {self.at_first.speed_up:.1f} times in the first epochs"
 
     @property
     def _rule(self) -> str:
-        """Deeplearning4j's rule of thumb, or what outweighs it."""
+        """Return Deeplearning4j's rule of thumb, or the cost that exceeds it."""
         if self.step_s is not None and self.step_s <= HARDLY_UP_TO_S:
             return "with minibatches of 1 ms or less, more workers hardly help"
         if self._is_uneven:
@@ -181,7 +181,7 @@ class Prospect:
 
     @property
     def _is_uneven(self) -> bool:
-        """Whether it is the rows that keep the workers from paying."""
+        """Whether uneven data is the reason that more workers do not help."""
         gain, even = self.speed_up, self.even_speed_up
         if gain is None or even is None:
             return False
@@ -191,13 +191,13 @@ class Prospect:
 
     @property
     def _longest(self) -> int:
-        """Minibatches of the worker that has most to do."""
-        if self.plan.kind == "sharing":  # who is done takes over work of others
+        """Minibatches of the worker with the most work."""
+        if self.plan.kind == "sharing":  # idle workers take over remaining work
             return -(-sum(self.plan.minibatches) // self.workers)
         return max(self.plan.minibatches, default=0)
 
     def _seconds_of(self, minibatches: int) -> float | None:
-        """Seconds of an epoch in which the worker with most data has so many minibatches."""
+        """Seconds of an epoch if the worker with the most data trains this many minibatches."""
         if self.point is None or self.step_s is None:
             return None
         exchanges = -(-minibatches // self.minibatches_per_exchange)
@@ -239,19 +239,19 @@ def prospect(
     step_s: float | None = None,
     bandwidth_bytes_per_s: float = TEN_GIGABIT_BYTES_PER_S,
 ) -> Prospect:
-    """Predict a run with `master`: rounds, bytes, times, and whether more workers pay.
+    """Predict a run with `master`: rounds, bytes, times, and whether more workers help.
 
     Args:
-        master: how to train.
-        rows: examples of each worker; default None: not known.
-        workers: how many there are, needed without `rows`.
-        vector_bytes: of the parameters and what else is averaged, as float32; None: unknown.
-        updater_bytes: of the optimizer's state; counts if the master averages it. Default 0.
+        master: the training master.
+        rows: examples of each worker; default None: unknown.
+        workers: number of workers; required without `rows`.
+        vector_bytes: size of the parameters and other averaged state, as float32; None: unknown.
+        updater_bytes: size of the optimizer's state; used if the master averages it. Default 0.
         step_s: seconds of one minibatch on one worker; default None: unknown.
-        bandwidth_bytes_per_s: what a machine can send; default 1.25e9, that is 10 Gbit/s.
+        bandwidth_bytes_per_s: send bandwidth of a machine; default 1.25e9, which is 10 Gbit/s.
 
     Raises:
-        ConfigurationError: if the number of workers is not known or an argument is invalid.
+        ConfigurationError: if the number of workers is unknown or an argument is invalid.
 
     Example:
         >>> from sparkwright.masters import ParameterAveragingTrainingMaster
@@ -313,15 +313,15 @@ def prospect(
 
 
 def _worthwhile_step_s(master: TrainingMaster, cost: ExchangeCost) -> float:
-    """Return the shortest minibatch with which exchanging takes a tenth of the time."""
+    """Return the duration of a minibatch at which exchanges take a tenth of the time."""
     ratio, delay = (1 - _SHARE_TRAINING) / _SHARE_TRAINING, master.exchange.delay
 
     def enough_s(count: int) -> float:
-        """For so many minibatches between exchanges; those of a delay hide what they can."""
+        """Return it for `count` minibatches per exchange; a delay hides part of the exchange."""
         waits_s = cost.seconds / (ratio * count + delay)
         return max(waits_s, cost.handling_s / (ratio * count))
 
-    # Quick minibatches share a message: as many as do so when they take that long.
+    # Short minibatches share a message, so their number depends on their duration.
     most = minibatches_per_exchange(master, 1e-9)
     steps_s = ((count, enough_s(count)) for count in range(most, 0, -1))
     return next(s for count, s in steps_s if minibatches_per_exchange(master, s) >= count)

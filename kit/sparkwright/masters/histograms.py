@@ -1,4 +1,4 @@
-"""Histograms of a network while it learns: which, how often, how fine."""
+"""Options of the histograms that a run records during training."""
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
@@ -8,10 +8,10 @@ KINDS = ("weights", "updates", "activations")
 
 @configuration
 class Histograms(Configuration):
-    """Which histograms one worker takes between its minibatches, and how often.
+    """Histograms that one worker records between its minibatches, and their frequency.
 
-    Training waits while they are taken, and its result is the same to the bit as without them.
-    `run.histograms.cost_s` is the time that they have taken.
+    Training pauses while histograms are recorded; its result is bit-identical to that without them.
+    `run.histograms.cost_s` is the total time spent on histograms.
 
     Example:
         >>> Histograms(every=500, of=("weights", "activations"), layers=("dense",)).bins
@@ -57,24 +57,24 @@ class Histograms(Configuration):
             )
 
     def takes(self, name: str) -> bool:
-        """Whether `name`, of a layer or of a variable in it as "layer/variable", is wanted."""
+        """Whether to record a layer, or a variable named as "layer/variable"."""
         chosen = self.layers
         return chosen is None or any(name == each or name.startswith(f"{each}/") for each in chosen)
 
 
 class HistogramSchedule:
-    """When histograms are due: at intervals of minibatches, and at the next moment on request."""
+    """Schedule of histograms: at intervals of minibatches, and immediately on request."""
 
     def __init__(self, every: int | None) -> None:
         self._every, self._last = every, -1
 
     def is_due(self, step: int, *, asked: bool) -> bool:
-        """Whether to take histograms after minibatch `step`, from 1; `asked`: on request."""
+        """Whether to record after minibatch `step` (from 1); `asked`: a request is pending."""
         if asked or self._every is None:
             return asked
-        # A run that was rewound has been at later minibatches.
+        # After a rollback, the last step may be larger than `step`.
         return self._last < 0 or step - self._last >= self._every or step < self._last
 
     def took(self, step: int) -> None:
-        """Some have been taken after minibatch `step`."""
+        """Record that histograms were taken after minibatch `step`."""
         self._last = step
