@@ -1,4 +1,4 @@
-"""Settings as YAML and JSON: one dialect for everything that is written and read."""
+"""Read and write settings as YAML and JSON, in one dialect."""
 
 import functools
 import json
@@ -7,22 +7,22 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-# PyYAML follows YAML 1.1, in which 1e-3 is text: a number needs a point there.
+# PyYAML follows YAML 1.1, which reads 1e-3 as text because it has no decimal point.
 _NUMBER = re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
 _DATE = "tag:yaml.org,2002:timestamp"
 _MOST_LEVELS = 100
 _MOST_VALUES = 1_000_000
 _REMEDY = "Check the text where it was written."
-# What PyYAML raises where a value is not of the kind that its tag or its looks promise.
+# Exceptions that PyYAML raises if a value does not match its explicit or detected type.
 _MISREAD = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
 
 def read_yaml(text: str) -> Any:
-    """What `text` holds: plain values only, no objects; dates stay text.
+    """Parse YAML into plain values without objects; dates remain text.
 
     Raises:
-        ConfigurationError: if it is no YAML, nested too deeply, has a duplicate key, or holds
-            itself; says where.
+        ConfigurationError: if `text` is invalid YAML, is nested too deeply, or has a duplicate key
+            or a recursive alias; includes the position.
 
     Example:
         >>> read_yaml("threshold: 1e-3")
@@ -35,7 +35,7 @@ def read_yaml(text: str) -> Any:
     loader = _dialect("Loader")
     try:
         levels = 0
-        # Before anything is made: the parser in C ends the process where YAML is nested deeply.
+        # Check first: the C parser crashes the process if YAML is nested too deeply.
         for event in yaml.parse(text, Loader=loader):
             levels += isinstance(event, yaml.CollectionStartEvent)
             levels -= isinstance(event, yaml.CollectionEndEvent)
@@ -48,7 +48,7 @@ def read_yaml(text: str) -> Any:
 
 
 def write_yaml(value: Any, *, short: bool = False) -> str:
-    r"""YAML of JSON-able values, which `read_yaml` reads back.
+    r"""Return JSON-able values as YAML for `read_yaml`.
 
     Example:
         >>> write_yaml({"shape": [28, 28]}, short=True)
@@ -56,17 +56,17 @@ def write_yaml(value: Any, *, short: bool = False) -> str:
     """
     import yaml
 
-    # By way of JSON, because YAML does not know NumPy's floats, which are floats too.
+    # Convert to JSON first, because PyYAML does not support NumPy floats.
     plain = json.loads(json.dumps(value))
     style = None if short else False
     return yaml.dump(plain, Dumper=_dialect("Dumper"), sort_keys=False, default_flow_style=style)
 
 
 def read_json(text: str) -> Any:
-    """What `text` holds.
+    """Parse JSON.
 
     Raises:
-        ConfigurationError: if it is no JSON, nested too deeply, or has a duplicate key.
+        ConfigurationError: if `text` is invalid JSON, is nested too deeply, or has a duplicate key.
     """
     try:
         found = strict_json(text)
@@ -76,10 +76,10 @@ def read_json(text: str) -> Any:
 
 
 def strict_json(text: str | bytes) -> Any:
-    """`json.loads` that refuses duplicate keys, of which it would keep the last.
+    """Parse JSON, but reject duplicate keys, unlike `json.loads`.
 
     Raises:
-        ValueError: naming the key; or if `text` is no JSON.
+        ValueError: naming the duplicate key; or if `text` is invalid JSON.
 
     Example:
         >>> strict_json('{"workers": 4, "workers": 2}')
@@ -98,7 +98,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _unfolded(value: Any, form: str) -> Any:
-    """A copy in which each alias has a value of its own."""
+    """Return a copy in which each alias has a separate value."""
     count = 0
 
     def copied(inner: Any, level: int) -> Any:
@@ -126,16 +126,16 @@ def _too_large(form: str) -> ConfigurationError:
 
 @functools.cache
 def _dialect(kind: str) -> Any:
-    """PyYAML's safe "Loader" or "Dumper", that knows numbers as `_NUMBER` does."""
+    """Return PyYAML's safe "Loader" or "Dumper", extended to match numbers by `_NUMBER`."""
     import yaml
 
-    # The one in C, where there is one, is ten times as fast.
+    # The C implementation, if available, is ten times as fast.
     base = getattr(yaml, f"CSafe{kind}", None) or getattr(yaml, f"Safe{kind}")
     dialect: Any = type(kind, (base,), {})
     dialect.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+0123456789"))
     if kind == "Loader":
         dialect.construct_mapping = _construct_mapping
-        # No setting is a date; the writer still puts text that looks like one into quotes.
+        # Settings contain no dates; the writer still quotes text that resembles a date.
         dialect.yaml_implicit_resolvers = {
             first: [(tag, rule) for tag, rule in rules if tag != _DATE]
             for first, rules in dialect.yaml_implicit_resolvers.items()
@@ -144,14 +144,14 @@ def _dialect(kind: str) -> Any:
 
 
 def _construct_mapping(loader: Any, node: Any, deep: bool = False) -> Any:
-    """Refuse duplicate keys, of which PyYAML would keep the last."""
+    """Reject duplicate keys; PyYAML keeps the last one."""
     import yaml
 
     seen: set[Any] = set()
-    # Before keys that `<<` merges are added: these may be overridden.
+    # Before merging `<<` keys, because these may be overridden.
     for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
         if not isinstance(key_node, yaml.ScalarNode):
-            continue  # refused below: a list or mapping is no key
+            continue  # rejected below: lists and mappings are invalid keys
         key = (key_node.tag, key_node.value)
         if key in seen:
             raise yaml.constructor.ConstructorError(

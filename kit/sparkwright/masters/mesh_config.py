@@ -1,4 +1,4 @@
-"""How driver and workers reach one another, and how long they wait."""
+"""Network configuration of driver and workers: addresses, ports, time-outs, mesh."""
 
 import ipaddress
 import re
@@ -156,7 +156,7 @@ class MeshConfig(Configuration):
     )
 
     def __post_init__(self) -> None:
-        """Check each option; a port may be given as a number."""
+        """Check each option; convert a port number to text."""
         if isinstance(self.ports, int) and not isinstance(self.ports, bool):
             object.__setattr__(self, "ports", f"{self.ports:d}")
         elif not (self.ports is None or isinstance(self.ports, str)):
@@ -185,13 +185,12 @@ class MeshConfig(Configuration):
             )
 
     def ports_from(self, environ: Mapping[str, str]) -> range:
-        """The ports to try on a machine with the environment `environ`, in order.
+        """Return the ports to try, in order, on a machine with the environment `environ`.
 
-        `range(1)`, that is any free port, by default.
+        The default is `range(1)`: any free port.
 
         Raises:
-            ConfigurationError: if `ports` names a variable that is missing there, or holds no
-                ports.
+            ConfigurationError: if `ports` names a variable that is missing or contains no ports.
         """
         if self.ports is None:
             return range(1)
@@ -208,7 +207,7 @@ class MeshConfig(Configuration):
 
 
 def port_span(text: str) -> range | None:
-    """The ports that `text` names; None if it names none.
+    """Parse a port or a range of ports; None if `text` is invalid.
 
     Example:
         >>> port_span("50000-50100"), port_span("7077"), port_span("70000")
@@ -222,10 +221,10 @@ def port_span(text: str) -> range | None:
 
 
 def ports_in_variable(variable: str, environ: Mapping[str, str]) -> range:
-    """The ports that an environment variable of this machine names.
+    """Return the ports that an environment variable contains.
 
     Raises:
-        ConfigurationError: if it is missing, or names none.
+        ConfigurationError: if it is missing or contains no ports.
     """
     text = environ.get(variable)
     if text is None:

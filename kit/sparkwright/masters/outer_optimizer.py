@@ -1,4 +1,4 @@
-"""An optimizer whose gradients are the changes between averagings; pure."""
+"""An optimizer that uses the changes between averagings as gradients. Pure."""
 
 from typing import Any
 
@@ -6,23 +6,23 @@ from numpy.typing import NDArray
 
 from sparkwright.configuration import Configuration, configuration, option
 
-_PIECE = 1 << 16  # elements that fit into a processor's cache, with what is computed of them
+_PIECE = 1 << 16  # elements that fit into a processor's cache, with intermediate results
 
 
 @configuration
 class OuterOptimizer(Configuration):
-    """Gradient descent with momentum on what an averaging changes.
+    """Gradient descent with momentum on the changes between averagings.
 
     With x the parameters after the last averaging and m the mean of the workers' parameters, the
-    outer gradient is x - m. Each averaging does
+    outer gradient is x - m. Each averaging computes
 
         v  <-  momentum * v + (x - m)
         x  <-  x - learning_rate * v                             without `nesterov`
         x  <-  x - learning_rate * ((x - m) + momentum * v)      with `nesterov`
 
-    v, the velocity, is 0 when a run begins. Every worker computes the same, so nothing more is
-    sent. The defaults are those of DiLoCo; without momentum and with a learning rate of 1, x
-    becomes m.
+    The velocity v is 0 at the start of a run. Every worker computes the same values, so no
+    additional data is sent. The defaults are those of DiLoCo. Without momentum and with a learning
+    rate of 1, x becomes m.
 
     Example:
         >>> import numpy as np
@@ -63,13 +63,13 @@ class OuterOptimizer(Configuration):
         velocity: NDArray[Any],
         new_velocity: NDArray[Any],
     ) -> None:
-        """Replace `mean` by the new parameters, and fill `new_velocity`.
+        """Replace `mean` with the new parameters, and fill `new_velocity`.
 
         Args:
-            before: (n,) the parameters after the last averaging; they stay.
+            before: (n,) the parameters after the last averaging; not modified.
             mean: (n,) the mean of the workers' parameters.
-            velocity: (n,) after the last averaging; it stays. Empty if `momentum` is 0.
-            new_velocity: of the same shape, for the next averaging.
+            velocity: (n,) after the last averaging; not modified. Empty if `momentum` is 0.
+            new_velocity: (n,) the velocity for the next averaging; empty if `velocity` is.
         """
         for start in range(0, mean.size, _PIECE):
             part = slice(start, start + _PIECE)

@@ -15,25 +15,25 @@ from .training_master import MESSAGES, SPEED, TrainingMaster
 Communication = Literal["ring", "driver", "spark"]
 Updater = Literal["average", "local", "reset"]
 ExchangePrecision = Literal["float32", "bfloat16", "int8"]
-# Bytes of a message over those in float32; int8 has a scale for each 256 numbers.
+# Size of a message relative to float32; int8 has one scale per 256 numbers.
 _DENSITY: dict[ExchangePrecision, float] = {"float32": 1.0, "bfloat16": 0.5, "int8": 65 / 256}
 
 
 @configuration
 class ParameterAveragingTrainingMaster(TrainingMaster):
-    """Each worker trains a replica on its own data; every few minibatches they are averaged.
+    """Trains a replica on each worker's data and averages the replicas every few minibatches.
 
-    With x_w a worker's parameters and n_w the minibatches it did since the last averaging,
+    With x_w the parameters of worker w and n_w its minibatches since the last averaging,
 
         x  <-  sum_w n_w x_w / sum_w n_w
 
-    and the same for other floating-point state (BatchNormalization statistics) and, with
-    `updater="average"`, for the optimizer's moments.
+    Other floating-point state (BatchNormalization statistics) is averaged in the same way. So are
+    the optimizer's moments with `updater="average"`.
 
-    With `averaging_delay`, workers train on from x_w while the mean is computed. That many
-    minibatches later each worker adds the change, mean - x_w, to the parameters it has by then. The
-    workers wait for the mean at the end of training and before validation, checkpoints and
-    callbacks.
+    With `averaging_delay`, workers continue training from x_w while the mean is computed. After
+    that number of minibatches, each worker adds the change, mean - x_w, to its current parameters.
+    At the end of training, and before validation, checkpoints and callbacks, workers wait for the
+    mean.
 
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -126,7 +126,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
     def _check(self) -> None:
         TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
-        if isinstance(self.averaging_frequency, Mapping):  # its owner may change it
+        if isinstance(self.averaging_frequency, Mapping):  # the caller may modify it
             object.__setattr__(self, "averaging_frequency", dict(self.averaging_frequency))
         if self.max_workers is not None and self.communication == "spark":
             raise ConfigurationError(
@@ -176,7 +176,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
     @classmethod
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Settings whose epochs are text, as in JSON, or with a flag `save_updater` of before."""
+        """Convert settings with epochs as text (JSON), or with the former flag `save_updater`."""
         given = settings.get("averaging_frequency")
         if isinstance(given, Mapping):
             numbers = {_number(key): each for key, each in cast("Mapping[Any, Any]", given).items()}
@@ -189,21 +189,21 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         return {"updater": updater, **rest}
 
     def frequency_in(self, epoch: int) -> int:
-        """Minibatches of each worker between averagings in `epoch`, from 0."""
+        """Return each worker's minibatches between averagings in `epoch` (from 0)."""
         return frequency_in(self.averaging_frequency, epoch)
 
     def averaging_every(self, frequency: int) -> Self:
-        """A copy with this frequency in all epochs, and no longer delay than goes with it."""
+        """Return a copy with this frequency in all epochs, and the delay limited accordingly."""
         delay = min(frequency, self.averaging_delay)
         return replace(self, averaging_frequency=frequency, averaging_delay=delay)
 
     def velocity_size(self, trainable: int) -> int:
-        """Numbers of the outer optimizer's velocity, for so many trainable ones."""
+        """Return the size of the outer optimizer's velocity for `trainable` parameters."""
         return trainable if self.outer_optimizer and self.outer_optimizer.momentum else 0
 
     @property
     def exchange(self) -> Exchange:
-        """Parameters, and with `updater="average"` the moments, every few minibatches."""
+        """Parameters every few minibatches, and moments with `updater="average"`."""
         return Exchange(
             what=("parameters", "moments") if self.updater == "average" else ("parameters",),
             every=self.averaging_frequency,
@@ -215,7 +215,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
 
 def _number(key: Any) -> Any:
-    """The integer that a text holds; anything else as it is."""
+    """Convert text to an integer if possible; return other values unchanged."""
     try:
         return int(key) if isinstance(key, str) else key
     except ValueError:

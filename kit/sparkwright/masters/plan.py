@@ -1,4 +1,4 @@
-"""What a run is going to do, computed before anything moves; pure."""
+"""The plan of a run: workers, minibatches and rounds, computed in advance. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,26 +13,26 @@ PlanKind = Literal["averaging", "sharing"]
 Part = Literal["parameters", "moments", "residuals"]
 Precision = Literal["float32", "bfloat16", "int8", "threshold"]
 Route = Literal["ring", "mesh", "driver", "spark"]
-# A number of minibatches; or such numbers by the epoch that each begins with, from epoch 1 on.
+# A number of minibatches; or first epoch (from 1) -> number of minibatches.
 Frequency = int | Mapping[int, int]
 _BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exchange:
-    """What the workers of a run send one another; each training master is a value of it.
+    """The data that workers exchange, and how; every training master defines one.
 
     Attributes:
-        what: "parameters": their mean replaces each worker's; "moments": the optimizer's state
-            likewise, with gradient sharing when an epoch ends; "residuals": what a worker has
-            learned and not yet sent.
+        what: "parameters": their mean replaces each worker's parameters. "moments": also for the
+            optimizer's state; with gradient sharing, at the end of an epoch. "residuals": the
+            changes of a worker that it has not sent yet.
         every: minibatches of a worker between two exchanges, or these by epoch; None: as many as
-            are over in 40 ms.
-        precision: "float32"; "bfloat16" or "int8": how far parameters moved, rounded; "threshold":
+            take 40 ms.
+        precision: "float32"; "bfloat16" or "int8": rounded changes of the parameters; "threshold":
             only the signs of the elements above a threshold.
-        density: size of a message over that of the vector, at most.
-        among: "ring": each worker with its neighbors; "mesh": along a tree; "driver": likewise, by
-            way of the driver's port; "spark": by a job.
+        density: maximum size of a message relative to the vector.
+        among: "ring": between neighboring workers; "mesh": along a tree; "driver": through the
+            driver's port; "spark": by a Spark job.
         delay: minibatches that a worker trains during an exchange; 0: it waits.
     """
 
@@ -45,7 +45,7 @@ class Exchange:
 
     @property
     def is_rounded(self) -> bool:
-        """Whether numbers are rounded, for which each worker sends to each other one."""
+        """Whether numbers are rounded; each worker then sends to every other worker."""
         return self.precision in ("bfloat16", "int8")
 
     @property
@@ -57,8 +57,8 @@ class Exchange:
         """Return the bytes that an exchange averages or shares, as float32.
 
         Args:
-            vector_bytes: of the parameters and what else is averaged.
-            updater_bytes: of the optimizer's state, which counts if it is averaged with them.
+            vector_bytes: size of the parameters and other averaged state.
+            updater_bytes: size of the optimizer's state, which counts if it is averaged too.
         """
         return vector_bytes + (updater_bytes if {"parameters", "moments"} <= {*self.what} else 0)
 
@@ -67,22 +67,22 @@ class Exchange:
 class TrainingPlan:
     """Workers, minibatches and rounds of one epoch.
 
-    When gradients are shared, an epoch is one round: the workers come together only at its end.
+    With gradient sharing, an epoch is one round: workers synchronize only at its end.
 
     Attributes:
-        rows: examples of each worker; a worker may have none.
+        rows: examples of each worker; may be 0.
         batch_size: minibatch size of each worker.
         averaging_frequency: minibatches per worker between two averagings, or these by epoch; with
-            `kind` "sharing" those of the worker with most data.
+            `kind` "sharing", those of the worker with the most data.
         epochs: passes over the data.
-        vector_bytes: bytes that each worker contributes to an averaging; with `kind` "sharing"
-            those of its parameters.
+        vector_bytes: bytes that each worker contributes to an averaging; with `kind` "sharing", the
+            size of its parameters.
         kind: "averaging" (default): parameters are averaged every few minibatches; "sharing":
             every minibatch sends an encoded update.
-        bytes_per_minibatch: with `kind` "sharing" the estimated size of that update (default 0).
-        steps_per_epoch: minibatches of an epoch, of all workers together; None (default): those of
+        bytes_per_minibatch: with `kind` "sharing", the estimated size of that update (default 0).
+        steps_per_epoch: minibatches per epoch of all workers together; None (default): those of
             all examples.
-        first_epoch: the epoch that the run begins with, from 0 (default).
+        first_epoch: first epoch of the run, from 0 (default).
     """
 
     rows: tuple[int, ...]
@@ -97,26 +97,24 @@ class TrainingPlan:
 
     @property
     def workers(self) -> int:
-        """How many workers train."""
+        """The number of workers."""
         return len(self.rows)
 
     @property
     def minibatches(self) -> tuple[int, ...]:
-        """Minibatches of each worker in an epoch; the last one of each may be smaller."""
+        """Minibatches per epoch of each worker; the last minibatch may be smaller."""
         return epoch_minibatches(self.rows, self.batch_size, self.steps_per_epoch)
 
     @property
     def examples(self) -> int:
-        """Examples that the run trains in all, about so many if an epoch is no whole pass."""
+        """Total number of trained examples; approximate if an epoch is not a complete pass."""
         steps = self.steps_per_epoch
         an_epoch = sum(self.rows) if steps is None else steps * self.batch_size
         return an_epoch * (self.epochs - self.first_epoch)
 
     @property
     def rounds(self) -> int:
-        """Averagings in an epoch, of several frequencies with the last one.
-
-        They are as many as the worker with most data needs.
+        """Averagings per epoch for the worker with the most data, at the last frequency.
 
         Example:
             >>> plan = TrainingPlan(rows=(70, 10), batch_size=10, averaging_frequency=5, epochs=1)
@@ -126,27 +124,27 @@ class TrainingPlan:
         return self.rounds_in(None)
 
     def rounds_in(self, epoch: int | None) -> int:
-        """Averagings in an epoch, from 0; None: after the last change of frequency."""
+        """Return the averagings in an epoch (from 0); None: at the last frequency."""
         frequency = frequency_in(self.averaging_frequency, epoch)
         return -(-max(self.minibatches, default=0) // frequency)
 
     def minibatches_in_round(self, index: int) -> tuple[int, ...]:
-        """Minibatches that each worker trains in round `index` (from 0); the averaging weights."""
+        """Return each worker's minibatches in round `index` (from 0): the averaging weights."""
         frequency = frequency_in(self.averaging_frequency)
         start = index * frequency
         return tuple(max(0, min(frequency, count - start)) for count in self.minibatches)
 
     @property
     def idle_workers(self) -> tuple[int, ...]:
-        """Workers that have no data at all."""
+        """Workers without data."""
         return tuple(worker for worker, n in enumerate(self.rows) if n == 0)
 
     @property
     def idle_fraction(self) -> float:
-        """Share of the workers' time that uneven data leaves unused, from 0 to 1.
+        """Fraction of the workers' time that is unused because of uneven data, from 0 to 1.
 
-        With `kind` "sharing", workers that are done take over work of others, so that only what
-        does not divide evenly is left.
+        With `kind` "sharing", idle workers take over remaining work. So only the remainder of the
+        division by the number of workers counts.
         """
         total = sum(self.minibatches)
         if not total:
@@ -156,11 +154,11 @@ class TrainingPlan:
 
     @property
     def bytes_per_round(self) -> int:
-        """Bytes that each worker sends in a round.
+        """Bytes that each worker sends per round.
 
-        For an averaging 2 (n - 1) / n of its vector; when gradients are shared, on average over
-        the workers, each update of the epoch to the n - 1 others (in whichever way they travel,
-        each reaches every other worker once).
+        With averaging, these are 2 (n - 1) / n of its vector. With gradient sharing, each update of
+        the epoch is sent to n - 1 workers; the result is the mean over the workers. It does not
+        depend on the route, because each update reaches every other worker once.
         """
         if not self.rows:
             return 0
@@ -170,7 +168,7 @@ class TrainingPlan:
         return int(2 * (self.workers - 1) / self.workers * self.vector_bytes)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able summary."""
+        """Return a JSON-able summary."""
         return {
             "kind": self.kind,
             "workers": self.workers,
@@ -188,12 +186,12 @@ class TrainingPlan:
 
 
 def by_epoch(frequency: Frequency) -> Mapping[int, int]:
-    """A frequency as a dictionary, also if it is the same in all epochs."""
+    """Return a frequency as a dictionary, even if it is the same in all epochs."""
     return {1: frequency} if isinstance(frequency, int) else frequency
 
 
 def frequency_in(frequency: Frequency, epoch: int | None = None) -> int:
-    """The frequency in an epoch, from 0; None: after the last change.
+    """Return the frequency in an epoch (from 0); None: the last frequency.
 
     Example:
         >>> [frequency_in({1: 1, 3: 5}, epoch) for epoch in range(4)]
@@ -204,20 +202,20 @@ def frequency_in(frequency: Frequency, epoch: int | None = None) -> int:
 
 
 def minibatch_count(rows: int, batch_size: int) -> int:
-    """Minibatches in `rows` examples, the smaller last one included."""
+    """Return the number of minibatches of `rows` examples, including a smaller last one."""
     return -(-rows // batch_size)
 
 
 def epoch_minibatches(
     rows: Sequence[int], batch_size: int, steps_per_epoch: int | None = None
 ) -> tuple[int, ...]:
-    """Minibatches of each worker in an epoch.
+    """Return the minibatches of each worker per epoch.
 
     Args:
         rows: examples of each worker.
-        batch_size: examples of a minibatch.
-        steps_per_epoch: how many there are in an epoch altogether, shared out in proportion to the
-            workers' data; default None: as many as the data has.
+        batch_size: examples per minibatch.
+        steps_per_epoch: total minibatches per epoch, distributed in proportion to the workers'
+            data; default None: all minibatches of the data.
 
     Example:
         >>> epoch_minibatches((70, 10), 10), epoch_minibatches((70, 10), 10, 4)
@@ -233,13 +231,13 @@ def epoch_minibatches(
 def passes(
     start: int, stop: int, *, epoch: int, count: int, per_epoch: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Where minibatches `start` to `stop` of a worker's epoch lie in its passes over its data.
+    """Locate minibatches `start` to `stop` of a worker's epoch in its passes over its data.
 
-    A pass has `count` minibatches, and an epoch, from 0, `per_epoch`: it begins where the last one
-    ended.
+    A pass has `count` minibatches and an epoch (from 0) `per_epoch`. Each epoch starts where the
+    previous one ended.
 
     Yields:
-        The number of the pass, from 0, the first minibatch within it, and how many.
+        The pass (from 0), the first minibatch within it, and the number of minibatches.
 
     Example:
         >>> list(passes(0, 4, epoch=1, count=6, per_epoch=4))
@@ -255,9 +253,9 @@ def passes(
 def epoch_order(
     rows: int, *, seed: int, epoch: int, worker: int, shuffle: bool
 ) -> NDArray[np.int64]:
-    """The order in which worker `worker` visits its `rows` examples in epoch `epoch` (from 0).
+    """Return the order of the `rows` examples of worker `worker` in epoch `epoch` (from 0).
 
-    It depends on its arguments alone, so that a replacement continues where its predecessor was.
+    It depends only on the arguments, so a replacement worker continues at the same position.
 
     Returns:
         (rows,) int64, a permutation of `range(rows)`; the identity without `shuffle`.
@@ -271,11 +269,11 @@ def epoch_order(
 def calls(
     order: NDArray[np.int64], *, position: int, minibatches: int, batch_size: int
 ) -> Iterator[NDArray[np.int64]]:
-    """The examples of `minibatches` minibatches from minibatch `position` on.
+    """Yield the examples of `minibatches` minibatches, starting at minibatch `position`.
 
     Yields:
-        (steps, batch) int64 arrays: the full minibatches together, then a shorter last one;
-        nothing beyond the last minibatch.
+        (steps, batch) int64 arrays: all full minibatches, then a shorter last one. Minibatches
+        beyond the last one are ignored.
     """
     start = position * batch_size
     stop = max(start, min(start + minibatches * batch_size, order.size))
@@ -287,7 +285,7 @@ def calls(
 
 
 def vector_bytes(parameters: int) -> int:
-    """Bytes of a network's parameters as float32.
+    """Return the size in bytes of a network's parameters as float32.
 
     Example:
         >>> vector_bytes(430_000)
@@ -297,13 +295,13 @@ def vector_bytes(parameters: int) -> int:
 
 
 def updater_bytes(trainable: int, optimizer: str, options: Mapping[str, Any] | None = None) -> int:
-    """Bytes of an optimizer's state, as float32.
+    """Return the size in bytes of an optimizer's state, as float32.
 
     Args:
-        trainable: parameters that training changes.
-        optimizer: the name of its class in Keras; one that is not known counts as Adam.
-        options: its settings; those that matter are `momentum`, `amsgrad`, `centered`, `use_ema`
-            and `gradient_accumulation_steps`.
+        trainable: number of trainable parameters.
+        optimizer: name of the Keras class; an unknown name counts as Adam.
+        options: settings of the optimizer; only `momentum`, `amsgrad`, `centered`, `use_ema` and
+            `gradient_accumulation_steps` are used.
 
     Example:
         >>> updater_bytes(1000, "Adam"), updater_bytes(1000, "SGD", {"momentum": 0.9})

@@ -1,4 +1,4 @@
-"""Reads the settings of a training master: its own, and those in a Keras HDF5 file."""
+"""Create training masters from settings, including those of a Keras HDF5 file."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -21,8 +21,8 @@ MASTERS: dict[str, type[TrainingMaster]] = {
 _MODES = ("synchronous", "asynchronous")
 _DEFAULT_THRESHOLD = 1e-3
 _AUTOMATIC = -1
-# What nothing here corresponds to: of Elephas' parameter server, and of the adaptive threshold that
-# Deeplearning4j had once.
+# Options without an equivalent: those of Elephas' parameter server and of Deeplearning4j's former
+# adaptive threshold.
 _UNUSED = {
     *("parameter_server_mode", "frequency", "port", "custom_objects", "elephas_optimizer"),
     *("shake_frequency", "min_threshold", "threshold_step", "step_trigger", "step_delay"),
@@ -37,16 +37,15 @@ _KNOWN = {
 def training_master_from_dict(
     settings: dict[str, Any], *, allow: Collection[str] = ()
 ) -> TrainingMaster:
-    """The training master whose `to_dict` gave `settings`.
+    """Create a training master from the result of `to_dict`.
 
     Args:
-        settings: options by name, and as "name" the class; without it
+        settings: options by name; "name" is the class, by default
             ParameterAveragingTrainingMaster.
-        allow: classes of your own that may be imported, as "package.module.Class"; default none.
+        allow: user-defined classes that may be imported, as "package.module.Class"; default none.
 
     Raises:
-        ConfigurationError: if the class or an option is unknown or an option has a value that it
-            cannot have.
+        ConfigurationError: if the class or an option is unknown, or an option is invalid.
 
     Example:
         >>> master = training_master_from_dict({"name": "SharedTrainingMaster", "workers": 4})
@@ -62,37 +61,37 @@ def training_master_from_dict(
 
 
 def training_master_from_json(text: str, *, allow: Collection[str] = ()) -> TrainingMaster:
-    """The training master whose `to_json` gave `text`; see `training_master_from_dict`."""
+    """Create a training master from the result of `to_json`; see `training_master_from_dict`."""
     return training_master_from_dict(read_json(text), allow=allow)
 
 
 def training_master_from_yaml(text: str, *, allow: Collection[str] = ()) -> TrainingMaster:
-    """The training master whose `to_yaml` gave `text`; see `training_master_from_dict`."""
+    """Create a training master from the result of `to_yaml`; see `training_master_from_dict`."""
     return training_master_from_dict(read_yaml(text), allow=allow)
 
 
 def master_from_distributed_config(distributed: Mapping[str, Any]) -> TrainingMaster:
-    """The training master that a `distributed_config` attribute describes.
+    """Create the training master that a `distributed_config` attribute describes.
 
-    | key of `config` | option | if it is missing |
+    | key of `config` | option | default |
     | --- | --- | --- |
-    | mode | "synchronous": averaging, "asynchronous": sharing | refused |
+    | mode | "synchronous": averaging, "asynchronous": sharing | required |
     | num_workers | `workers`; null: the master's default | the master's default |
-    | batch_size | `batch_size_per_worker` | refused |
-    | averaging_frequency | the same, of averaging | 5 |
+    | batch_size | `batch_size_per_worker` | required |
+    | averaging_frequency | the same, for averaging | 5 |
     | num_batches_prefetch | `prefetch_batches` | 0 |
     | collect_stats | `collect_training_stats` | false |
-    | update_threshold | `threshold`, fixed, of sharing | 1e-3 |
-    | workers_per_node | the same, of sharing; then num_workers does not count; -1: automatic | -1 |
+    | update_threshold | `threshold`, fixed, for sharing | 1e-3 |
+    | workers_per_node | the same, for sharing; replaces num_workers; -1: automatic | -1 |
 
-    Keys of Elephas' parameter server and of Deeplearning4j's old threshold, and those of the other
-    mode, are known and change nothing.
+    Keys of Elephas' parameter server, of Deeplearning4j's former threshold and of the other mode
+    are accepted and ignored.
 
     Args:
-        distributed: {"config": {…}}, from a file, so it may be anything.
+        distributed: {"config": {…}}, from an untrusted file.
 
     Raises:
-        ConfigurationError: for an unknown key or a value that it cannot have, naming both.
+        ConfigurationError: naming the unknown key, or the key and its invalid value.
 
     Example:
         >>> config = {"mode": "asynchronous", "num_workers": 2, "batch_size": 32}
@@ -130,7 +129,7 @@ def master_from_distributed_config(distributed: Mapping[str, Any]) -> TrainingMa
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    """Raise for invalid values, under their names in the file."""
+    """Raise for invalid values, naming their keys in the file."""
     check_choice("mode", config["mode"], _MODES)
     check_count("batch_size", config["batch_size"])
     check_count("num_workers", config.get("num_workers"), optional=True)

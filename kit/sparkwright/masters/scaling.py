@@ -1,4 +1,4 @@
-"""The cost model for many numbers of workers; pure."""
+"""Predict the speed-up for various numbers of workers with the cost model. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,14 +15,14 @@ POWERS_OF_TWO = tuple(2**power for power in range(11))  # 1 to 1,024
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Scaling:
-    """The prediction for several numbers of workers; made by `predict_scaling`.
+    """The prediction for several numbers of workers; created by `predict_scaling`.
 
     Attributes:
         kind: "averaging" or "sharing".
         step_s: seconds of one minibatch on one worker.
-        vector_bytes: what a worker contributes to an averaging, or could change in an update.
-        batch_size: examples of a minibatch of each worker.
-        points: one for each number of workers.
+        vector_bytes: bytes that a worker contributes to an averaging or can change in an update.
+        batch_size: minibatch size of each worker.
+        points: one `ScalingPoint` per number of workers.
     """
 
     kind: str
@@ -32,14 +32,14 @@ class Scaling:
     points: tuple[ScalingPoint, ...]
 
     def __repr__(self) -> str:
-        """The table."""
+        """Return the table as text."""
         return self.describe()
 
     def at(self, workers: int) -> ScalingPoint:
-        """Return the point of this number of workers.
+        """Return the point for this number of workers.
 
         Raises:
-            ConfigurationError: if there is none.
+            ConfigurationError: if it was not predicted.
         """
         for point in self.points:
             if point.workers == workers:
@@ -51,16 +51,16 @@ class Scaling:
         )
 
     def examples_per_s(self, workers: int) -> float:
-        """Return the examples that this number of workers trains in a second."""
+        """Return the examples per second of this number of workers."""
         return self.at(workers).speed_up * self.batch_size / self.step_s
 
     def most_workers(self, efficiency: float = 0.5) -> int:
-        """Return the most workers with at least this efficiency, of those predicted; 0: none."""
+        """Return the largest predicted number of workers with at least this efficiency, or 0."""
         fitting = [p.workers for p in self.points if p.efficiency >= efficiency]
         return max(fitting, default=0)
 
     def describe(self) -> str:
-        """Return a table: times faster, efficiency, seconds and MB/s by number of workers."""
+        """Return a table of speed-up, efficiency, seconds and MB/s by number of workers."""
         head = f"{self.kind}, minibatches of {1e3 * self.step_s:g} ms, {self.vector_bytes:,} bytes"
         columns = (
             "workers  times faster  efficiency  interval ms  exchange ms   MB/s each  bound by"
@@ -74,12 +74,12 @@ class Scaling:
         return "\n".join(line.rstrip() for line in (head, columns, *rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """Return JSON-able fields."""
         return {"name": type(self).__name__, **asdict(self)}
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`.
+        """Create an instance from the result of `to_dict`.
 
         Raises:
             ConfigurationError: if a field is unknown.
@@ -104,18 +104,19 @@ def predict_scaling(
     bandwidth_bytes_per_s: float | None = None,
     costs: ScalingCosts | None = None,
 ) -> Scaling:
-    """Predict how many times as fast as one worker some numbers of workers are.
+    """Predict the speed-up over one worker for various numbers of workers.
 
-    Every worker is taken to have the same number of minibatches.
+    Assumes the same number of minibatches for every worker.
 
     Args:
-        master: how to train.
+        master: the training master.
         step_s: seconds of one minibatch on one worker; `sw.measure_step` measures it.
-        vector_bytes: of the parameters and what else is averaged, as float32.
-        updater_bytes: of the optimizer's state; counts if the master averages it. Default 0.
+        vector_bytes: size of the parameters and other averaged state, as float32.
+        updater_bytes: size of the optimizer's state; used if the master averages it. Default 0.
         workers: numbers of workers; default 1, 2, 4 … 1,024.
-        bandwidth_bytes_per_s: what a machine can send; default None: that of `costs`, 10 Gbit/s.
-        costs: the other constants; default None: those that were measured.
+        bandwidth_bytes_per_s: send bandwidth of a machine; default None: that of `costs`, by
+            default 10 Gbit/s.
+        costs: the other constants; default None: reference measurements.
 
     Raises:
         ConfigurationError: if an argument is invalid.

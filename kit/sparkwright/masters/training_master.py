@@ -1,4 +1,4 @@
-"""What all training masters have in common."""
+"""The base class of training masters, and their hooks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ STORAGE_LEVELS = tuple(
     for copies in ("", "_2")
 )
 
-# Groups of options in forms; options without one are what most people change.
+# Groups of options in forms; the most common options have no group.
 DATA = "Data and partitions"
 MESSAGES = "Messages between workers"
 SPEED = "Speed"
@@ -42,20 +42,20 @@ ADDRESSES = "Addresses and time-outs"
 
 @runtime_checkable
 class TrainingHook(Protocol):
-    """Called on the worker around each minibatch; with hooks, minibatches train one by one."""
+    """Worker hook around each minibatch; with hooks, minibatches are trained one at a time."""
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        """Called with the DataSet about to be trained and the worker's keras.Model."""
+        """Called before the update, with the DataSet and the worker's keras.Model."""
         ...
 
     def post_update(self, minibatch: Any, model: Any) -> None:
-        """Called after the update."""
+        """Called after the update, with the same arguments."""
         ...
 
 
 @configuration
 class TrainingMaster(Configuration):
-    """Options of every training master."""
+    """Base class of training masters, with the common options."""
 
     _tagged: ClassVar[bool] = True
 
@@ -218,7 +218,7 @@ class TrainingMaster(Configuration):
     )
 
     def __post_init__(self) -> None:
-        """Check each option, then all of them together."""
+        """Check each option, then their combination."""
         given: Any = self.workers
         if isinstance(given, tuple | list) and len(given) == 2 and self.max_workers is None:  # pyright: ignore[reportUnknownArgumentType]
             for name, value in zip(("workers", "max_workers"), given, strict=True):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
@@ -249,21 +249,21 @@ class TrainingMaster(Configuration):
                 )
 
     def workers_at_most(self, required: int) -> int:
-        """How many workers there may be where `required` hold the data."""
+        """Return the maximum number of workers if `required` workers hold the data."""
         return max(required, self.max_workers or 0)
 
     @property
     def exchange(self) -> Exchange:
-        """What the workers send one another, how often, how precisely, and along which way."""
+        """The data that workers exchange: contents, frequency, precision and route."""
         raise NotImplementedError
 
     def plan(self, rows: Sequence[int], *, epochs: int = 1, vector_bytes: int = 0) -> TrainingPlan:
-        """What a run over workers holding `rows` examples each will do.
+        """Return the plan of a run for workers with `rows` examples each.
 
         Args:
             rows: examples of each worker.
             epochs: passes over the data; default 1.
-            vector_bytes: bytes that a worker contributes to an averaging, or could change in an
+            vector_bytes: bytes that a worker contributes to an averaging or can change in an
                 update; default 0 (unknown).
         """
         exchange, size = self.exchange, self.batch_size_per_worker
@@ -285,9 +285,9 @@ class TrainingMaster(Configuration):
         )
 
     def with_hooks(self, *hooks: TrainingHook) -> Self:
-        """A copy with `hooks` added."""
+        """Return a copy with `hooks` added."""
         return replace(self, hooks=(*self.hooks, *hooks))
 
     def without_hooks(self, *hooks: TrainingHook) -> Self:
-        """A copy with `hooks` removed."""
+        """Return a copy with `hooks` removed."""
         return replace(self, hooks=tuple(hook for hook in self.hooks if hook not in hooks))
