@@ -281,7 +281,7 @@ def test_a_split_of_data_that_changes_is_an_error(spark: Any) -> None:
         (lambda d: d.random_split([1], seed=-1), ConfigurationError, "seed=-1"),
         (lambda d: d.balanced_split(0), ConfigurationError, "examples_per_part=0"),
         (lambda d: d.shuffle(seed=0, partitions=0), ConfigurationError, "partitions=0"),
-        (lambda d: d.sample(), ConfigurationError, "either `size` or `fraction`"),
+        (lambda d: d.sample(), ConfigurationError, "one of `size` and `fraction`"),
         (lambda d: d.sample(fraction=1.5), ConfigurationError, "fraction=1.5"),
         (lambda d: d.sample(202), DataError, "201. Received: size=202"),
     ],
