@@ -96,7 +96,7 @@ def _datagram_socket() -> socket.socket:
 
 
 @pytest.mark.parametrize("client", ["two", "outside"])
-def test_hosts_reach_one_another_by_addresses_of_their_own(hosts: Hosts, client: str) -> None:
+def test_hosts_connect_by_their_own_addresses(hosts: Hosts, client: str) -> None:
     content = os.urandom(1 << 20)
     with listener(hosts, "one") as server, connection(hosts, client, server) as found:
         assert echoed(found, content) == content

@@ -126,7 +126,7 @@ def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(
     assert meshes[0].neighbors == {(1, 0), (2, 0)}
 
 
-def test_a_host_that_is_cut_off_catches_up_when_it_is_back(
+def test_partitioned_host_catches_up_after_reconnecting(
     hosts: Hosts, meshes: list[UpdateMesh]
 ) -> None:
     hosts.cut_off("one")

@@ -209,7 +209,7 @@ class Trained:
 
 
 @MASTERS
-def test_unreachable_worker_is_lost_and_rejoins(
+def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(
     hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
 ) -> None:
     """It still hears the driver, and Spark, on another network, sees nothing of it."""

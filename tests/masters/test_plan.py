@@ -121,7 +121,7 @@ def test_an_epochs_order_is_a_permutation_that_depends_on_nothing_else(
     np.testing.assert_array_equal(unshuffled, range(rows))
 
 
-def test_epochs_workers_and_seeds_have_orders_of_their_own() -> None:
+def test_each_epoch_worker_and_seed_has_its_own_order() -> None:
     orders = {
         epoch_order(50, seed=seed, epoch=epoch, worker=worker, shuffle=True).tobytes()
         for seed, epoch, worker in itertools.product(range(3), repeat=3)

@@ -19,9 +19,7 @@ def test_settings_give_a_master_of_the_class_they_name(master: Any) -> None:
 
 
 @pytest.mark.parametrize(("saved", "updater"), [(True, "average"), (False, "reset")])
-def test_settings_written_before_there_were_more_options_can_be_read(
-    saved: bool, updater: Any
-) -> None:
+def test_settings_of_older_versions_can_be_read(saved: bool, updater: Any) -> None:
     old = {
         "name": "ParameterAveragingTrainingMaster",
         "workers": None,

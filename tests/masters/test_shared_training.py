@@ -113,7 +113,7 @@ def test_a_class_that_is_not_allowed_is_not_imported(allow: Any) -> None:
         ("builtins.dict", {}, "must be an AdaptiveThreshold"),
     ],
 )
-def test_an_allowed_class_must_be_there_and_take_its_configuration(
+def test_invalid_allowed_class_or_configuration_raises(
     name: str, options: dict[str, Any], why: str
 ) -> None:
     settings = {"threshold": {"name": name, "configuration": options}}

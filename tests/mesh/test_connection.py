@@ -65,7 +65,7 @@ def raw_client(listener: Listener) -> socket.socket:
 # -- the handshake --------------------------------------------------------------------------
 
 
-def test_both_sides_know_the_secret_and_talk(listening: Listening) -> None:
+def test_peers_with_the_same_secret_exchange_messages(listening: Listening) -> None:
     listener, arrived = listening()
     with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)) as client:
         server = arrived.get(timeout=5)
@@ -149,7 +149,7 @@ def test_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
             connect(address, secret=SECRET, timeout_s=5)
 
 
-def test_too_many_handshakes_at_once_are_turned_away(listening: Listening) -> None:
+def test_excess_concurrent_handshakes_are_rejected(listening: Listening) -> None:
     listener, _ = listening(max_handshakes=2)
     with raw_client(listener), raw_client(listener):
         time.sleep(0.1)
@@ -353,7 +353,7 @@ def test_close_wakes_a_reader(listening: Listening) -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system has no such option")
-def test_a_machine_that_vanishes_is_looked_for(listening: Listening) -> None:
+def test_connections_enable_tcp_keepalive_within_30_seconds(listening: Listening) -> None:
     listener, arrived = listening()
     client = connect(listener.address, secret=SECRET, timeout_s=5)
     server = arrived.get(timeout=5)

@@ -230,9 +230,7 @@ def test_metadata_of_absurd_size_is_rejected(ring_of: RingOf) -> None:
 
 
 @pytest.mark.parametrize("met", ["before the ring has met", "after it"])
-def test_a_latecomer_of_an_older_generation_is_sent_away(
-    ports: Ports, dial: Dial, met: str
-) -> None:
+def test_late_peer_of_an_older_generation_is_rejected(ports: Ports, dial: Dial, met: str) -> None:
     both = ports(2)
     latecomer = dial(both[0])
     if met == "before the ring has met":

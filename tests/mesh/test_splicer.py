@@ -150,7 +150,7 @@ def test_closing_closes_lines_and_those_that_come_later(line: Callable[[], Line]
         sock.close()
 
 
-def test_without_lines_there_is_no_thread() -> None:
+def test_new_splicer_starts_no_thread() -> None:
     splicer = Splicer(name=NAME)
     assert not names_of_threads(NAME)
     splicer.close()

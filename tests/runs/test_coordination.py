@@ -89,7 +89,7 @@ def test_when_not_all_come_in_time_the_run_ends_and_names_the_missing(
 # -- members --------------------------------------------------------------------------------
 
 
-def test_a_newer_attempt_replaces_an_older_one_not_yet_known_to_be_lost(make: Make) -> None:
+def test_newer_attempt_replaces_an_older_one_still_thought_alive(make: Make) -> None:
     script = training(make)
     old = script.connection(1)
     reason = "attempt 1 of worker 1 has taken its place"
@@ -146,7 +146,7 @@ def test_the_first_failure_is_named_and_neither_stop_nor_others_hide_it(make: Ma
 # -- delivering -----------------------------------------------------------------------------
 
 
-def test_only_the_worker_that_was_asked_delivers(make: Make) -> None:
+def test_only_the_requested_worker_delivers(make: Make) -> None:
     script = delivering(make)
     assert script.deliver(1) == NOTHING
     assert script.coordinator.phase == "delivering"

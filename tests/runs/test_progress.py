@@ -85,7 +85,7 @@ def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
     ]
 
 
-def test_queues_and_lost_workers_are_lines_of_their_own() -> None:
+def test_queues_and_lost_workers_are_separate_lines() -> None:
     stream = io.StringIO()
     record, lines = begin(stream)
     record.waits_behind(("calm-otter",))

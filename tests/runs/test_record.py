@@ -249,7 +249,7 @@ def test_the_clock_stops_with_the_run(record: RunRecord) -> None:
         (["failed", "done"], "failed"),
     ],
 )
-def test_states_do_not_go_back(record: RunRecord, states: list[RunState], last: RunState) -> None:
+def test_states_do_not_revert(record: RunRecord, states: list[RunState], last: RunState) -> None:
     for state in states:
         record.state_changed(state, state)
     assert record.status().state == record.status().message == last

@@ -26,7 +26,7 @@ def register(monkeypatch):
     return register
 
 
-def test_output_of_the_registered_function_is_written_atomically(register, tmp_path):
+def test_second_report_replaces_the_first_and_leaves_no_other_file(register, tmp_path):
     register(lambda run, *, url, title: f"{title} of {run} for {url[-6:]}".encode())
     url = f"{tmp_path}/a/b.html"
     extensions.write_report("run", url, {"title": "report"})

@@ -327,7 +327,7 @@ def test_worker_that_registers_after_the_end_is_released(site: Make) -> None:
     assert here.sink.told == [("ended", EndRun(stopped=True))]
 
 
-def test_a_newer_attempt_takes_over_and_the_older_is_let_go(site: Make) -> None:
+def test_newer_attempt_takes_over_and_the_older_is_released(site: Make) -> None:
     here = site(2)
     one, other = here.training()
     newer = here.registered(1, attempt=1)

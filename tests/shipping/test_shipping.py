@@ -103,6 +103,6 @@ def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
 
 
 @pytest.mark.parametrize("module", ["layers", sw, sw.data])
-def test_only_user_modules_are_accepted(module: Any) -> None:
+def test_modules_not_of_the_user_raise(module: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match="Received"):
         sw.spark.send_by_value(module)

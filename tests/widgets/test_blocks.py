@@ -35,7 +35,7 @@ def test_partitions_are_listed_with_their_skew():
 
 
 @pytest.mark.parametrize("counts", [[], [3, -1]])
-def test_impossible_partitions_are_rejected(counts):
+def test_invalid_partitions_raise(counts):
     with pytest.raises(ValueError, match=r"Received: counts=\["):
         partition_table(counts)
 
@@ -56,7 +56,7 @@ def test_confusion_matrix_has_a_text_description():
     assert "80.0%" in block.html  # recall of cats
 
 
-def test_picture_of_any_figure_has_its_caption_for_every_reader():
+def test_figure_caption_is_its_accessible_label():
     figure = Figure()
     figure.add_subplot().plot([1, 2])
     block = picture(figure, caption="a < b")
@@ -66,7 +66,7 @@ def test_picture_of_any_figure_has_its_caption_for_every_reader():
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 40])
-def test_confusion_of_any_size_can_be_drawn(size):
+def test_confusion_matrix_of_any_size_can_be_drawn(size):
     block = confusion_figure(evaluation(np.eye(size, dtype=int)))
     assert f"{size} of {size} right (100.0%)." in str(block)
 

@@ -30,7 +30,7 @@ def label(quantities, text):
     return next(number for number, quantity in quantities if quantity.label == text)
 
 
-def test_each_run_has_a_line_of_the_mean_loss_and_one_of_its_validation_data(fake):
+def test_each_run_has_a_mean_loss_line_and_a_validation_line(fake):
     feed = ComparisonFeed([False, False])
     for number, factor in enumerate((1.0, 3.0)):
         run = trained(fake, factor=factor)
@@ -60,7 +60,7 @@ def test_throughput_is_of_all_workers_and_metrics_share_an_axis(fake):
 
 
 @given(cuts=st.lists(st.integers(0, 40), max_size=8))
-def test_no_line_turns_back_however_the_rows_come(cuts):
+def test_lines_are_monotonic_in_step_for_any_row_order(cuts):
     random = np.random.default_rng(len(cuts))
     count = 40
     rows = {
@@ -84,7 +84,7 @@ def test_no_line_turns_back_however_the_rows_come(cuts):
         assert (np.diff(points[points[:, 0] == line, 1]) >= 0).all()
 
 
-def test_three_runs_are_shown_live_until_the_last_has_ended(fake, comms):
+def test_three_runs_are_shown_live_until_the_last_ends(fake, comms):
     runs = [trained(fake, name=f"run {n}", factor=n, state="training") for n in (1, 2, 3)]
     shown = compare_runs(runs)
     for run in runs:
@@ -119,7 +119,7 @@ def test_restarted_run_is_read_again_in_a_comparison(fake, comms):
     shown.close()
 
 
-def test_a_copy_made_at_once_shows_all_runs_that_have_ended(fake, comms, monkeypatch):
+def test_immediate_copy_shows_all_finished_runs(fake, comms, monkeypatch):
     gate, wait, look = threading.Event(), RunComparison.wait, RunComparison._take
 
     def held_back(comparison, number):
@@ -156,7 +156,7 @@ def test_runs_without_points_and_with_nan_can_be_compared(fake, comms):
     shown.close()
 
 
-def test_how_many_runs_and_names_there_may_be(fake, comms):
+def test_number_of_runs_and_names_is_limited(fake, comms):
     with pytest.raises(ConfigurationError, match="Received: 0 runs"):
         compare_runs([])
     with pytest.raises(ConfigurationError, match="Received: 1 names for 2 runs"):
@@ -189,7 +189,7 @@ def test_results_mark_unknown_values(fake):
     assert rows[1][3:6] == ["—", "—", "—"]
 
 
-def test_a_picture_of_many_long_names_is_drawn():
+def test_figure_with_many_long_names_is_drawn():
     lines = {run: np.array([[1, 2], [2, 1.0]], np.float32) for run in range(12)}
     names = [f"_{'x' * 60}{run}" for run in range(12)]
     assert "<svg" in figure_html(comparison_figure(lines, names))

@@ -4,7 +4,7 @@ from sparkwright_widgets._curve import CLOCK, EPOCH, MEAN, POINTS_PER_LINE, VALI
 from sparkwright_widgets._quantities import MOST_METRICS, VALIDATION_PLACE
 
 
-def test_an_empty_curve_has_no_points_and_no_lines(run):
+def test_empty_curve_has_no_points_and_no_lines(run):
     curve = Curve()
     assert curve.add_rows(run.log.rows()).shape == (0, 3)
     assert curve.add_validation(()).shape == (0, 3)
@@ -13,7 +13,7 @@ def test_an_empty_curve_has_no_points_and_no_lines(run):
     assert curve.lines() == {}
 
 
-def test_one_row_gives_one_point_of_its_worker_and_the_beginning_of_its_epoch(run):
+def test_one_row_gives_one_worker_point_and_the_start_of_its_epoch(run):
     run.report(1, step=1, loss=2.5)
     curve = Curve()
     told = [[EPOCH, 1, 1], [CLOCK, 1, np.float32(0.1)], [1, 1, 2.5]]
@@ -22,7 +22,7 @@ def test_one_row_gives_one_point_of_its_worker_and_the_beginning_of_its_epoch(ru
     assert curve.mean_loss == 2.5
 
 
-def test_epochs_begin_at_the_first_step_that_belongs_to_them(run):
+def test_epochs_start_at_their_first_step(run):
     for step in range(1, 9):
         run.report(0, step, 1.0, epoch=1 + (step > 4))
     curve = Curve()
@@ -31,7 +31,7 @@ def test_epochs_begin_at_the_first_step_that_belongs_to_them(run):
     assert curve.lines()[EPOCH].tolist() == [[1, 1], [5, 2]]
 
 
-def test_points_are_the_same_however_the_rows_are_cut(run):
+def test_points_do_not_depend_on_row_batching(run):
     for step in range(1, 40):
         for worker in (0, 1):
             run.report(worker, step, 1 / step)
@@ -44,7 +44,7 @@ def test_points_are_the_same_however_the_rows_are_cut(run):
     np.testing.assert_array_equal(whole.points(), pieces.points())
 
 
-def test_a_partial_minibatch_is_no_spike_however_the_rows_are_cut(run):
+def test_partial_minibatch_causes_no_spike_for_any_row_batching(run):
     for epoch in (1, 2):
         for step in range(1, 11):
             few = step == 10
@@ -69,7 +69,7 @@ def test_a_partial_minibatch_is_no_spike_however_the_rows_are_cut(run):
             np.testing.assert_allclose(curve.lines()[line][:, 1], expected, rtol=1e-6)
 
 
-def test_partial_minibatches_that_are_not_finite_stay_gaps(run):
+def test_non_finite_partial_minibatches_remain_gaps(run):
     run.report(0, 1, 1.0)
     run.report(0, 2, np.nan, examples=2)
     run.report(0, 3, 5.0, examples=2)
@@ -78,7 +78,7 @@ def test_partial_minibatches_that_are_not_finite_stay_gaps(run):
     np.testing.assert_array_equal(curve.lines()[0][:, 1], np.float32([1.0, np.nan, 5.0]))
 
 
-def test_each_step_has_the_time_at_which_it_was_logged_first(run):
+def test_each_step_has_the_time_of_its_first_log_entry(run):
     for worker, step in ((0, 1), (0, 2), (1, 1), (1, 2), (1, 3)):
         run.report(worker, step, 1.0)
     curve = Curve()
@@ -89,7 +89,7 @@ def test_each_step_has_the_time_at_which_it_was_logged_first(run):
     assert CLOCK not in curve.lines()
 
 
-def test_workers_come_first_then_mean_and_validation(run, fake):
+def test_workers_come_before_mean_and_validation(run, fake):
     run.report(1, 1, 1.0)
     run.report(0, 1, 1.0)
     curve = Curve()
@@ -110,13 +110,13 @@ def test_first_non_finite_loss_is_kept_and_others_are_counted(run):
     assert np.isnan(found.value)
 
 
-def test_a_loss_beyond_float32_becomes_a_gap_without_a_warning(run):
+def test_loss_beyond_float32_becomes_a_gap_without_a_warning(run):
     run.report(0, 1, 1e300)
     curve = Curve()
     assert np.isinf(curve.add_rows(run.log.rows())[-1, 2])
 
 
-def test_a_million_rows_stay_bounded_and_keep_their_extremes():
+def test_million_rows_stay_bounded_and_keep_their_extremes():
     count = 500_000
     steps = np.repeat(np.arange(1, count + 1), 2)
     loss = np.random.default_rng(7).random(2 * count)
@@ -136,7 +136,7 @@ def test_a_million_rows_stay_bounded_and_keep_their_extremes():
     assert curve.lines()[0][-1, 0] == count
 
 
-def test_validation_metrics_have_a_line_in_the_chart_of_their_metric(run, fake):
+def test_validation_metrics_are_drawn_in_the_chart_of_their_metric(run, fake):
     run.report(0, 1, 1.0, accuracy=0.25)
     curve = Curve()
     curve.add_rows(run.log.rows())
@@ -159,7 +159,7 @@ def test_rates_and_metrics_use_the_last_value_and_other_curves_the_mean(run):
     assert lines["update_ratio"][0].tolist() == [[2, 1.5]]
 
 
-def test_a_hundred_metrics_do_not_become_a_hundred_lines():
+def test_number_of_metrics_in_a_curve_is_limited():
     rows = {"worker": np.zeros(1, int), "step": np.ones(1, int), "loss": np.ones(1)}
     rows |= {"epoch": np.ones(1, int), "round": np.ones(1, int), "examples": np.ones(1, int)}
     rows |= {"time_s": np.zeros(1)} | {f"metric_{n}": np.ones(1) for n in range(100)}

@@ -58,7 +58,7 @@ def type_url(picker, url):
     assert picker.error.value == ""
 
 
-def test_newcomers_begin_with_the_bundled_digits(picker):
+def test_picker_starts_with_the_bundled_digits(picker):
     assert picker.source == DataSource()
     assert picker.problem is None
     assert picker.beginning.value.count("<img") == 20
@@ -67,7 +67,7 @@ def test_newcomers_begin_with_the_bundled_digits(picker):
     assert picker.place.layout.display == "none"
 
 
-def test_typing_a_path_guesses_the_rest(picker, table):
+def test_typing_a_path_infers_the_other_options(picker, table):
     told = []
     picker.on_change(lambda part: told.append(part.source))
     picker.split.field("test").control.value = "0.5"
@@ -89,7 +89,7 @@ def test_typing_a_path_guesses_the_rest(picker, table):
     assert {len(re.findall("<t[hd]", row)) for row in rows} == {heads.count("<th")}
 
 
-def test_columns_are_chosen_by_ticking(picker, table):
+def test_columns_are_selected_with_checkboxes(picker, table):
     type_url(picker, table)
     columns = picker.columns
     assert [(name, box.value, box.disabled) for name, box in columns.boxes.items()] == [
@@ -111,7 +111,7 @@ def test_columns_are_chosen_by_ticking(picker, table):
     assert columns.boxes["size"].disabled
 
 
-def test_options_change_the_look(picker, table):
+def test_options_change_the_preview(picker, table):
     type_url(picker, table)
     picker.options.fields["header"].control.value = False
     assert picker.settle()
@@ -142,7 +142,7 @@ def test_invalid_fraction_stays_visible_and_blocks_loading(picker, text):
     assert not picker.load_button.disabled
 
 
-def test_a_wrong_option_is_the_problem_until_it_is_mended(picker, table):
+def test_invalid_option_is_the_problem_until_corrected(picker, table):
     type_url(picker, table)
     told = []
     picker.on_change(lambda part: told.append(part.problem))
@@ -160,7 +160,7 @@ def test_a_wrong_option_is_the_problem_until_it_is_mended(picker, table):
     assert told[-1] is picker.problem is None
 
 
-def test_no_feature_at_all_is_rejected_and_the_boxes_stay_empty(picker, table):
+def test_empty_feature_selection_is_rejected_and_boxes_stay_empty(picker, table):
     type_url(picker, table)
     columns = picker.columns
     columns.nothing.click()
@@ -176,7 +176,7 @@ def test_no_feature_at_all_is_rejected_and_the_boxes_stay_empty(picker, table):
     assert columns.alert.value == ""
 
 
-def test_classes_are_found_counted_or_named_and_stay_as_they_were_typed(picker, table):
+def test_classes_are_detected_counted_or_named_and_stay_as_typed(picker, table):
     type_url(picker, table)
     typed = (("z,y , x", ("z", "y", "x")), ("3", 3), ("0", 3), ("", "infer"))
     for text, classes in typed:
@@ -190,7 +190,7 @@ def test_classes_are_found_counted_or_named_and_stay_as_they_were_typed(picker, 
     assert (picker.place.url.value, picker.source.url) == (f" {table} ", table)
 
 
-def test_numbers_that_are_categories_stay_so_while_they_are_features(picker, tmp_path, slow_looks):
+def test_numeric_categories_stay_categories_as_features(picker, tmp_path, slow_looks):
     begun, go_on = slow_looks
     path = tmp_path / "places.csv"
     path.write_text("zip,size,town,y\n1,2.5,Rome,a\n2,3.5,Oslo,b\n1,1.5,Rome,a\n")
@@ -210,7 +210,7 @@ def test_numbers_that_are_categories_stay_so_while_they_are_features(picker, tmp
     assert picker.source.categories == ("town",)
 
 
-def test_another_format_forgets_place_and_columns_and_gives_the_place_back(picker, table):
+def test_switching_the_format_clears_the_source_and_restores_the_path(picker, table):
     type_url(picker, table)
     picker.format.value = "digits"
     assert picker.settle()
@@ -268,7 +268,7 @@ def test_no_session_hint_is_shown_beside_the_start_button():
     assert DataPicker(with_load=False).loaded.value == ""
 
 
-def test_a_look_that_fails_leaves_nothing_of_the_last_data_in_view(picker, table):
+def test_failed_preview_removes_the_previous_data(picker, table):
     type_url(picker, table)
     assert picker.statistics.value
     type_url(picker, "foo://bar")
@@ -320,7 +320,7 @@ def test_change_during_a_preview_is_previewed_next(picker, table, slow_looks):
     assert picker.preview.source == picker.source
 
 
-def test_folders_are_listed_and_a_split_chosen_during_a_look(picker, table, slow_looks):
+def test_folders_are_listed_and_a_split_selected_during_a_preview(picker, table, slow_looks):
     begun, go_on = slow_looks
     picker.place.url.value = table
     assert begun.wait(30)
@@ -354,7 +354,7 @@ def test_last_requested_folder_is_listed(picker, tmp_path, monkeypatch):
     assert picker.place.doing.value == picker.place.error.value == ""
 
 
-def test_a_picker_that_is_closed_leaves_no_widgets(comms, table):
+def test_closed_picker_leaves_no_widgets(comms, table):
     before = set(_instances)
     picker = DataPicker()
     assert picker.settle()
@@ -371,7 +371,7 @@ def test_a_picker_that_is_closed_leaves_no_widgets(comms, table):
     assert set(_instances) == before
 
 
-def test_a_picker_that_is_closed_during_a_look_leaves_no_widgets(comms, table, slow_looks):
+def test_picker_closed_during_a_preview_leaves_no_widgets(comms, table, slow_looks):
     before = set(_instances)
     begun, go_on = slow_looks
     picker = DataPicker(source=DataSource(format="csv", url=table))
@@ -382,7 +382,7 @@ def test_a_picker_that_is_closed_during_a_look_leaves_no_widgets(comms, table, s
     assert set(_instances) == before
 
 
-def test_setting_a_source_shows_it_and_replaces_invalid_texts(picker, table):
+def test_setting_a_source_shows_it_and_replaces_invalid_text(picker, table):
     type_url(picker, table)
     picker.options.fields["skip_lines"].control.value = "-3"
     picker.split.field("test").control.value = "abc"
@@ -418,7 +418,7 @@ class FakeData:
         return 1797
 
 
-def test_load_needs_a_session_and_shows_errors(picker, monkeypatch):
+def test_load_requires_a_session_and_shows_errors(picker, monkeypatch):
     assert picker.load_button.disabled
     assert "needs a Spark session" in picker.loaded.value
     with pytest.raises(ConfigurationError, match="needs a Spark session"):
@@ -450,7 +450,7 @@ def test_saved_notebook_shows_the_selection(picker, table):
     assert "all 60 rows" in still["text/plain"]
 
 
-def test_many_columns_are_named_instead_of_ticked(picker, tmp_path):
+def test_many_columns_are_typed_instead_of_checked(picker, tmp_path):
     names = [f"pixel{index}" for index in range(100)]
     rows = [",".join([*(str(i * j % 7) for j in range(100)), "ab"[i % 2]]) for i in range(30)]
     path = tmp_path / "wide.csv"
@@ -464,7 +464,7 @@ def test_many_columns_are_named_instead_of_ticked(picker, tmp_path):
     assert "61 more columns are not shown" in picker.beginning.value
 
 
-def test_the_picker_can_do_without_its_own_load_button():
+def test_picker_works_without_its_load_button():
     picker = DataPicker(with_load=False)
     assert picker.settle()
 

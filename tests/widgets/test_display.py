@@ -40,7 +40,7 @@ def no_panels(comms):
     _display._panels.clear()
 
 
-def test_panel_and_card_are_displayed_and_brought_up_to_date_at_the_end(run, published):
+def test_panel_and_card_are_displayed_and_updated_at_the_end(run, published):
     shown = panel_for(run)
     shown._ipython_display_()
     panel_id, card_id = published.first
@@ -62,13 +62,13 @@ def test_displaying_a_run_twice_uses_one_panel(run, published):
     assert panel_for(run).panel is panel_for(run).panel
 
 
-def test_a_closed_panel_is_replaced(run, published):
+def test_closed_panel_is_replaced(run, published):
     first = panel_for(run).panel
     first.close()
     assert panel_for(run).panel is not first
 
 
-def test_a_run_that_has_ended_is_displayed_complete_at_once(run, published):
+def test_finished_run_is_displayed_complete_immediately(run, published):
     run.report(0, 1, 0.5)
     run.set(state="stopped")
     shown = panel_for(run)
@@ -78,7 +78,7 @@ def test_a_run_that_has_ended_is_displayed_complete_at_once(run, published):
     assert all("0.5000" in data["text/plain"] for data in published.first.values())
 
 
-def test_a_finished_run_is_not_kept_alive_by_its_panel(fake, published):
+def test_panel_does_not_keep_a_finished_run_alive(fake, published):
     run = fake.FakeRun()
     panel_for(run)._ipython_display_()
     run.set(state="done")

@@ -58,7 +58,7 @@ def test_choices_need_not_be_text():
     assert form.values == {"threads": 1}
 
 
-def test_a_mistake_is_shown_at_the_field_and_the_last_good_value_stays(form):
+def test_error_is_shown_at_the_field_and_the_last_valid_value_stays(form):
     told = []
     form.on_change(told.append)
     field = form.fields["count"]
@@ -82,14 +82,14 @@ def test_setting_values_notifies_no_listener(form):
     assert form.fields["count"].control.value == "9"
 
 
-def test_a_complaint_stays_until_the_field_is_changed(form):
+def test_error_stays_until_the_field_is_changed(form):
     form.complain("count", "must be smaller than the rows")
     assert form.problems == {"count": "must be smaller than the rows"}
     form.fields["count"].control.value = "2"
     assert form.problems == {}
 
 
-def test_advice_is_escaped_and_groups_stand_in_folds(form):
+def test_advice_is_escaped_and_groups_are_collapsible(form):
     assert "5 is &lt;safe&gt;." in form.fields["count"].advice.value
     assert list(form.folds) == ["More"]
     assert not form.folds["More"].opened
@@ -130,7 +130,7 @@ def has_spaces(value: Any) -> bool:
 @pytest.mark.parametrize("cls", CONFIGURATIONS)
 @settings(max_examples=4, phases=[Phase.generate])
 @given(data=st.data())
-def test_a_form_holds_any_configuration_set_or_typed(cls: Any, data: Any) -> None:
+def test_form_accepts_any_configuration_set_or_typed(cls: Any, data: Any) -> None:
     first, value = (
         data.draw(configurations(cls).filter(lambda value: not has_spaces(value))) for _ in range(2)
     )
@@ -166,7 +166,7 @@ def test_sections_are_filled_when_opened_and_count_changes() -> None:
     assert group.button.description == "▾ Data and partitions (1 changed)"
 
 
-def test_a_problem_of_two_options_is_solved_by_changing_either() -> None:
+def test_conflict_of_two_options_is_solved_by_changing_either() -> None:
     form = ConfigurationForm(SharedTrainingMaster(workers=2))
     told: list[Any] = []
     form.on_change(told.append)
@@ -180,7 +180,7 @@ def test_a_problem_of_two_options_is_solved_by_changing_either() -> None:
     assert told == [("workers_per_node",), ("workers",)]
 
 
-def test_an_invalid_object_inside_is_named_by_its_path() -> None:
+def test_invalid_nested_object_is_identified_by_its_path() -> None:
     form = ConfigurationForm(ParameterAveragingTrainingMaster())
     form.field("checkpoint").control.value = True
     assert form.problem is not None
@@ -190,7 +190,7 @@ def test_an_invalid_object_inside_is_named_by_its_path() -> None:
     assert form.value.checkpoint == Checkpointing("/data/runs/7", every_s=None)
 
 
-def test_fields_that_are_not_shown_keep_their_values() -> None:
+def test_hidden_fields_keep_their_values() -> None:
     settings = SparkSettings(workers=3, settings={"spark.a": "b"})
     form = ConfigurationForm(settings, names=["workers"])
     assert form.names == {"workers"}

@@ -16,7 +16,7 @@ from sparkwright_widgets._traceback import users_code, users_frames
 
 
 @pytest.mark.parametrize("name", ["_format", "_table"])
-def test_examples_in_docstrings_hold(name):
+def test_docstring_examples_pass(name):
     module = importlib.import_module(f"sparkwright_widgets.{name}")
     results = doctest.testmod(module)
     assert results.attempted > 0
@@ -27,7 +27,7 @@ def test_examples_in_docstrings_hold(name):
     ("state", "word"),
     [("queued", "Queued"), ("training", "Training"), ("done", "Done"), ("failed", "Failed")],
 )
-def test_each_state_has_a_word_and_is_announced_politely(run, state, word):
+def test_each_state_has_a_label_and_is_announced_politely(run, state, word):
     run.set(state=state)
     html = fragments.state_line("LeNet", run.status)
     assert word in html
@@ -50,7 +50,7 @@ def test_user_and_worker_text_is_escaped_without_terminal_colors(run, fake):
         assert forbidden not in html
 
 
-def test_a_failure_tells_the_sentence_before_the_folded_traceback(run):
+def test_failure_shows_its_message_before_the_collapsed_traceback(run):
     run.set(state="failed", message="Worker 1 failed.", error="Traceback: …")
     html = fragments.failure(run.status)
     assert 'role="alert"' in html
@@ -79,12 +79,12 @@ def test_notes_on_scores_are_shown_beside_them(run):
         assert note in text
 
 
-def test_the_banner_names_worker_step_and_value():
+def test_banner_names_worker_step_and_value():
     html = fragments.not_finite_banner(NotFinite(worker=1, step=1240, value=float("nan"), count=3))
     assert "Worker 1 reported nan at step 1,240. 2 more since." in html
 
 
-def test_bars_have_names_and_an_unknown_number_of_rounds_has_none(run):
+def test_bars_have_labels_and_unknown_round_counts_have_no_bar(run):
     run.set(epoch=2, epochs=5, round=19, rounds=38)
     html = fragments.progress(run.status, 0.5)
     assert '<progress aria-label="Epoch" max="5" value="1.5">2 of 5</progress>' in html
@@ -92,7 +92,7 @@ def test_bars_have_names_and_an_unknown_number_of_rounds_has_none(run):
     assert 'aria-label="Round"' not in fragments.progress(run.status, 0.5)
 
 
-def test_progress_in_one_line_of_text(run):
+def test_progress_fits_one_line_of_text(run):
     run.set(epoch=2, round=12, remaining_s=12.3)
     assert fragments.progress_text(run.status, 0.213) == (
         "training; epoch 2 of 5; round 12 of 38; loss 0.2130; 6,123 examples/s; about 12 s left"
@@ -101,7 +101,7 @@ def test_progress_in_one_line_of_text(run):
     assert fragments.progress_text(run.status, 0.1).endswith("6,123 examples/s; 1 min 05 s in all")
 
 
-def test_early_stopping_tells_the_best_score_and_how_long_ago_it_was(run, fake):
+def test_early_stopping_shows_the_best_score_and_its_age(run, fake):
     run.set(early_stopping=fake.FakeEarlyStopping(patience=3))
     assert "Best" not in fragments.progress(run.status, 0.2)
     found = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, patience=3)
@@ -119,7 +119,7 @@ def test_early_stopping_tells_the_best_score_and_how_long_ago_it_was(run, fake):
     assert "epoch 4, 2 evaluations without improvement" in fragments.progress(run.status, 0.2)
 
 
-def test_a_run_that_shares_gradients_counts_minibatches_instead_of_rounds(sharing_run, fake):
+def test_gradient_sharing_run_counts_minibatches_instead_of_rounds(sharing_run, fake):
     worker = fake.FakeWorker(worker=0, rows=640, steps=21, sent_bytes=9_320)
     sharing_run.set(epoch=2, round=21, rounds=20, workers=(worker,), remaining_s=None)
     line = fragments.progress_text(sharing_run.status, 0.2, Sharing(batch_size=32))
@@ -132,7 +132,7 @@ def test_a_run_that_shares_gradients_counts_minibatches_instead_of_rounds(sharin
     assert "<b>21</b>" in fragments.progress(sharing_run.status, 0.2, Sharing())
 
 
-def test_workers_that_share_gradients_show_their_messages(fake):
+def test_gradient_sharing_workers_show_their_messages(fake):
     worker = fake.FakeWorker(
         worker=0, threshold=0.012996, sparsity=0.044776, staleness=3, sent_bytes=9_320
     )
@@ -187,7 +187,7 @@ TRACEBACK = textwrap.dedent(
 )
 
 
-def test_only_the_users_frames_count_and_the_innermost_comes_first():
+def test_only_user_frames_count_and_the_innermost_comes_first():
     frames = users_frames(TRACEBACK)
     assert [frame.head for frame in frames] == [
         'File "/tmp/ipykernel_77/3941.py", line 4, in call',
@@ -197,7 +197,7 @@ def test_only_the_users_frames_count_and_the_innermost_comes_first():
     assert frames[1].source == ("return layer(",)  # without the marks below it
 
 
-def test_a_frame_that_comes_twice_is_shown_once_and_not_too_many():
+def test_repeated_frames_are_shown_once_and_frames_are_limited():
     text = "".join(f'File "/a.py", line {n % 7}, in f\n    x{n % 7}\n' for n in range(50))
     assert len(users_frames(text)) == 3
 
@@ -207,7 +207,7 @@ def test_tracebacks_without_user_code_show_no_hint():
     assert users_code("no traceback at all") == ""
 
 
-def test_a_failed_run_shows_the_users_code_before_the_fold(run):
+def test_failed_run_shows_user_code_before_the_collapsed_section(run):
     run.set(state="failed", message="It failed.", error=TRACEBACK)
     html = fragments.failure(run.status)
     assert html.index("It failed.") < html.index("In your code:") < html.index("<details>")

@@ -85,7 +85,7 @@ def test_take_now_requests_histograms_and_reports_if_no_worker_trains(run, view)
     assert "No worker is training" in view.doing.value
 
 
-def test_a_saved_notebook_keeps_the_picture(run, view):
+def test_saved_notebook_keeps_the_figure(run, view):
     run.histograms.add(taken(5))
     view.refresh()
     bundle = view._repr_mimebundle_()
@@ -99,7 +99,7 @@ def test_values_that_are_not_runs_raise(source):
         HistogramView(source)
 
 
-def test_a_report_shows_some_of_each_kind_and_their_cost(run):
+def test_report_shows_samples_of_each_kind_and_their_cost(run):
     assert histogram_blocks(run) == []
     run.histograms.add(taken(5, names=[f"layer_{n}/kernel" for n in range(8)], notes=("None.",)))
     (block,) = histogram_blocks(run)

@@ -38,7 +38,7 @@ def typed(panel, *path):
     panel.run_form.field(*path).control.value = text
 
 
-def test_start_begins_a_run_and_shows_it(panel, begun, run):
+def test_start_button_starts_a_run_and_shows_it(panel, begun, run):
     typed(panel, "epochs", "3")
     told = []
     panel.on_run(told.append)
@@ -51,7 +51,7 @@ def test_start_begins_a_run_and_shows_it(panel, begun, run):
     assert not panel.stop_button.disabled
 
 
-def test_a_second_click_while_a_run_starts_begins_nothing(panel, begun):
+def test_second_click_while_a_run_starts_has_no_effect(panel, begun):
     begun.gate.clear()
     panel.start_button.click()
     panel.start()
@@ -60,7 +60,7 @@ def test_a_second_click_while_a_run_starts_begins_nothing(panel, begun):
     assert len(begun.asked) == 1
 
 
-def test_stop_while_a_run_starts_stops_it_as_soon_as_it_has_begun(panel, begun, run):
+def test_stop_during_startup_stops_the_run_once_started(panel, begun, run):
     begun.gate.clear()
     panel.start_button.click()
     panel.stop_button.click()
@@ -118,7 +118,7 @@ def test_disabled_start_shows_the_reason(panel, begun):
     assert panel.why.value == ""
 
 
-def test_a_mistake_in_a_field_disables_start_until_it_is_mended(panel):
+def test_invalid_field_disables_start_until_corrected(panel):
     typed(panel, "epochs", "0")
     assert "epochs=0" in panel.run_form.field("epochs").alert.value
     assert panel.start_button.disabled
@@ -140,7 +140,7 @@ def test_early_stopping_keeps_the_options_that_are_not_edited(panel):
     assert panel.problem is None
 
 
-def test_an_edit_while_a_run_starts_leaves_the_buttons_as_they_are(panel, begun):
+def test_edit_during_startup_leaves_the_buttons_unchanged(panel, begun):
     begun.gate.clear()
     panel.start_button.click()
     typed(panel, "epochs", "7")
@@ -150,7 +150,7 @@ def test_an_edit_while_a_run_starts_leaves_the_buttons_as_they_are(panel, begun)
     assert panel.settle(5)
 
 
-def test_a_cell_and_the_button_do_not_begin_two_runs(panel, begun):
+def test_cell_and_button_do_not_start_two_runs(panel, begun):
     begun.gate.clear()
     cell = threading.Thread(target=panel.start_now)
     cell.start()
@@ -177,7 +177,7 @@ def test_failing_listener_is_reported_and_does_not_block_others(panel, run):
     assert ended.wait(5)
 
 
-def test_a_plateau_is_chosen_beside_early_stopping(panel):
+def test_plateau_callback_is_configured_in_the_form(panel):
     typed(panel, "reduce_on_plateau", True)
     typed(panel, "reduce_on_plateau", "patience", "2")
     assert panel.experiment.callbacks == [ReduceOnPlateau(patience=2)]
@@ -185,7 +185,7 @@ def test_a_plateau_is_chosen_beside_early_stopping(panel):
     assert "less than 1" in panel.problem
 
 
-def test_early_stopping_needs_a_condition_before_start_is_enabled(panel):
+def test_early_stopping_requires_a_condition_before_start_is_enabled(panel):
     assert panel.experiment.early_stopping is None
     typed(panel, "early_stopping", True)
     assert panel.start_button.disabled
@@ -194,7 +194,7 @@ def test_early_stopping_needs_a_condition_before_start_is_enabled(panel):
     assert not panel.start_button.disabled
 
 
-def test_resume_needs_a_checkpoint_and_hands_it_on(panel, begun):
+def test_resume_requires_a_checkpoint_and_passes_it_on(panel, begun):
     assert panel.resume_button.disabled
     panel.resume_form.fields["resume"].control.value = "hdfs://n/checkpoints"
     panel.resume_button.click()

@@ -35,7 +35,7 @@ def test_halving_keeps_the_highest_value_and_every_gap(points):
 
 
 @given(points=curves(), columns=st.integers(1, 40))
-def test_columns_keep_the_extremes_both_ends_and_a_bounded_number(points, columns):
+def test_columns_keep_extremes_and_endpoints_and_stay_bounded(points, columns):
     kept = per_column(points, columns=columns)
     gaps = len(points) - len(finite(points))
     assert len(kept) <= 4 * (columns + gaps) + gaps or len(kept) == len(points)
@@ -46,7 +46,7 @@ def test_columns_keep_the_extremes_both_ends_and_a_bounded_number(points, column
         assert finite(kept)[-1] == finite(points)[-1]
 
 
-def test_a_curve_with_few_points_is_left_as_it_is():
+def test_curve_with_few_points_is_unchanged():
     points = np.array([[1, 2.0], [2, 1.0]])
     np.testing.assert_array_equal(per_column(points, columns=300), points)
 

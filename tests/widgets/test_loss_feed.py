@@ -58,7 +58,7 @@ def test_appends_have_the_number_of_earlier_points(run):
     assert len(second.points) == 4 * 12
 
 
-def test_after_a_restart_a_listening_browser_gets_a_fresh_snapshot(run):
+def test_restart_sends_a_fresh_snapshot_to_a_connected_browser(run):
     feed = LossFeed()
     report(run, feed, 1)
     feed.restart()
@@ -76,7 +76,7 @@ def test_after_a_restart_a_listening_browser_gets_a_fresh_snapshot(run):
     assert [point[1] for point in browser.points if point[0] == 0] == [3, 4]
 
 
-def test_points_travel_as_little_endian_float32(run):
+def test_points_are_sent_as_little_endian_float32(run):
     feed = LossFeed()
     run.report(3, 7, 0.5)
     feed.add_rows(run.log.rows())
@@ -84,7 +84,7 @@ def test_points_travel_as_little_endian_float32(run):
     assert np.frombuffer(points, "<f4")[:3].tolist() == [3, 7, 0.5]
 
 
-def test_no_message_is_longer_than_a_megabyte(run):
+def test_messages_are_at_most_one_megabyte(run):
     """Notebooks refuse long messages; 64 workers with 8,000 steps each are 6 MB of points."""
     steps, workers = np.repeat(np.arange(1, 8001), 64), np.tile(np.arange(64), 8000)
     ones = np.ones(len(steps), int)
@@ -101,7 +101,7 @@ def test_no_message_is_longer_than_a_megabyte(run):
 
 
 @given(events=st.lists(st.sampled_from(["row", "send", "lose", "hello"]), max_size=60))
-def test_a_browser_that_misses_messages_ends_with_the_whole_curve(events):
+def test_browser_that_misses_messages_receives_the_whole_curve(events):
     feed, step = LossFeed(), 0
     browser = Browser(feed)
     browser.hello()

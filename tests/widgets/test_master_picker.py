@@ -71,7 +71,7 @@ def field(picker: TrainingMasterPicker, *path: str) -> Any:
 
 
 @pytest.mark.parametrize("own", ["hooks", "threshold"])
-def test_hooks_and_objects_of_ones_own_are_kept(own: str) -> None:
+def test_hooks_and_custom_objects_are_kept(own: str) -> None:
     given = {"hooks": [Hook()], "threshold": OwnThreshold()}[own]
     master = SharedTrainingMaster(**{own: given})
     picker = TrainingMasterPicker(master)
@@ -82,7 +82,7 @@ def test_hooks_and_objects_of_ones_own_are_kept(own: str) -> None:
     assert picker.master.workers == 3
 
 
-def test_an_object_of_ones_own_can_be_chosen_again() -> None:
+def test_custom_object_can_be_selected_again() -> None:
     picker = TrainingMasterPicker(SharedTrainingMaster(threshold=OwnThreshold()))
     own = picker.master.threshold
     field(picker, "threshold").control.value = "fixed"
@@ -91,7 +91,7 @@ def test_an_object_of_ones_own_can_be_chosen_again() -> None:
     assert picker.master.threshold is own
 
 
-def test_a_master_of_another_class_is_rejected() -> None:
+def test_master_of_another_class_raises() -> None:
     class Mine(ParameterAveragingTrainingMaster):
         pass
 
@@ -120,7 +120,7 @@ def test_typed_values_are_stored_and_reported() -> None:
     assert told[-1] == picker.master
 
 
-def test_a_frequency_by_epoch_is_shown_and_typed() -> None:
+def test_frequency_by_epoch_is_shown_and_typed() -> None:
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(averaging_frequency={1: 1, 3: 5})
     )
@@ -164,7 +164,7 @@ def test_errors_are_shown_at_their_field(path: Any, typed: str, said: str) -> No
     assert wrong.problem == ""
 
 
-def test_thresholds_that_contradict_each_other_are_rejected_at_the_field() -> None:
+def test_contradictory_thresholds_are_rejected_at_the_field() -> None:
     picker = TrainingMasterPicker(SharedTrainingMaster())
     field(picker, "threshold", "min_sparsity").control.value = "0.5"
     assert "must not be above" in field(picker, "threshold", "min_sparsity").problem
@@ -189,7 +189,7 @@ def test_local_training_rejects_options_that_need_spark() -> None:
 
 @settings(max_examples=10)
 @given(MASTERS)
-def test_changing_the_kind_and_back_loses_nothing(master: TrainingMaster) -> None:
+def test_switching_the_kind_and_back_loses_nothing(master: TrainingMaster) -> None:
     picker = TrainingMasterPicker(master)
     told: list[Any] = []
     picker.on_change(told.append)
@@ -206,7 +206,9 @@ def test_changing_the_kind_and_back_loses_nothing(master: TrainingMaster) -> Non
 @pytest.mark.parametrize(
     ("averaging", "sharing"), [("ring", "mesh"), ("driver", "driver"), ("spark", "mesh")]
 )
-def test_changing_the_kind_keeps_a_way_that_both_know(averaging: Any, sharing: str) -> None:
+def test_switching_the_kind_keeps_an_equivalent_communication_option(
+    averaging: Any, sharing: str
+) -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication=averaging))
     picker.kind.value = SharedTrainingMaster
     assert picker.problem is None
@@ -233,7 +235,7 @@ def test_closing_frees_the_widgets_of_both_kinds() -> None:
 # --- the plan
 
 
-def test_the_plan_follows_data_network_and_form() -> None:
+def test_plan_follows_data_network_and_form() -> None:
     picker = TrainingMasterPicker()
     assert "The number of workers is not known" in picker.outlook
     picker.set_context(rows=[1000, 0, 510], slots=2)
@@ -295,13 +297,13 @@ def test_plan_problems_are_solved_by_a_button(
     assert label not in note_buttons(picker)
 
 
-def test_settings_that_do_not_solve_it_are_not_offered() -> None:
+def test_settings_that_do_not_solve_a_problem_are_not_offered() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(workers=2))
     picker.set_context(rows=[1, 0], slots=2)  # one example for two workers
     assert list(note_buttons(picker)) == ["Use 1 worker"]
 
 
-def test_the_plan_is_drawn_a_lane_for_each_worker() -> None:
+def test_plan_is_drawn_with_a_lane_per_worker() -> None:
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(workers=10, repartition="never", averaging_frequency=10)
     )
@@ -325,7 +327,7 @@ def test_the_plan_is_drawn_a_lane_for_each_worker() -> None:
     st.none() | st.integers(0, 10**9),
     st.booleans(),
 )
-def test_any_surroundings_give_an_outlook(
+def test_any_environment_produces_a_forecast(
     master: Any, rows: Any, slots: Any, step_s: Any, size: Any, parallel: bool
 ) -> None:
     around = Surroundings(
@@ -362,7 +364,7 @@ def measured(seconds: float) -> StepTime:
     )
 
 
-def test_a_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
     picker = TrainingMasterPicker()
     asked, may_end = [], threading.Event()
 
@@ -390,7 +392,7 @@ def test_a_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> 
     assert "workers pay if" in picker.outlook
 
 
-def test_a_measurement_that_fails_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_measurement_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure_step(*_: Any, **__: Any) -> StepTime:
         raise ConfigurationError("<b>no</b> step")
 
@@ -407,7 +409,7 @@ def test_a_measurement_that_fails_is_shown(monkeypatch: pytest.MonkeyPatch) -> N
 # --- text, and what stays
 
 
-def test_the_text_is_written_read_and_rejected() -> None:
+def test_text_is_written_read_and_rejected_if_invalid() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(hooks=[Hook()]))
     picker.text_fold.button.click()
     assert "averaging_frequency: 5" in picker.text.text.value
@@ -439,7 +441,7 @@ def test_the_text_is_written_read_and_rejected() -> None:
     assert "must be YAML" in picker.text.alert.value
 
 
-def test_a_person_s_text_stays_while_the_form_changes() -> None:
+def test_user_text_stays_while_the_form_changes() -> None:
     picker = TrainingMasterPicker()
     picker.text_fold.button.click()
     picker.text.text.value = "workers: 5"
@@ -477,7 +479,7 @@ def test_recommended_settings_are_shown_and_applied() -> None:
     assert "Advice: Keep the settings" in picker.outlook
 
 
-def test_more_workers_than_slots_are_rejected_where_they_are_typed() -> None:
+def test_more_workers_than_slots_are_reported_at_the_field() -> None:
     picker = TrainingMasterPicker()
     picker.set_context(slots=2)
     field(picker, "workers").control.value = "50"

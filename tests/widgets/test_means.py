@@ -15,7 +15,7 @@ def rows(*entries):
     return {name: np.array(column) for name, column in zip(names, columns, strict=True)}
 
 
-def test_a_round_is_reported_once_every_worker_has_gone_past_it():
+def test_round_is_reported_once_every_worker_has_passed_it():
     means = RoundMeans()
     assert means.add(rows((0, 1, 1, 5, 2.0, 32), (1, 1, 1, 5, 4.0, 32))).tolist() == []
     assert means.add(rows((0, 1, 2, 10, 1.0, 32))).tolist() == []
@@ -23,7 +23,7 @@ def test_a_round_is_reported_once_every_worker_has_gone_past_it():
     assert means.finish().tolist() == [[10.0, 2.0]]
 
 
-def test_examples_weigh_the_mean():
+def test_mean_is_weighted_by_examples():
     means = RoundMeans()
     means.add(rows((0, 1, 1, 1, 1.0, 30), (0, 1, 1, 2, 4.0, 10)))
     assert means.finish()[0, 1] == 1.75
@@ -41,14 +41,14 @@ def test_mean_is_centered_on_its_steps():
     assert found == [[3.0, 7.0], [8.0, 2.0], [8.5, 1.5]]
 
 
-def test_a_silent_worker_holds_the_others_up_for_a_few_rounds_only():
+def test_silent_worker_delays_the_others_for_a_few_rounds_only():
     means = RoundMeans(patience_rounds=3)
     means.add(rows((0, 1, 1, 1, 1.0, 1), (1, 1, 1, 1, 1.0, 1)))
     reported = [len(means.add(rows((0, 1, k, k, 1.0, 1)))) for k in range(2, 9)]
     assert reported == [0, 0, 1, 1, 1, 1, 1]
 
 
-def test_rows_that_come_after_their_round_was_reported_change_nothing():
+def test_late_rows_do_not_change_a_reported_round():
     means = RoundMeans(patience_rounds=1)
     means.add(rows((0, 1, 1, 1, 1.0, 1), (0, 1, 2, 2, 1.0, 1), (0, 1, 3, 3, 1.0, 1)))
     assert means.add(rows((1, 1, 1, 1, 9.0, 1))).tolist() == []
@@ -62,7 +62,7 @@ def test_rounds_of_a_later_epoch_come_later():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_loss_that_is_not_finite_shows_in_its_round_only(bad):
+def test_non_finite_loss_affects_only_its_round(bad):
     means = RoundMeans()
     means.add(rows((0, 1, 1, 1, bad, 1), (0, 1, 1, 2, 1.0, 1), (0, 1, 2, 3, 1.0, 1)))
     assert means.finish().tolist() == [[3.0, 1.0]]
@@ -96,7 +96,7 @@ def line(points, quantity, worker):
     return points[points[:, 0] == number, 1:].tolist()
 
 
-def test_a_stretch_becomes_one_point_once_its_worker_is_past_it():
+def test_interval_becomes_one_point_once_its_worker_has_passed_it():
     means = new_means()
     rows = log_of([0, 0, 0], [0.01, 0.02, 0.25], threshold=[1, 3, 9])
     points = means.add(rows)
@@ -132,7 +132,7 @@ def test_missing_values_are_omitted_from_means_and_lines():
     assert line(points, "sparsity", 0) == [[3, 100]]
 
 
-def test_columns_that_the_log_does_not_have_give_no_lines():
+def test_columns_missing_from_the_log_give_no_lines():
     rows = log_of([0], [0.0])
     del rows["staleness"]
     means = new_means()
@@ -142,7 +142,7 @@ def test_columns_that_the_log_does_not_have_give_no_lines():
     assert line(points, "threshold", 0) == [[1, 1]]
 
 
-def test_an_hour_has_about_a_point_a_second_and_its_beginning_five():
+def test_hour_has_about_one_point_per_second_and_five_at_the_start():
     times = np.arange(0, 3600, 0.05)
     means = new_means()
     points = means.add(log_of(np.zeros(len(times), int), times))
@@ -151,7 +151,7 @@ def test_an_hour_has_about_a_point_a_second_and_its_beginning_five():
 
 
 @given(data=st.data())
-def test_points_do_not_depend_on_how_the_rows_are_cut(data):
+def test_points_do_not_depend_on_row_batching(data):
     workers = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=40))
     gaps = st.floats(0, 0.5) | st.floats(5, 30)
     times = np.cumsum([data.draw(gaps) for _ in workers])

@@ -44,7 +44,7 @@ names = st.lists(st.text("abc", min_size=1, max_size=4), unique=True, max_size=4
 
 
 @given(names, st.text("abc", max_size=2), st.integers(-2, 9))
-def test_pages_hold_each_wanted_model_once(names, wanted, page):
+def test_pages_contain_each_requested_model_once(names, wanted, page):
     models = tuple(info(f"{name}.keras") for name in names)
     catalog = Catalog(folder_url=FOLDER, models=models, wanted=wanted, order=NAME, page=page)
     assert 0 <= catalog.number < catalog.pages
@@ -57,7 +57,7 @@ def test_pages_hold_each_wanted_model_once(names, wanted, page):
     assert seen == sorted(f"{name}.keras" for name in names if wanted in f"{name}.keras")
 
 
-def test_models_are_sorted_by_any_metric_that_some_have():
+def test_models_are_sorted_by_any_available_metric():
     models = (
         info("a", metrics={"accuracy": 0.5, "name": "x"}),
         info("b", metrics={"accuracy": 0.9}),
@@ -80,7 +80,7 @@ def test_details_are_one_bounded_line():
     "name",
     ["", "  ", "..", "a/../b", "/a", "a//b", ".a", "_a", "a:b", "a*", "a\nb", "a.h5", "x" * 999],
 )
-def test_names_that_cannot_be_a_models_are_rejected(name):
+def test_invalid_model_names_raise(name):
     with pytest.raises(ConfigurationError, match="Received: "):
         file_name(name)
 
@@ -103,7 +103,7 @@ def test_differences_are_marked_with_their_amount():
     assert {row[0] for row in differing} == {"≠ metric accuracy", "≠ training master workers"}
 
 
-def test_names_that_keras_gave_are_no_difference():
+def test_names_generated_by_keras_are_not_differences():
     models = [
         ModelInfo(url=name, size_bytes=1, name=name, inputs={tensor: (None, length)})
         for name, tensor, length in (
@@ -125,7 +125,7 @@ def test_fields_of_only_one_model_differ():
     assert rows == [["≠ title", "x", "—"]]
 
 
-def test_a_hostile_file_makes_no_endless_comparison():
+def test_malicious_file_produces_a_bounded_comparison():
     deep = {}
     for _ in range(100):
         deep = {"k": deep, "v": 1}
@@ -184,7 +184,7 @@ def test_save_writes_the_form_values_and_refreshes_the_list(store):
     assert not store.replacing.asking
 
 
-def test_the_form_asks_where_the_normalizer_goes_if_there_is_one(store):
+def test_form_offers_normalizer_placement_if_there_is_a_normalizer(store):
     assert store.form.normalizer_field.layout.display == "none"
     store.network = SimpleNamespace(
         name="scaled", spark=None, model=None, master=None, save=None, normalizer=object()
@@ -198,7 +198,7 @@ def test_the_form_asks_where_the_normalizer_goes_if_there_is_one(store):
         assert store._operations.names("save")[-1][2]["normalizer"] == place
 
 
-def test_a_file_is_replaced_only_after_a_second_press(store):
+def test_file_is_replaced_only_after_a_second_press(store):
     store.form.name_field.value = "a"
     store.save_button.click()
     settled(store)
@@ -263,7 +263,7 @@ def test_custom_loader_loads_the_network(comms):
     assert given == [network]
 
 
-def test_a_listener_that_fails_is_shown(store):
+def test_failing_listener_is_shown(store):
     store.on_load(lambda network: 1 / 0)
     store.load(f"{FOLDER}/a.keras")
     settled(store)
@@ -280,7 +280,7 @@ def test_comparison_shows_differences_and_all(store):
     assert "= format" in store.comparison.value
 
 
-def test_checking_tells_of_each_model(store):
+def test_checking_reports_on_each_model(store):
     tick(store, "a.keras", "c.keras")
     store.check_button.click()
     settled(store)
@@ -307,7 +307,7 @@ def test_failed_deletion_is_reported(store):
     assert "a.keras: not yours" in store.outcome.value + store.error.value
 
 
-def test_another_question_does_not_confirm_the_first(store):
+def test_another_prompt_does_not_confirm_the_first(store):
     tick(store, "a.keras")
     store.delete_button.click()
     store.form.name_field.value = "b"
@@ -339,7 +339,7 @@ def test_unresponsive_store_times_out(comms):
     fake.hangs.set()
 
 
-def test_while_the_store_is_asked_nothing_else_can_be_begun(store):
+def test_no_other_action_can_start_during_a_store_request(store):
     store._operations.hangs.clear()
     tick(store, "a.keras")
     store.list_button.click()
@@ -353,7 +353,7 @@ def test_while_the_store_is_asked_nothing_else_can_be_begun(store):
     assert not store.load_button.disabled
 
 
-def test_an_answer_about_another_folder_is_dropped(store):
+def test_response_for_another_folder_is_dropped(store):
     store._operations.hangs.clear()
     store.refresh()
     told = []
@@ -379,7 +379,7 @@ def test_result_of_a_save_is_shown_while_another_folder_is_typed(store):
     assert len(operations.names("list")) == 1
 
 
-def test_a_file_is_replaced_where_it_was_asked_about(store):
+def test_file_is_replaced_in_the_folder_of_the_prompt(store):
     operations = store._operations
     operations.hangs.clear()
     store.form.name_field.value = "a"
@@ -406,7 +406,7 @@ def test_result_of_a_load_is_shown_while_another_folder_is_typed(store):
     assert f"Loaded {FOLDER}/b.keras" in store.outcome.value
 
 
-def test_a_folder_that_is_typed_is_the_url(store):
+def test_typed_folder_becomes_the_url(store):
     store.url_field.value = "memory://m "
     assert store.url == "memory://m"
     assert store.models == ()
@@ -414,7 +414,7 @@ def test_a_folder_that_is_typed_is_the_url(store):
     assert store.url_field.value == "/models"
 
 
-def test_many_models_are_shown_page_by_page(comms):
+def test_many_models_are_shown_in_pages(comms):
     store = ModelStore(url=FOLDER)
     store._operations = FakeStore(*(info(f"m{n:03}.keras") for n in range(100)))
     store.refresh()
@@ -429,14 +429,14 @@ def test_many_models_are_shown_page_by_page(comms):
     assert "10 found" in store.rows.found.value
 
 
-def test_a_saved_notebook_keeps_the_list(store):
+def test_saved_notebook_keeps_the_list(store):
     bundle = store._repr_mimebundle_()
     assert "3 models in hdfs://name/models" in bundle["text/plain"]
     assert "no &lt;zip&gt;" in bundle["text/html"]
     assert ModelStore(url=FOLDER)._still() is None
 
 
-def test_a_result_comes_from_the_thread_and_so_does_an_error():
+def test_thread_returns_results_and_errors():
     assert answered(lambda: 3, what="Counting", timeout_s=10) == 3
     with pytest.raises(ZeroDivisionError):
         answered(lambda: 1 / 0, what="Counting", timeout_s=10)
@@ -455,7 +455,7 @@ def test_other_files_are_listed_too(tmp_path):
     assert Operations().there(str(path)).problem
 
 
-def test_a_real_model_is_saved_checked_loaded_and_deleted(comms, tmp_path):
+def test_real_model_is_saved_checked_loaded_and_deleted(comms, tmp_path):
     import keras
     import numpy as np
 

@@ -34,7 +34,7 @@ def points_sent(panel):
     return sum(len(buffer) // 12 for _, buffer in panel.comm.custom_messages())
 
 
-def test_the_panel_is_one_widget_with_a_stop_button(panel, comms):
+def test_panel_is_one_widget_with_a_stop_button(panel, comms):
     assert isinstance(panel, anywidget.AnyWidget)
     assert [
         comm for comm in comms if comm is not panel.comm and comm is not panel.layout.comm
@@ -43,7 +43,7 @@ def test_the_panel_is_one_widget_with_a_stop_button(panel, comms):
     assert panel.stop_help
 
 
-def test_a_hello_is_answered_with_everything_then_news_follow(run, panel):
+def test_hello_is_answered_with_a_snapshot_then_updates(run, panel):
     for step in range(1, 11):
         run.report(0, step, 1 / step)
     wait_until(lambda: panel.feed.curve.lines().get(0) is not None)
@@ -57,7 +57,7 @@ def test_a_hello_is_answered_with_everything_then_news_follow(run, panel):
     assert append[0] == {"kind": "append", "start": snapshot[0]["count"]}
 
 
-def test_a_message_that_is_no_hello_is_ignored(panel):
+def test_unknown_message_is_ignored(panel):
     panel.comm.receive({"kind": "something"})
     panel.comm.receive("text")
     assert panel.comm.custom_messages() == []
@@ -70,7 +70,7 @@ def test_stop_calls_the_run_once_and_is_shown(run, panel):
     wait_until(lambda: "Stopping" in panel.texts.get("state", ""))
 
 
-def test_an_error_in_stop_is_shown_and_the_button_can_be_used_again(run, panel):
+def test_error_in_stop_is_shown_and_the_button_is_reenabled(run, panel):
     def refuse():
         raise RuntimeError("no <route> to the coordinator")
 
@@ -90,7 +90,7 @@ def test_error_of_the_run_is_shown_and_the_panel_keeps_working(run, panel):
     wait_until(lambda: 0 in panel.feed.curve.lines())
 
 
-def test_the_thread_ends_with_the_run_and_lets_go_of_it(run, panel):
+def test_thread_ends_with_the_run_and_releases_it(run, panel):
     run.report(0, 1, 1.5)
     finish(run)
     assert panel.wait(5)
@@ -102,7 +102,7 @@ def test_the_thread_ends_with_the_run_and_lets_go_of_it(run, panel):
     assert panel._run is None
 
 
-def test_the_last_rows_are_not_lost_when_a_run_ends_between_two_looks(run, panel):
+def test_last_rows_are_kept_when_a_run_ends_between_two_polls(run, panel):
     time.sleep(0.1)
     for step in range(1, 501):
         run.report(0, step, 1.0)
@@ -127,7 +127,7 @@ def heartbeats(panel):
     return sum(content == {"kind": "alive"} for content, _ in told)
 
 
-def test_heartbeats_continue_while_a_look_takes_long_and_end_with_the_run(run, comms, monkeypatch):
+def test_heartbeats_continue_during_a_slow_poll_and_end_with_the_run(run, comms, monkeypatch):
     monkeypatch.setattr(_live_chart, "_HEARTBEAT_S", 0.02)
     gate, rows = threading.Event(), run.log.rows
     panel = LivePanel(run)
@@ -144,7 +144,7 @@ def test_heartbeats_continue_while_a_look_takes_long_and_end_with_the_run(run, c
     assert heartbeats(panel) == after
 
 
-def test_a_panel_without_stop_button_never_gets_one(run, comms):
+def test_panel_without_a_stop_button_never_gets_one(run, comms):
     panel = LivePanel(run, has_stop=False)
     panel.comm.receive({"kind": "stop"})
     finish(run)
@@ -166,7 +166,7 @@ def test_closing_ends_the_thread_and_frees_the_widgets(run, comms):
     assert set(ipywidgets.widgets.widget._instances) - before == set()
 
 
-def test_a_static_copy_goes_with_the_live_view(run, panel):
+def test_static_copy_accompanies_the_live_view(run, panel):
     for step in range(1, 21):
         run.report(0, step, 1 / step)
         run.report(1, step, 2 / step)
@@ -182,7 +182,7 @@ def test_a_static_copy_goes_with_the_live_view(run, panel):
     assert bundle["text/plain"].startswith("LeNet on handwritten digits: done; epoch 1 of 5")
 
 
-def test_a_copy_made_at_once_shows_the_curve_so_far(run, comms):
+def test_immediate_copy_shows_the_curve_so_far(run, comms):
     run.report(0, 1, 1.0)
     rows = run.log.rows
     run.log.rows = lambda start: (time.sleep(0.3), rows(start))[1]
@@ -239,14 +239,14 @@ def test_ten_thousand_appends_stay_bounded(run, comms):
     chart.close()
 
 
-def test_summary_for_screen_readers_follows_the_run(run, panel):
+def test_screen_reader_summary_follows_the_run(run, panel):
     run.report(0, 1, 0.25)
     finish(run)
     panel.wait(5)
     assert panel.summary.startswith("done; epoch 1 of 5; loss 0.2500")
 
 
-def test_text_changes_at_least_once_a_minute_while_nothing_is_reported(run, panel, monkeypatch):
+def test_text_updates_at_least_once_a_minute_without_reports(run, panel, monkeypatch):
     """Binder ends a session after ten silent minutes; the elapsed time is the sign of life."""
     wait_until(lambda: "12 s" in panel.texts.get("progress", ""))
     run.set(elapsed_s=72.0)
@@ -257,7 +257,7 @@ def labels(panel):
     return [choice["label"] for choice in panel.quantities]
 
 
-def test_a_curve_can_be_chosen_once_it_has_a_value(run, panel):
+def test_curve_can_be_selected_once_it_has_a_value(run, panel):
     assert labels(panel) == ["loss"]
     run.report(0, 5, 1.0, learning_rate=1e-3, accuracy=0.5, update_ratio=2e-3)
     finish(run)
@@ -274,7 +274,7 @@ def test_a_curve_can_be_chosen_once_it_has_a_value(run, panel):
     assert "accuracy 0.5; learning rate 0.001; update to parameters (ratio) 0.002;" in kept
 
 
-def test_the_words_of_a_run_that_shares_gradients_are_its_own(panel, sharing_run, comms):
+def test_gradient_sharing_run_has_its_own_labels(panel, sharing_run, comms):
     assert panel.mean_name == "mean of the round"
     sharing = LivePanel(sharing_run)
     assert sharing.mean_name == "mean of the workers"
@@ -283,7 +283,7 @@ def test_the_words_of_a_run_that_shares_gradients_are_its_own(panel, sharing_run
     assert sharing.wait(5)
 
 
-def test_gradient_sharing_shows_the_same_live_and_kept(sharing_run, comms, fake):
+def test_gradient_sharing_shows_the_same_live_and_saved(sharing_run, comms, fake):
     panel = LivePanel(sharing_run)
     for step in range(1, 31):
         for worker in (0, 1):

@@ -56,7 +56,7 @@ def bars(rows, labels=None):
 # --- the picture
 
 
-def test_bars_are_as_high_as_their_rows():
+def test_bar_heights_match_their_row_counts():
     made = bars([100, 50, 0])
     assert pieces(made)[""].tolist() == [100, 50, 0]
     svg = bars_svg(made, made)
@@ -64,7 +64,7 @@ def test_bars_are_as_high_as_their_rows():
     assert "the largest is partition 0 with 100, the smallest has 0" in svg
 
 
-def test_pieces_of_a_bar_have_the_shares_of_the_labels():
+def test_bar_segments_match_label_shares():
     found = pieces(bars([100, 60], [[3, 1], [0, 0]]))
     assert found["c0"].tolist() == [75, 0]
     assert found["c1"].tolist() == [25, 0]
@@ -78,7 +78,7 @@ def test_many_classes_are_drawn_as_the_most_frequent_and_others():
 
 
 @pytest.mark.parametrize("partitions", [1, 64, 65, 1000, 100_000])
-def test_the_picture_stays_small(partitions):
+def test_figure_stays_small(partitions):
     made = bars([5] * partitions)
     assert len(made.heights) <= 64
     svg = bars_svg(made, bars([1, 2]))
@@ -86,7 +86,7 @@ def test_the_picture_stays_small(partitions):
     assert (made.per_bar > 1) == (partitions > 64)
 
 
-def test_bars_before_and_after_have_one_scale(monkeypatch):
+def test_bars_before_and_after_share_one_scale(monkeypatch):
     tops = []
     monkeypatch.setattr(
         _bars, "inline_svg", lambda figure, alt: tops.append(figure.axes[0].get_ylim()[1]) or alt
@@ -95,7 +95,7 @@ def test_bars_before_and_after_have_one_scale(monkeypatch):
     assert tops[0] == tops[1] > 120
 
 
-def test_no_rows_are_a_picture_too():
+def test_figure_without_rows_is_drawn():
     assert "all are empty" in bars_svg(bars([0, 0]), bars([]))
 
 
@@ -111,13 +111,13 @@ def test_known_counts_are_shown_without_a_click(preview):
     assert preview.measure_button.disabled
 
 
-def test_text_of_users_is_no_markup(preview):
+def test_user_text_is_not_interpreted_as_markup(preview):
     shown = preview.pictures.value + preview.tables.value + preview._still().html
     assert "&lt;owl&gt;" in shown
     assert "<owl>" not in shown
 
 
-def test_choices_change_the_forecast_and_tell_others(preview):
+def test_choices_change_the_forecast_and_notify_listeners(preview):
     told = []
     preview.on_change(told.append)
     preview.form.field("mode").control.value = "never"
@@ -147,13 +147,13 @@ def test_context_is_applied_without_notification(preview):
 
 
 @pytest.mark.parametrize("context", [{"workers": 0}, {"batch_size": 0}, {"kind": "x"}])
-def test_a_context_that_cannot_be_is_rejected(preview, context):
+def test_invalid_context_raises(preview, context):
     with pytest.raises(ConfigurationError, match=next(iter(context))):
         preview.set_context(**context)
     assert preview.workers == 2
 
 
-def test_inside_another_part_there_are_no_fields_for_its_options(comms):
+def test_embedded_preview_has_no_option_fields(comms):
     preview = PartitionPreview([5, 5], embedded=True)
     assert preview.form.names == {"mode", "strategy"}
     preview.set_context(workers=4)
@@ -185,7 +185,7 @@ def test_all_empty_partitions_are_reported(comms):
     assert "There are no rows" in preview.figures.value
 
 
-def test_many_partitions_are_worked_out_beside_the_notebook(comms):
+def test_many_partitions_are_computed_in_the_background(comms):
     preview = PartitionPreview([*range(2000)], workers=2000)
     preview.set_context(workers=3)  # meanwhile
     assert preview.settle()
@@ -196,7 +196,7 @@ def test_many_partitions_are_worked_out_beside_the_notebook(comms):
     assert "1,800 more are not listed" in preview.tables.value
 
 
-def test_counting_happens_beside_the_notebook(spark_preview):
+def test_counting_runs_in_the_background(spark_preview):
     preview, go = spark_preview
     assert "Count first" in preview.reason.value
     told = []
@@ -253,7 +253,7 @@ def test_forecasts_of_other_data_are_dropped(comms, monkeypatch):
     assert not preview._stale
 
 
-def test_forecasts_of_an_older_choice_are_worked_out_again(comms, monkeypatch):
+def test_forecasts_of_an_outdated_choice_are_recomputed(comms, monkeypatch):
     begun, go_on, seen = threading.Event(), threading.Event(), []
     forecasts = Choice.forecasts
 
@@ -276,7 +276,7 @@ def test_forecasts_of_an_older_choice_are_worked_out_again(comms, monkeypatch):
     assert preview.forecast.plan.workers == 3
 
 
-def test_a_measurement_replaces_the_assumed_speed(spark_preview):
+def test_measurement_replaces_the_assumed_speed(spark_preview):
     preview, go = spark_preview
     go.set()
     preview.count()
@@ -292,7 +292,7 @@ def test_a_measurement_replaces_the_assumed_speed(spark_preview):
     assert "Measured" in preview._still().text
 
 
-def test_a_saved_notebook_keeps_figures_pictures_and_the_table(preview):
+def test_saved_notebook_keeps_metrics_figures_and_the_table(preview):
     bundle = preview._repr_mimebundle_()
     assert "Skew (largest / mean): 1.94 → 1.00" in bundle["text/plain"]
     assert "<svg" in bundle["text/html"]
@@ -300,7 +300,7 @@ def test_a_saved_notebook_keeps_figures_pictures_and_the_table(preview):
     assert ".sparkwright-bars" in bundle["text/html"]
 
 
-def test_a_button_chooses_the_advised_repartition_where_it_is_better(comms):
+def test_button_applies_the_advised_repartition_where_it_is_better(comms):
     preview = PartitionPreview.of_counts([980, 240, 120, 60, 40], workers=2, mode="never")
     told = []
     preview.on_change(lambda part: told.append((part.mode, part.strategy)))

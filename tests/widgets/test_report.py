@@ -35,7 +35,7 @@ def notebook(tmp_path):
     return write
 
 
-def test_a_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
+def test_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
     path = notebook(
         "# A tour\n\nWith some words.",
         f"import sys; sys.path.insert(0, {str(FAKE_RUN.parent)!r})\nprint('prepared')",
@@ -64,7 +64,7 @@ def test_a_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
     assert path.read_text() == path.read_text()
 
 
-def test_a_run_that_ends_during_a_later_cell_is_reported_complete(notebook, tmp_path):
+def test_run_that_ends_during_a_later_cell_is_reported_complete(notebook, tmp_path):
     path = notebook(
         f"import sys, time; sys.path.insert(0, {str(FAKE_RUN.parent)!r})\n"
         "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
@@ -78,7 +78,7 @@ def test_a_run_that_ends_during_a_later_cell_is_reported_complete(notebook, tmp_
     assert "Loss curve of 2 workers over 50 steps" in output.read_text()
 
 
-def test_a_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, capsys):
+def test_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, capsys):
     path = notebook(
         "# Broken",
         "import sys\nprint('fine')\nprint('noise', file=sys.stderr)",
@@ -113,12 +113,12 @@ def test_results_of_an_earlier_run_are_not_reported(notebook, tmp_path, capsys):
     assert "accuracy" not in capsys.readouterr().out
 
 
-def test_a_path_without_a_notebook_is_rejected_in_words(tmp_path, capsys):
+def test_path_without_a_notebook_prints_a_clear_error(tmp_path, capsys):
     assert main([str(tmp_path / "none.ipynb")]) == 2
     assert "must be an existing file" in capsys.readouterr().out
 
 
-def test_interrupting_leaves_no_kernel_behind(notebook, tmp_path):
+def test_interrupting_leaves_no_kernel_running(notebook, tmp_path):
     path = notebook("print('begun')\nimport time\ntime.sleep(1000)")
     output = tmp_path / "interrupted.html"
     command = [sys.executable, "-m", "sparkwright_widgets.report", str(path)]
@@ -138,7 +138,7 @@ def test_interrupting_leaves_no_kernel_behind(notebook, tmp_path):
     assert not any(kernel.is_running() for kernel in kernels)
 
 
-def test_a_run_with_parameters_tells_them_and_can_keep_the_code(notebook, tmp_path, capsys):
+def test_run_with_parameters_lists_them_and_can_keep_the_code(notebook, tmp_path, capsys):
     path = notebook("# T", "epochs = 1\nname = 'a'", "print(f'{name} for {epochs}')", "secret = 1")
     content = nbformat.read(path, as_version=4)
     content.cells[1].metadata.tags = ["parameters"]
@@ -176,7 +176,7 @@ def test_executed_notebook_is_used_as_it_is(notebook, tmp_path, capsys):
     assert main([str(path), "--as-executed", "-p", "a", "1"]) == 2
 
 
-def test_a_report_beside_its_notebook_leaves_it_as_it_is(notebook):
+def test_report_next_to_its_notebook_leaves_it_unchanged(notebook):
     path = notebook("1")
     before = path.read_bytes()
     assert main([str(path), "-o", str(path.with_suffix(".html"))]) == 0
@@ -184,7 +184,7 @@ def test_a_report_beside_its_notebook_leaves_it_as_it_is(notebook):
     assert path.with_suffix(".executed.ipynb").exists()
 
 
-def test_pictures_that_texts_name_become_part_of_the_report(notebook, tmp_path):
+def test_images_referenced_in_text_are_embedded_in_the_report(notebook, tmp_path):
     path = notebook("# T\n\n![A drawing](drawing.png) ![far](https://far.example/x.png)")
     (path.parent / "drawing.png").write_bytes(b"\x89PNG")
     html = offline_html(
@@ -198,7 +198,9 @@ def test_pictures_that_texts_name_become_part_of_the_report(notebook, tmp_path):
     assert outside_resources(html) == ["https://far.example/x.png"]
 
 
-def test_without_chromium_nothing_is_run_for_a_pdf(notebook, tmp_path, capsys, monkeypatch):
+def test_pdf_without_chromium_raises_before_running_anything(
+    notebook, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     output = tmp_path / "report.pdf"
     assert main([str(notebook("print('ran')")), "-o", str(output)]) == 2

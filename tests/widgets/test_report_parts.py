@@ -36,7 +36,7 @@ PICTURES = [
 
 
 @given(st.lists(st.sampled_from([*PICTURES, "<h2>Losses</h2>", "<p>text</p>"]), max_size=12))
-def test_every_picture_gets_a_text_and_keeps_the_one_it_has(parts):
+def test_every_image_gets_alt_text_and_keeps_existing_text(parts):
     html = "\n".join(parts)
     done = with_alternative_texts(html)
     assert pictures_without_text(done) == []
@@ -46,7 +46,7 @@ def test_every_picture_gets_a_text_and_keeps_the_one_it_has(parts):
             assert part in done
 
 
-def test_a_text_names_the_section_and_is_escaped():
+def test_alt_text_names_the_section_and_is_escaped():
     done = with_alternative_texts('<h2>A &lt;b&gt; "c"<a class="anchor-link">¶</a></h2><img>')
     assert done.endswith('<img alt="Figure 1 of the section A &lt;b&gt; &quot;c&quot;">')
 
@@ -56,7 +56,7 @@ def test_script_output_is_not_an_image():
     assert with_alternative_texts(html) == html
 
 
-def test_pages_forbid_browsers_to_fetch_anything():
+def test_pages_forbid_browsers_to_fetch_resources():
     assert "default-src 'none'" in page(title="t", line="", body="")
     assert "script-src" not in page(title="t", line="", body="")
     assert "script-src" in page(title="t", line="", body="", scripts=True)
@@ -92,7 +92,7 @@ def test_python_values_round_trip(value):
 
 
 @given(st.text())
-def test_any_text_is_a_value_and_never_runs(text):
+def test_any_text_is_a_value_and_is_never_executed(text):
     parameter_value(text)
 
 
@@ -111,7 +111,7 @@ def test_parameters_are_set_right_after_their_defaults():
     assert (values["b"], values["c"]) == ("it's", None)
 
 
-def test_an_exported_experiment_takes_parameters():
+def test_exported_experiment_accepts_parameters():
     notebook = nbformat.reads(json.dumps(Experiment(epochs=3).to_notebook()), 4)
     done = parameterized(notebook, {"epochs": 9, "training_seed": 2})
     code = [cell.source for cell in done.cells if cell.cell_type == "code"]
@@ -136,7 +136,7 @@ def test_unknown_parameters_raise(cells, words):
         parameterized(new_notebook(cells=cells), {"b": 2})
 
 
-def test_a_notebook_tells_of_its_execution():
+def test_notebook_execution_is_described():
     error = new_output("error", ename="ValueError", evalue="\x1b[1mwrong\x1b[0m", traceback=["a"])
     times = {
         "iopub.execute_input": "2026-01-01T00:00:00.0Z",
@@ -172,5 +172,5 @@ def test_missing_chromium_raises_with_the_package_to_install(monkeypatch):
         '<video poster="https://site/x.png"></video>',
     ],
 )
-def test_hidden_ways_to_fetch_are_found(html):
+def test_hidden_resource_requests_are_found(html):
     assert len(outside_resources(html)) == 1

@@ -105,7 +105,7 @@ def test_report_is_complete_and_needs_no_network(trained):
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_a_run_of_no_or_one_minibatch_has_a_report(fake, rows):
+def test_run_with_zero_or_one_minibatch_has_a_report(fake, rows):
     run = fake.FakeRun()
     for _ in range(rows):
         run.report(0, 1, 2.5)
@@ -117,7 +117,7 @@ def test_a_run_of_no_or_one_minibatch_has_a_report(fake, rows):
     assert pictures_without_text(html) == []
 
 
-def test_a_failed_run_tells_why_and_escapes_it(trained):
+def test_failed_run_shows_its_error_escaped(trained):
     run = trained(state="failed")
     run.set(message="worker 1: <script>alert(1)</script>", error="Traceback\n<b>ValueError</b>")
     run.title = "<i>title</i>"
@@ -128,7 +128,7 @@ def test_a_failed_run_tells_why_and_escapes_it(trained):
     assert "Training failed." in html
 
 
-def test_losses_that_are_not_finite_become_gaps_and_a_warning(trained):
+def test_non_finite_losses_become_gaps_and_a_warning(trained):
     run = trained()
     run.report(0, 13, math.nan, epoch=3)
     facts = facts_of(run)
@@ -143,7 +143,7 @@ def test_unreported_minibatches_cause_no_warning(trained):
     assert warnings_block(facts_of(run)).text == "No warnings were raised."
 
 
-def test_the_loss_of_an_epoch_weighs_minibatches_by_their_examples(fake):
+def test_epoch_loss_weights_minibatches_by_examples(fake):
     run = fake.FakeRun()
     run.report(0, 1, 1.0, examples=30)
     run.report(0, 2, 4.0, examples=10)
@@ -160,7 +160,7 @@ def test_best_epoch_comes_from_early_stopping_if_used(fake, trained):
     assert (best.epoch, best.name) == (3, "validation loss")
 
 
-def test_without_validation_the_lowest_training_loss_counts(trained):
+def test_lowest_training_loss_decides_without_validation(trained):
     facts = facts_of(trained(validates=False))
     best = best_of(facts, epochs_of(facts))
     assert (best.epoch, best.name) == (3, "training loss")
@@ -187,7 +187,7 @@ def test_gap_is_in_the_caption_and_the_best_row_is_marked(trained):
     assert "Validation minus" not in block.text
 
 
-def test_the_timeline_is_shown_only_if_phases_were_collected(trained):
+def test_timeline_is_shown_only_if_phases_were_collected(trained):
     run = trained()
     assert "collect_training_stats=True" in distribution_blocks(facts_of(run))[-1].text
     store = SpanStore(workers=2)
@@ -215,7 +215,7 @@ def test_overviews_add_information_to_the_run(trained):
     assert "the largest is 3 times the smallest" in classes.text
 
 
-def test_many_partitions_and_classes_are_cut_off_in_words(trained):
+def test_long_partition_and_class_lists_are_truncated_with_a_note(trained):
     run = trained()
     run.configuration["partitions"] = plan_repartition([5] * 500, workers=2).to_dict()
     seen = {"train": {"rows": 300, "classes": {"kind": {str(k): 3 for k in range(100)}}}}
@@ -234,7 +234,7 @@ def test_secrets_and_lists_in_the_environment_are_escaped(trained):
 
 
 @pytest.mark.parametrize("on_spark", [False, True])
-def test_the_cell_that_reproduces_a_run_is_python(trained, on_spark):
+def test_cell_that_reproduces_a_run_is_valid_python(trained, on_spark):
     run = trained()
     run.configuration |= {
         "epochs": 3,
@@ -262,7 +262,7 @@ def test_run_with_known_code_needs_no_placeholders(trained):
     assert "left to fill in" not in html
 
 
-def test_a_keras_model_is_described_without_importing_keras():
+def test_keras_model_is_described_without_importing_keras():
     layer = SimpleNamespace(
         name="out", output=SimpleNamespace(shape=(None, 3)), count_params=lambda: 15
     )
@@ -283,7 +283,7 @@ def test_a_keras_model_is_described_without_importing_keras():
     assert network_facts("no network") is None
 
 
-def test_evaluations_by_name_are_compared_and_headed(trained):
+def test_named_evaluations_get_headings_and_invalid_ones_raise(trained):
     labels = np.arange(40) % 2
     good, bad = (ROC().updated(labels, np.abs(labels - shift)) for shift in (0.2, 0.5))
     html = report(trained(), evaluations={"good one": good, "bad <one>": bad})
@@ -293,7 +293,7 @@ def test_evaluations_by_name_are_compared_and_headed(trained):
         report(trained(), evaluations=["no evaluation"])
 
 
-def test_data_that_is_no_data_set_is_rejected(trained):
+def test_invalid_data_set_raises(trained):
     with pytest.raises(ConfigurationError, match="train=list"):
         report(trained(), data={"train": [1, 2]})
 
@@ -303,7 +303,7 @@ def test_missing_model_is_reported_without_raising(trained, tmp_path):
     assert "The file cannot be read" in html
 
 
-def test_the_name_decides_between_html_and_pdf(trained, monkeypatch):
+def test_file_name_selects_html_or_pdf(trained, monkeypatch):
     from sparkwright_widgets._reports import _run_report
 
     monkeypatch.setattr(_run_report, "pdf_of", lambda html: b"%PDF" + html[:9].encode())

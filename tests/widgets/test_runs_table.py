@@ -35,7 +35,7 @@ def texts(table):
     return [[cell["text"] for cell in row["cells"]] for row in table.grid.rows]
 
 
-def test_runs_are_listed_with_their_figures_the_latest_first(store, table):
+def test_runs_are_listed_with_their_figures_latest_first(store, table):
     train(store, name="first", epochs=3)
     train(store, name="second", epochs=4, tags_are="no settings")
     store.tag("first", "baseline", "<b>")
@@ -114,7 +114,7 @@ def test_stored_runs_are_reported_side_by_side(store, tmp_path):
     assert "1 option differed" in report
 
 
-def test_a_run_is_renamed_tagged_and_deleted_after_a_question(store, table):
+def test_run_is_renamed_tagged_and_deleted_after_confirmation(store, table):
     train(store, name="first")
     train(store, name="second")
     shown = table()
@@ -139,7 +139,7 @@ def test_a_run_is_renamed_tagged_and_deleted_after_a_question(store, table):
     assert shown.error.value == ""
 
 
-def test_two_selected_runs_cannot_be_renamed_but_tagged(store, table):
+def test_two_selected_runs_can_be_tagged_but_not_renamed(store, table):
     train(store, name="first")
     train(store, name="second")
     shown = table()
@@ -150,7 +150,7 @@ def test_two_selected_runs_cannot_be_renamed_but_tagged(store, table):
     assert [run.tags for run in store.runs()] == [("both",), ("both",)]
 
 
-def test_a_name_that_cannot_be_one_is_rejected_in_the_part(store, table):
+def test_invalid_name_is_rejected_in_the_widget(store, table):
     train(store, name="first")
     shown = table()
     shown.select("first")
@@ -213,7 +213,7 @@ def test_run_of_a_dead_process_is_shown_as_ended(store, table, monkeypatch):
     assert recorder.wait(20)
 
 
-def test_a_store_that_cannot_be_read_is_shown_once_and_read_again(store, table, monkeypatch):
+def test_store_read_error_is_shown_and_cleared_by_refresh(store, table, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     train(store, name="first")
     shown = table()
@@ -227,7 +227,7 @@ def test_a_store_that_cannot_be_read_is_shown_once_and_read_again(store, table, 
     assert [row[0] for row in texts(shown)] == ["first"]
 
 
-def test_the_table_stays_in_a_saved_notebook(store, table):
+def test_saved_notebook_keeps_the_table(store, table):
     train(store, name="<first>")
     bundle = table()._repr_mimebundle_()
     assert "&lt;first&gt;" in bundle["text/html"]
@@ -244,7 +244,7 @@ def test_closing_ends_the_thread_and_frees_the_widgets(store, table, comms):
     assert not shown._thread.is_alive()
 
 
-def test_sorting_and_times_in_the_page_pass_their_own_tests(node):
+def test_sorting_and_times_pass_their_javascript_tests(node):
     node(Path(__file__).with_name("runs_table.test.mjs"))
 
 
@@ -257,7 +257,7 @@ def test_only_distinguishing_settings_are_named(store):
     assert distinct_settings(RunTable()) == []
 
 
-def test_the_metric_of_validation_comes_before_its_loss(store):
+def test_validation_metric_comes_before_its_loss(store):
     train(store, name="first")
     assert validation_metric(store.run("first"))[0] == "accuracy"
 
@@ -266,7 +266,7 @@ def test_the_metric_of_validation_comes_before_its_loss(store):
     ("values", "strokes"),
     [([1.0, 2.0, 3.0], 1), ([1.0, math.nan, 3.0, 2.0], 2), ([5.0, 5.0], 1), ([5.0], 1)],
 )
-def test_a_sparkline_has_gaps_where_values_are_not_finite(values, strokes):
+def test_sparkline_has_gaps_at_non_finite_values(values, strokes):
     svg = sparkline(values)
     assert svg.count("M") == strokes
     assert "nan" not in svg.partition("<path")[2]

@@ -38,7 +38,7 @@ def exported(notebook, *, with_state):
 
 
 @pytest.mark.parametrize("epochs", [400, 2], ids=["in mid-run", "afterwards"])
-def test_a_saved_notebook_can_be_exported_and_shows_how_far_the_run_was(epochs):
+def test_saved_notebook_can_be_exported_and_shows_run_progress(epochs):
     ends = [END] if epochs == 2 else []
     notebook = executed(BEGIN.format(folder=str(FOLDER), epochs=epochs), SHOW, *ends)
     outputs = [output for cell in notebook.cells for output in cell.outputs]

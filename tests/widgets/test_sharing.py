@@ -5,14 +5,14 @@ from sparkwright_widgets._contract import Sharing, sharing_of
 from sparkwright_widgets._curve import EPOCH, MEAN, Curve
 
 
-def test_only_a_run_that_shares_gradients_is_sharing(run, sharing_run):
+def test_only_a_gradient_sharing_run_is_sharing(run, sharing_run):
     assert sharing_of(run) is None
     assert sharing_of(sharing_run) == Sharing(batch_size=32)
     sharing_run.configuration = {}
     assert sharing_of(sharing_run) is None
 
 
-def test_minibatches_planned_count_the_last_small_one_of_each_shard(fake, run):
+def test_planned_minibatches_include_the_last_partial_one_per_shard(fake, run):
     workers = (fake.FakeWorker(worker=0, rows=65), fake.FakeWorker(worker=1, rows=64))
     run.set(epochs=3, workers=workers)
     assert Sharing(batch_size=32).planned(run.status) == 3 * (3 + 2)
@@ -31,7 +31,7 @@ def test_mean_covers_ten_minibatches_of_each_worker(sharing_run):
     assert curve.lines()[MEAN].tolist() == [[5.5, 1.5], [15.5, 0.5]]
 
 
-def test_the_mean_never_turns_back_when_one_worker_did_more_than_its_share(sharing_run):
+def test_mean_steps_never_decrease_when_a_worker_does_extra_work(sharing_run):
     for step in range(1, 31):
         sharing_run.report(0, step, 1.0, round=step)
     for step in range(1, 11):

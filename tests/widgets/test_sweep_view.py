@@ -89,7 +89,7 @@ def test_stop_ends_the_sweep(sweep, view):
     assert "Stopping" in view.body.value
 
 
-def test_the_best_trial_is_drawn_bold_and_last(sweep):
+def test_best_trial_is_drawn_bold_and_last(sweep):
     told(sweep, 0.5, 0.25, 0.75)
     svg = parallel_coordinates(sweep.study.trials, "val_loss", 1)
     lines = svg.split("<polyline")[1:]
@@ -101,7 +101,7 @@ def test_the_best_trial_is_drawn_bold_and_last(sweep):
     assert lines[-1].split('points="')[1].split('"')[0].split()[-1] == "680.0,220.0"
 
 
-def test_trials_with_other_hyperparameters_share_the_picture(sweep):
+def test_trials_with_other_hyperparameters_share_the_figure(sweep):
     trials = [
         optuna.create_trial(value=v, params=p, distributions={n: SPACE[n] for n in p})
         for v, p in [(1.0, {"rate": 0.1}), (1.0, {"kind": "c"}), (float("inf"), {"rate": 0.2})]

@@ -37,7 +37,7 @@ def run():
     return GoingOn()
 
 
-def test_a_timeline_is_shown_with_its_figures_and_no_button():
+def test_timeline_is_shown_with_its_figures_and_no_button():
     view = TimelineView(store_of().timeline())
     assert view.button not in view.children
     assert "75% compute" in view.picture.value
@@ -45,7 +45,7 @@ def test_a_timeline_is_shown_with_its_figures_and_no_button():
     assert view.update() is False
 
 
-def test_hosts_are_text(run):
+def test_host_names_are_escaped_as_text(run):
     assert "<alpha>" not in TimelineView(run).picture.value
     assert "worker 0, <alpha>" in lane_pixels(run.timeline)[0]
 
@@ -75,7 +75,7 @@ def test_error_is_shown_and_the_last_figure_is_kept(run):
     assert view.button.disabled is False
 
 
-def test_a_saved_notebook_keeps_picture_and_summary(run):
+def test_saved_notebook_keeps_figure_and_summary(run):
     bundle = TimelineView(run)._repr_mimebundle_()
     assert "<svg" in bundle["text/html"]
     assert bundle["text/plain"].startswith("Timeline of run 7: 2 workers")
@@ -88,7 +88,7 @@ def test_values_without_a_timeline_raise(source):
         TimelineView(source)
 
 
-def test_a_picture_is_made_once_for_screen_and_file(run, monkeypatch):
+def test_figure_is_drawn_once_for_screen_and_file(run, monkeypatch):
     figures = []
     totals = Timeline.totals
     monkeypatch.setattr(Timeline, "totals", lambda self: figures.append(self) or totals(self))
@@ -97,7 +97,7 @@ def test_a_picture_is_made_once_for_screen_and_file(run, monkeypatch):
     assert len(figures) == 1
 
 
-def test_a_thousand_workers_share_rows_and_the_picture_stays_small():
+def test_thousand_workers_share_rows_and_the_figure_stays_small():
     timeline = store_of(workers=1000).timeline()
     labels, _ = lane_pixels(timeline)
     assert len(labels) == MOST_ROWS
@@ -111,7 +111,7 @@ def test_empty_timeline_shows_a_notice():
     assert "<svg" not in view.picture.value
 
 
-def test_areas_are_to_one_another_as_the_times_are():
+def test_areas_are_proportional_to_times():
     _, pixels = lane_pixels(store_of(workers=3, seconds=20.0).timeline())
     areas = {
         phase.code: np.isclose(pixels, to_rgba(phase.color)).all(axis=2).sum() for phase in PHASES

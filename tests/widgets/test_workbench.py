@@ -77,7 +77,7 @@ def text_of(bench, name):
     return bench.sections[name].summary.value
 
 
-def test_it_opens_before_keras_is_loaded(comms, keras_loaded, monkeypatch):
+def test_workbench_opens_before_keras_is_loaded(comms, keras_loaded, monkeypatch):
     ready = threading.Event()
     inside = "sparkwright_widgets._workbench._workbench"
     for module in ("sparkwright.networks.analysis", inside):
@@ -91,7 +91,7 @@ def test_it_opens_before_keras_is_loaded(comms, keras_loaded, monkeypatch):
     bench.close()
 
 
-def test_one_step_is_shown_and_its_part_made_when_it_is_opened(bench):
+def test_one_step_is_shown_and_its_widget_is_created_on_opening(bench):
     sections = bench.sections
     assert bench.step == "data"
     assert sections["network"].made is None
@@ -114,7 +114,7 @@ def press(bench):
     return label
 
 
-def test_the_primary_button_leads_from_the_data_to_a_saved_model(bench, begun, monkeypatch):
+def test_primary_button_leads_from_the_data_to_a_saved_model(bench, begun, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._workbench._header._MOST_POINTS", 1)
     assert press(bench) == "Load data"
     bench.sections["data"].part.settle(5)
@@ -170,12 +170,12 @@ TITLES = {name: name for name in STATES}
         ("data", {"train": "running"}, {"running": True, "stopping": True}, "Stopping", False),
     ],
 )
-def test_one_action_follows_from_where_the_steps_stand(here, changed, known, label, is_enabled):
+def test_step_states_determine_one_next_action(here, changed, known, label, is_enabled):
     action = next_action(here, STATES | changed, TITLES, **known)
     assert (action.label, not action.reason) == (label, is_enabled)
 
 
-def test_the_step_that_needs_work_is_shown_first():
+def test_step_that_needs_work_is_shown_first():
     assert first_step(STATES | {"data": "todo", "train": "todo"}) == "data"
     assert first_step(STATES | {"train": "todo", "models": "todo"}) == "train"
     assert first_step(STATES | {"data": "todo", "network": "problem"}) == "network"
@@ -204,7 +204,7 @@ def test_selections_of_a_part_update_the_experiment(bench):
     assert bench.experiment.title == "Mine"
 
 
-def test_another_experiment_is_shown_in_every_part_that_was_made(bench):
+def test_new_experiment_is_shown_in_every_created_widget(bench):
     for name in bench.sections:
         bench.open_step(name)
     other = sw.Experiment(
@@ -256,7 +256,7 @@ def test_form_names_the_validation_data(bench):
     assert "the test set" in panel.validation_note.value
 
 
-def test_loading_counts_the_parts(bench, loaded):
+def test_loading_counts_the_partitions(bench, loaded):
     assert "not loaded yet" in text_of(bench, "data")
     bench.load_data()
     assert "90 train, 10 test" in text_of(bench, "data")
@@ -314,7 +314,7 @@ def test_network_loaded_during_a_run_is_replaced_at_its_end(bench, begun, monkey
     assert bench.network == "network 1"
 
 
-def test_a_failed_run_leaves_the_network_current(bench, begun):
+def test_failed_run_leaves_the_network_current(bench, begun):
     bench.start().set(state="done")
     assert bench.network == "network 1"
     bench.sections["train"].part.live.wait(5)
@@ -331,7 +331,7 @@ def test_load_reads_the_data_again_and_a_run_does_not(bench, begun, loaded):
     run.set(state="done")
 
 
-def test_the_partition_step_sets_the_masters_repartition(bench):
+def test_partition_step_sets_the_master_repartition(bench):
     preview = bench.sections["partitions"].part
     preview.mode = "never"
     bench._steps.repartition_chosen(preview)
@@ -339,7 +339,7 @@ def test_the_partition_step_sets_the_masters_repartition(bench):
     assert bench.experiment.master.workers is None
 
 
-def test_the_partition_step_follows_the_master_and_never_undoes_it(bench, loaded):
+def test_partition_step_follows_the_master_and_never_reverts_it(bench, loaded):
     preview = bench.sections["partitions"].part
     picker = bench.sections["master"].part
     picker.master = replace(picker.master, repartition="never")
@@ -377,7 +377,7 @@ def test_more_workers_than_executors_are_rejected_at_both_fields(bench):
     assert bench.problem is None
 
 
-def test_a_wrong_path_is_the_problem_of_data_and_training(bench):
+def test_invalid_path_is_a_problem_of_data_and_training(bench):
     picker = bench.sections["data"].part.picker
     picker.format.value = "csv"
     picker.place.url.value = "/nowhere/iris.csv"
@@ -388,7 +388,7 @@ def test_a_wrong_path_is_the_problem_of_data_and_training(bench):
     assert bench.header.start.disabled
 
 
-def test_after_another_format_nothing_names_the_file_of_the_last(bench, loaded, tmp_path):
+def test_changing_the_format_clears_the_previous_file_name(bench, loaded, tmp_path):
     path = tmp_path / "iris.csv"
     path.write_text("a,b,name\n" + "1,2,x\n3,4,y\n" * 5)
     bench.experiment = sw.Experiment(data=DataSource(format="csv", url=str(path), label="name"))
@@ -402,7 +402,7 @@ def test_after_another_format_nothing_names_the_file_of_the_last(bench, loaded, 
     assert "iris.csv" not in bench.experiment.to_yaml()
 
 
-def test_a_finished_run_does_not_hide_that_no_other_can_begin(bench, begun):
+def test_finished_run_does_not_hide_that_no_other_can_start(bench, begun):
     bench.start().set(state="done", epoch=5)
     assert bench.sections["train"].part.live.wait(5)
     bench.experiment = replace(bench.experiment, network=PRESETS["regression"].make())
@@ -422,7 +422,7 @@ def test_mismatched_network_is_reported_before_its_step_opens(comms, tmp_path):
     bench.close()
 
 
-def test_labels_to_predict_and_networks_for_classes_do_not_go_together(bench):
+def test_class_labels_and_regression_network_are_incompatible(bench):
     bench.experiment = replace(bench.experiment, network=PRESETS["regression"].make())
     assert "labels are classes, but the network predicts a number" in bench.experiment.reason
 
@@ -466,7 +466,7 @@ def test_parts_get_the_current_network_and_held_out_data_first():
     assert "differ from the step Network" in told["train", "set_weights"]["source"]
 
 
-def test_the_file_step_applies_yaml_and_keeps_everything_on_a_mistake(bench):
+def test_file_step_applies_yaml_and_keeps_everything_on_an_error(bench):
     file = bench.sections["file"].part
     file.editor.text.value = bench.experiment.to_yaml().replace("epochs: 5", "epochs: 6")
     file.editor.apply_button.click()
@@ -477,7 +477,7 @@ def test_the_file_step_applies_yaml_and_keeps_everything_on_a_mistake(bench):
     assert bench.experiment.epochs == 6
 
 
-def test_the_files_text_follows_until_it_is_edited(bench):
+def test_file_text_updates_until_it_is_edited(bench):
     file = bench.sections["file"].part
     bench.sections["train"].part.run_form.field("epochs").control.value = "42"
     assert "epochs: 42" in file.editor.text.value
@@ -486,7 +486,7 @@ def test_the_files_text_follows_until_it_is_edited(bench):
     assert "epochs: 9" in file.editor.text.value
 
 
-def test_saving_an_edited_text_is_rejected_and_applying_over_changes_asks_again(bench, tmp_path):
+def test_saving_edited_text_is_rejected_and_overwriting_asks_again(bench, tmp_path):
     file = bench.sections["file"].part
     file.where.fields["url"].control.value = str(tmp_path / "mine.yaml")
     file.editor.text.value = file.editor.text.value.replace("epochs: 5", "epochs: 9")
@@ -501,7 +501,7 @@ def test_saving_an_edited_text_is_rejected_and_applying_over_changes_asks_again(
     assert (bench.experiment.epochs, bench.experiment.title) == (9, "experiment")
 
 
-def test_a_file_is_replaced_only_when_asked_twice(bench, tmp_path):
+def test_file_is_replaced_only_after_a_second_save(bench, tmp_path):
     file = bench.sections["file"].part
     path = tmp_path / "mine.yaml"
     path.write_text("precious")

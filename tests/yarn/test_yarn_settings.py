@@ -107,7 +107,7 @@ def test_each_session_has_a_unique_tag_after_given_tags() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "soon", "inf", "nan"])
-def test_a_time_to_wait_that_is_none_is_named(text: str) -> None:
+def test_invalid_yarn_timeout_raises_with_its_value(text: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"yarnTimeout.*Received: '{text}'"):
         tag_settings({"spark.sparkwright.yarnTimeout": text})
 
@@ -126,7 +126,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "spark"
 
 
-def test_archive_has_every_jar_and_its_end_offset(home: Path, tmp_path: Path) -> None:
+def test_archive_has_every_jar_compressed_for_streaming(home: Path, tmp_path: Path) -> None:
     jars = sorted((home / "jars").iterdir())
     write_jars(jars, str(tmp_path / "jars.zip"))
     with zipfile.ZipFile(tmp_path / "jars.zip") as archive:

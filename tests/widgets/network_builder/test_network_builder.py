@@ -238,7 +238,7 @@ def test_renaming_updates_outputs_and_duplicates_are_rejected(builder):
     assert builder.spec.outputs[0].layer == "classes"
 
 
-def test_a_merging_layer_takes_its_inputs_by_name(builder):
+def test_merging_layer_takes_its_inputs_by_name(builder):
     choose(builder, 1)
     add(builder, "Add")
     assert "at least 2" in builder.problem
@@ -255,7 +255,7 @@ def test_a_merging_layer_takes_its_inputs_by_name(builder):
     assert builder.spec.layers[2].inputs == ("image",)
 
 
-def test_the_graph_follows_the_network_also_of_a_chain(builder):
+def test_graph_follows_the_network_including_chains(builder):
     graph = builder.editing.layers.graph
     assert graph.count("data-row") == 8
     assert "24 x 24 x 20" in graph
@@ -268,7 +268,7 @@ def fix_buttons(builder):
     return {button.description: button for button in builder.editing._fix_buttons}
 
 
-def test_a_problem_is_solved_by_its_button_and_the_field_follows(builder, monkeypatch):
+def test_problem_is_solved_by_its_button_and_the_field_updates(builder, monkeypatch):
     focused = []
     monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
     choose(builder, 3)
@@ -304,7 +304,7 @@ def test_matching_presets_come_first_and_the_gallery_accepts_only_presets(builde
     assert builder.spec.layers[0].options["shape"] == [6]
 
 
-def test_a_preset_replaces_the_network_and_can_be_undone(builder):
+def test_preset_replaces_the_network_and_can_be_undone(builder):
     choose(builder, 1)
     press(builder, "delete")
     before = builder.spec
@@ -343,14 +343,14 @@ def test_listeners_receive_changes_and_errors_but_not_selections(builder):
     assert "filters" in heard[1]
 
 
-def test_changing_the_task_takes_its_usual_loss_and_metrics(builder, training):
+def test_changing_the_task_selects_its_default_loss_and_metrics(builder, training):
     training.network.fields["task"].control.value = "regression"
     assert builder.spec.outputs[0].loss == "mean_squared_error"
     builder.editing.undo_button.click()
     assert training.outputs[0].form.values["loss"] == "sparse_categorical_crossentropy"
 
 
-def test_the_optimizers_settings_follow_its_kind(builder, training):
+def test_optimizer_settings_follow_its_kind(builder, training):
     training.optimizer.fields["optimizer"].control.value = "SGD"
     training.settings.fields["momentum"].control.value = "0.9"
     assert builder.spec.optimizer.to_dict() == {"kind": "SGD", "options": {"momentum": 0.9}}
@@ -358,7 +358,7 @@ def test_the_optimizers_settings_follow_its_kind(builder, training):
     assert "momentum" in builder.problem
 
 
-def test_the_learning_rate_follows_the_chosen_schedule(builder, training):
+def test_learning_rate_follows_the_selected_schedule(builder, training):
     field = training.schedule.field
     field().control.value = "cosine"
     field("warmup_steps").control.value = "50"
@@ -377,7 +377,7 @@ def test_the_learning_rate_follows_the_chosen_schedule(builder, training):
     assert builder.spec.optimizer.schedule is None
 
 
-def test_metrics_of_class_numbers_are_offered(builder, training):
+def test_metrics_for_integer_classes_are_offered(builder, training):
     [output] = training.outputs
     assert {"macro_auc", "macro_precision", "macro_recall", "f1"} < set(output.metrics.fields)
     assert "auc" not in output.metrics.fields
@@ -387,14 +387,14 @@ def test_metrics_of_class_numbers_are_offered(builder, training):
     assert builder.problem is None
 
 
-def test_a_second_output_is_added_and_removed(builder, training):
+def test_second_output_is_added_and_removed(builder, training):
     training.add_button.click()
     assert [output.layer for output in builder.spec.outputs] == ["classes", "dense"]
     training.outputs[1].remove_button.click()
     assert [output.layer for output in builder.spec.outputs] == ["classes"]
 
 
-def test_every_metric_and_loss_of_keras_can_be_chosen(builder, training):
+def test_every_keras_metric_and_loss_can_be_selected(builder, training):
     [output] = training.outputs
     output.more.value = "true_positives"
     assert builder.spec.outputs[0].metrics == ("accuracy", "true_positives")
@@ -442,7 +442,7 @@ def test_invalid_pasted_text_is_reported_and_keeps_the_network(builder):
     assert "Conv2D" in builder.editing.text.text.value
 
 
-def test_pasted_code_is_rejected_with_the_remedy_and_not_executed(builder, tmp_path):
+def test_pasted_code_is_rejected_with_advice_and_not_executed(builder, tmp_path):
     builder.editing.folds["text"].set_opened(True)
     file = tmp_path / "made"
     builder.editing.text.text.value = f"import keras\nopen({str(file)!r}, 'w')\n"
@@ -451,7 +451,7 @@ def test_pasted_code_is_rejected_with_the_remedy_and_not_executed(builder, tmp_p
     assert not file.exists()
 
 
-def test_the_download_carries_the_text_and_a_safe_name(builder):
+def test_download_contains_the_text_and_has_a_safe_name(builder):
     builder.editing.folds["text"].set_opened(True)
     builder.editing.folds["training"].set_opened(True)
     builder.editing.training.network.fields["name"].control.value = "../<b>my net"
@@ -517,7 +517,7 @@ def test_sixty_layers_need_no_more_widgets_than_six(comms):
     assert made_by(60) == made_by(6)
 
 
-def test_closing_closes_every_widget_also_those_that_were_replaced(comms):
+def test_closing_closes_every_widget_including_replaced_ones(comms):
     builder = NetworkBuilder()
     builder.editing.folds["training"].set_opened(True)
     builder.editing.training.add_button.click()
