@@ -1,3 +1,3 @@
-"""Networks of Deeplearning4j as Keras models."""
+"""Import Deeplearning4j networks as Keras models."""
 
 from ._network import import_dl4j as import_dl4j

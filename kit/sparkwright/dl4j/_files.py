@@ -1,4 +1,4 @@
-"""What a ZIP of Deeplearning4j's `ModelSerializer` holds: JSON, ND4J's arrays, a normalizer."""
+"""Read ZIP files of Deeplearning4j's `ModelSerializer`: JSON, ND4J arrays and a normalizer."""
 
 import math
 import struct
@@ -30,11 +30,11 @@ class Stored(NamedTuple):
     """The content of a file.
 
     Attributes:
-        configuration: of the network.
-        parameters: all of them, flat.
+        configuration: the network's configuration.
+        parameters: all parameters, flat.
         updater: the state of all updaters, flat; None if it was not saved.
-        normalizer: for `read_normalizer`; None if there is none.
-        left_out: what the file holds besides.
+        normalizer: bytes for `read_normalizer`; None if the file has no normalizer.
+        left_out: descriptions of content that is not read.
     """
 
     configuration: dict[str, Any]
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
 
 
 def read_file(file: BinaryIO, url: str) -> Stored:
-    """Read a file; raises a DataError that names `url` if it is damaged or no network."""
+    """Read a file; raise a DataError that names `url` if it is damaged or not a network."""
     try:
         with zipfile.ZipFile(file) as archive:
             entries = {entry.filename: entry for entry in archive.infolist()}
@@ -78,21 +78,21 @@ def damaged(url: str, reason: str) -> DataError:
 
 
 class Reader:
-    """Reads what Java's `DataOutputStream` wrote; raises a ValueError if bytes are missing."""
+    """A reader for data of Java's `DataOutputStream`; raises ValueError if bytes are missing."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = memoryview(content), 0
 
     def value(self, form: str) -> Any:
-        """Return a number; `form` is that of `struct`."""
+        """Read a number; `form` is a format character of `struct`."""
         return struct.unpack(f">{form}", self._take(struct.calcsize(f">{form}")))[0]
 
     def text(self) -> str:
-        """Return a text of ASCII."""
+        """Read an ASCII string."""
         return bytes(self._take(self.value("H"))).decode("ascii")
 
     def array(self) -> Array:
-        """Return an array as `Nd4j.write` writes it, in this machine's byte order."""
+        """Read an array that `Nd4j.write` wrote; return it in native byte order."""
         about = self._buffer()
         rank = int(about[0]) if about.size and about.dtype.kind == "i" else -1
         if not 0 <= rank <= 32 or about.size != 2 * rank + 4:
@@ -120,13 +120,13 @@ class Reader:
 
 
 def read_normalizer(content: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Normalizer:
-    """Read what Deeplearning4j's `NormalizerSerializer` wrote.
+    """Read a normalizer that Deeplearning4j's `NormalizerSerializer` wrote.
 
-    A normalizer for one input calls its arrays "features" and "labels", as a DataSet does; one for
-    several uses the names in `inputs` and `outputs`.
+    In a normalizer for one input, the arrays are named "features" and "labels", as in a DataSet.
+    With several inputs, the names are those in `inputs` and `outputs`.
 
     Raises:
-        Unmapped: if the kind has no counterpart.
+        Unmapped: if the kind of normalizer has no counterpart.
         ValueError: if `content` is damaged.
     """
     if content[:2] == b"\xac\xed":

@@ -1,4 +1,4 @@
-"""Layers of Deeplearning4j as Keras layers, channels last."""
+"""Convert Deeplearning4j layers to Keras layers with channels last."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -22,8 +22,8 @@ _ACTIVATIONS: dict[str, Callable[[Any, Settings, Any], Any]] = {
     "LReLU": lambda k, fn, y: k.layers.LeakyReLU(fn["alpha"])(y),
     "ThresholdedReLU": lambda k, fn, y: k.layers.ReLU(threshold=fn["theta"])(y),
     "RectifiedTanh": lambda k, fn, y: k.ops.relu(k.ops.tanh(y)),
-    # Keras' hard_sigmoid has another slope, and its gelu other approximations: Deeplearning4j's
-    # "precise" one cubes the factor 0.044715, too.
+    # Keras' hard_sigmoid has another slope, and its gelu uses other approximations. In
+    # Deeplearning4j's "precise" one, the factor 0.044715 is cubed too.
     "HardSigmoid": lambda k, fn, y: k.ops.clip(y * 0.2 + 0.5, 0.0, 1.0),
     "GELU": lambda k, fn, y: (
         y
@@ -39,14 +39,14 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 
 class Parameter(NamedTuple):
-    """Some of a network's parameters.
+    """Part of a network's parameters.
 
     Attributes:
-        variable: of Keras, where they go.
-        size: how many they are.
-        convert: flat parameters -> the value of the variable.
-        layer: the settings of the layer.
-        role: a "statistic" has no updater, and a "bias" may have one of its own.
+        variable: the Keras variable to assign them to.
+        size: number of parameters.
+        convert: function from flat parameters to the variable's value.
+        layer: settings of the layer.
+        role: a "statistic" has no updater; a "bias" may have its own updater.
     """
 
     variable: Any
@@ -57,30 +57,30 @@ class Parameter(NamedTuple):
 
 
 def kind_of(value: Settings | None) -> str:
-    """Return the simple class name of settings; "" of None."""
+    """Return the simple class name in settings; "" for None."""
     return "" if value is None else str(value["@class"]).rpartition(".")[2]
 
 
 def lowered(value: Any) -> Any:
-    """Return settings with keys in lower case, which differs between versions."""
+    """Return settings with lower-case keys, because their case differs between versions."""
     if isinstance(value, Mapping):
         return {str(name).lower(): lowered(inner) for name, inner in value.items()}
     return [lowered(inner) for inner in value] if isinstance(value, list) else value
 
 
 class Layers:
-    """Makes Keras layers from settings, and notes which parameters go where.
+    """Creates Keras layers from settings, and records the variable of each parameter.
 
     Args:
-        size: how many parameters there are; a layer with more weights is not built.
+        size: number of parameters in the file; larger layers are not built.
 
     Attributes:
-        parameters: in the order of the file.
-        left_out: settings of training that have no counterpart.
+        parameters: the parameters in file order.
+        left_out: training settings without a counterpart.
     """
 
     def __init__(self, size: int) -> None:
-        """Load Keras."""
+        """Import Keras."""
         import keras
 
         self._keras: Any = keras
@@ -102,7 +102,7 @@ class Layers:
         }
 
     def layer(self, name: str, c: Settings, x: Any) -> Any:
-        """Return the output of a layer with the settings `c` for the tensor `x`."""
+        """Apply a layer with the settings `c` to the tensor `x`."""
         is_frozen = False
         while kind_of(c).startswith("Frozen"):
             is_frozen, c = True, c.get("layer") or c["underlying"]
@@ -120,17 +120,17 @@ class Layers:
             count = inner["nin"] * inner["nout"] * max(inner.get("kernelsize", (1,)))
             if not 0 < count <= self._size:
                 raise ValueError(f"{name!r} needs {count} of {self._size} parameters")
-        # Frozen layers work as they do without training.
+        # Frozen layers run in inference mode, without dropout.
         return make(c, x if is_frozen else self._dropped(inner.get("idropout"), x))
 
     def _keep(self, c: Settings, variable: Any, convert: Any = None, role: Any = "weight") -> None:
-        """Note the next parameters: `variable` in Fortran's order, or as `convert` changes them."""
+        """Record the next parameters, in Fortran order unless `convert` is given."""
         shape = tuple(variable.shape)
         convert = convert or (lambda flat: flat.reshape(shape, order="F"))
         self.parameters.append(Parameter(variable, int(np.prod(shape)), convert, c, role))
 
     def _common(self, c: Settings) -> dict[str, Any]:
-        """Return the arguments of layers with weights."""
+        """Return the arguments shared by layers with weights."""
         return {
             "name": c["name"],
             "trainable": c["trainable"],
@@ -146,23 +146,23 @@ class Layers:
             amount = each[name].get("value") if name in ("l1", "l2") else None
             if amount is None:
                 self.left_out.append(f"{kind_of(each)} of {c['name']!r}")
-            else:  # Deeplearning4j halves the squares
+            else:  # Deeplearning4j's L2 has a factor of 1/2
                 amounts[name] = amount / 2 if name == "l2" else amount
         return self._keras.regularizers.L1L2(**amounts) if amounts else None
 
     def _dropped(self, d: Settings | None, x: Any) -> Any:
-        """Return `x` after dropout, which is applied to a layer's input."""
+        """Apply dropout to `x`, the input of a layer."""
         if d is None or (kind := kind_of(d)) not in _DROPOUTS:
             self.left_out += [] if d is None else [f"a {kind_of(d)}"]
             return x
         if any(value for key, value in d.items() if key.endswith("schedule")):
             self.left_out.append(f"the schedule of a {kind}")
-        # `p` is the probability to keep.
+        # `p` is the probability of keeping a unit.
         amount = 1 - d["p"] if "p" in d else d.get("rate", d.get("stddev"))
         return getattr(self._keras.layers, kind)(amount)(x)
 
     def _activated(self, c: Settings, y: Any, *, named_too: bool = True) -> Any:
-        """Apply the activation of a layer; without `named_too` the layer has applied those."""
+        """Apply a layer's activation; `named_too=False` if the layer applies named ones."""
         name, fn = _named(c), c.get("activationfn")
         if name == "softmax" and len(y.shape) == 4:
             raise Unmapped(f"the softmax of images of {c['name']!r}")
@@ -211,7 +211,7 @@ class Layers:
         if layer.use_bias:
             self._keep(c, layer.bias, role="bias")
         shape = tuple(layer.kernel.shape)
-        if axes == 1:  # in Keras' order since 1.0.0-M1; nothing in a file of M1 says so
+        if axes == 1:  # Keras' order since 1.0.0-M1; the file does not record it
             if c["kernelsize"][1:] == [1]:
                 self.left_out.append(f"the order that {c['name']!r} has in 1.0.0-beta7 and before")
             self._keep(c, layer.kernel, lambda flat: flat.reshape(shape))
@@ -228,7 +228,7 @@ class Layers:
         is_padded_mean = kind == "AVG" and any(map(any, amounts))
         if make is None or is_padded_mean or set(c["dilation"][:axes]) != {1}:
             raise Unmapped(f"{c['name']!r}, a {kind_of(c)} with {kind}, padding or dilation")
-        # With zeros, as Keras pads, the maximum of a window could be one of them.
+        # Keras pads with zeros, which could be the maximum of a window.
         x = self._padded(x, amounts, _LOWEST)
         layer = getattr(self._keras.layers, f"{make}{axes}D")
         sizes = tuple(c["kernelsize"][:axes]), tuple(c["stride"][:axes])
@@ -239,7 +239,7 @@ class Layers:
         return self._padded(x, [(top, bottom), (left, right)])
 
     def _padded(self, x: Any, amounts: Sequence[tuple[int, int]], value: float = 0.0) -> Any:
-        """Return `x` with so many more numbers before and after each of its inner axes."""
+        """Pad the inner axes of `x` by `amounts` (before, after)."""
         if not any(map(any, amounts)):
             return x
         return self._keras.ops.pad(x, [(0, 0), *amounts, (0, 0)], constant_values=value)
@@ -269,7 +269,7 @@ class Layers:
         for variable in () if is_locked else (layer.gamma, layer.beta):
             self._keep(c, variable)
         self._keep(c, layer.moving_mean, role="statistic")
-        # Stored is the variance, or the logarithm, to base 10, of the deviation.
+        # The file contains the variance, or log10 of the standard deviation.
         variance = (lambda flat: 100.0**flat) if c.get("uselogstd") else None
         self._keep(c, layer.moving_variance, variance, role="statistic")
         return y
@@ -283,7 +283,7 @@ class Layers:
             y = layer(x)
             self._keep_cell(c, layer.cell)
             return y
-        # The older kind has one configuration for both directions.
+        # The older class has one configuration for both directions.
         ways = [{**(c.get(w) or c), **own, "name": f"{c['name']}_{w}"} for w in ("fwd", "bwd")]
         forward = self._recurrent_layer(ways[0], return_sequences=True)
         backward = self._recurrent_layer(ways[1], return_sequences=True, go_backwards=True)
@@ -294,7 +294,7 @@ class Layers:
         y = both(x)
         for way, layer in zip(ways, (both.forward_layer, both.backward_layer), strict=True):
             self._keep_cell(way, layer.cell)
-        # At the last step of the sequence the backward layer has seen one step.
+        # At the last time step, the backward layer has processed only one step.
         return y if all_steps else y[:, -1]
 
     def _recurrent_layer(self, c: Settings, **options: Any) -> Any:
@@ -324,7 +324,7 @@ class Layers:
 
 
 def _named(c: Settings, key: str = "activationfn") -> str | None:
-    """Return Keras' name of an activation; None if it takes more than a name."""
+    """Return Keras' name of an activation; None if the name does not suffice."""
     fn = c.get(key)
     if fn is None:
         return "linear"
@@ -335,7 +335,7 @@ def _named(c: Settings, key: str = "activationfn") -> str | None:
 
 
 def _in_order_of_gates(variable: Any) -> Callable[[Array], Array]:
-    """Put cell, forget, output and input gate into Keras' order: input, forget, cell, output."""
+    """Reorder the gates from cell, forget, output, input to Keras' input, forget, cell, output."""
     shape = tuple(variable.shape)
 
     def convert(flat: Array) -> Array:

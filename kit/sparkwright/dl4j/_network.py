@@ -1,4 +1,4 @@
-"""Reads networks of Deeplearning4j: graph, parameters, losses, and the updater with its state."""
+"""Import Deeplearning4j networks: graph, parameters, losses, and the updater with its state."""
 
 import json
 import re
@@ -28,11 +28,11 @@ _LOSSES = {
     "MAPE": "mean_absolute_percentage_error",
     "MSLE": "mean_squared_logarithmic_error",
 }
-# Sums over the outputs, of which Keras takes the mean.
+# These losses sum over outputs, where Keras takes the mean.
 _SUMS = ("BinaryXENT", "L2", "L1", "Poisson", "Hinge", "SquaredHinge")
 _ADAM = {"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"}
 _DECAYING = {"rmsdecay": "rho", "rho": "rho", "epsilon": "epsilon"}
-# Keras' class, its arguments by Deeplearning4j's names, other arguments, the state in order.
+# Keras' class, Deeplearning4j's names -> its arguments, fixed arguments, and state in file order.
 _UPDATERS: dict[str, tuple[str, dict[str, str], dict[str, Any], tuple[str, ...]]] = {
     "Sgd": ("SGD", {}, {}, ()),
     "Nesterovs": ("SGD", {"momentum": "momentum"}, {"nesterov": True}, ("momentum",)),
@@ -48,7 +48,7 @@ _ELEMENT_WISE: dict[Any, str] = {
     **{"Add": "Add", "Subtract": "Subtract", "Average": "Average", "Product": "Multiply"},
     **{"Max": "Maximum", "Min": "Minimum"},
 }
-# How many axes precede the features, by the kind of a first layer.
+# Number of axes before the features, by the class of the first layer.
 _AXES = {
     **dict.fromkeys(("DenseLayer", "OutputLayer"), 0),
     **dict.fromkeys(("LSTM", "GravesLSTM", "SimpleRnn", "GravesBidirectionalLSTM"), 1),
@@ -61,21 +61,20 @@ def import_dl4j(url: str, *, input_shapes: Shapes | None = None) -> tuple[Any, N
     """Read a network that Deeplearning4j's `ModelSerializer` wrote.
 
     Inputs and outputs have channels last: images (n, height, width, channels), sequences
-    (n, steps, features). Flat images keep their order. Nothing of the file is executed. What only
-    training needs and Keras lacks is left out, with one warning that lists it.
+    (n, steps, features). Flat images keep their order. No code in the file is executed. Training
+    settings without a counterpart in Keras are skipped, and one warning lists them.
 
     Args:
-        url: the ZIP, of 1.0.0-beta7 or newer. A local path counts as a URL.
-        input_shapes: input name -> shape of an example, channels last; the input of a
-            MultiLayerNetwork is "input". Default None: what the first layers say, with None for
-            height, width and steps.
+        url: URL or local path of the ZIP, from Deeplearning4j 1.0.0-beta7 or newer.
+        input_shapes: input name -> shape of an example, channels last. The input of a
+            MultiLayerNetwork is "input". Default None: inferred from the first layers, with None
+            for height, width and steps.
 
     Returns:
-        The compiled keras.Model, functional, with the state of the updater; and the normalizer, or
-        None.
+        The compiled functional keras.Model with the updater's state, and the normalizer or None.
 
     Raises:
-        OSError: of the store, naming the URL.
+        OSError: if the store fails; names the URL.
         DataError: if the file is damaged, or a part of the network has no counterpart in Keras;
             names the URL and the part.
     """
@@ -91,7 +90,7 @@ def import_dl4j(url: str, *, input_shapes: Shapes | None = None) -> tuple[Any, N
         ) from None
     except MemoryError:
         raise
-    except Exception as error:  # of Keras, or of settings that are not as they should be
+    except Exception as error:  # from Keras, or from invalid settings
         raise damaged(url, f"{type(error).__name__}: {error}") from error
     if network.left_out:
         parts = "; ".join(dict.fromkeys(network.left_out))
@@ -110,10 +109,10 @@ class _Unit(NamedTuple):
 
 
 class _Network:
-    """What becomes of the content of a file; `left_out` is what training loses."""
+    """Converts the content of a file; `left_out` lists content without a counterpart."""
 
     def __init__(self, stored: Stored, shapes: Shapes) -> None:
-        """Find the layers and vertices, in the order of their parameters."""
+        """Find the layers and vertices, in parameter order."""
         self._stored, self._shapes = stored, shapes
         self._layers = Layers(stored.parameters.size)
         self.left_out = self._layers.left_out
@@ -219,7 +218,7 @@ class _Network:
             self._restore(self._stored.updater, chosen, optimizer)
 
     def _optimizer(self, u: Settings | None) -> Any:
-        """Return the optimizer for an updater; without a counterpart, SGD."""
+        """Return the optimizer for an updater; SGD if it has no counterpart."""
         import keras
 
         kind = kind_of(u)
@@ -228,7 +227,7 @@ class _Network:
             return keras.optimizers.SGD()
         name, renamed, fixed, _ = _UPDATERS[kind]
         given = {ours: u[theirs] for theirs, ours in renamed.items() if theirs in u}
-        if kind in ("AdaGrad", "RmsProp"):  # Keras adds it within the square root
+        if kind in ("AdaGrad", "RmsProp"):  # Keras adds epsilon inside the square root
             given["epsilon"] = u["epsilon"] ** 2
         rate: Any = u.get("learningrate", 1.0)
         if (s := u.get("learningrateschedule")) is not None:
@@ -238,7 +237,7 @@ class _Network:
         return getattr(keras.optimizers, name)(rate, **given, **fixed)
 
     def _rate(self, s: Settings, schedules: Any) -> Any:
-        """Return the learning rate of a schedule: one of Keras, or where it begins."""
+        """Return the counterpart of a learning rate schedule, or its initial value."""
         kind, first = kind_of(s), s.get("initialvalue", s.get("value", 1e-3))
         if s.get("scheduletype") == "ITERATION" and kind == "ExponentialSchedule":
             return schedules.ExponentialDecay(first, 1, s["gamma"])
@@ -249,7 +248,7 @@ class _Network:
         return first
 
     def _restore(self, state: Array, chosen: Settings | None, optimizer: Any) -> None:
-        """Read the state: of each block of layers with one updater, part after part."""
+        """Assign the updater's state, stored slot by slot for each run of equal updaters."""
         variables, at = {variable.path: variable for variable in optimizer.variables}, 0
         for text, group in groupby(self._layers.parameters, lambda each: _text(_updater_of(each))):
             members, u = list(group), json.loads(text)
@@ -266,7 +265,7 @@ class _Network:
 
 
 def _vertex_output(layers: Any, name: str, c: Settings, xs: Sequence[Any]) -> Any:
-    """Return the output of a vertex that is no layer; `layers` are Keras'."""
+    """Return the output of a vertex that is not a layer; `layers` is `keras.layers`."""
     kind, x = kind_of(c), xs[0]
     if kind == "MergeVertex":
         return layers.Concatenate(name=name)(xs) if len(xs) > 1 else x
@@ -284,7 +283,7 @@ def _vertex_output(layers: Any, name: str, c: Settings, xs: Sequence[Any]) -> An
 
 
 def _preprocessed(layers: Any, p: Settings | None, x: Any) -> Any:
-    """Return `x` after a preprocessor; steps of sequences stay an axis."""
+    """Apply a preprocessor to `x`; the time steps of sequences remain an axis."""
     kind = kind_of(p)
     if p is None or kind in ("RnnToFeedForwardPreProcessor", "FeedForwardToRnnPreProcessor"):
         return x
@@ -310,7 +309,7 @@ def _unit(name: str, vertex: Settings, sources: Sequence[str]) -> _Unit:
 
 
 def _assign(flat: Array, targets: Sequence[tuple[Parameter, Any]], at: int = 0) -> int:
-    """Assign consecutive parts of `flat`, from `at` on; return where the last one ends."""
+    """Assign consecutive parts of `flat`, starting at `at`; return the end of the last one."""
     for each, variable in targets:
         part, at = flat[at : at + each.size], at + each.size
         if len(part) < each.size:
@@ -321,7 +320,7 @@ def _assign(flat: Array, targets: Sequence[tuple[Parameter, Any]], at: int = 0) 
 
 
 def _updater_of(each: Parameter) -> Settings | None:
-    """Return the settings of a parameter's updater; None for one without state."""
+    """Return the settings of a parameter's updater; None if it is not updated."""
     if each.role == "statistic" or not each.layer["trainable"]:
         return None
     own = each.layer.get("biasupdater") if each.role == "bias" else None
@@ -339,5 +338,5 @@ def _bare(values: list[Any]) -> Any:
 
 
 def _safe(name: str) -> str:
-    """Return a name that Keras takes."""
+    """Return a valid Keras name."""
     return re.sub(r"[^\w.-]+", "_", name)

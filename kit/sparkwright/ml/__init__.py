@@ -1,4 +1,4 @@
-"""Keras models as stages of Spark ML's pipelines: `KerasEstimator` fits, `KerasModel` predicts."""
+"""Keras models as Spark ML pipeline stages: `KerasEstimator` fits, `KerasModel` predicts."""
 
 from .estimator import KerasEstimator as KerasEstimator
 from .model import KerasModel as KerasModel

@@ -1,4 +1,4 @@
-"""Params that estimator and model share, named as Spark ML names them."""
+"""Params shared by estimator and model, with Spark ML's naming conventions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ TASKS = ("classification", "regression")
 
 
 def checked(check: Callable[..., None], name: str, *rule: Any) -> Any:
-    """Return a converter for a Param that raises what `check` raises."""
+    """Return a converter for a Param that validates its value with `check`."""
 
     def convert(value: Any) -> Any:
         check(name, value, *rule)
@@ -37,7 +37,7 @@ def has_logits(model: Any) -> bool:
 
 
 def _loss(model: Any) -> Any:
-    """Return the loss of the only output that has one; None if the model is not compiled."""
+    """Return the model's only loss; None if it has several, or is not compiled."""
     losses = losses_of(getattr(model, "loss", None), output_names(model) if model.built else [""])
     return losses[0] if len(losses) == 1 else None
 
@@ -50,7 +50,7 @@ class ColumnParams(
     HasProbabilityCol,
     HasRawPredictionCol,
 ):
-    """Columns that are read and written, and how predictions are computed."""
+    """Params for input and output columns, and for prediction."""
 
     featuresCols = Param(
         Params._dummy(),
@@ -78,13 +78,13 @@ class ColumnParams(
         self._setDefault(batchSize=64)
 
     def task_of(self, model: Any) -> str:
-        """Return what is set as `task`, else what the loss of `model` implies."""
+        """Return `task` if it is set, else the task that the loss of `model` implies."""
         if self.isSet(self.task):
             return self.getOrDefault(self.task)
         return "classification" if "crossentropy" in loss_name(_loss(model)) else "regression"
 
     def features(self, model: Any) -> Any:
-        """Return the columns of features as `SparkNetwork.fit` takes them."""
+        """Return the feature columns in the form that `SparkNetwork.fit` takes."""
         if not self.isSet(self.featuresCols):
             return self.getFeaturesCol()
         if self.isSet(self.featuresCol):

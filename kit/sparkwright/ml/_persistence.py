@@ -1,6 +1,6 @@
-"""Stages on disk: Spark ML's metadata, and beside it the model in Keras' format as a column.
+"""Save and load stages: Spark ML's metadata, and the `.keras` file as a Parquet column.
 
-Both go through Spark, so that a stage can be saved wherever the pipeline around it can.
+Spark writes both, so a stage can be saved wherever its pipeline can.
 """
 
 import tempfile
@@ -13,7 +13,7 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, 
 from sparkwright.errors import DataError
 from sparkwright.storage import load_model, save_model
 
-# Rows of Parquet must stay far below 2 GB, and messages of Spark Connect below 128 MB.
+# Parquet rows must stay far below 2 GB, and Spark Connect messages below 128 MB.
 _ROW_BYTES = 32 << 20
 _FILE = "network.keras"
 
@@ -22,7 +22,7 @@ class StageWriter(MLWriter):
     """Writes a stage with a Keras model; see `pyspark.ml.util.MLWriter`."""
 
     def __init__(self, stage: Any) -> None:
-        """Take the stage."""
+        """Create a writer for `stage`."""
         super().__init__()
         self._stage = stage
 
@@ -46,18 +46,18 @@ class StageReader(MLReader[Any]):
     """Reads what `StageWriter` wrote; see `pyspark.ml.util.MLReader`."""
 
     def __init__(self, kind: type[Any]) -> None:
-        """Take the class of the stage."""
+        """Create a reader for stages of the class `kind`."""
         super().__init__()
         self._kind = kind
 
     def load(self, path: str) -> Any:
         """Read the folder `path`.
 
-        Custom layers, losses and metrics are found where `keras.saving` registered them; nothing in
-        the folder is executed.
+        Custom layers, losses and metrics must be registered with `keras.saving`. No code in the
+        folder is executed.
 
         Raises:
-            DataError: if the folder holds a stage of another class, or a damaged model.
+            DataError: if the folder contains a stage of another class, or a damaged model.
         """
         metadata = DefaultParamsReader.loadMetadata(path, _place(self))
         expected = f"{self._kind.__module__}.{self._kind.__name__}"
@@ -77,5 +77,5 @@ class StageReader(MLReader[Any]):
 
 
 def _place(access: Any) -> Any:
-    """Return what PySpark's metadata functions take: a context before version 4, then a session."""
+    """Return the argument of PySpark's metadata functions: a context before 4.0, then a session."""
     return access.sc if pyspark.__version__.startswith("3.") else access.sparkSession

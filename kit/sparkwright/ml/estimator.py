@@ -1,4 +1,4 @@
-"""KerasEstimator: training a Keras model on Spark as an estimator of Spark ML."""
+"""KerasEstimator: a Spark ML estimator that trains a Keras model on Spark."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from .model import KerasModel
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Params of their own, and what a pipeline's data cannot have.
+# Options that are Params of the estimator, or that do not apply to a pipeline's data.
 _NOT_IN_FIT_OPTIONS = {
     *("epochs", "callbacks", "features", "label", "sample_weight", "validation"),
 }
@@ -40,9 +40,10 @@ class KerasEstimator(
     MLReadable["KerasEstimator"],
     MLWritable,
 ):
-    """Trains a Keras model on the executors; a stage of `Pipeline`, and under `CrossValidator`.
+    """A Spark ML estimator that trains a Keras model on the executors.
 
-    `fit` trains a copy of the model, so that several fits of a grid begin alike, also at once.
+    It works as a stage of `Pipeline` and with `CrossValidator`. `fit` trains a copy of the model,
+    so all fits of a grid start from the same weights, even in parallel.
 
     Example:
         estimator = KerasEstimator(model=build, master=sw.ParameterAveragingTrainingMaster(),
@@ -96,26 +97,26 @@ class KerasEstimator(
         task: str | None = None,
         batchSize: int | None = None,
     ) -> None:
-        """Set Params; None leaves a default.
+        """Set Params; None keeps the default.
 
         Args:
-            model: a compiled keras.Model, which stays as it is, or a function without arguments
+            model: a compiled keras.Model, which is not changed, or a function without arguments
                 that builds and compiles one.
-            master: how to train; default `ParameterAveragingTrainingMaster()`.
+            master: training master; default `ParameterAveragingTrainingMaster()`.
             epochs: passes over the data; default 1.
-            callbacks: as for `fit`; one list serves all fits. Default none.
+            callbacks: Keras callbacks, as in `SparkNetwork.fit`; all fits share the list. Default
+                none.
             fitOptions: further options of `SparkNetwork.fit`; default none.
             featuresCol: column of vectors, arrays or numbers; default "features".
-            featuresCols: columns in its place; see `ColumnParams`.
-            labelCol: column to predict; default "label".
-            weightCol: column of example weights; default none.
-            validationIndicatorCol: column of booleans: true for rows that validate after each
-                epoch; default none.
+            featuresCols: columns to use in place of `featuresCol`; see `ColumnParams`.
+            labelCol: column of labels; default "label".
+            weightCol: column of sample weights; default none.
+            validationIndicatorCol: boolean column that is true for validation rows; default none.
             predictionCol: see `KerasModel`.
-            probabilityCol: likewise.
-            rawPredictionCol: likewise.
-            task: "classification" or "regression"; default: as the model's loss implies.
-            batchSize: examples that the fitted model predicts at a time; default 64.
+            probabilityCol: see `KerasModel`.
+            rawPredictionCol: see `KerasModel`.
+            task: "classification" or "regression"; default: inferred from the model's loss.
+            batchSize: batch size for predictions of the fitted model; default 64.
         """
         super().__init__()
         self._setDefault(epochs=1)
@@ -123,7 +124,7 @@ class KerasEstimator(
 
     @keyword_only
     def setParams(self, **params: Any) -> "KerasEstimator":
-        """Set Params by name; None leaves one as it is."""
+        """Set Params by name; None leaves a Param unchanged."""
         return self._set(**params)
 
     def _fit(self, dataset: "DataFrame") -> KerasModel:
@@ -152,12 +153,12 @@ class KerasEstimator(
         return self._copyValues(KerasModel(network.model, network.history))
 
     def _value(self, name: str, default: Any) -> Any:
-        """Return what was set as the Param `name`, else `default`."""
+        """Return the value of the Param `name` if it is set, else `default`."""
         param = self.getParam(name)
         return self.getOrDefault(param) if self.isSet(param) else default
 
     def _fresh_model(self) -> Any:
-        """Return a model to train: a copy of the one given, or what the function builds."""
+        """Return a model to train: a copy of the given model, or a newly built one."""
         given = self._value("model", None)
         model = model_of(given)
         return copied(model) if model is given else model
@@ -168,8 +169,8 @@ class KerasEstimator(
         """Return a writer; `save(path)` is short for `write().save(path)`.
 
         Raises:
-            ConfigurationError: when it saves, if a Param cannot be written to a file: callbacks, a
-                function as `model`, `fitOptions` that are not JSON.
+            ConfigurationError: on `save`, if a Param cannot be saved: callbacks, a function as
+                `model`, or `fitOptions` that are not JSON-able.
         """
         return StageWriter(self)
 
@@ -182,7 +183,7 @@ class KerasEstimator(
         """Return the keras.Model to save.
 
         Raises:
-            ConfigurationError: if `model` is not set, or a function.
+            ConfigurationError: if `model` is not set, or is a function.
         """
         given = self._value("model", None)
         model = model_of(given)
@@ -195,7 +196,7 @@ class KerasEstimator(
         return model
 
     def saved_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return set Params as JSON by name, and what stands beside them in the metadata."""
+        """Return the set Params as JSON by name, and the additional metadata."""
         params = {param.name: value for param, value in self._paramMap.items()}
         del params["model"]
         master = params.pop("master", None)
@@ -211,7 +212,7 @@ class KerasEstimator(
         return params, {} if master is None else {"master": master.to_dict()}
 
     def restore(self, metadata: Mapping[str, Any]) -> None:
-        """Set the Params that stand beside the others in the metadata."""
+        """Set the Params stored as additional metadata."""
         if "master" in metadata:
             self.setParams(master=training_master_from_dict(metadata["master"]))
 

@@ -1,4 +1,4 @@
-"""KerasModel: a trained Keras model as a transformer of Spark ML."""
+"""KerasModel: a Spark ML transformer that applies a trained Keras model."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,26 +22,27 @@ _OUTPUT = "__sparkwright_output"
 
 
 class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
-    """A trained Keras model that adds its predictions to a DataFrame, as Spark ML's models do.
+    """A Spark ML transformer that adds the predictions of a Keras model to a DataFrame.
 
-    Of a classifier the columns are
+    A classifier adds these columns:
 
     - `probabilityCol` (vector, default "probability"): the probability of each class.
-    - `rawPredictionCol` (vector, default "rawPrediction"): the logits where the model's loss has
+    - `rawPredictionCol` (vector, default "rawPrediction"): the logits if the model's loss has
       `from_logits=True`, else the probabilities.
-    - `predictionCol` (double, default "prediction"): the most probable class; of one sigmoid unit
-      1.0 above a probability of 0.5.
+    - `predictionCol` (double, default "prediction"): the most probable class. With a single sigmoid
+      unit, 1.0 if its probability exceeds 0.5, else 0.0.
 
-    Of a regression model `predictionCol` is a double, or an array if an example has several
-    numbers; of several outputs a struct of these by name. A column whose name is empty is left out.
+    A regression model adds only `predictionCol`: a double, or an array if an example has several
+    values. For several outputs, it is a struct of these by name. A column with an empty name is
+    omitted.
 
     Attributes:
         model: the keras.Model.
-        history: Keras' `History` of the run that trained it; None after loading.
+        history: Keras' `History` of the training run; None after loading.
     """
 
     def __init__(self, model: Any = None, history: Any = None) -> None:
-        """Take a compiled keras.Model; `load` passes it later."""
+        """Create a transformer for a compiled keras.Model."""
         super().__init__()
         self.model, self.history = model, history
 
@@ -50,7 +51,7 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
         return self._set(**params)
 
     def network(self, dataset: "DataFrame") -> SparkNetwork:
-        """Return the model on the DataFrame's session, to evaluate, save or predict with."""
+        """Return a `SparkNetwork` of the model on the DataFrame's session."""
         return SparkNetwork(dataset.sparkSession, self.model)
 
     def write(self) -> StageWriter:
@@ -67,7 +68,7 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
         return self.model
 
     def saved_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return set Params as JSON by name, and nothing beside them."""
+        """Return the set Params as JSON by name, and no additional metadata."""
         return {param.name: value for param, value in self._paramMap.items()}, {}
 
     def restore(self, metadata: Mapping[str, Any]) -> None:
@@ -89,7 +90,7 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
         return predicted.withColumns(found).drop(_OUTPUT)
 
     def _columns(self, output: "Column") -> "Iterator[tuple[str, Column]]":
-        """Yield the names and values of the new columns, made of the model's output."""
+        """Yield the names and values of the new columns, computed from the model's output."""
         outputs = output_types(self.model)
         if self.task_of(self.model) == "regression":
             for param in (self.probabilityCol, self.rawPredictionCol):
@@ -103,7 +104,7 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
             yield self.getPredictionCol(), output.cast("double") if is_number else output
             return
         raw, probability = _class_columns(self.model, output)
-        # PySpark 3.5's `functions.array_position` takes no column as its second argument.
+        # PySpark 3.5's `functions.array_position` does not accept a column as second argument.
         largest = functions.array_max(probability)
         most = functions.call_function("array_position", probability, largest)
         yield self.getRawPredictionCol(), array_to_vector(raw)
@@ -112,7 +113,7 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
 
 
 def _class_columns(model: Any, output: "Column") -> "tuple[Column, Column]":
-    """Return raw predictions and probabilities: arrays with a double for each class."""
+    """Return raw predictions and probabilities as arrays with one double per class."""
     (_, shape), *others = output_types(model).values()
     if others or len(shape) > 1:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Keras models at a URL, as `.keras` files, with their metadata and normalizer."""
+"""Save and load Keras models at a URL as `.keras` files, with metadata and a normalizer."""
 
 import contextlib
 import getpass
@@ -74,37 +74,37 @@ def save_model(
     normalizer: "Normalizer | None" = None,
     normalizer_place: NormalizerPlace = "inside",
 ) -> None:
-    """Write `model` to `url`, atomically.
+    """Write `model` to `url` atomically.
 
-    The file also has what `model_info` returns (time, author, sizes, shapes, versions, SHA-256) and
-    the states of random generators, which Keras does not save: training continues as if it had
-    never stopped.
+    The file also contains what `model_info` returns: time, author, sizes, shapes, versions and
+    SHA-256. It contains the states of random generators, which Keras does not save, so that
+    training continues as if uninterrupted.
 
-    Of a model that Keras cannot describe, and that a function built (`SparkNetwork(spark, build)`),
-    the file holds the weights: `load_model` then needs that function.
+    If Keras cannot serialize the model, and a function built it (`SparkNetwork(spark, build)`), the
+    file contains only weights. `load_model` then needs that function.
 
     Args:
         model: a keras.Model.
-        url: the file; ".keras" is Keras' own ending. A local path counts as a URL.
-        save_updater: with the optimizer's state (default True), so that training can continue. If
-            False, if the model has never been trained, or if it has LoRA, which Keras merges into
-            the weights, the optimizer's state is initialized after loading, with the present
-            learning rate.
-        notes: JSON-able values to keep in the file, for `read_notes`; default none.
-        metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
-            text (without it, user and machine; None: not kept); "training", JSON-able: how it was
-            trained. Default none of them.
-        normalizer: is applied to raw data before the model, and reverted on its outputs;
-            `load_normalizer` reads it. Default None.
-        normalizer_place: "inside" (default): also as Keras' own layers around the model, so that
-            Keras alone takes raw features and gives outputs in the units of the labels. "beside":
-            Keras alone gets the model without it. `load_model` returns the model without it in
-            either case.
+        url: URL or local path of the file; Keras' own extension is ".keras".
+        save_updater: save the optimizer's state (default True), so that training can continue. The
+            state is not saved if the model was never trained, or if it has LoRA, which Keras merges
+            into the weights. Without a saved state, loading initializes the optimizer with the
+            present learning rate.
+        notes: JSON-able values to store in the file for `read_notes`; default none.
+        metadata: a dict with any of these keys; default none. "title" and "comment": text.
+            "metrics": JSON-able results by name. "saved_by": text; default: user and machine; None:
+            not saved. "training": JSON-able description of the training.
+        normalizer: normalizer of the model's inputs and outputs, read by `load_normalizer`. It is
+            applied to raw features and reverted on outputs. Default None.
+        normalizer_place: "inside" (default): the normalizer is also saved as Keras layers around
+            the model. Keras alone then takes raw features and returns outputs in the units of the
+            labels. "beside": Keras alone loads the model without the normalizer. `load_model`
+            always returns the model without it.
 
     Raises:
-        ConfigurationError: if `metadata` or `notes` are invalid, if Keras cannot describe the
-            model, or if layers cannot express the normalizer, or not around this model.
-        OSError: of the store, naming the URL.
+        ConfigurationError: if `metadata` or `notes` are invalid, if Keras cannot serialize the
+            model, or if the normalizer cannot be expressed as layers around this model.
+        OSError: if the store fails; names the URL.
     """
     import keras
 
@@ -138,7 +138,7 @@ def save_model(
     if not described:
         about["weights_only"] = True
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
-        # A folder, because Keras would build an archive in memory.
+        # Save to a folder, because Keras would build an archive in memory.
         with contextlib.nullcontext() if save_updater else _updater_left_out(used):
             if described:
                 keras.saving.save_model(model, folder, zipped=False)
@@ -168,21 +168,21 @@ def load_model(
 ) -> Any:
     """Read a model that `save_model` or Keras wrote.
 
-    A normalizer in the file, inside the model or beside it, is no part of the result: see
-    `load_normalizer`.
+    The result never contains a normalizer saved in the file: see `load_normalizer`.
 
     Args:
-        url: a `.keras` file, or a whole model in HDF5 (`.h5`), detected by the content.
-        custom_objects: the user's own layers, losses and metrics, by name; default None.
-        safe_mode: refuse files that carry code, such as a lambda in a layer (default True). With
-            False, loading EXECUTES code of the file: only for files from trusted authors.
-        build_model: builds and compiles the model, whose weights then come from the file; needed
-            for a model that Keras could not describe. Default None: the file says how.
+        url: a `.keras` file, or a whole model in HDF5 (`.h5`), detected by its content.
+        custom_objects: custom layers, losses and metrics by name; default None.
+        safe_mode: raise for files that contain code, such as a lambda in a layer (default True). If
+            False, loading EXECUTES code from the file: use it only for files from trusted authors.
+        build_model: function that builds and compiles the model, which then gets the weights in the
+            file. Required if Keras could not serialize the model. Default None: build the model
+            from the file.
 
     Raises:
-        OSError: of the store, naming the URL.
-        DataError: if the file is damaged, is no model, needs a custom object or carries code; names
-            the URL.
+        OSError: if the store fails; names the URL.
+        DataError: if the file is damaged, is not a model, needs a custom object or contains code;
+            names the URL.
     """
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
         with open_to_read(url) as file:
@@ -223,13 +223,13 @@ def load_model(
 
 
 def read_notes(url: str) -> dict[str, Any]:
-    """Return the notes of `save_model`; none for a file of Keras' own.
+    """Return the notes of `save_model`; empty for a file that Keras wrote.
 
-    Only this part of the file is read, where the store can seek.
+    If the store supports seeking, only this part of the file is read.
 
     Raises:
-        OSError: of the store, naming the URL.
-        DataError: if the file is no model's file, or the notes are damaged.
+        OSError: if the store fails; names the URL.
+        DataError: if the file is not a model file, or the notes are damaged.
     """
     with open_to_read(url) as file:
         if is_hdf5(file):
@@ -239,14 +239,14 @@ def read_notes(url: str) -> dict[str, Any]:
 
 
 def is_hdf5(file: BinaryIO) -> bool:
-    """Whether `file` begins as HDF5 does; it is at its start before and after."""
+    """Whether `file` has HDF5's signature; its position is 0 before and after."""
     signature = file.read(len(HDF5_SIGNATURE))
     file.seek(0)
     return signature == HDF5_SIGNATURE
 
 
 def about_in(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description of the model in the notes; empty if it is no dict."""
+    """Return the model's description from the notes; empty if it is not a dict."""
     about = notes.get(_ABOUT)
     return about if isinstance(about, dict) else {}
 
@@ -266,7 +266,7 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
         "versions": {
             "sparkwright": __version__,
             "keras": keras.__version__,
-            # What a backend imports has its version, whichever distribution it came from.
+            # The imported module has the version, whatever the name of its distribution.
             backend: str(sys.modules[backend].__version__),
             "python": platform.python_version(),
             "numpy": np.__version__,
@@ -284,7 +284,7 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
 
 
 def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
-    """Return name -> shape; empty for a model without known shapes."""
+    """Return name -> shape; empty if the model's shapes are unknown."""
     if not is_known(model):
         return {}
     specs: Mapping[str, Spec] = getattr(signature_of(model), side)
@@ -294,13 +294,13 @@ def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
 def _user() -> str:
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):  # a user without a name, as in some containers
+    except (OSError, KeyError):  # some containers have no user name
         return socket.gethostname()
 
 
 @contextlib.contextmanager
 def _updater_left_out(used: Sequence[Any]) -> Generator[None]:
-    """Have Keras save nothing of these optimizers in the block."""
+    """Prevent Keras from saving the state of these optimizers within the block."""
     parts = [part for optimizer in used for part in optimizers(optimizer)]
     with _without_updater:
         for part in parts:
@@ -334,13 +334,14 @@ def _built(
             f"{url} without one. Pass it as `build_model`."
         )
     if path.is_file():
-        # Keras writes losses by their short names into HDF5, and does not find them when it loads.
+        # Keras writes short names of losses into HDF5, but cannot resolve them when loading.
         known = vars(keras.losses)
         losses = {short: known[name] for short, name in ALIASES.items() if name in known}
         custom_objects = {**losses, **(custom_objects or {})}
     with warnings.catch_warnings():
         if about:
-            # Expected if the file has none; otherwise training would not continue as before.
+            # Expected if the file has no optimizer state. Otherwise raise, because training would
+            # not continue as before.
             action = "ignore" if about.get("has_updater") is False else "error"
             warnings.filterwarnings(action, "Skipping variable loading for optimizer")
         try:
@@ -361,7 +362,7 @@ def _built(
                 return model
         except MemoryError:
             raise
-        except Exception as error:  # Keras', h5py's, those of the user's own layers
+        except Exception as error:  # from Keras, h5py or custom layers
             reason = f"{type(error).__name__}: {error}"
             raise DataError(
                 f"a model's file must hold what Keras can build. Received: {url}, where it says: "
@@ -389,6 +390,6 @@ def _restore_seeds(model: Any, seeds: Any, url: str) -> None:
 
 
 def _states(model: Any) -> list[Any]:
-    """The random generators (as Dropout's), whose states Keras does not save."""
+    """Return the states of random generators (such as Dropout's), which Keras does not save."""
     known = {id(variable) for variable in (*model.weights, *model.metrics_variables)}
     return [variable for variable in model.variables if id(variable) not in known]
