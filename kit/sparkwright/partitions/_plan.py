@@ -157,8 +157,8 @@ def plan_repartition(
       get no data.
     - Mode "num_partitions_workers_differs" leaves the data unchanged, however uneven, if there are
       as many partitions as workers.
-    - Mode "always" applies the strategy. All strategies but `spark_default` leave balanced data
-      unchanged, whose partition sizes differ by at most one.
+    - Mode "always" applies the strategy. If there are as many partitions as workers, and their
+      sizes differ by at most one, only `spark_default` moves data.
 
     Pure and deterministic: the same arguments give the same plan on any machine.
 
