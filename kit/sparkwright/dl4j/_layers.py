@@ -22,8 +22,8 @@ _ACTIVATIONS: dict[str, Callable[[Any, Settings, Any], Any]] = {
     "LReLU": lambda k, fn, y: k.layers.LeakyReLU(fn["alpha"])(y),
     "ThresholdedReLU": lambda k, fn, y: k.layers.ReLU(threshold=fn["theta"])(y),
     "RectifiedTanh": lambda k, fn, y: k.ops.relu(k.ops.tanh(y)),
-    # Keras' hard_sigmoid has another slope, and its gelu uses other approximations. In
-    # Deeplearning4j's "precise" one, the factor 0.044715 is cubed too.
+    # Keras' hard_sigmoid has another slope, and its gelu uses other approximations.
+    # Deeplearning4j's "precise" GELU also cubes the factor 0.044715.
     "HardSigmoid": lambda k, fn, y: k.ops.clip(y * 0.2 + 0.5, 0.0, 1.0),
     "GELU": lambda k, fn, y: (
         y

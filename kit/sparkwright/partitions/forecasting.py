@@ -128,7 +128,7 @@ class PartitionForecast:
         label_forecast: the basis of the labels in `after`. "exact": counted, with known
             destinations; "expected": counted, assuming that labels are mixed within a partition;
             "estimated": from a sample of rows with known positions; "none": unknown.
-        seen: number of labels read behind `after`, for each worker.
+        seen: for each worker, the number of labels on which `after` is based.
     """
 
     survey: PartitionSurvey

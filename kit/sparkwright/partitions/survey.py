@@ -96,7 +96,7 @@ class LabelSample:
         )._cut()
 
     def _cut(self) -> "LabelSample":
-        """Return the sample without the rows of highest priority beyond the limits."""
+        """Return the rows of smallest priority, up to the limits on rows and labels."""
         order = np.argsort(self.priorities, kind="stable")
         starts = _row_starts(self.priorities[order])
         ends = np.append(starts[1:], len(order))

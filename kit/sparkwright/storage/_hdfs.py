@@ -137,11 +137,11 @@ class HdfsOperations:
         return _entry(self._ask(lambda client: client.get_file_info(path), f"look at {path}"))
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Whether the file or folder exists; raises all errors but its absence."""
+        """Whether the file or folder exists; other errors are raised."""
         return self._found(path) is not None
 
     def isdir(self, path: str) -> bool:
-        """Whether `path` is a folder; raises all errors but its absence."""
+        """Whether `path` is an existing folder; other errors are raised."""
         return (self._found(path) or {}).get("type") == "directory"
 
     def _found(self, path: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Threshold encoding of updates: large elements are sent in a few bits, the rest stay local."""
+"""Threshold encoding of updates: large elements are sent in a few bits; the rest stays local."""
 
 from ._decode import (
     apply as apply,
