@@ -1,4 +1,4 @@
-"""tf.train.Example without TensorFlow: protobuf parses it, NumPy holds its columns.
+"""Read and write tf.train.Example with protobuf and NumPy, without TensorFlow.
 
 References:
     TensorFlow, `tensorflow/core/example/example.proto` and `feature.proto`.
@@ -17,15 +17,15 @@ from sparkwright.errors import ConfigurationError, DataError
 from ._record_examples import DTYPES, from_little
 from .dataset import Array
 
-# No list of numbers holds these exactly, or none as small as their bytes.
+# Written as bytes, because a list of numbers would be inexact or larger.
 _AS_BYTES = {"float64", "uint8", "uint64"}
 
 
 @functools.cache
 def _example_class(*, floats_as_bytes: bool) -> Any:
-    """Return the class of tf.train.Example, in a pool of its own: TensorFlow owns the usual one."""
-    # Packed floats are float32 numbers one after another, as a byte string is, which is ten times
-    # as fast to write. Not for reading: floats need not be packed.
+    """Return the class of tf.train.Example, in a separate pool; TensorFlow uses the default one."""
+    # Packed floats are encoded like a byte string of consecutive float32 numbers, which is written
+    # ten times as fast. Not used for reading, because floats may be unpacked.
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     form: Any = descriptor_pb2.FieldDescriptorProto
@@ -59,13 +59,13 @@ def _example_class(*, floats_as_bytes: bool) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureSpec:
-    """One feature of an Example, and the column that it becomes."""
+    """One feature of an Example, and its column."""
 
     key: str
     column: str
-    shape: tuple[int, ...] | None = None  # one axis may be -1; None: (count,), of a label ()
-    dtype: str | None = None  # None: float32, of integers among labels int32
-    default: float | None = None  # None: the feature must not be missing
+    shape: tuple[int, ...] | None = None  # one axis may be -1; None: (count,), or () for a label
+    dtype: str | None = None  # None: float32, or int32 for integer labels
+    default: float | None = None  # None: the feature is required
 
     def __post_init__(self) -> None:
         """Check the fields; raises ConfigurationError."""
@@ -87,7 +87,7 @@ class FeatureSpec:
 
 
 def _fits(default: Any, dtype: str) -> bool:
-    """Whether `dtype` holds `default`: integers exactly, others within its range."""
+    """Whether `dtype` can represent `default`: integers exactly, others within its range."""
     try:
         with np.errstate(over="ignore"):
             held = np.array(default, dtype)
@@ -99,7 +99,7 @@ def _fits(default: Any, dtype: str) -> bool:
 
 
 def feature_specs(group: str, asked: Any) -> tuple[FeatureSpec, ...]:
-    """Return a spec for each feature that a user asks for.
+    """Return a spec for each requested feature.
 
     Example:
         >>> feature_specs("features", {"image": ((28, 28), "uint8")})[0].column
@@ -208,10 +208,10 @@ def _unfit(spec: FeatureSpec, rule: str, received: str) -> DataError:
 
 
 def serialized_examples(columns: Mapping[str, Array]) -> list[bytes]:
-    """Return one serialized Example for each row of `columns` (key -> array).
+    """Return one serialized Example per row of `columns` (key -> array).
 
-    float32 and float16 become a float_list, integers and booleans an int64_list, and float64,
-    uint8 and uint64 a bytes_list of one piece, low byte first.
+    float32 and float16 become a float_list, integers and booleans an int64_list. float64, uint8 and
+    uint64 become a bytes_list with one little-endian element.
     """
     example_class = _example_class(floats_as_bytes=True)
     count = next(iter(columns.values())).shape[0]

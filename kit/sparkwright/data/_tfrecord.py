@@ -1,9 +1,9 @@
-"""TFRecord files: records with checksums, read also past damage, and written in folders.
+"""Read TFRecord files, even after damaged records, and write them to folders.
 
     record = length, uint64 | checksum of the length | content | checksum of the content
 
-The low byte of a number comes first. A checksum is CRC-32C, rotated right by 15 bits plus
-0xa282ead8. Files may be compressed as a whole, by gzip or zlib.
+Numbers are little-endian. A checksum is CRC-32C, rotated right by 15 bits, plus 0xa282ead8. Entire
+files may be compressed by gzip or zlib.
 
 References:
     TensorFlow, `tensorflow/core/lib/io/record_writer.h` and `lib/hash/crc32c.h`.
@@ -55,7 +55,7 @@ _merged = partial(merged_layout, varying=1)
 
 
 def masked_crc(content: bytes) -> int:
-    """Return the checksum of `content` as TFRecord files hold it, a uint32.
+    """Return the masked checksum of `content` in TFRecord files, a uint32.
 
     Example:
         >>> hex(masked_crc(b"123456789"))
@@ -75,7 +75,7 @@ def framed(content: bytes) -> bytes:
 
 
 def compression_of(url: str, compression: str | None) -> str | None:
-    """Return the compression of a file: as given, or for "auto" by its ending.
+    """Return the compression of a file: as given, or for "auto" by its extension.
 
     Example:
         >>> compression_of("faces.tfrecord.gz", "auto"), compression_of("faces.tfrecord", "auto")
@@ -96,15 +96,15 @@ def read_frames(
     expected: int | None = None,
     log: SkipLog = STRICT,
 ) -> Iterator[Record]:
-    """Yield the records of a file: where each begins (once decompressed), no key, its content.
+    """Yield the records of a file: offset in the decompressed data, empty key, content.
 
     Args:
-        file: open for reading.
-        size_bytes: its length.
-        source: its name, for errors.
+        file: the file, open for reading.
+        size_bytes: size of the file.
+        source: name of the file, for errors.
         compression: "gzip", "zlib" or None (default).
-        expected: the number of records, if it is known.
-        log: receives damage; reading continues at the next record whose checksums are right.
+        expected: number of records, if known.
+        log: receives damaged records; reading continues at the next record with valid checksums.
     """
     read = file.read if compression is None else _unpacker(file)
     at, count = 0, 0
@@ -162,14 +162,14 @@ def _unpacker(file: BinaryIO) -> Callable[[int], bytes]:
     """Return a function that decompresses the next bytes of a gzip or zlib file."""
     import pyarrow as pa
 
-    # Arrow recognizes zlib too, and files of several members.
+    # Arrow also supports zlib, and files with several members.
     stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip")
 
     def take(count: int) -> bytes:
         try:
             return stream.read(count)
         except OSError as error:
-            # Errors of the store are other than those of the decompression.
+            # Errors of the store differ from those of the decompression.
             if not str(error).startswith(("zlib", "Truncated")):
                 raise
             raise DataError(
@@ -180,12 +180,12 @@ def _unpacker(file: BinaryIO) -> Callable[[int], bytes]:
 
 
 def _next_frame(file: BinaryIO, start: int, size_bytes: int) -> int | None:
-    """Return where the next intact record begins, at `start` or behind it."""
+    """Return the offset of the next intact record, from `start` on."""
     while size_bytes - start >= _HEAD.size:
         file.seek(start)
         block = file.read(_SEARCHED_BYTES)
         numbers = np.frombuffer(block, np.uint8)
-        # No file has 2**40 bytes: only where the length's three high bytes are 0 may one begin.
+        # No file has 2**40 bytes, so the three high bytes of a record's length must be 0.
         high = (numbers[5:-6] | numbers[6:-5] | numbers[7:-4]) == 0
         for at in (np.flatnonzero(high) + start).tolist():
             file.seek(at)
@@ -212,29 +212,31 @@ def from_tfrecord(
 ) -> DistributedDataSet:
     """Read examples from TFRecord files of tf.train.Example messages; TensorFlow is not needed.
 
-    A file is read by one task, so several files make several partitions.
+    One task reads an entire file, so several partitions require several files.
 
     Args:
         spark: the session.
         url: a file, a folder or a pattern.
-        features: inputs: key -> (shape, dtype) or (shape, dtype, default for where it is missing);
-            one axis of a shape may be -1. Or keys alone: float32 of shape (count,). The key is the
-            input's name. Bytes are taken as numbers of that dtype, low byte first.
-        labels: outputs, likewise; of keys alone integers become int32, a single one shape ().
-        convert: instead: a dict of each example, key -> float32 or int64 array or list of bytes,
-            to a DataSet or (features, label); for images, texts and masks. Default None. Without
-            any of the three the files must be those of `write_tfrecord`.
-        compression: of the files: "auto" (default), by `.gz`, `.gzip`, `.zlib` and `.zz`; "gzip",
+        features: inputs: key -> (shape, dtype) or (shape, dtype, default value if missing). One
+            axis of a shape may be -1. Or a list of keys: float32 of shape (count,). The key is the
+            name of the input. Bytes are read as little-endian numbers of the dtype.
+        labels: outputs, as for `features`. For a list of keys, integers become int32, and a single
+            number has shape ().
+        convert: alternative to `features` and `labels`, for images, texts and masks: converts an
+            example, a dict of key -> float32 or int64 array or list of bytes, to a DataSet or
+            (features, label). Default None. Without any of the three, the files must be those of
+            `write_tfrecord`.
+        compression: "auto" (default): by the extensions `.gz`, `.gzip`, `.zlib` and `.zz`; "gzip",
             "zlib" or None.
-        on_error: "raise" (default), or "skip": what is damaged or does not fit is left out and
-            counted; reading continues at the next record whose checksums are right.
-        partitions: how many, at most one a file; default None: as many as fit.
+        on_error: "raise" (default), or "skip": skip and count damaged and invalid records; reading
+            continues at the next record with valid checksums.
+        partitions: number of partitions, at most one per file; default None: automatic.
 
     Raises:
-        FileNotFoundError: if there is nothing at `url`.
+        FileNotFoundError: if there is no file at `url`.
         ConfigurationError: if an option is invalid.
-        DataError: if the content of the files is not described; when the data is read, if a record
-            is invalid.
+        DataError: if the files have no stored layout and no feature is given; when the data is
+            read, if a record is invalid.
     """
     check_on_error(on_error)
     check_functions(convert, None)
@@ -265,7 +267,7 @@ def prepared(
     convert: Callable[[dict[str, Any]], Any] | None = None,
     compression: str | None = "auto",
 ) -> "partial[tuple[Iterable[Record], RecordConversion]]":
-    """Return `tfrecords` with the layouts beside `files`, which were found at `url`."""
+    """Return `tfrecords` with the layouts stored beside `files`, which were found at `url`."""
     described = bool(specs) or convert is not None
     layouts: list[Layout] = []
     expected: dict[str, int] = {}
@@ -275,7 +277,7 @@ def prepared(
             what = "the notes beside TFRecord files"
             layout, noted = read_columns_note(read_bytes(note), what=what, source=note)
             layouts.append(layout)
-            # Earlier versions did not count.
+            # Earlier versions did not store counts.
             expected |= {join(folder, name): n for name, n in noted.get("examples", {}).items()}
         elif not described:
             raise DataError(
@@ -312,7 +314,7 @@ def tfrecords(
     compression: str | None = "auto",
     expected: Mapping[str, int] | None = None,
 ) -> tuple[Iterable[Record], RecordConversion]:
-    """Prepare a TFRecord file for `read_records`; `expected` are the counts by URL."""
+    """Prepare a TFRecord file for `read_records`; `expected` are the record counts by URL."""
     url = piece.file.url
     records = read_frames(
         content,
@@ -340,19 +342,20 @@ def write_tfrecord(
 ) -> int:
     """Write examples as TFRecord files `part-r-00000.tfrecord`, … in a folder.
 
-    A record is one tf.train.Example. Features and labels have their own names as keys, masks and
-    weights those of `DataSet.columns`. float32 and float16 are a float_list, integers and
-    booleans an int64_list, and float64, uint8 and uint64 their bytes, as `tf.io.decode_raw` reads
-    them. Shapes and dtypes are in a file beside, for `from_tfrecord`.
+    A record is one tf.train.Example. The keys are the names of features and labels; for masks and
+    weights, those of `DataSet.columns`. float32 and float16 are written as a float_list, integers
+    and booleans as an int64_list. float64, uint8 and uint64 are written as bytes for
+    `tf.io.decode_raw`. A separate file has shapes and dtypes, for `from_tfrecord`.
+
+    Other options, results and errors are those of `write_sequence_file`.
 
     Args:
-        datasets: as for `write_sequence_file`, as are the other options, results and errors;
-            examples must not differ in more than one axis of a column.
-        url: the folder, which the executors must reach too.
-        examples_per_part: the number of examples in a part.
-        max_files: at most so many, of distributed data.
-        compression: of each file: None (default), "gzip" or "zlib".
-        overwrite: whether the content of the folder is replaced.
+        datasets: as for `write_sequence_file`. Examples may differ in at most one axis of a column.
+        url: the folder; executors must have access.
+        examples_per_part: number of examples per part.
+        max_files: maximum number of files of distributed data.
+        compression: compression of each file: None (default), "gzip" or "zlib".
+        overwrite: whether to replace the content of the folder.
     """
     check_choice("compression", compression, (None, *_PACKED))
     return write_parts(
@@ -384,11 +387,11 @@ def _serialized(dataset: DataSet) -> Iterable[bytes]:
 def _write(
     url: str, layout: Layout, records: Iterable[tuple[int, bytes]], *, compression: str | None
 ) -> str:
-    del layout  # `_write_layout` writes those of all parts
+    del layout  # `_write_layout` writes the layouts of all parts
     ending, window_bits = _PACKED.get(compression or "", ("", 0))
     packer = zlib.compressobj(wbits=window_bits) if compression else None
     with write_atomically(f"{url}.tfrecord{ending}") as file:
-        for _, content in records:  # they have no keys
+        for _, content in records:  # without keys
             frame = framed(content)
             file.write(packer.compress(frame) if packer else frame)
         if packer:
@@ -403,7 +406,7 @@ def _write_layout(folder: str, parts: list[WrittenPart]) -> None:
 
 
 def key_of(column: str) -> str:
-    """Return the key under which a column is written: features and labels without their group.
+    """Return the key of a column: without the group for features and labels.
 
     Example:
         >>> key_of("features/image"), key_of("features_masks/image")

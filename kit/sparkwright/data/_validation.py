@@ -1,4 +1,4 @@
-"""A pass over files or a data set that counts invalid items, and removes invalid files."""
+"""Count invalid files or examples, and optionally remove invalid files."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,31 +55,31 @@ def validate(
     on_invalid: OnInvalid = "keep",
     move_to: str | os.PathLike[str] | None = None,
 ) -> ValidationResult:
-    """Load every file, count what is wrong, and remove what is invalid if so chosen.
+    """Load every file, count invalid files or examples, and optionally remove invalid files.
 
     Args:
-        where: what `from_minibatches` takes; or a DistributedDataSet or DataSet, of which
-            examples are counted.
+        where: files as for `from_minibatches`; or a DistributedDataSet or DataSet, whose examples
+            are counted.
         spark: the session; default None: on this machine, unless `where` is on Spark.
-        features_shape: of one example, such as (28, 28, 1), where None or -1 is any length; with
-            several inputs a dict name -> shape; default None: as an export's manifest says, else
-            not checked.
-        labels_shape: likewise, () for a class number.
-        loader: as for `from_minibatches`; default None: files that `export` wrote.
-        labels_required: whether examples without labels are invalid; default True, unless an
-            export's manifest says that there are none.
-        on_invalid: "keep" (default) changes nothing; "delete" removes the files that exist and
-            are invalid; "move" moves them below `move_to`. The manifest of an export is rewritten
-            without the files that are gone. With a loader and "delete" or "move", `where` must be
-            a pattern, a list or an export, not a folder in which other files may lie.
-        move_to: URL of a folder, for "move", outside the one that is validated.
+        features_shape: shape of one example, such as (28, 28, 1); None or -1 means any length. For
+            several inputs, a dict name -> shape. Default None: the shape in an export's manifest,
+            else not checked.
+        labels_shape: as `features_shape`; () for a class index.
+        loader: as for `from_minibatches`; default None: files written by `export`.
+        labels_required: whether examples without labels are invalid. Default True, unless an
+            export's manifest has no labels.
+        on_invalid: "keep" (default) changes nothing; "delete" deletes invalid files; "move" moves
+            them below `move_to`. Both remove deleted, moved and missing files from the manifest of
+            an export. With a loader and "delete" or "move", `where` must be a pattern, a list or
+            an export, because a folder may contain other files.
+        move_to: URL of a folder outside the validated one, for "move".
 
     Raises:
-        ConfigurationError: if an option is invalid, or executors do not see the files.
-        DataError: if there is no file; with "delete" or "move" also if the loader raises anything
-            but DataError, before any file is touched.
-        OSError: whatever the store says when listing, removing or moving; with "delete" or "move"
-            also when loading (from executors as a WorkerError), before any file is touched.
+        ConfigurationError: if an option is invalid, or executors cannot access the files.
+        DataError: if there is no file. With "delete" or "move", also if the loader raises any other
+            exception than DataError; no file is changed.
+        OSError: if the store fails to list, delete or move files. With "delete" or "move", also if
+            it fails to load files; no file is changed. Executors raise a WorkerError instead.
 
     Example:
         print(sw.data.validate("exports/train", spark=spark, features_shape=(28, 28, 1)))
@@ -109,14 +109,17 @@ def validate(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
-    """The shapes that every item must have, by name; "" is the only one, None: not checked."""
+    """The required shapes of every item: name ("" if there is only one) -> shape.
+
+    None: not checked.
+    """
 
     features: dict[str, tuple[int, ...]] | None = None
     labels: dict[str, tuple[int, ...]] | None = None
     labels_required: bool = True
 
     def completed(self, manifest: Manifest) -> "Expected":
-        """With what a manifest says where nothing else was asked for."""
+        """Return a copy in which the manifest's values replace missing ones."""
         shapes: dict[str, dict[str, tuple[int, ...]]] = {"features": {}, "labels": {}}
         for column, (_, shape) in manifest.columns.items():
             group, _, name = column.partition("/")
@@ -129,7 +132,7 @@ class Expected:
         )
 
     def check(self, dataset: DataSet, name: str, items: int) -> ValidationResult:
-        """What is wrong with `dataset`, counted as so many items."""
+        """Validate `dataset`; a problem counts as `items` invalid items."""
         found = self._problem(dataset)
         if found is None:
             return ValidationResult(total=items, valid=items)
@@ -211,12 +214,12 @@ def _check_options(where: Any, on_invalid: str, move_to: str | None) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedFiles:
-    """What was found in some files; sums are of all."""
+    """The result for several files; `+` merges two results."""
 
     result: ValidationResult = field(default_factory=ValidationResult)
-    invalid: tuple[str, ...] = ()  # URLs of files that are there, if they will be removed
-    missing: tuple[str, ...] = ()  # URLs of files that are not, likewise
-    prefix: str | None = None  # what all URLs begin with, without "file://"
+    invalid: tuple[str, ...] = ()  # URLs of existing files, if they will be removed
+    missing: tuple[str, ...] = ()  # URLs of missing files, if the manifest will be rewritten
+    prefix: str | None = None  # common prefix of all URLs, without "file://"
 
     def __add__(self, other: "CheckedFiles") -> "CheckedFiles":
         known = [prefix for prefix in (self.prefix, other.prefix) if prefix is not None]
@@ -295,7 +298,7 @@ def _result_of(
     except Exception as error:  # any exception of the user's loader
         problem = problem_of(file.url, error)
         if clearing and problem.reason != "missing file" and not isinstance(error, DataError):
-            # A store that fails and a mistake in a loader are not the file's fault.
+            # Failures of the store and bugs in the loader do not make a file invalid.
             kind = OSError if isinstance(error, OSError) else DataError
             raise kind(
                 "a file is deleted or moved only for what it holds; a loader reports that by "
@@ -319,18 +322,18 @@ def _result_of(
 
 
 def _clear(where: Any, checked: CheckedFiles, move_to: str | None) -> ValidationResult:
-    """Remove or move files, and remove them and the missing ones from an export's manifest.
+    """Delete or move files, and remove these and missing files from an export's manifest.
 
-    When moving, what is behind the folder that all files share is kept.
+    Moved files keep their paths relative to the common folder of all files.
     """
-    urls = list(dict.fromkeys(checked.invalid))  # a list may name a file twice
+    urls = list(dict.fromkeys(checked.invalid))  # a list may contain duplicates
     if move_to is None:
         for url in urls:
             remove(url)
     else:
         root = (checked.prefix or "").rpartition("/")[0] + "/"
         targets = [join(absolute(move_to), _plain(url).removeprefix(root)) for url in urls]
-        # A pattern or a list may have files below `move_to`, valid ones among them.
+        # A pattern or a list may include files below `move_to`, even valid ones.
         taken = [target for target in targets if _lies_in(target, root) and exists(target)]
         if taken:
             raise ConfigurationError(
@@ -352,7 +355,7 @@ def _clear(where: Any, checked: CheckedFiles, move_to: str | None) -> Validation
 
 
 def _folder_of(where: Any) -> str | None:
-    """URL of the folder or export that `where` is; None if it is something else."""
+    """Return the URL if `where` is a folder or an export, else None."""
     if isinstance(where, ExportedDataSet):
         return where.url
     if isinstance(where, (str, os.PathLike)):
@@ -371,5 +374,5 @@ def _place(url: str) -> str:
 
 
 def _plain(url: str) -> str:
-    """A path of this machine in one form of its two."""
+    """Return a URL without "file://", so that both forms of a local path are equal."""
     return url.removeprefix("file://")
