@@ -68,7 +68,7 @@ class DistributedDataSet:
             class_names: default none.
             skip_tracker: counter of skipped items; default None: the source skips nothing.
         """
-        ship_engine(spark)  # the RDD may be read by an action of the user's own
+        ship_engine(spark)  # the user may run actions on the RDD
         self.spark, self.rdd = spark, rdd
         self.fingerprint = fingerprint
         self.class_names = {name: tuple(names) for name, names in (class_names or {}).items()}

@@ -235,8 +235,8 @@ def from_tfrecord(
     Raises:
         FileNotFoundError: if there is no file at `url`.
         ConfigurationError: if an option is invalid.
-        DataError: if the files have no stored layout and no feature is given; when the data is
-            read, if a record is invalid.
+        DataError: if the files have no stored layout and none of `features`, `labels` and `convert`
+            is given; when the data is read, if a record is invalid.
     """
     check_on_error(on_error)
     check_functions(convert, None)

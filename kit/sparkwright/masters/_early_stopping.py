@@ -223,7 +223,7 @@ class EarlyStopping(MonitoredScore):
 class ReduceOnPlateau(MonitoredScore):
     """Lowers the learning rate when the validation score stops improving.
 
-    Like Keras' `ReduceLROnPlateau`, with options that forms show and files store. Pass it in
+    Like Keras' `ReduceLROnPlateau`, but with options that forms show and files store. Pass it in
     `callbacks`. It requires validation data and an optimizer without a learning rate schedule.
 
     Example:

@@ -220,7 +220,7 @@ class SharedTrainingMaster(TrainingMaster):
         return max(1, found if slots is None else min(found, slots))
 
     def minibatches_in_piece(self, rows: Sequence[int]) -> int:
-        """Return the number of minibatches per work unit assigned to a worker, at least 1.
+        """Return the number of minibatches in each piece of work, at least 1.
 
         Args:
             rows: number of examples of each worker.

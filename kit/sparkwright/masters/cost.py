@@ -33,7 +33,7 @@ _STEPS = 3
 # Log rows are sent at most ten times per second, heartbeats once per second.
 _ROWS_S, _HEARTBEAT_S = 0.1, 1.0
 _MOST_HEARTBEATS = 0.99  # of the driver's time
-# Approximate seconds per work unit if its size is not given. Requesting the next one takes a
+# Approximate seconds per piece of work if its size is not given. Requesting the next piece takes a
 # millisecond.
 PIECE_S = 0.1
 # Unless an option sets the number of minibatches per message, messages cost at most a fifth of the
@@ -223,7 +223,7 @@ def minibatches_per_exchange(
         message_s = costs.message_s + costs.message_s_per_byte * (vector_bytes or 0)
         staleness = getattr(master, "max_staleness", None)
         every = 1 if step_s is None else gathered(step_s, message_s, staleness)
-    # A message never contains minibatches of two work units.
+    # A message never contains minibatches of two pieces of work.
     found = frequency_in(every)
     return min(found, getattr(master, "piece_minibatches", None) or found)
 
@@ -264,7 +264,7 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
 
     Each of n workers in a ring sends 2 (n - 1) / n vectors in 2 (n - 1) steps, after n - 1 steps of
     synchronization. Averagings with reduced precision cost the same, with a message from each
-    worker to each other worker. With gradient sharing, a message reaches all other workers along a
+    worker to every other worker. With gradient sharing, a message reaches all other workers along a
     tree, and each worker applies the updates of all others. The cost is that of the worker that
     forwards most. With `communication="driver"`, the driver's machine receives and sends all bytes
     of all workers.

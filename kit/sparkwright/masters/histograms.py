@@ -72,7 +72,7 @@ class HistogramSchedule:
         """Whether to record after minibatch `step` (from 1); `asked`: a request is pending."""
         if asked or self._every is None:
             return asked
-        # After a rollback, the last step may be larger than `step`.
+        # After a run is rewound, the last step may be larger than `step`.
         return self._last < 0 or step - self._last >= self._every or step < self._last
 
     def took(self, step: int) -> None:
