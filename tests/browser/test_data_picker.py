@@ -34,7 +34,7 @@ def open_picker(lab_of):
     return open_picker
 
 
-def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker):
+def test_keyboard_selects_data_and_changes_its_label(open_picker):
     page = open_picker(height=1500)
     look = page.page
     look.get_by_text("all 1,797 images").wait_for()
@@ -64,7 +64,7 @@ def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker
     assert "missing=" in page.in_kernel("print(picker.problem)")
 
 
-def test_narrow_and_dark_nothing_sticks_out(open_picker):
+def test_picker_fits_a_narrow_page_in_dark_mode(open_picker):
     page = open_picker(width=420, height=2400)
     page.set_theme("JupyterLab Dark")
     page.in_kernel("picker.place.url.value = 'data/iris.csv'; picker.settle()")

@@ -98,7 +98,7 @@ def test_keys_move_the_threshold_and_the_kernel_is_updated(open_panel):
     page.set_theme("JupyterLab Light")
 
 
-def test_results_are_chosen_by_keys_and_all_fits_a_wide_page(open_panel):
+def test_results_are_selected_by_keys_and_fit_a_wide_page(open_panel):
     page = open_panel(width=1280)
     choice = page.page.get_by_role("combobox", name="Result")
     choice.focus()

@@ -79,7 +79,7 @@ def test_a_saved_notebook_shows_the_result_without_its_kernel(open_run):
     page.screenshot("panel-reopened-without-kernel")
 
 
-def test_a_chart_whose_view_was_closed_is_complete_when_shown_again(open_run):
+def test_chart_is_complete_after_its_view_is_reopened(open_run):
     page = open_run("epochs=20")
     wait_for_state(page, "Training")
     page.page.evaluate("jupyterapp.commands.execute('notebook:clear-cell-output')")
@@ -154,7 +154,7 @@ def test_two_views_share_one_panel_and_one_thread(open_run):
     assert page.in_kernel(count) == "1"
 
 
-def test_nothing_is_wider_than_the_page(open_run):
+def test_panel_fits_the_page_width(open_run):
     page = open_run("epochs=2, rounds=10, bad_step=60", scale=2.0)
     wait_for_card(page)
     page.page.get_by_text("the loss is not finite").wait_for()
@@ -165,7 +165,7 @@ def test_nothing_is_wider_than_the_page(open_run):
         page.screenshot(f"panel-{width}px")
 
 
-def test_the_chart_follows_a_change_of_theme(open_run):
+def test_chart_follows_theme_changes(open_run):
     page = open_run("epochs=3, rounds=10")
     wait_for_card(page)
     page.set_theme("JupyterLab Dark")
@@ -183,7 +183,7 @@ def test_the_chart_follows_a_change_of_theme(open_run):
     page.set_theme("JupyterLab Light")
 
 
-def test_a_failed_run_shows_the_sentence_first_and_folds_the_traceback(open_run):
+def test_failed_run_shows_its_message_and_a_collapsed_traceback(open_run):
     page = open_run("epochs=1, rounds=5, ends='failed'")
     alert = page.page.get_by_role("alert").filter(has_text="Training failed.")
     alert.wait_for()
@@ -196,7 +196,7 @@ def test_a_failed_run_shows_the_sentence_first_and_folds_the_traceback(open_run)
     page.screenshot("panel-failed")
 
 
-def test_sixty_epochs_are_zoomed_smoothed_and_drawn_by_epoch_and_time(open_run):
+def test_chart_of_sixty_epochs_supports_zoom_smoothing_and_axis_choice(open_run):
     page = open_run("epochs=60, rounds=4, steps_per_s=600", kind="workers=4", scale=2.0)
     wait_for_card(page)
     steps = steps_shown(page)
@@ -300,7 +300,7 @@ def append(first, last):
 
 
 @pytest.mark.slow
-def test_ten_thousand_appends_leave_the_browsers_memory_flat(open_run):
+def test_ten_thousand_appends_do_not_grow_browser_memory(open_run):
     page = open_run("epochs=1, rounds=1", last_line="panel = panel_for(run).panel")
     wait_for_card(page)
     page.in_kernel(APPEND)

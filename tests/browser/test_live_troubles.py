@@ -80,7 +80,7 @@ SHOW = """() => {
 }"""
 
 
-def test_no_point_one_point_a_gap_a_hidden_tab_and_a_restarted_kernel(open_cells):
+def test_panel_handles_missing_points_hidden_tabs_and_kernel_restarts(open_cells):
     new_run = (
         "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
         "run = fake_run.FakeRun()"
@@ -116,7 +116,7 @@ def test_no_point_one_point_a_gap_a_hidden_tab_and_a_restarted_kernel(open_cells
     assert page.in_kernel(THREADS) == "1"
 
 
-def test_any_run_shows_metrics_rate_and_its_update_ratio_in_a_healthy_band(open_cells):
+def test_every_run_shows_metrics_rate_and_update_ratio_with_healthy_range(open_cells):
     page = open_cells(START.format(kind="", epochs=20) + "display(panel_for(run))", height=1000)
     wait_for_step(page, 60)
     choice = page.page.get_by_role("combobox", name="What the curve shows")
@@ -180,7 +180,7 @@ def test_three_runs_are_overlaid_while_they_train(open_cells):
     page.set_theme("JupyterLab Light")
 
 
-def test_a_restarted_kernel_ends_the_panel_within_five_seconds(open_cells):
+def test_kernel_restart_ends_the_panel_within_five_seconds(open_cells):
     page = open_cells(START.format(kind="", epochs=200) + "display(panel_for(run))")
     wait_for_step(page, 20)
     page.page.evaluate(RESTART)
@@ -195,7 +195,7 @@ def test_a_restarted_kernel_ends_the_panel_within_five_seconds(open_cells):
     assert button.is_visible()  # still so when the new kernel is there
 
 
-def test_a_suspended_kernel_is_shown_as_silent_and_its_panel_recovers(open_cells):
+def test_suspended_kernel_is_shown_as_unresponsive_and_recovers(open_cells):
     page = open_cells(START.format(kind="", epochs=200) + "display(panel_for(run))")
     wait_for_step(page, 20)
     kernel = int(page.in_kernel("import os; print(os.getpid())"))
@@ -212,7 +212,7 @@ def test_a_suspended_kernel_is_shown_as_silent_and_its_panel_recovers(open_cells
     badge.filter(has_text="Stopped").wait_for()
 
 
-def test_a_cell_that_blocks_leaves_the_kernel_alive_to_the_panel(open_cells):
+def test_panel_reports_the_kernel_alive_during_a_blocking_cell(open_cells):
     page = open_cells(
         START.format(kind="", epochs=200) + "display(panel_for(run))", "time.sleep(7)"
     )
@@ -225,7 +225,7 @@ def test_a_cell_that_blocks_leaves_the_kernel_alive_to_the_panel(open_cells):
 AWAIT = "import asyncio\nwhile not run.finished:\n    await asyncio.sleep(0.1)"
 
 
-def test_an_interrupted_cell_leaves_the_panel_and_its_button_alive(open_cells):
+def test_panel_and_its_button_work_after_a_cell_is_interrupted(open_cells):
     page = open_cells(START.format(kind="", epochs=50) + f"display(panel_for(run))\n{AWAIT}")
     wait_for_step(page, 20)
     page.interrupt()

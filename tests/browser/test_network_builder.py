@@ -42,7 +42,7 @@ def row(page, text):
     return page.page.get_by_role("option").filter(has_text=text)
 
 
-def test_lenet_is_built_broken_and_mended_by_clicks_and_keys(open_builder):
+def test_lenet_is_built_broken_and_fixed_by_mouse_and_keyboard(open_builder):
     page = open_builder("NetworkSpec()")
     page.page.get_by_text("The network has no layers.").wait_for()
     add(page, "Input · core")
@@ -88,7 +88,7 @@ def test_lenet_is_built_broken_and_mended_by_clicks_and_keys(open_builder):
     assert page.in_kernel("print(builder.problem, builder.analysis.parameters)") == "None 431080"
 
 
-def test_rows_are_moved_deleted_and_brought_back_by_the_keyboard_alone(open_builder):
+def test_keyboard_moves_deletes_and_restores_rows(open_builder):
     page = open_builder()
     page.page.get_by_role("listbox").focus()
     for key in ("End", "Alt+ArrowUp"):
@@ -117,7 +117,7 @@ TWO_WAYS = """NetworkSpec.from_dict({"layers": [
     "outputs": [{"layer": "out", "loss": "sparse_categorical_crossentropy"}]})"""
 
 
-def test_all_of_it_fits_the_page(open_builder):
+def test_builder_fits_the_page(open_builder):
     page = open_builder(TWO_WAYS, height=3600)
     row(page, "sum").click()
     page.page.get_by_role("combobox", name="Input 2").wait_for()
@@ -140,7 +140,7 @@ def node(page, row_number):
     return page.page.locator(f'.sparkwright-graph [data-row="{row_number - 1}"]')
 
 
-def test_a_layer_is_chosen_in_the_graph_and_its_problem_solved_by_a_button(open_builder):
+def test_layer_is_selected_in_the_graph_and_fixed_by_a_button(open_builder):
     page = open_builder()
     node(page, 4).click()
     page.page.get_by_text("Row 4: Conv2D").wait_for()
@@ -157,7 +157,7 @@ def test_a_layer_is_chosen_in_the_graph_and_its_problem_solved_by_a_button(open_
     assert page.page.get_by_role("textbox", name="Kernel size").input_value() == "5"
 
 
-def test_a_table_that_lenet_cannot_take_leads_to_a_preset_by_keys(open_builder):
+def test_keys_select_a_preset_for_tabular_data_that_lenet_rejects(open_builder):
     page = open_builder()
     page.in_kernel("builder.set_data({'x': (6,)}, {'y': ()}, {'y': 3})")
     button = page.page.get_by_role("button", name="Use the preset “Dense layers: tables, one")

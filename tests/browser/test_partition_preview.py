@@ -17,7 +17,7 @@ preview
 """
 
 
-def test_a_repartition_is_chosen_by_keys_and_seen_in_any_width(lab_of):
+def test_repartition_is_selected_by_keys_and_shown_at_any_width(lab_of):
     page = lab_of(CELL, width=420, height=1900)
     page.page.get_by_role("heading", name="Partitions").wait_for()
     page.page.get_by_role("img", name="Rows of 3 workers").wait_for()

@@ -95,7 +95,7 @@ def open_page(chromium, path, *, width, dark=False):
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (420, False), (420, True)])
-def test_a_report_fits_any_page_and_every_picture_has_a_text(
+def test_report_fits_any_page_and_every_image_has_alt_text(
     chromium, run_report, tmp_path, width, dark
 ):
     path = tmp_path / "run.html"
@@ -111,7 +111,7 @@ def test_a_report_fits_any_page_and_every_picture_has_a_text(
     assert found["overflow"] == 0
 
 
-def test_a_table_opens_by_keys_alone(chromium, run_report, tmp_path):
+def test_table_opens_by_keyboard(chromium, run_report, tmp_path):
     path = tmp_path / "run.html"
     path.write_text(run_report, encoding="utf-8")
     page = open_page(chromium, path, width=1280)
@@ -127,7 +127,7 @@ def test_a_table_opens_by_keys_alone(chromium, run_report, tmp_path):
     page.context.close()
 
 
-def test_nothing_is_fetched_whatever_the_notebook_holds(chromium, tmp_path, site):
+def test_report_fetches_no_resources_for_any_notebook(chromium, tmp_path, site):
     url, fetched = site
     html = (
         f'<link rel="stylesheet" href="{url}/a.css"><script src="{url}/a.js"></script>'

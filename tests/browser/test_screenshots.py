@@ -121,7 +121,7 @@ ALL = {
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ALL)
-def test_a_picture_is_drawn(lab_of, name):
+def test_screenshot_is_drawn(lab_of, name):
     picture = ALL[name]
     whole = not picture.shown
     page = lab_of(picture.cell, files=picture.files, height=1000 if whole else 2600)

@@ -134,7 +134,7 @@ def test_drag_zooms_into_the_selected_span(open_timeline):
     assert shown(page).startswith("Shown: 0")
 
 
-def test_a_phase_that_is_switched_off_is_gone(open_timeline):
+def test_disabled_phase_is_hidden(open_timeline):
     page = open_timeline(timeline_of(workers=3, rounds=100))
     button = page.get_by_role("button", name="compute")
     before = colors(page)["#07599f"]
@@ -152,7 +152,7 @@ def test_position_under_the_mouse_is_described(open_timeline):
     assert re.match(r"worker 1.* at .* s: TensorFlow start, 8 s\.", shown(page))
 
 
-def test_shares_of_very_many_spans_are_drawn_as_well(open_timeline):
+def test_aggregated_spans_are_drawn_for_large_timelines(open_timeline):
     page = open_timeline(timeline_of(workers=300, rounds=50, exact_limit=1000))
     found = colors(page)
     assert found["#07599f"] > 10_000

@@ -84,7 +84,7 @@ def photograph(page, name):
     page.page.set_viewport_size(seen)
 
 
-def test_from_data_to_a_saved_model_without_code(open_bench):
+def test_model_is_trained_and_saved_without_code(open_bench):
     page = open_bench(height=1000)  # of it the documents show pictures
     head = page.page.locator(".sparkwright-head")
 
@@ -190,7 +190,7 @@ def test_every_step_fits_the_page(open_bench):
     page.set_theme("JupyterLab Light")
 
 
-def test_the_header_stays_in_view_and_a_shorter_step_begins_at_its_top(open_bench):
+def test_header_stays_in_view_and_a_shorter_step_starts_at_its_top(open_bench):
     page = open_bench(height=600)
     head = page.page.locator(".sparkwright-head")
     wait_for_summary(page, "network", "431,080 parameters")

@@ -36,7 +36,9 @@ def test_padding_equals_one_sequence_at_a_time(
 
 
 @given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 50)))
-def test_ranges_of_parts_add_up_to_that_of_the_whole(a: list[int], b: list[int]) -> None:
+def test_length_ranges_of_parts_add_up_to_the_range_of_the_whole(
+    a: list[int], b: list[int]
+) -> None:
     assert LengthRange.of(a) + LengthRange.of(b) == LengthRange.of(a + b)
     assert LengthRange.of(a).is_uniform == (len(set(a)) < 2)
 
@@ -49,7 +51,7 @@ def steps_of(length: int, *, mask: Any = None) -> DataSet:
     )
 
 
-def test_examples_of_one_length_are_lengthened_with_masks() -> None:
+def test_examples_of_equal_length_are_padded_and_masked() -> None:
     found = pad_dataset(steps_of(2), ["x", "y"], 3, align="start", masked=True)
     assert found.features["x"][0].tolist() == [[1] * 3, [1] * 3, [0] * 3]
     assert found.labels["y"].tolist() == [[1, 1, 0]] * 2
@@ -60,7 +62,7 @@ def test_examples_of_one_length_are_lengthened_with_masks() -> None:
     assert same.layout == steps_of(2).layout
 
 
-def test_masks_that_were_there_stay_and_those_of_whole_labels_are_spread() -> None:
+def test_existing_masks_are_kept_and_masks_of_whole_labels_are_expanded() -> None:
     mask = np.array([[1, 0], [1, 1]], np.float32)
     found = pad_dataset(steps_of(2, mask=mask), ["x", "y"], 3, align="end", masked=True)
     assert found.features_masks["x"].tolist() == [[0, 1, 0], [0, 1, 1]]
@@ -79,7 +81,7 @@ def test_arrays_of_different_lengths_are_sequences() -> None:
 
 
 @pytest.mark.parametrize("length", [0, -3, 2.5, True, "5"])
-def test_a_length_is_a_count(length: Any) -> None:
+def test_invalid_length_raises(length: Any) -> None:
     with pytest.raises(ConfigurationError, match=rf"Received: length={length!r}"):
         check_alignment("start", length)
 

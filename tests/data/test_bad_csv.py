@@ -112,7 +112,7 @@ def file(folder: Path, content: bytes | str, name: str = "bad.csv") -> str:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_error_names_file_and_line_or_is_counted(case: Any, tmp_path: Path) -> None:
+def test_error_names_file_and_line_or_is_counted(case: Any, tmp_path: Path) -> None:
     content, error, skipped, kept, *rest = case
     options: dict[str, Any] = rest[0] if rest else COUNTED
     path = file(tmp_path, content)
@@ -216,7 +216,7 @@ def test_urls_must_name_files(tmp_path: Path) -> None:
         sw.data.read_csv(3)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_file_that_goes_away_is_named_and_its_parts_are_counted(tmp_path: Path) -> None:
+def test_deleted_file_raises_or_its_parts_are_counted(tmp_path: Path) -> None:
     path = file(tmp_path, GOOD)
     files = list_files(path)
     reader = CsvReader.of(files, CsvFormat()).taking(["a"], ["a"])
@@ -242,7 +242,7 @@ WRONG_BYTES: list[Any] = [
 
 @pytest.mark.parametrize("block", [3, 1 << 20])
 @pytest.mark.parametrize(("encoding", "wrong", "place"), WRONG_BYTES, ids=lambda v: str(v)[:9])
-def test_a_byte_that_is_not_in_the_encoding_is_named_with_its_line(
+def test_byte_outside_the_encoding_raises_with_its_line(
     encoding: str, wrong: bytes, place: str, block: int, tmp_path: Path
 ) -> None:
     path = file(tmp_path, "a,b,y\n1,2,0\n".encode(encoding) + wrong)
@@ -267,7 +267,7 @@ def test_file_with_only_skipped_lines_raises(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("multiline", [False, True])
-def test_a_record_that_does_not_end_is_not_kept_in_memory(tmp_path: Path, multiline: bool) -> None:
+def test_unterminated_record_is_not_kept_in_memory(tmp_path: Path, multiline: bool) -> None:
     endless = '"' + "x" * 50_000 if multiline else "x" * 50_000
     path = file(tmp_path, f"a,b,y\n1,2,0\n{endless}\n3,4,1\n")
     with pytest.MonkeyPatch.context() as patch:
@@ -281,7 +281,7 @@ def test_a_record_that_does_not_end_is_not_kept_in_memory(tmp_path: Path, multil
     assert found.data.features["features"][:, 0].tolist() == ([1] if multiline else [1, 3])
 
 
-def test_a_header_with_a_name_twice_is_rejected(tmp_path: Path) -> None:
+def test_duplicate_header_name_raises(tmp_path: Path) -> None:
     path = file(tmp_path, "a,b,a\n1,2,3\n")
     with pytest.raises(sw.DataError, match="the names in the header must be unique"):
         sw.data.read_csv(path)
@@ -289,7 +289,7 @@ def test_a_header_with_a_name_twice_is_rejected(tmp_path: Path) -> None:
     assert found.features["features"].tolist() == [[1, 2, 3]]
 
 
-def test_a_column_with_too_many_values_has_no_classes(tmp_path: Path) -> None:
+def test_column_with_too_many_values_has_no_classes(tmp_path: Path) -> None:
     text = "a,y\n" + "".join(f"1,{n}\n" for n in range(10_001))
     with pytest.raises(sw.DataError, match=r"at most 10,000 distinct values.*'y'.*identifier"):
         sw.data.read_csv(file(tmp_path, text), labels="y", classes="infer")
@@ -310,7 +310,7 @@ def test_no_remaining_rows_raises_with_the_reason(tmp_path: Path) -> None:
         sw.data.read_csv(path, on_error="skip", **COUNTED)
 
 
-def test_many_bad_lines_are_counted_and_the_first_named(tmp_path: Path) -> None:
+def test_many_bad_lines_are_counted_and_the_first_ones_reported(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     bad = random.random(30_000) < 0.3
     lines = [f"{'?' if wrong else n},{n % 2}" for n, wrong in enumerate(bad.tolist())]
@@ -329,9 +329,7 @@ def test_many_bad_lines_are_counted_and_the_first_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("multiline", [False, True])
 @pytest.mark.parametrize("options", [{"features": "a"}, {"labels": "s", "classes": "infer"}])
-def test_an_open_quote_never_swallows_lines_unnoticed(
-    options: Any, multiline: bool, tmp_path: Path
-) -> None:
+def test_unclosed_quote_is_always_reported(options: Any, multiline: bool, tmp_path: Path) -> None:
     """Neither in a column that is not used, nor where any text would do."""
     path = file(tmp_path, 'a,s\n1,x\n2,"y\n3,x\n4,z\n')
     with pytest.raises(sw.DataError, match="line 3: a quoted value must end"):

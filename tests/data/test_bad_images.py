@@ -118,9 +118,7 @@ def a_folder(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("make", [lost, a_folder])
-def test_a_file_that_cannot_be_read_is_named_or_skipped(
-    tmp_path: Path, make: Callable[[Path], Path]
-) -> None:
+def test_unreadable_file_is_named_or_skipped(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     bad = make(tmp_path)
     good = str(write(tmp_path / "good.png", pixels(1)))
     reader = ImageReader.of(**OPTIONS)
@@ -313,7 +311,7 @@ def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
     assert str(caught.value).count("on_error") == 1
 
 
-def test_images_behind_a_damaged_one_are_read(tmp_path: Path) -> None:
+def test_images_after_a_damaged_image_are_read(tmp_path: Path) -> None:
     images = {f"file_{n}.png": encoded(pixels(n)) for n in range(6)}
     uris = "\n".join(f"file:/cat/{n}.png" for n in range(6)).encode()
     content = bytearray(archive_of({"originalUris.txt": uris, **images}))
@@ -339,9 +337,7 @@ def test_no_more_bytes_are_unpacked_than_the_directory_declares() -> None:
     assert peak_bytes < 3_000_000
 
 
-def test_a_small_archive_that_would_fill_the_memory_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decompression_bomb_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(format_of_batches, "BATCH_BYTES", 1 << 20)
     entries = {f"file_{n}.png": bytes(1 << 18) for n in range(5)}
     bomb = archive_of(
@@ -353,7 +349,7 @@ def test_a_small_archive_that_would_fill_the_memory_is_rejected(
         read_file_batch(str(tmp_path / "bomb.zip"))
 
 
-def test_a_bad_image_in_an_archive_is_named_with_its_origin(tmp_path: Path) -> None:
+def test_error_for_an_image_in_an_archive_names_its_origin(tmp_path: Path) -> None:
     (tmp_path / "in/cat").mkdir(parents=True)
     (tmp_path / "in/cat/a b.png").write_bytes(b"hello")
     (url,) = write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"))
@@ -362,7 +358,7 @@ def test_a_bad_image_in_an_archive_is_named_with_its_origin(tmp_path: Path) -> N
     assert f"file_0.png (file:{tmp_path}/in/cat/a%20b.png) in {url}" in str(caught.value)
 
 
-def test_nothing_to_read_or_to_pack_is_an_error(tmp_path: Path) -> None:
+def test_no_files_to_read_or_pack_raises(tmp_path: Path) -> None:
     none: Any = None
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(sw.DataError, match=r"at least one image.*extensions bmp"):
@@ -386,13 +382,13 @@ def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path: Path) ->
         sw.data.from_images(none, str(tmp_path), size=(8, 8), label=PatternLabel(pattern="-"))
 
 
-def test_batches_hold_no_masks() -> None:
+def test_image_batches_with_masks_raise() -> None:
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match="must not be a MaskFile"):
         sw.data.from_image_batches(none, "/x", size=(8, 8), label=MaskFile())
 
 
-def test_a_file_too_large_for_a_batch_is_rejected_before_it_is_read(tmp_path: Path) -> None:
+def test_file_too_large_for_a_batch_raises_before_reading(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in")
     with (folder / "large.bin").open("wb") as file:
         os.truncate(file.fileno(), 300 << 20)  # takes no room on the disk
@@ -415,7 +411,7 @@ def test_executors_count_skipped_images_and_name_rejected_ones(spark: Any, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-def test_the_limit_of_pixels_holds_where_pillow_only_warns(tmp_path: Path) -> None:
+def test_pixel_limit_applies_where_pillow_only_warns(tmp_path: Path) -> None:
     bad = tmp_path / "bomb.png"
     bad.write_bytes(png_of(89_478_486, 1))
     assert_reported([str(bad)], str(bad), "too many pixels", "89478486 x 1", examples=0)

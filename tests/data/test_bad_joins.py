@@ -140,7 +140,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any], str, str]] = {
     ("features", "labels", "columns", "reason", "says"),
     [pytest.param(*case, id=name) for name, case in CASES.items()],
 )
-def test_a_bad_row_is_an_error_with_its_key_or_skipped_and_counted(
+def test_bad_row_raises_with_its_key_or_is_skipped_and_counted(
     features: Any, labels: Any, columns: Any, reason: str, says: str
 ) -> None:
     reader = reader_of(plan_of(features, labels))
@@ -151,7 +151,7 @@ def test_a_bad_row_is_an_error_with_its_key_or_skipped_and_counted(
     assert log.skipped.counts == {reason: 1}
 
 
-def test_arrays_of_another_length_are_named() -> None:
+def test_arrays_of_another_length_are_reported() -> None:
     plan = make_plan(SOURCES, ARRAYS, {"x": ("people", "vector")}, {})
     log = SkipLog("skip")
     good = list(reader_of(plan)([rows(c0_0=lists([1, 2], [3], [5, 6]))], log))
@@ -159,7 +159,7 @@ def test_arrays_of_another_length_are_named() -> None:
     assert "must hold arrays of shape [2]. Received: [3.0]" in log.skipped.first[0]
 
 
-def test_labels_of_another_length_than_features_are_named() -> None:
+def test_labels_and_features_of_different_length_are_reported() -> None:
     sources = {**SOURCES, "moods": sequences(Frame(), key="person", order="day")}
     types = {**TYPES, "moods": {"person": "bigint", "day": "int", "mood": "double"}}
     plan = make_plan(sources, types, AMOUNT, {"y": ("moods", "mood")})
@@ -184,7 +184,7 @@ def test_labels_of_another_length_than_features_are_named() -> None:
     assert [survey.lengths[i].longest for i in "12"] == [2, 2]
 
 
-def test_keys_that_are_missing_are_dropped_and_counted_or_listed() -> None:
+def test_missing_keys_are_dropped_and_counted_or_listed() -> None:
     plan = plan_of({"x": ("people", "age"), "z": ("visits", "amount")})
     content = rows(
         c0_0=floats(None, 2, 3), c1_0=lists(None, [3, 4], [5, 6]), n0=[None, 1, 1], n1=[None, 2, 2]
@@ -200,7 +200,7 @@ def test_keys_that_are_missing_are_dropped_and_counted_or_listed() -> None:
         list(reader_of(plan)([content], SkipLog("skip")))
 
 
-def test_many_keys_that_are_missing_are_counted_in_full() -> None:
+def test_all_missing_keys_are_counted() -> None:
     plan = plan_of(AGE)
     keys = list(range(1000))
     content = rows(
@@ -234,7 +234,7 @@ def test_invalid_rows_are_neither_duplicate_nor_missing_keys() -> None:
         assert (found.examples, found.lacking.total, found.repeated.total) == (2, 0, 0)
 
 
-def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
+def test_survey_lists_the_first_keys_of_all_partitions() -> None:
     plan = plan_of({"x": ("people", "age"), "y": ("visits", "amount")})
     reader = reader_of(plan, lengths={})
     first = rows(n0=[2, None, 1], n1=[None, 2, 4])

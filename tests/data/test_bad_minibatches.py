@@ -101,7 +101,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("loader", "content", "reason"), CASES)
-def test_a_bad_file_is_an_error_that_names_it_or_skipped_and_counted(
+def test_bad_file_raises_with_its_name_or_is_skipped_and_counted(
     loader: Any, content: bytes, reason: str, tmp_path: Path
 ) -> None:
     good = to_bytes(GOOD) if loader is None else npz(features=np.zeros((9, 200_000)))
@@ -117,14 +117,14 @@ def test_a_bad_file_is_an_error_that_names_it_or_skipped_and_counted(
 
 
 @pytest.mark.parametrize("name", ["folder.arrow", "x" * 1_000_000], ids=["folder", "long"])
-def test_a_path_of_no_file_is_skipped_too(name: str, tmp_path: Path) -> None:
+def test_paths_that_are_not_files_are_skipped(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder.arrow").mkdir()
     log = SkipLog("skip")
     assert used([tmp_path / name], log, None) == 0
     assert log.skipped.total == 1
 
 
-def test_a_missing_file_is_named_with_the_host_that_misses_it(tmp_path: Path) -> None:
+def test_error_for_a_missing_file_names_the_host(tmp_path: Path) -> None:
     import socket
 
     gone = tmp_path / "gone.arrow"
@@ -196,7 +196,9 @@ def test_files_of_an_export_must_match_its_manifest(
         pytest.param("zero.txt", b"a\0b\n", "zero bytes", id="binary"),
     ],
 )
-def test_a_bad_file_of_paths_is_named(name: str, content: bytes, why: str, tmp_path: Path) -> None:
+def test_invalid_list_of_paths_raises_with_its_name(
+    name: str, content: bytes, why: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(sw.DataError, match=why) as caught:
         find_files(str(tmp_path / name), ours=True)
@@ -214,7 +216,7 @@ def test_a_bad_file_of_paths_is_named(name: str, content: bytes, why: str, tmp_p
         pytest.param(7, sw.ConfigurationError, "a URL, a list of URLs", id="number"),
     ],
 )
-def test_places_without_minibatches_are_named(
+def test_locations_without_minibatches_raise(
     where: Any, error: type[Exception], why: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -226,7 +228,7 @@ def test_places_without_minibatches_are_named(
         find_files(place, ours=True)
 
 
-def test_options_of_reading_are_checked(tmp_path: Path) -> None:
+def test_invalid_reading_options_raise(tmp_path: Path) -> None:
     none: Any = None
     for name, value in {"on_error": "ignore", "partitions": 0, "loader": "numpy"}.items():
         options: Any = {name: value}
@@ -235,7 +237,7 @@ def test_options_of_reading_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, None, "32"], ids=str)
-def test_sizes_must_be_whole_numbers(size: Any, tmp_path: Path) -> None:
+def test_non_integer_sizes_raise(size: Any, tmp_path: Path) -> None:
     with pytest.raises(sw.ConfigurationError, match=f"batch_size={size!r}"):
         sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=size)
     with pytest.raises(sw.ConfigurationError, match=f"files_per_folder={size!r}"):
@@ -255,13 +257,13 @@ def test_sizes_must_be_whole_numbers(size: Any, tmp_path: Path) -> None:
         pytest.param(7, "Received: int", id="a-number"),
     ],
 )
-def test_batches_that_do_not_fit_leave_no_export(data: Any, why: str, tmp_path: Path) -> None:
+def test_incompatible_batches_leave_no_export(data: Any, why: str, tmp_path: Path) -> None:
     with pytest.raises(sw.DataError, match=why):
         sw.data.to_minibatch_files(data, tmp_path / "e", batch_size=2)
     assert not (tmp_path / "e").exists()
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_location_raises_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(OSError, match="file"):
         sw.data.to_minibatch_files(GOOD, tmp_path / "file" / "export", batch_size=2)

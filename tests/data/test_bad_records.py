@@ -383,7 +383,7 @@ def test_one_bad_file_is_counted_once_and_others_are_read(tmp_path: Path) -> Non
     assert log.skipped.total == 1
 
 
-def test_texts_that_are_no_utf8_are_named(tmp_path: Path) -> None:
+def test_texts_that_are_not_utf8_are_reported(tmp_path: Path) -> None:
     pairs = [
         (encode_text("a good one"), encode_text("good")),
         (encode_text("bad"), b"\x02\xc3\x28"),
@@ -399,7 +399,7 @@ def test_texts_that_are_no_utf8_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prepare", [sequence_records, tfrecords])
-def test_a_file_that_is_gone_is_named(tmp_path: Path, prepare: Any) -> None:
+def test_deleted_file_raises_with_its_name(tmp_path: Path, prepare: Any) -> None:
     file = StoredFile(url=str(tmp_path / "gone"), size_bytes=10, version="")
     piece = RecordPiece(file=file, start=0, end=10)
     with pytest.raises(sw.DataError, match="gone does not exist"):
@@ -409,7 +409,7 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, prepare: Any) -> None:
     assert dict(log.skipped.counts) == {"unreadable file": 1}
 
 
-def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
+def test_truncated_file_raises_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "bad file"
     path.write_bytes(example_file())
     pieces = cut_files(list_files(str(path)), 1)
@@ -421,7 +421,7 @@ def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change", [PLAIN["a length of 2 GB"], lambda c: b"SEQ\x06" + encode_vint(2**31 - 1) + c[5:]]
 )
-def test_a_corrupt_length_allocates_nothing(tmp_path: Path, change: Change) -> None:
+def test_corrupt_length_allocates_no_memory(tmp_path: Path, change: Change) -> None:
     (tmp_path / "bad").write_bytes(change(example_file()))
     tracemalloc.start()
     try:
@@ -477,7 +477,7 @@ def test_index_of_other_data_raises(tmp_path: Path, case: str) -> None:
     assert str(folder) in str(caught.value)
 
 
-def test_damaged_data_is_named_where_it_is_met(tmp_path: Path) -> None:
+def test_damaged_data_raises_with_its_byte_position(tmp_path: Path) -> None:
     write_map_file(DATA, str(tmp_path))
     path = tmp_path / "part-r-00000" / "data"
     content = path.read_bytes()
@@ -508,7 +508,7 @@ def test_folders_that_are_not_map_files_raise(tmp_path: Path, function: Any) -> 
 
 
 @pytest.mark.parametrize("options", [{"convert": 5}, {"decoders": {"a": 1}}], ids=str)
-def test_functions_must_be_some(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_non_callable_functions_raise(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(sw.ConfigurationError, match=f"`{next(iter(options))}` must be"):
         MapFileReader(str(tmp_path), **options)
 

@@ -58,7 +58,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     [pytest.param((c[0], c[1]), *c[1:], id=name) for name, c in CASES.items()],
     indirect=["folder"],
 )
-def test_a_bad_file_is_an_error_with_its_line_or_skipped_and_counted(
+def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(
     folder: str, options: dict[str, Any], reason: str, says: str
 ) -> None:
     options = {"length": 4, **options}
@@ -120,7 +120,7 @@ def pairs_of(folder: Path, features: list[str], labels: list[str]) -> dict[str, 
     ],
     ids=["no label", "no features", "a name twice", "order: too few", "order: too many"],
 )
-def test_files_that_do_not_pair_are_named(
+def test_unpaired_files_raise_with_their_names(
     tmp_path: Path, features: list[str], labels: list[str], pair_by: Any, says: str
 ) -> None:
     with pytest.raises(DataError, match=says):
@@ -138,7 +138,7 @@ def test_files_that_do_not_pair_are_named(
     ],
     ids=["shorter", "too long", "several labels", "text", "empty"],
 )
-def test_bad_labels_in_files_of_their_own_are_named(
+def test_bad_labels_in_separate_files_are_reported(
     tmp_path: Path, content: bytes, options: dict[str, Any], reason: str, says: str
 ) -> None:
     urls = pairs_of(tmp_path, ["0", "a"], ["0", "a"])
@@ -156,15 +156,13 @@ def test_bad_labels_in_files_of_their_own_are_named(
 @pytest.mark.parametrize(
     ("content", "says"), [(b"", r"0\.csv"), (b"x\n", "Received: none at")], ids=["empty", "text"]
 )
-def test_files_that_are_all_bad_are_an_error_even_if_they_may_be_skipped(
-    tmp_path: Path, content: bytes, says: str
-) -> None:
+def test_skipping_every_file_raises(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / "0.csv").write_bytes(content)
     with pytest.raises(DataError, match=says):
         read(str(tmp_path), SkipLog("skip"), "skip")
 
 
-def test_values_that_are_all_the_same_are_no_classes(tmp_path: Path) -> None:
+def test_constant_values_are_not_classes(tmp_path: Path) -> None:
     (tmp_path / "0.csv").write_bytes(b"1,a\n2,a\n")
     with pytest.raises(DataError, match=r"Received: 1, a, at"):
         read(str(tmp_path), SkipLog("raise"), "raise", labels=1, classes="infer")
@@ -181,7 +179,7 @@ def test_values_that_are_all_the_same_are_no_classes(tmp_path: Path) -> None:
     # gzip writes the time into its bytes; as an id they would differ between pytest's processes.
     ids=["unreadable", "too large", "no number", "empty"],
 )
-def test_a_packed_file_that_cannot_be_used_is_named(
+def test_unusable_compressed_file_raises_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, reason: str
 ) -> None:
     monkeypatch.setattr("sparkwright.data._sequence_reader.MOST_BYTES", 1000)
@@ -195,7 +193,7 @@ def test_a_packed_file_that_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 2.5, "2", True], ids=repr)
-def test_partitions_that_are_no_count_are_rejected(tmp_path: Path, partitions: Any) -> None:
+def test_invalid_partitions_raise(tmp_path: Path, partitions: Any) -> None:
     spark: Any = None
     (tmp_path / "0.csv").write_bytes(GOOD)
     with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):

@@ -45,7 +45,7 @@ def grouped(array: Any, cuts: list[int], *, backwards: bool, size: int = 1000) -
 
 
 @given(numbers, edges, st.booleans(), st.sampled_from([3, 1000]))
-def test_summaries_merged_in_any_grouping_are_that_of_all_at_once(
+def test_summaries_merge_in_any_grouping(
     array: Any, cuts: list[int], backwards: bool, size: int
 ) -> None:
     found, expected = (

@@ -60,7 +60,7 @@ def as_float32(frame: pd.DataFrame) -> Any:
         '"a ""x""","b,c",c\n1,2,3\n',
     ],
 )
-def test_a_file_of_numbers_equals_pandas(tmp_path: Path, text: str) -> None:
+def test_numeric_file_matches_pandas(tmp_path: Path, text: str) -> None:
     path = written(tmp_path, text)
     frame = pd.read_csv(path, float_precision="round_trip")
     found = sw.data.read_csv(path)
@@ -79,7 +79,7 @@ names = st.text(st.sampled_from("ab ,\"'\né€x"), min_size=1, max_size=5).filt
     st.sampled_from(["\n", "\r\n"]),
     st.integers(8, 60),
 )
-def test_quoted_texts_equal_pandas_however_blocks_fall(
+def test_quoted_texts_match_pandas_for_any_block_size(
     tmp_path: Path, rows: list[tuple[int, str]], end: str, block: int
 ) -> None:
     out = io.StringIO()
@@ -97,7 +97,7 @@ def test_quoted_texts_equal_pandas_however_blocks_fall(
 
 @in_one_folder
 @given(st.integers(1, 60), st.integers(1, 12), st.sampled_from(["\n", "\r\n"]), st.booleans())
-def test_pieces_hold_each_line_once_and_in_order_wherever_they_are_cut(
+def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
     tmp_path: Path, rows: int, piece_bytes: int, end: str, closed: bool
 ) -> None:
     lines = [f"{n},{'x' * (n % 7)}" for n in range(rows)]
@@ -169,7 +169,7 @@ def test_columns_become_inputs_outputs_and_weights(tmp_path: Path) -> None:
     assert data.weights.dtype == np.float32
 
 
-def test_classes_are_integers_names_or_found(tmp_path: Path) -> None:
+def test_classes_are_integers_names_or_inferred(tmp_path: Path) -> None:
     path = written(tmp_path, FRUIT)
     options: Any = {"features": "weight", "labels": "kind"}
     inferred = sw.data.read_csv(path, classes="infer", **options)
@@ -187,7 +187,7 @@ def test_classes_are_integers_names_or_found(tmp_path: Path) -> None:
     assert numbered.schema.class_names == {}
 
 
-def test_found_values_equal_pandas_one_hot(tmp_path: Path) -> None:
+def test_inferred_categories_match_pandas_one_hot(tmp_path: Path) -> None:
     path = written(tmp_path, FRUIT)
     found = sw.data.read_csv(
         path,
@@ -240,7 +240,7 @@ def test_rows_with_missing_values_are_skipped_and_counted(tmp_path: Path) -> Non
     assert "data.csv, line 2: column 'b' must hold a value. Received: " in found.skipped.first[0]
 
 
-def test_only_the_texts_given_stand_for_missing_values(tmp_path: Path) -> None:
+def test_only_the_given_texts_are_missing_values(tmp_path: Path) -> None:
     path = written(tmp_path, "a,s,unused\n1,NA,?\n?,x,y\n")
     options: Any = {"features": "a", "missing_values": ["?"], "missing": 0}
     found = sw.data.read_csv(path, labels="s", classes=["NA", "x"], **options).data
@@ -265,7 +265,7 @@ def test_only_the_texts_given_stand_for_missing_values(tmp_path: Path) -> None:
         ({"column_names": ["a", "b"]}, "x,x\n1,2\n3,4\n"),
     ],
 )
-def test_a_file_may_be_written_in_many_ways(tmp_path: Path, options: Any, text: str) -> None:
+def test_csv_dialects_are_read(tmp_path: Path, options: Any, text: str) -> None:
     found = sw.data.read_csv(written(tmp_path, text), **options)
     assert found.data.features["features"].tolist() == [[1, 2], [3, 4]]
     expected = ("column_0", "column_1") if options == {"header": False} else ("a", "b")
@@ -285,9 +285,7 @@ def test_lines_are_skipped_with_any_line_ending(tmp_path: Path, end: str, head_b
 
 
 @pytest.mark.parametrize("delimiter", ["\t", " "])
-def test_a_line_of_delimiters_alone_is_a_row_of_missing_values(
-    tmp_path: Path, delimiter: str
-) -> None:
+def test_line_of_delimiters_is_a_row_of_missing_values(tmp_path: Path, delimiter: str) -> None:
     lines = ["a,b,c", "1,2,3", ",,", "4,5,6"]
     path = written(tmp_path, "\n".join(lines).replace(",", delimiter))
     filled = sw.data.read_csv(path, delimiter=delimiter, missing=-1)
@@ -298,7 +296,7 @@ def test_a_line_of_delimiters_alone_is_a_row_of_missing_values(
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252", "utf-8-sig"])
-def test_other_encodings_equal_pandas(tmp_path: Path, encoding: str) -> None:
+def test_other_encodings_match_pandas(tmp_path: Path, encoding: str) -> None:
     text = "größe,art\n" + "".join(f"{n},{'äöü'[n % 3]}\n" for n in range(50))
     path = written(tmp_path, text.encode(encoding))
     found = sw.data.read_csv(path, labels="art", classes="infer", encoding=encoding)
@@ -320,7 +318,7 @@ def zstd(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".zst", zstd)]
 )
-def test_packed_files_are_unpacked(
+def test_compressed_files_are_decompressed(
     tmp_path: Path, ending: str, pack: Callable[[bytes], bytes]
 ) -> None:
     text = "a,b\n" + "".join(f"{n},{n * n}\n" for n in range(5000))
@@ -375,7 +373,7 @@ def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(
 
 
 @pytest.mark.spark
-def test_the_fingerprint_follows_files_and_options(spark: Any, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_files_and_options(spark: Any, tmp_path: Path) -> None:
     path = written(tmp_path, "a,b\n1,2\n")
 
     def fingerprint(**options: Any) -> str | None:
@@ -391,7 +389,7 @@ def test_the_fingerprint_follows_files_and_options(spark: Any, tmp_path: Path) -
 
 
 @pytest.mark.spark
-def test_on_spark_lines_that_do_not_fit_are_named_or_counted(spark: Any, tmp_path: Path) -> None:
+def test_invalid_lines_on_spark_are_named_or_counted(spark: Any, tmp_path: Path) -> None:
     lines = [f"{n},{n % 3}" for n in range(20_000)]
     lines[19_999] = "1,3"
     path = written(tmp_path, "\n".join(["a,y", *lines]))
@@ -424,7 +422,7 @@ def test_schema_replaces_the_other_options(tmp_path: Path) -> None:
     ].tolist() == [[2]]
 
 
-def test_options_are_listed_in_signatures_and_others_are_rejected(tmp_path: Path) -> None:
+def test_options_are_in_signatures_and_unknown_options_raise(tmp_path: Path) -> None:
     every = inspect.signature(sw.data.from_csv).parameters
     assert list(every)[:2] == ["spark", "urls"]
     assert {"labels", "missing", "delimiter", "missing_values", "partitions"} <= set(every)

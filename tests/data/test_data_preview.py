@@ -47,7 +47,7 @@ def found(source: DataSource) -> str:
 @example(" \t7\t")
 @example("0x10")
 @example("٣")
-def test_number_of_agrees_with_the_csv_reader(text: str) -> None:
+def test_number_of_matches_the_csv_reader(text: str) -> None:
     functions: Any = pyarrow.compute
     try:
         trimmed = functions.utf8_trim(pa.array([text]), characters=" \t")
@@ -73,7 +73,7 @@ def test_statistics_match_numpy(values: list[float | None]) -> None:
     assert look.distinct == len({str(number) for number in numbers})
 
 
-def test_a_few_texts_among_numbers_are_mistakes_many_are_text() -> None:
+def test_few_texts_among_numbers_are_errors_many_make_a_text_column() -> None:
     assert summarize_column("x", ["1", "2", "3", "4", "n/a"]).kind == "integer"
     assert summarize_column("x", ["1", "a", "b"]).kind == "text"
 
@@ -96,7 +96,7 @@ def test_a_few_texts_among_numbers_are_mistakes_many_are_text() -> None:
         ("nothing", (), (), "csv"),
     ],
 )
-def test_names_tell_the_format(
+def test_format_is_inferred_from_file_names(
     url: str, names: tuple[str, ...], folders: tuple[str, ...], expected: str
 ) -> None:
     assert guess_format(url, names, folders) == expected
@@ -124,11 +124,11 @@ BROKEN = "text,size,kind\n" + "".join(
         (b"a,b\n" + b"1,x\n" * 40 + b'1,"2\n3,"4\n' + b"1,x\n" * 40, {}),
     ],
 )
-def test_the_format_of_a_csv_file_is_guessed(content: bytes, expected: dict[str, Any]) -> None:
+def test_format_of_a_csv_file_is_inferred(content: bytes, expected: dict[str, Any]) -> None:
     assert guess_csv(content) == expected
 
 
-def test_label_and_task_are_guessed_from_names_and_values() -> None:
+def test_label_and_task_are_inferred_from_names_and_values() -> None:
     species = summarize_column("Species", ["a", "b", "a"] * 4)
     price = summarize_column("price", ["1.5", "2.5", "7.25"] * 4)
     assert guess_label([species, price]) == "Species"
@@ -141,7 +141,7 @@ def test_label_and_task_are_guessed_from_names_and_values() -> None:
 # --- tables
 
 
-def test_a_csv_file_is_guessed_and_seen_whole(tmp_path: Path) -> None:
+def test_csv_settings_are_inferred_and_the_whole_file_is_previewed(tmp_path: Path) -> None:
     lines = ["age;town;species"] + [f"{20 + i};{'AB'[i % 2]};{'xyz'[i % 3]}" for i in range(60)]
     source = guess_source(written(tmp_path, "\n".join(lines)))
     options = {"delimiter": ";"}
@@ -161,7 +161,7 @@ def test_a_csv_file_is_guessed_and_seen_whole(tmp_path: Path) -> None:
     assert repr(look) == f"<DataPreview of csv {url!r}: all 60 rows, 3 columns, 1 problems>"
 
 
-def test_of_a_large_file_only_the_beginning_is_read(tmp_path: Path) -> None:
+def test_only_the_start_of_a_large_file_is_read(tmp_path: Path) -> None:
     url = written(tmp_path, "a,b\n" + "1.5,2.5\n" * 50_000)
     source = DataSource(format="csv", url=url, label="b", task="regression")
     look = preview(source, sample_bytes=8_000)
@@ -227,7 +227,7 @@ def test_columns_with_invalid_values_are_named_and_skipped_rows_warn(
         (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
     ],
 )
-def test_a_wrong_header_is_a_problem_and_the_rows_are_shown(
+def test_wrong_header_is_reported_and_rows_are_shown(
     tmp_path: Path, text: str | bytes, rows: int, words: str
 ) -> None:
     source = DataSource(format="csv", url=written(tmp_path, text), task="other")
@@ -235,7 +235,7 @@ def test_a_wrong_header_is_a_problem_and_the_rows_are_shown(
     assert len(preview(source).rows) == rows
 
 
-def test_equal_columns_and_a_copy_of_the_label_are_warnings(tmp_path: Path) -> None:
+def test_duplicate_columns_and_copies_of_the_label_warn(tmp_path: Path) -> None:
     text = "a,b,again,y\n" + "".join(f"{i * i},{i % 3},{i % 7},{i % 3}\n" for i in range(30))
     said = found(DataSource(format="csv", url=written(tmp_path, text), label="y"))
     assert "The column 'b' duplicates the label 'y'." in said
@@ -254,7 +254,7 @@ def test_line_breaks_in_quotes_are_read_after_the_remedy(tmp_path: Path) -> None
     assert (mended.looked_at, dict(mended.labels)) == (60, {"x": 45, "y": 15})
 
 
-def test_numbers_with_a_decimal_comma_are_a_problem_and_no_category(tmp_path: Path) -> None:
+def test_decimal_commas_are_reported_and_not_categorical(tmp_path: Path) -> None:
     rows = "".join(f"{i * i},5;-1.000,{i};{i % 2}\n" for i in range(40))
     url = written(tmp_path, "price;size;y\n" + rows)
     guessed = guess_source(url)
@@ -265,7 +265,7 @@ def test_numbers_with_a_decimal_comma_are_a_problem_and_no_category(tmp_path: Pa
     assert guess_task(summarize_column("price", ["1,5", "2,5", "n/a"])) == "regression"
 
 
-def test_a_table_of_nothing_but_the_label_is_an_error(tmp_path: Path) -> None:
+def test_table_with_only_a_label_is_an_error(tmp_path: Path) -> None:
     source = DataSource(format="csv", url=written(tmp_path, "y\na\nb\na\nb\n"), label="y")
     assert "error: `features` must name at least one column" in found(source)
 
@@ -276,7 +276,7 @@ def test_preview_of_no_rows_raises(settings: dict[str, Any]) -> None:
         preview(DataSource(), **settings)
 
 
-def test_files_with_other_columns_are_a_problem(tmp_path: Path) -> None:
+def test_files_with_different_columns_are_reported(tmp_path: Path) -> None:
     written(tmp_path, "a,y\n1,2\n", "1.csv")
     written(tmp_path, "a,z\n1,2\n", "2.csv")
     source = DataSource(format="csv", url=str(tmp_path), label="y", task="regression")
@@ -284,7 +284,7 @@ def test_files_with_other_columns_are_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_classes_after_the_first_rows_are_no_problem(tmp_path: Path, format: Any) -> None:
+def test_classes_after_the_first_rows_are_not_reported(tmp_path: Path, format: Any) -> None:
     table = pa.table({"x": np.arange(30_000) % 17, "y": ["a", "b"] * 7_500 + ["c"] * 15_000})
     if format == "parquet":
         pq.write_table(table, tmp_path / "t.parquet", row_group_size=12_000)
@@ -328,7 +328,7 @@ def test_arrays_in_tables_are_counted_and_shown(tmp_path: Path, format: Any) -> 
     assert "row 1: column 'image' must hold a value" in str(look.problem)
 
 
-def test_files_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     url = written(tmp_path, "no parquet", "t.parquet")
     assert "could not be read" in found(DataSource(format="parquet", url=url, label="y"))
     source = DataSource(format="csv", url=str(tmp_path / "none.csv"), label="y")
@@ -338,7 +338,7 @@ def test_files_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
 # --- images
 
 
-def test_images_are_seen_with_their_labels(tmp_path: Path) -> None:
+def test_images_are_previewed_with_their_labels(tmp_path: Path) -> None:
     look = preview(guess_source(str(folder_of_classes(tmp_path / "pets"))), rows=4)
     assert dict(look.labels) == {"cat": 3, "dog": 3}
     assert (look.in_all, look.looked_at, look.feature_shape) == (6, 4, (64, 64, 3))
@@ -349,12 +349,14 @@ def test_images_are_seen_with_their_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rows", "labels"), [(0, []), (1, ["cat"]), (2, ["cat", "dog"])])
-def test_few_images_are_enough(tmp_path: Path, rows: int, labels: list[str]) -> None:
+def test_images_of_every_class_are_previewed_up_to_the_limit(
+    tmp_path: Path, rows: int, labels: list[str]
+) -> None:
     source = DataSource(format="images", url=str(folder_of_classes(tmp_path / "pets")))
     assert [image.label for image in preview(source, rows=rows).images] == labels
 
 
-def test_a_damaged_image_a_strange_class_and_a_single_one_are_problems(tmp_path: Path) -> None:
+def test_damaged_images_unknown_and_single_classes_are_reported(tmp_path: Path) -> None:
     write(tmp_path / "cat" / "1.png", pixels(1))
     written(tmp_path, b"no image", "cat/2.png")
     source = DataSource(format="images", url=str(tmp_path))
@@ -364,7 +366,7 @@ def test_a_damaged_image_a_strange_class_and_a_single_one_are_problems(tmp_path:
     assert "warning: an image must be" in found(replace(source, options={"on_error": "skip"}))
 
 
-def test_the_bundled_digits_are_seen_without_files() -> None:
+def test_bundled_digits_are_previewed_without_files() -> None:
     look = preview(DataSource(), rows=10)
     assert (look.extent, look.feature_shape) == ("all 1,797 images", (28, 28, 1))
     assert (look.class_count, len(look.images), look.problems) == (10, 10, ())
@@ -388,7 +390,7 @@ def test_records_show_their_first_examples(tmp_path: Path, format: Any) -> None:
     assert records.rows[0] == ("[0, 1, 2]", "0")
 
 
-def test_records_of_others_are_a_problem(tmp_path: Path) -> None:
+def test_foreign_records_are_reported(tmp_path: Path) -> None:
     url = written(tmp_path, b"no records at all", "a.seq")
     assert preview(DataSource(format="sequence_file", url=url)).problem is not None
 
@@ -443,7 +445,7 @@ def test_parent_of_paths_and_urls(url: str, parent: str | None) -> None:
     assert parent_of(url) == parent
 
 
-def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
+def test_unresponsive_store_times_out() -> None:
     over = threading.Event()
     try:
         with pytest.raises(RunTimeoutError, match="hdfs://far"):
@@ -453,7 +455,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("error", [DataError("no"), TimeoutError("no")])
-def test_an_error_of_a_store_is_raised_here(error: Exception) -> None:
+def test_store_errors_are_raised_in_the_caller(error: Exception) -> None:
     def fail() -> None:
         raise error
 

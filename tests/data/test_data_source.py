@@ -90,7 +90,7 @@ def test_source_round_trips_through_its_dict(source: DataSource) -> None:
 
 
 @given(sources())
-def test_the_code_makes_the_call_that_loading_makes(source: DataSource) -> None:
+def test_generated_code_calls_the_reader_with_the_same_arguments(source: DataSource) -> None:
     try:
         keywords = source.arguments
     except ConfigurationError:
@@ -226,7 +226,7 @@ def test_invalid_settings_are_rejected(settings: dict[str, Any]) -> None:
     st.floats(0, 0.9).map(lambda share: round(share, 3)),
     st.floats(0, 0.9).map(lambda share: round(share, 3)),
 )
-def test_shares_sum_to_one_and_train_comes_first(validation: float, test: float) -> None:
+def test_split_fractions_sum_to_one_and_train_is_first(validation: float, test: float) -> None:
     if validation + test > 0.95 + 1e-9:
         with pytest.raises(ConfigurationError, match="leave at least"):
             DataSplit(validation=validation, test=test)
@@ -279,7 +279,7 @@ def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> No
     assert names["data"].fingerprint == source.load(spark).fingerprint
 
 
-def test_a_table_of_the_session_is_loaded(spark: Any) -> None:
+def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
     spark.createDataFrame([(1.0, 2.0), (3.0, 4.0)], "x double, y double").createOrReplaceTempView(
         "points"
     )

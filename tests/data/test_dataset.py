@@ -39,7 +39,7 @@ def test_byte_swapped_arrays_become_native() -> None:
     np.testing.assert_array_equal(array, [0, 1, 2])
 
 
-def test_columns_come_in_a_fixed_order_and_from_columns_is_the_inverse() -> None:
+def test_columns_have_a_fixed_order_and_round_trip() -> None:
     for dataset in (example_set(), DataSet({"left/image": np.zeros(2)}), DataSet([[1.0]], [0])):
         assert_same(DataSet.from_columns(dataset.columns()), dataset)
     assert list(example_set().columns()) == [
@@ -105,7 +105,7 @@ def sequences(*lengths: int, **columns: Any) -> DataSet:
     return DataSet(np.repeat(steps[:, :, None], 2, axis=2).astype(np.float32), **columns)
 
 
-def test_one_class_serves_single_and_several_inputs() -> None:
+def test_multi_data_set_is_data_set() -> None:
     assert MultiDataSet is DataSet
 
 
@@ -122,7 +122,7 @@ def test_split_merge_and_batches_keep_every_example_once(sizes: list[int], size:
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6))
-def test_merged_sequences_keep_their_steps_and_are_masked_behind_them(lengths: list[int]) -> None:
+def test_merged_sequences_keep_their_steps_and_mask_the_padding(lengths: list[int]) -> None:
     parts = [sequences(length) for length in lengths]
     merged = DataSet.merge(parts)
     array, longest = merged.features["features"], max(lengths)
@@ -148,7 +148,7 @@ def test_masks_labels_and_weights_are_merged_with_their_sequences() -> None:
     assert merged.weights.tolist() == [1, 2, 3]
 
 
-def test_masks_of_whole_labels_stay_and_are_spread_over_steps_where_needed() -> None:
+def test_masks_of_whole_labels_are_kept_or_expanded_over_steps() -> None:
     masked = DataSet(np.zeros((1, 2)), np.zeros(1), labels_masks=np.zeros(1))
     assert DataSet.merge([masked, DataSet(np.zeros((1, 2)), np.ones(1))]).labels_masks[
         "labels"
@@ -174,7 +174,7 @@ def test_shuffling_follows_the_seed_and_keeps_examples_whole() -> None:
     assert not shuffled.equals(example_set(50).shuffle(seed=4))
 
 
-def test_equals_looks_at_columns_dtypes_and_values() -> None:
+def test_equals_compares_columns_dtypes_and_values() -> None:
     nan = DataSet(np.array([1.0, np.nan]))
     assert nan.equals(DataSet(np.array([1.0, np.nan])))
     assert not nan.equals(DataSet(np.array([1.0, 2.0])))
@@ -190,7 +190,7 @@ def test_arrow_shares_memory_both_ways() -> None:
         assert np.shares_memory(array, dataset.columns()[name]), name
 
 
-def test_a_table_may_be_cut_joined_and_sliced() -> None:
+def test_arrow_tables_may_be_split_joined_and_sliced() -> None:
     table = example_set(6).to_arrow()
     joined = pa.concat_tables([table.slice(4, 2), table.slice(0, 3)])
     assert_same(DataSet.from_arrow(joined), example_set(6).take(np.array([4, 5, 0, 1, 2])))
@@ -198,7 +198,7 @@ def test_a_table_may_be_cut_joined_and_sliced() -> None:
     assert_same(DataSet.from_arrow(batch), example_set(6).take(slice(1, 3)))
 
 
-def test_arrow_tables_of_other_writers_are_read() -> None:
+def test_arrow_tables_from_other_writers_are_read() -> None:
     lists = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
     table = pa.table({"features/x": lists, "labels/y": pa.array([True, False])})
     found = DataSet.from_arrow(table)
@@ -249,7 +249,7 @@ def table_of(**columns: Any) -> Any:
         ),
     ],
 )
-def test_parts_that_do_not_fit_are_not_merged(parts: list[DataSet], text: str) -> None:
+def test_merging_incompatible_parts_raises(parts: list[DataSet], text: str) -> None:
     with pytest.raises(DataError) as refused:
         DataSet.merge(parts)
     assert text in str(refused.value)
@@ -275,14 +275,14 @@ def test_parts_that_do_not_fit_are_not_merged(parts: list[DataSet], text: str) -
         pytest.param(table_of(labels_y=[1.0]), "at least one feature array", id="no features"),
     ],
 )
-def test_tables_that_hold_no_numbers_are_rejected(content: Any, text: str) -> None:
+def test_non_numeric_tables_raise(content: Any, text: str) -> None:
     with pytest.raises(DataError) as refused:
         DataSet.from_arrow(content)
     assert text in str(refused.value)
 
 
 @pytest.mark.parametrize("bad", [-1, 0.5, True])
-def test_sizes_and_seeds_are_whole_numbers(bad: Any) -> None:
+def test_non_integer_sizes_and_seeds_raise(bad: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"Received: size={bad}"):
         list(zeros(3, 2).batches(bad))
     with pytest.raises(ConfigurationError, match=f"Received: seed={bad}"):

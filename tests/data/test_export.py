@@ -50,9 +50,7 @@ def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, parti
     assert sorted(n for file in found for n in file) == list(range(500))
 
 
-def test_one_file_of_the_whole_export_is_smaller_and_order_is_kept(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_only_one_file_is_smaller_and_order_is_preserved(spark: Any, tmp_path: Path) -> None:
     names = {"labels": ("a", "b")}
     data = partitioned(spark, [[3, 4], [], [9], [1, 1], [0, 5]], fingerprint="f", class_names=names)
     export = data.export(str(tmp_path / "e"), batch_size=4, files_per_folder=2)
@@ -109,7 +107,7 @@ def test_retried_task_writes_no_duplicates(spark: Any, tmp_path: Path) -> None:
     assert written == set(export.paths)
 
 
-def test_attempts_do_not_overwrite_one_another(tmp_path: Path) -> None:
+def test_task_attempts_do_not_overwrite_each_other(tmp_path: Path) -> None:
     chunks = [to_bytes(numbered(3, start=start)) for start in (0, 3, 6)]
     options: Any = {
         "folder": str(tmp_path),
@@ -129,7 +127,7 @@ def test_attempts_do_not_overwrite_one_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_leftover_that_has_changed_is_an_error(rows: int, tmp_path: Path) -> None:
+def test_changed_leftover_raises(rows: int, tmp_path: Path) -> None:
     (tmp_path / "leftovers").mkdir()
     (tmp_path / "leftovers" / "part-00000-5.arrow").write_bytes(to_bytes(numbered(rows)))
     left = [FileToRead(f"{tmp_path}/leftovers/part-00000-5.arrow", examples=2)]
@@ -137,7 +135,7 @@ def test_a_leftover_that_has_changed_is_an_error(rows: int, tmp_path: Path) -> N
         write_joined((0, left), folder=str(tmp_path), files_per_folder=9)
 
 
-def test_an_export_that_fails_leaves_nothing(spark: Any, tmp_path: Path) -> None:
+def test_failed_export_leaves_no_files(spark: Any, tmp_path: Path) -> None:
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=99)), step="")
     with pytest.raises(sw.errors.WorkerError, match="the disk is gone"):
@@ -145,7 +143,7 @@ def test_an_export_that_fails_leaves_nothing(spark: Any, tmp_path: Path) -> None
     assert not (tmp_path / "e").exists()
 
 
-def test_an_export_of_the_same_data_is_used_again(spark: Any, tmp_path: Path) -> None:
+def test_export_of_the_same_data_is_reused(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "e")
     data = partitioned(spark, [[5], [6]], fingerprint="one")
     first = data.export(url, batch_size=4)
@@ -187,7 +185,7 @@ def test_items_skipped_while_reading_are_counted(spark: Any, tmp_path: Path) -> 
     assert [len(file) for file in contents(again)] == [5, 5, 5, 1]
 
 
-def test_an_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> None:
+def test_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> None:
     export = partitioned(spark, [[20]]).export(str(tmp_path / "e"), batch_size=4)
     paths = sw.data.list_paths(str(tmp_path / "e"), spark=spark)
     paths.saveAsTextFile(str(tmp_path / "paths"))
@@ -198,7 +196,7 @@ def test_an_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> Non
     assert read.collect().labels["labels"].tolist() == list(range(20))
 
 
-def test_executors_that_see_another_file_are_named(spark: Any, tmp_path: Path) -> None:
+def test_error_names_executors_with_a_different_file(spark: Any, tmp_path: Path) -> None:
     import socket
 
     import fsspec

@@ -25,7 +25,7 @@ paths = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 @given(paths)
 @example("///")
 @example("//data/1.jpg")
-def test_any_path_survives_as_a_uri(path: str) -> None:
+def test_any_path_round_trips_as_a_uri(path: str) -> None:
     assert url_of(uri_of(path)) == url_of(uri_of(f"file://{path}")) == with_one_slash(path)
     assert not uri_of(path).startswith("file://")
     assert url_of(uri_of(f"s3://bucket{path}")) == f"s3://bucket{path}"
@@ -49,7 +49,7 @@ def test_batch_round_trips_through_its_archive(files: list[tuple[str, bytes]]) -
     assert batch.to_bytes() == archive  # no time of day in it
 
 
-def test_the_layout_is_the_index_and_numbered_files() -> None:
+def test_archive_layout_is_an_index_and_numbered_files() -> None:
     uris = ("file:/d/a%20b.jpg", "hdfs://host:9000/c.PNG", "file:/noending", "file:/d.x/e.j%20g")
     archive = FileBatch(uris=uris, contents=(b"1", b"2", b"3", b"4")).to_bytes()
     with zipfile.ZipFile(io.BytesIO(archive)) as found:
@@ -64,7 +64,7 @@ def test_the_layout_is_the_index_and_numbered_files() -> None:
 
 
 @pytest.mark.parametrize("index", ["file:/a.png\nfile:/b.png\n", "file:/a.png\r\nfile:/b.png"])
-def test_archives_of_other_writers_are_read(index: str) -> None:
+def test_archives_from_other_writers_are_read(index: str) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:  # the index comes last
         archive.writestr("file_1.png", b"two")
@@ -75,7 +75,7 @@ def test_archives_of_other_writers_are_read(index: str) -> None:
     assert batch.contents == (b"one", b"two")
 
 
-def test_every_file_is_packed_once_in_batches_of_the_size(tmp_path: Path) -> None:
+def test_every_file_is_packed_once_in_batches_of_the_given_size(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in", each=5)
     written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=4)
     assert [Path(url).name for url in written] == [f"batch-00000{n}.zip" for n in range(3)]
@@ -87,7 +87,7 @@ def test_every_file_is_packed_once_in_batches_of_the_size(tmp_path: Path) -> Non
     assert order != sorted(order)
 
 
-def test_the_seed_fixes_the_order_and_none_keeps_it_sorted(tmp_path: Path) -> None:
+def test_seed_determines_the_order_and_none_sorts(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in", each=5)
 
     def order(name: str, seed: Any) -> list[str]:
@@ -98,7 +98,7 @@ def test_the_seed_fixes_the_order_and_none_keeps_it_sorted(tmp_path: Path) -> No
     assert order("d", None) == sorted(map(str, folder.rglob("*.*")))
 
 
-def test_endings_and_depth_choose_the_files(tmp_path: Path) -> None:
+def test_extensions_and_depth_select_the_files(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in")
     (folder / "notes.txt").write_text("not an image")
     cases: list[tuple[dict[str, Any], int]] = [
@@ -120,7 +120,7 @@ def test_existing_batches_are_kept_without_overwrite(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["relative", "with a slash", "with a scheme"])
-def test_batches_beside_their_files_are_not_packed_again(
+def test_batches_next_to_their_files_are_not_repacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     folder = folder_of_classes(tmp_path / "in")
@@ -131,7 +131,7 @@ def test_batches_beside_their_files_are_not_packed_again(
         assert [len(read_file_batch(url)) for url in written] == [6]
 
 
-def test_files_that_are_named_almost_like_batches_are_packed_and_kept(tmp_path: Path) -> None:
+def test_files_named_similarly_to_batches_are_packed_and_kept(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path)
     others = ["batch-1.jpg", "batch-holiday.zip", "batch-00001.zip"]
     for name in others:
@@ -142,9 +142,7 @@ def test_files_that_are_named_almost_like_batches_are_packed_and_kept(tmp_path: 
     assert {path.name for path in folder.glob("batch-*")} == {*others, "batch-000000.zip"}
 
 
-def test_old_batches_stay_if_new_ones_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_keeps_old_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, out = folder_of_classes(tmp_path / "in"), tmp_path / "out"
     write_file_batches(str(folder), str(out), batch_size=2, seed=None)
     before = {path: path.read_bytes() for path in out.iterdir()}
@@ -162,7 +160,7 @@ def test_old_batches_stay_if_new_ones_cannot_be_written(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_lost_archive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_archive_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def elsewhere(url: str) -> Generator[io.BytesIO]:
         yield io.BytesIO()
@@ -175,13 +173,13 @@ def test_a_lost_archive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "options", [{"batch_size": 0}, {"batch_size": 2.0}, {"batch_size": 10_000}, {"partitions": 0}]
 )
-def test_options_are_checked(tmp_path: Path, options: Any) -> None:
+def test_invalid_options_raise(tmp_path: Path, options: Any) -> None:
     folder_of_classes(tmp_path / "in")
     with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
         write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"), **options)
 
 
-def test_a_loader_makes_one_data_set_of_an_archive(tmp_path: Path) -> None:
+def test_loader_returns_one_data_set_per_archive(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in")
     (url,) = write_file_batches(str(folder), str(tmp_path / "out"), seed=None)
     loader = ImageBatchLoader(size=(6, 7), classes=["cat", "dog"], scale=False)

@@ -19,7 +19,7 @@ def file(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("text", ["5.1,3.5,0\n4.9,3.0,1\n", "1\n2\n", "-1e3, 2 \n3,4\n"])
-def test_a_first_line_of_numbers_is_no_header(tmp_path: Path, text: str) -> None:
+def test_first_line_of_numbers_is_not_a_header(tmp_path: Path, text: str) -> None:
     url = file(tmp_path, text)
     with pytest.raises(sw.DataError, match=r"table\.csv.*`header=False`"):
         sw.data.read_csv(url)
@@ -28,13 +28,13 @@ def test_a_first_line_of_numbers_is_no_header(tmp_path: Path, text: str) -> None
     assert len(sw.data.read_csv(url, column_names=names).data) == 1
 
 
-def test_a_header_with_one_word_is_a_header(tmp_path: Path) -> None:
+def test_first_line_with_one_word_is_a_header(tmp_path: Path) -> None:
     for header in ("2023,2024,kind", "nan,inf"):
         url = file(tmp_path, f"{header}\n{','.join('1' for _ in header.split(','))}\n")
         assert sw.data.read_csv(url).schema.columns == tuple(header.split(","))
 
 
-def test_numbers_with_fractions_are_no_classes_to_be_inferred(tmp_path: Path) -> None:
+def test_fractional_numbers_are_not_inferred_as_classes(tmp_path: Path) -> None:
     url = file(tmp_path, "a,price\n1,2.5\n3,4\n5,6\n")
     with pytest.raises(sw.DataError, match=r"2\.5 in 'price'.*regression.*omit `classes`"):
         sw.data.read_csv(url, labels="price", classes="infer")
@@ -43,14 +43,14 @@ def test_numbers_with_fractions_are_no_classes_to_be_inferred(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("values", [["1.0", "2.0"], ["1", "2"], ["1.5", "x"]])
-def test_whole_numbers_and_texts_are_classes(tmp_path: Path, values: list[Any]) -> None:
+def test_integers_and_texts_are_classes(tmp_path: Path, values: list[Any]) -> None:
     url = file(tmp_path, f"a,kind\n1,{values[0]}\n3,{values[1]}\n")
     found = sw.data.read_csv(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": tuple(values)}
 
 
 @pytest.mark.parametrize("scheme", ["", "file://", "memory:/"])
-def test_a_source_opens_as_a_file_with_and_without_with(tmp_path: Path, scheme: str) -> None:
+def test_source_opens_as_a_file_or_context_manager(tmp_path: Path, scheme: str) -> None:
     import fsspec
 
     url = f"{scheme}{tmp_path / 'a.npy'}"
@@ -159,7 +159,7 @@ def test_local_training_takes_a_table_and_names_other_accepted_types(tmp_path: P
 
 
 @pytest.mark.spark
-def test_columns_of_text_are_rejected_at_the_call(spark: Any) -> None:
+def test_text_columns_raise_at_the_call(spark: Any) -> None:
     frame = spark.createDataFrame(
         [(0.1, "cat", ["x"])], "width double, kind string, tags array<string>"
     )

@@ -12,7 +12,7 @@ from sparkwright.data.from_spark import from_frame
 pytestmark = pytest.mark.spark
 
 
-def test_columns_of_vectors_become_one_array(spark: Any) -> None:
+def test_vector_columns_become_one_array(spark: Any) -> None:
     from pyspark.ml.linalg import Vectors
 
     rows = [(Vectors.dense([1.0, 2.0]), 0), (Vectors.sparse(2, {1: 3.0}), 1)]
@@ -33,13 +33,13 @@ def test_arrays_with_nulls_inside_are_rejected(spark: Any) -> None:
         from_frame(frame, FrameColumns()).collect()
 
 
-def test_a_frame_without_a_column_of_features_is_rejected(spark: Any) -> None:
+def test_frame_without_a_features_column_raises(spark: Any) -> None:
     frame = spark.createDataFrame([(1.0, 2)], ["width", "kind"])
     with pytest.raises(sw.DataError, match=r"columns \['width', 'kind'\].*from_dataframe"):
         from_frame(frame, FrameColumns())
 
 
-def test_missing_values_of_a_frame_name_their_columns(spark: Any) -> None:
+def test_missing_values_in_a_frame_raise_with_their_columns(spark: Any) -> None:
     rows = [(1.0, float("nan"), "a"), (None, 2.0, None), (3.0, 4.0, "b")]
     frame = spark.createDataFrame(rows, "width double, size double, kind string").coalesce(1)
     data = from_frame(frame, FrameColumns(label="kind"))

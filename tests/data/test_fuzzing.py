@@ -321,7 +321,7 @@ def damages(content: bytes, others: list[bytes], chance: random.Random) -> Itera
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_damaged_file_is_read_as_before_or_named(name: str, tmp_path: Path) -> None:
+def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name: str, tmp_path: Path) -> None:
     form = FORMATS[name]
     contents: dict[str, bytes] = {}
     for other, made in FORMATS.items():
@@ -355,7 +355,7 @@ def test_a_damaged_file_is_read_as_before_or_named(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["parquet", "minibatches"])
-def test_a_changed_number_is_noticed_by_its_checksum(name: str, tmp_path: Path) -> None:
+def test_changed_number_fails_its_checksum(name: str, tmp_path: Path) -> None:
     form = FORMATS[name]
     form.write(tmp_path)
     (file,) = tmp_path.glob(form.damaged)
@@ -404,7 +404,7 @@ def tfrecord_folder(tmp_path: Path) -> tuple[Path, bytes]:
     return file, content[:last]
 
 
-def test_tfrecords_cut_between_records_are_noticed(tmp_path: Path) -> None:
+def test_tfrecords_truncated_between_records_are_detected(tmp_path: Path) -> None:
     file, cut = tfrecord_folder(tmp_path)
     file.write_bytes(cut)
     with pytest.raises(sw.DataError, match=r"says, 20\. Received: 19 in .*part-r-00000\.tfrecord"):

@@ -25,7 +25,7 @@ def encoder(classes: Any = None, *, one_hot: bool = False) -> LabelEncoder:
 
 
 @given(names, names)
-def test_the_parent_folder_is_the_label_whatever_its_name(folder: str, name: str) -> None:
+def test_parent_folder_of_any_name_is_the_label(folder: str, name: str) -> None:
     assert found_label("parent", f"s3://bucket/train/{folder}/{name}.jpg") == folder
 
 
@@ -39,7 +39,7 @@ def test_the_parent_folder_is_the_label_whatever_its_name(folder: str, name: str
         (PatternLabel(pattern=r"(?P<kind>[a-z]+)$", group="kind"), "/d/17-cat.jpg", "cat"),
     ],
 )
-def test_a_pattern_finds_the_label_in_the_name(label: Any, url: str, expected: str) -> None:
+def test_pattern_extracts_the_label_from_the_file_name(label: Any, url: str, expected: str) -> None:
     assert found_label(label, url) == expected
 
 
@@ -53,7 +53,7 @@ def test_a_pattern_finds_the_label_in_the_name(label: Any, url: str, expected: s
         PatternLabel(pattern="(dog)?", group=1),
     ],
 )
-def test_a_name_without_the_label_is_named(label: PatternLabel) -> None:
+def test_file_name_without_a_label_raises(label: PatternLabel) -> None:
     with pytest.raises(UnusableItem, match=r"/d/cat_17\.jpg") as caught:
         label.of("/d/cat_17.jpg")
     assert caught.value.reason == "no label"
@@ -90,18 +90,18 @@ def test_invalid_pattern_raises(options: Any) -> None:
         (MaskFile(folder="masks", extension=".gif"), "/d/masks/a.b.gif"),
     ],
 )
-def test_masks_lie_beside_their_images(mask: MaskFile, expected: str) -> None:
+def test_masks_are_found_next_to_their_images(mask: MaskFile, expected: str) -> None:
     assert mask.of("/d/photos/a.b.jpg") == expected
 
 
-def test_classes_are_collected_sorted_and_once() -> None:
+def test_classes_are_sorted_and_unique() -> None:
     urls = ["/d/dog/1.png", "/d/cat/2.png", "/d/dog/3.png", "x.png"]
     assert collect_classes("parent", urls) == ("cat", "dog")
     assert collect_classes(PatternLabel(pattern=r"(\d)", group=1), urls) == ("1", "2", "3")
 
 
 @given(st.lists(names, min_size=1, max_size=8, unique=True), st.data())
-def test_a_class_becomes_its_number_or_a_row_with_one_1(classes: list[str], data: Any) -> None:
+def test_class_becomes_its_index_or_a_one_hot_row(classes: list[str], data: Any) -> None:
     name = data.draw(st.sampled_from(classes))
     number = encoder(tuple(classes)).encode(name, "u")
     row = encoder(tuple(classes), one_hot=True).encode(name, "u")
@@ -124,7 +124,7 @@ def test_a_class_becomes_its_number_or_a_row_with_one_1(classes: list[str], data
         (np.zeros(2, np.float16), "float16", (2,)),
     ],
 )
-def test_numbers_of_64_bits_become_32(found: Any, dtype: str, shape: tuple[int, ...]) -> None:
+def test_64_bit_numbers_become_32_bit(found: Any, dtype: str, shape: tuple[int, ...]) -> None:
     encoded = encoder().encode(found, "u")
     assert encoded.dtype == dtype
     assert encoded.shape == shape
@@ -143,7 +143,7 @@ def test_numbers_of_64_bits_become_32(found: Any, dtype: str, shape: tuple[int, 
         (np.array([2**40]), None, "unusable label"),
     ],
 )
-def test_labels_that_cannot_be_numbers_name_the_file(found: Any, classes: Any, reason: str) -> None:
+def test_non_numeric_labels_raise_with_the_file(found: Any, classes: Any, reason: str) -> None:
     with pytest.raises(UnusableItem, match=r"/d/17\.jpg") as caught:
         encoder(classes).encode(found, "/d/17.jpg")
     assert caught.value.reason == reason
@@ -151,7 +151,7 @@ def test_labels_that_cannot_be_numbers_name_the_file(found: Any, classes: Any, r
 
 @pytest.mark.parametrize("one_hot", [False, True])
 @pytest.mark.parametrize("found", [1.0, np.float32(1), np.int8(1), True, "dog"])
-def test_a_whole_number_of_any_kind_is_a_class(found: Any, one_hot: bool) -> None:
+def test_any_integer_type_is_a_class(found: Any, one_hot: bool) -> None:
     encoded = encoder(("cat", "dog"), one_hot=one_hot).encode(found, "u")
     np.testing.assert_array_equal(encoded, [0, 1] if one_hot else 1)
     assert encoded.dtype == ("float32" if one_hot else "int32")
@@ -174,12 +174,12 @@ def test_invalid_label_option_raises(label: Any) -> None:
 
 
 @pytest.mark.parametrize("classes", ["cat", [], ["cat", "cat"], [1, 2], [""], 2, True])
-def test_classes_are_different_names(classes: Any) -> None:
+def test_duplicate_class_names_raise(classes: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match=r"list of (unique|the) names"):
         check_classes(classes, label="parent", one_hot=False)
 
 
 @pytest.mark.parametrize("label", [None, MaskFile(), len])
-def test_one_hot_needs_classes(label: Any) -> None:
+def test_one_hot_without_classes_raises(label: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match="one_hot=True"):
         check_classes(None, label=label, one_hot=True)

@@ -87,14 +87,14 @@ def test_pixels_match_pillow(tmp_path: Path, kind: str, channels: int) -> None:
 
 @pytest.mark.parametrize("resize", FILTERS)
 @pytest.mark.parametrize("size", [(23, 31), (7, 50), (64, 64), (1, 1)])
-def test_every_filter_is_pillows(tmp_path: Path, resize: str, size: tuple[int, int]) -> None:
+def test_every_filter_matches_pillow(tmp_path: Path, resize: str, size: tuple[int, int]) -> None:
     path = write(tmp_path / "a.png", pixels(1))
     found = decode(path.read_bytes(), "x", ImageOptions(size=size, resize=resize))
     np.testing.assert_array_equal(found, by_pillow(path, size, filter=resize.upper()))
 
 
 @pytest.mark.parametrize("format", ["PNG", "TIFF"])
-def test_gray_of_16_bits_keeps_its_upper_8(format: str) -> None:
+def test_16_bit_gray_keeps_its_upper_8_bits(format: str) -> None:
     image = pixels(2)
     content = encoded(sixteen_bits(image), format)
     found = decode(content, "x", ImageOptions(size=image.shape[:2], channels=1))
@@ -111,7 +111,7 @@ def test_photos_are_rotated_upright_only_on_request(orientation: int) -> None:
     np.testing.assert_array_equal(found, stored)
 
 
-def test_the_first_frame_counts(tmp_path: Path) -> None:
+def test_first_frame_of_an_animation_is_read(tmp_path: Path) -> None:
     frames = [Image.fromarray(pixels(seed)) for seed in (4, 5)]
     path = tmp_path / "a.gif"
     frames[0].save(path, save_all=True, append_images=frames[1:])
@@ -119,7 +119,7 @@ def test_the_first_frame_counts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, by_pillow(path, (23, 31)))
 
 
-def test_a_draft_is_near_the_whole() -> None:
+def test_draft_decoding_approximates_full_decoding() -> None:
     content = encoded(pixels(6, (240, 320, 3)), "JPEG", quality=95)
     whole = decode(content, "x", ImageOptions(size=(24, 32))).astype(int)
     draft = decode(content, "x", ImageOptions(size=(24, 32), draft=True)).astype(int)
@@ -144,7 +144,7 @@ def test_examples_are_scaled_and_in_order(tmp_path: Path, threads: int) -> None:
     assert not raw.labels
 
 
-def test_large_images_come_in_blocks_and_none_is_lost(tmp_path: Path) -> None:
+def test_large_images_are_read_in_blocks_without_loss(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{n}.png", np.full((2, 2, 3), n, np.uint8)) for n in range(7)]
     reader = ImageReader.of(**{**OPTIONS, "label": None}, size=(400, 400), scale=False)
     blocks = list(reader.read_files(map(str, files), SkipLog("raise")))
@@ -153,7 +153,7 @@ def test_large_images_come_in_blocks_and_none_is_lost(tmp_path: Path) -> None:
     assert values == list(range(7))
 
 
-def test_labels_of_a_function_are_numbers_arrays_or_names(tmp_path: Path) -> None:
+def test_label_function_returns_numbers_arrays_or_names(tmp_path: Path) -> None:
     files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
     numbers = read(files, size=(4, 4), label=lambda url: float(Path(url).stem)).labels["labels"]
     assert numbers.dtype == np.float32
@@ -196,7 +196,7 @@ def test_variants_match_the_augmentation(tmp_path: Path) -> None:
     assert found.labels["labels"].tolist() == [0] * 9 + [1] * 9
 
 
-def test_the_fingerprint_tells_files_and_options(tmp_path: Path) -> None:
+def test_fingerprint_depends_on_files_and_options(tmp_path: Path) -> None:
     folder_of_classes(tmp_path)
 
     def fingerprint(seed: int = 0, **options: Any) -> Any:
@@ -219,7 +219,7 @@ def test_the_fingerprint_tells_files_and_options(tmp_path: Path) -> None:
     assert fingerprint() != same
 
 
-def test_the_fingerprint_knows_masks_that_are_listed(tmp_path: Path) -> None:
+def test_fingerprint_includes_listed_masks(tmp_path: Path) -> None:
     write(tmp_path / "a.jpg", pixels(0))
     write(tmp_path / "a_mask.png", pixels(1)[..., 0])
     reader = ImageReader.of(**{**OPTIONS, "label": MaskFile(suffix="_mask")}, size=(8, 8))
@@ -240,14 +240,14 @@ def test_the_fingerprint_knows_masks_that_are_listed(tmp_path: Path) -> None:
         {"size": (8, 8), "augment": "flip"},
     ],
 )
-def test_options_are_checked_at_once(options: Any) -> None:
+def test_invalid_options_raise_immediately(options: Any) -> None:
     name = list(options)[-1]
     with pytest.raises(sw.ConfigurationError, match=f"`{name}` must be"):
         ImageReader.of(**{**OPTIONS, **options})
 
 
 @pytest.mark.spark
-def test_folders_on_spark_equal_pillow_on_one_machine(spark: Any, tmp_path: Path) -> None:
+def test_folders_read_on_spark_match_pillow(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path, each=7)
     files = sorted(path for path in folder.rglob("*.*"))
     expected = np.stack([by_pillow(path, (10, 8)) for path in files]).astype(np.float32) / 255
@@ -270,7 +270,7 @@ def test_folders_on_spark_equal_pillow_on_one_machine(spark: Any, tmp_path: Path
 
 
 @pytest.mark.spark
-def test_a_function_of_the_notebook_labels_on_the_executors(spark: Any, tmp_path: Path) -> None:
+def test_label_function_of_a_notebook_runs_on_executors(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path)
     data = sw.data.from_images(
         spark, f"{folder}/*/*.png", size=(4, 4), channels=1, label=lambda url: [len(url), 1.5]
@@ -283,7 +283,7 @@ def test_a_function_of_the_notebook_labels_on_the_executors(spark: Any, tmp_path
 
 
 @pytest.mark.spark
-def test_a_folder_of_images_and_masks(spark: Any, tmp_path: Path) -> None:
+def test_folder_of_images_and_masks_is_read(spark: Any, tmp_path: Path) -> None:
     for number in range(3):
         write(tmp_path / f"{number}.jpg", pixels(number))
         write(tmp_path / f"{number}_mask.png", pixels(number)[..., 0])

@@ -39,7 +39,7 @@ def tables(seed: int = 0, keys: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.mark.spark
-def test_records_and_sequences_join_as_with_pandas(spark: Any) -> None:
+def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
     customers, visits = tables()
     data = join(
         spark,
@@ -72,7 +72,7 @@ def test_records_and_sequences_join_as_with_pandas(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_sources_in_csv_files_join_with_columns_by_index(spark: Any, tmp_path: Path) -> None:
+def test_csv_sources_join_on_column_indices(spark: Any, tmp_path: Path) -> None:
     customers, visits = tables(seed=1)
     (tmp_path / "visits").mkdir()
     customers.to_csv(tmp_path / "customers.csv", index=False)
@@ -142,7 +142,7 @@ def test_two_record_sources_join_and_missing_rows_are_dropped(spark: Any) -> Non
 
 
 @pytest.mark.spark
-def test_keys_of_several_columns_and_columns_of_arrays(spark: Any) -> None:
+def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
     people = spark.createDataFrame(
         [("b", 1, [1.0, 2.0]), ("a", 2, [3.0, 4.0]), ("a", 1, [5.0, 6.0])],
         "city string, number int, vector array<double>",
@@ -166,9 +166,7 @@ def test_keys_of_several_columns_and_columns_of_arrays(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_steps_of_csv_files_are_sorted_as_numbers_though_one_is_text(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_csv_steps_are_sorted_as_numbers_even_if_one_is_text(spark: Any, tmp_path: Path) -> None:
     steps = [2**60 + i for i in (1, 12, 10, 11, 2, 3)] + [5, 40]
     lines = [*(f"1,{step},{step % 2**60}" for step in steps), "2,7,0", "2,x7,0", "3,1.5,1"]
     (tmp_path / "a.csv").write_text("\n".join(["k,t,v", *lines]))
@@ -217,7 +215,7 @@ def test_skipped_rows_affect_neither_classes_nor_lengths(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_bad_sources_are_named(spark: Any, tmp_path: Path) -> None:
+def test_invalid_sources_raise_with_their_names(spark: Any, tmp_path: Path) -> None:
     good, short, text = (tmp_path / f"{name}.csv" for name in ("good", "short", "text"))
     good.write_text("id,a\n1,2\n2,3\n3,4\n")
     short.write_text("id,a,b\n1,2,3\n2,7\n3,4,5\n")
@@ -249,7 +247,7 @@ def test_bad_sources_are_named(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_columns_of_csv_files_have_the_narrowest_type(spark: Any, tmp_path: Path) -> None:
+def test_csv_columns_have_the_narrowest_type(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
         "n,x,flag,day,time,text,unit,part,none\n"
         "1,1.5,true,2024-01-01,2024-01-01 10:00:00,07,1d,10:00,\n"

@@ -49,7 +49,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     compression=st.sampled_from(COMPRESSIONS),
     interval=st.sampled_from([1, 3, 1000]),
 )
-def test_any_example_is_found_by_its_number(
+def test_examples_are_found_by_index(
     tmp_path: Path, sizes: list[int], part: int | None, compression: Compression, interval: int
 ) -> None:
     data, url = numbers(sum(sizes)), str(tmp_path / "out")
@@ -92,7 +92,7 @@ def test_reading_during_an_iteration_does_not_disturb_it(tmp_path: Path) -> None
             assert_same(reader[-index], data.take([-index]))  # pyright: ignore[reportArgumentType]
 
 
-def test_more_parts_than_may_be_open_at_once(tmp_path: Path) -> None:
+def test_more_parts_than_the_open_file_limit_are_read(tmp_path: Path) -> None:
     data = numbers(80)
     write_map_file(data, str(tmp_path), examples_per_part=1)
     with MapFileReader(str(tmp_path)) as reader:
@@ -136,7 +136,7 @@ def test_index_is_rebuilt(tmp_path: Path) -> None:
     assert list(indexes(str(tmp_path))[0].keys) == [0, 40, 80]
 
 
-def test_numbers_and_options_are_checked(tmp_path: Path) -> None:
+def test_invalid_indices_and_options_raise(tmp_path: Path) -> None:
     bad: Any
     for bad in (0, 1.5, True):
         with pytest.raises(sw.ConfigurationError, match="index_interval="):
@@ -201,7 +201,7 @@ def test_texts_are_found_by_key(
             reader.find(5)
 
 
-def test_keys_may_begin_anywhere_if_they_have_no_gaps(tmp_path: Path) -> None:
+def test_consecutive_keys_may_start_at_any_number(tmp_path: Path) -> None:
     written(tmp_path / "b", "IntWritable", [(i, "x" * i) for i in range(5, 9)])
     written(tmp_path / "a", "IntWritable", [(i, "x" * i) for i in range(9, 12)])
     with MapFileReader(str(tmp_path), convert=length) as reader:
@@ -225,14 +225,14 @@ def test_gaps_between_keys_raise(tmp_path: Path) -> None:
         reader[2]
 
 
-def test_parts_of_several_key_classes_are_rejected(tmp_path: Path) -> None:
+def test_parts_with_different_key_classes_raise(tmp_path: Path) -> None:
     written(tmp_path / "a", "LongWritable", [(0, "")])
     written(tmp_path / "b", "Text", [("0", "")])
     with pytest.raises(sw.DataError, match="must have the same class"):
         MapFileReader(str(tmp_path), convert=length)
 
 
-def test_own_classes_are_read_by_own_functions(tmp_path: Path) -> None:
+def test_custom_classes_are_read_by_custom_functions(tmp_path: Path) -> None:
     class_name = PACKAGE + "Text"
     written(tmp_path / "a", "LongWritable", [(0, "abc"), (1, "d")])
 
@@ -244,7 +244,7 @@ def test_own_classes_are_read_by_own_functions(tmp_path: Path) -> None:
         assert reader.take([0, 1]).labels["labels"].tolist() == [4, 2]
 
 
-def test_an_empty_part_does_not_matter(tmp_path: Path) -> None:
+def test_empty_part_is_ignored(tmp_path: Path) -> None:
     written(tmp_path / "a", "LongWritable", [])
     written(tmp_path / "b", "LongWritable", [(0, "abc")])
     with MapFileReader(str(tmp_path), convert=length) as reader:

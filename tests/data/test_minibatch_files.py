@@ -70,7 +70,7 @@ def test_files_hold_exactly_a_minibatch_in_order(place: str) -> None:
 
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(1, 9))
-def test_nothing_is_lost_or_doubled_whatever_the_sizes(sizes: list[int], size: int) -> None:
+def test_no_example_is_lost_or_duplicated_for_any_sizes(sizes: list[int], size: int) -> None:
     if not sum(sizes):
         return
     starts = np.cumsum([0, *sizes])
@@ -139,7 +139,7 @@ def test_many_types_of_batches_are_accepted(
 # -- what is at the URL already -------------------------------------------------------------
 
 
-def test_an_export_is_replaced_only_on_request(place: str) -> None:
+def test_export_is_replaced_only_on_request(place: str) -> None:
     first = sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
     with pytest.raises(sw.ConfigurationError, match="overwrite=True"):
         sw.data.to_minibatch_files(numbered(4), place, batch_size=5)
@@ -177,7 +177,7 @@ def failing() -> Iterator[DataSet]:
     raise KeyboardInterrupt
 
 
-def test_an_interrupted_export_leaves_nothing(place: str) -> None:
+def test_interrupted_export_leaves_no_files(place: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         sw.data.to_minibatch_files(failing(), place, batch_size=5)
     assert find_export(place) is None
@@ -240,7 +240,7 @@ def interrupted(_: str) -> None:
 
 @pytest.mark.parametrize("fails", [no_memory, interrupted])
 @pytest.mark.parametrize("first", [KeyError, KeyboardInterrupt])
-def test_cleaning_hides_no_error(
+def test_cleanup_errors_do_not_hide_the_cause(
     fails: Any, first: type[BaseException], tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(_exported, "remove_tree", fails)
@@ -248,7 +248,7 @@ def test_cleaning_hides_no_error(
         raise first("the cause")
 
 
-def test_deleting_removes_the_export_and_nothing_else(place: str) -> None:
+def test_deleting_removes_only_the_export(place: str) -> None:
     from sparkwright.storage.files import exists, join, write_bytes
 
     sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
@@ -260,7 +260,7 @@ def test_deleting_removes_the_export_and_nothing_else(place: str) -> None:
         sw.data.delete_export(place)
 
 
-def test_of_two_exports_to_one_url_the_second_to_finish_is_rejected(place: str) -> None:
+def test_second_of_two_concurrent_exports_to_one_url_raises(place: str) -> None:
     def slow() -> Iterator[DataSet]:
         yield numbered(3)
         sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
@@ -273,7 +273,7 @@ def test_of_two_exports_to_one_url_the_second_to_finish_is_rejected(place: str) 
 # -- finding --------------------------------------------------------------------------------
 
 
-def test_paths_are_found_in_every_form(tmp_path: Path) -> None:
+def test_minibatch_paths_are_accepted_in_every_form(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"b{number}.arrow").write_bytes(to_bytes(numbered(2, start=2 * number)))
     (tmp_path / "_hidden.arrow").write_bytes(b"")
@@ -323,7 +323,7 @@ def test_executors_check_the_first_existing_file(tmp_path: Path, monkeypatch: An
     assert asked == [str(there)]
 
 
-def test_relative_paths_become_whole_ones(tmp_path: Path, monkeypatch: Any) -> None:
+def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     sw.data.to_minibatch_files(numbered(3), "export", batch_size=2)
     for where in ("export", ["export/manifest.json"]):
@@ -331,7 +331,7 @@ def test_relative_paths_become_whole_ones(tmp_path: Path, monkeypatch: Any) -> N
         assert all(file.url.startswith(str(tmp_path)) for file in found.files)
 
 
-def test_listing_keeps_extensions_and_goes_into_folders_on_request(tmp_path: Path) -> None:
+def test_listing_filters_extensions_and_recurses_on_request(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     for name in ("b.CSV", "a.csv", "c.txt", "inner/d.csv", ".e.csv"):
         (tmp_path / name).write_text("")
@@ -345,7 +345,7 @@ def test_listing_keeps_extensions_and_goes_into_folders_on_request(tmp_path: Pat
     assert sw.data.list_paths(f"{tmp_path}/*.txt") == [f"{tmp_path}/c.txt"]
 
 
-def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:
+def test_fingerprint_depends_on_the_files(tmp_path: Path) -> None:
     file = tmp_path / "a.arrow"
     file.write_bytes(to_bytes(numbered(2)))
     first = find_files(tmp_path, ours=True).fingerprint
@@ -355,7 +355,7 @@ def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:
     assert find_files([str(file)], ours=True).fingerprint is None
 
 
-def test_a_share_of_a_file_is_read(tmp_path: Path) -> None:
+def test_part_of_a_file_is_read(tmp_path: Path) -> None:
     export = sw.data.to_minibatch_files(numbered(10), tmp_path / "e", batch_size=4)
     found = find_files(export, ours=True)
     reader = MinibatchReader(columns=export.manifest.columns)
@@ -396,7 +396,7 @@ def test_numpy_archives_of_several_inputs(tmp_path: Path) -> None:
     ]
 
 
-def test_a_loader_of_the_users_opens_the_file(tmp_path: Path) -> None:
+def test_custom_loader_opens_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt.csv").write_text("1,2,0\n3,4,1\n")
 
     def load(source: MinibatchSource) -> DataSet:
@@ -408,7 +408,7 @@ def test_a_loader_of_the_users_opens_the_file(tmp_path: Path) -> None:
     assert labels(parts) == [0, 1]
 
 
-def test_our_own_bytes_travel_as_they_are(tmp_path: Path) -> None:
+def test_native_minibatches_are_sent_without_decoding(tmp_path: Path) -> None:
     content = to_bytes(numbered(4))
     (tmp_path / "a.arrow").write_bytes(content)
     found = find_files(tmp_path, ours=True)
@@ -418,7 +418,7 @@ def test_our_own_bytes_travel_as_they_are(tmp_path: Path) -> None:
 # -- reading ahead --------------------------------------------------------------------------
 
 
-def test_files_are_read_ahead_of_their_use() -> None:
+def test_files_are_prefetched() -> None:
     begun = [threading.Event() for _ in range(10)]
 
     def work(number: int) -> float:

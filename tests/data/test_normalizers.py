@@ -40,7 +40,7 @@ def of(normalizer: Normalizer, data: Any) -> Any:
     return normalizer.transform(data).features[F]
 
 
-def test_standardized_columns_equal_numpys() -> None:
+def test_standardized_columns_match_numpy() -> None:
     array = table().features[F]
     wide = array.astype(np.float64)
     expected = ((wide - wide.mean(axis=0)) / wide.std(axis=0)).astype(np.float32)
@@ -82,7 +82,7 @@ def test_constant_columns_become_zero_or_low_and_revert() -> None:
     assert scale.revert_features(scale.transform(data)).equals(data)
 
 
-def test_pixels_are_scaled_as_a_division_in_single_precision_would() -> None:
+def test_pixel_scaling_matches_single_precision_division() -> None:
     pixels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16)
     np.testing.assert_array_equal(
         of(ImageScale(), DataSet(pixels)), pixels.astype(np.float32) / np.float32(255)
@@ -93,7 +93,7 @@ def test_pixels_are_scaled_as_a_division_in_single_precision_would() -> None:
     )
 
 
-def test_images_are_fitted_by_channel_or_by_pixel() -> None:
+def test_images_are_fitted_per_channel_or_per_pixel() -> None:
     images = np.random.default_rng(0).integers(0, 256, (30, 4, 5, 3)).astype(np.uint8)
     wide = images.astype(np.float64)
     by_channel = Standardize.fit(DataSet(images))
@@ -104,7 +104,7 @@ def test_images_are_fitted_by_channel_or_by_pixel() -> None:
     assert of(by_channel, DataSet(images)).dtype == np.float32
 
 
-def test_padding_neither_counts_nor_changes() -> None:
+def test_padding_is_neither_counted_nor_changed() -> None:
     array = np.random.default_rng(0).normal(5, 2, (6, 4, 2)).astype(np.float32)
     mask = np.arange(4) < np.array([1, 2, 3, 4, 4, 4])[:, None]
     array[~mask] = -99
@@ -119,7 +119,7 @@ def test_padding_neither_counts_nor_changes() -> None:
     )
 
 
-def test_masked_labels_neither_count_nor_change() -> None:
+def test_masked_labels_are_neither_counted_nor_changed() -> None:
     labels = np.array([1.0, 3.0, np.nan])
     data = DataSet(np.zeros((3, 1)), labels, labels_masks=np.array([1, 1, 0]))
     normalizer = Standardize.fit(data, labels=True)
@@ -152,7 +152,7 @@ def fitted_to(chunks: list[DataSet]) -> Standardize:
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("lengths", [(4,), (4, 4), (4, 6), (3, 4)])
-def test_a_number_for_each_step_is_one_column_with_masks_and_without(
+def test_one_number_per_step_is_one_column_with_or_without_masks(
     lengths: tuple[int, ...], masked: bool
 ) -> None:
     chunks = steps_of(*lengths, masked=masked)
@@ -169,7 +169,7 @@ def test_a_number_for_each_step_is_one_column_with_masks_and_without(
 
 
 @pytest.mark.parametrize("lengths", [(3, 5), (5, 3), (3, 5, 3)])
-def test_a_vector_as_long_as_some_of_the_sequences_keeps_its_columns(
+def test_label_vector_as_long_as_a_sequence_keeps_its_columns(
     lengths: tuple[int, ...],
 ) -> None:
     random = np.random.default_rng(0)
@@ -239,7 +239,7 @@ def any_normalizer(request: pytest.FixtureRequest) -> Normalizer:
     return request.param
 
 
-def test_json_and_pickle_keep_every_digit(any_normalizer: Normalizer) -> None:
+def test_json_and_pickle_round_trip_exactly(any_normalizer: Normalizer) -> None:
     again = normalizer_from_dict(json.loads(json.dumps(any_normalizer.to_dict(), allow_nan=False)))
     assert type(again) is type(any_normalizer)
     assert again == any_normalizer
@@ -249,7 +249,7 @@ def test_json_and_pickle_keep_every_digit(any_normalizer: Normalizer) -> None:
     assert pickle.loads(pickle.dumps(any_normalizer)) == any_normalizer
 
 
-def test_a_chain_is_reverted_in_the_opposite_order() -> None:
+def test_chain_is_inverted_in_reverse_order() -> None:
     data = table()
     first = MinMaxScale.fit(data, labels=True)
     second = Standardize.fit(first.transform(data), labels=True)
@@ -339,7 +339,7 @@ def settings_of(name: str = "Standardize", **array: Any) -> dict[str, Any]:
         ({"name": "NormalizerChain", "normalizers": [{"name": "x"}]}, "name='x'"),
     ],
 )
-def test_settings_that_make_no_sense_are_rejected(settings: Any, text: str) -> None:
+def test_invalid_settings_raise(settings: Any, text: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         normalizer_from_dict(settings)
     assert text in str(refused.value)

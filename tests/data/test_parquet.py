@@ -88,7 +88,7 @@ def read(url: Any, **options: Any) -> LocalTable:
     return reader(url, **options)
 
 
-def test_columns_equal_pandas(save: Saver) -> None:
+def test_columns_match_pandas(save: Saver) -> None:
     url = save(FRAME)
     found = read(
         url,
@@ -109,7 +109,7 @@ def test_columns_equal_pandas(save: Saver) -> None:
     )
 
 
-def test_arrays_alone_in_an_input_keep_their_shape(save: Saver) -> None:
+def test_single_array_column_keeps_its_shape(save: Saver) -> None:
     images = RNG.normal(size=(ROWS, 2, 3)).astype(np.float32)
     flat = pa.FixedSizeListArray.from_arrays(pa.array(images.reshape(-1)), 6)
     content = {
@@ -205,7 +205,7 @@ def test_numbers_of_every_width_become_float32(save: Saver) -> None:
     assert found.dtype == np.float32
 
 
-def test_a_dictionary_may_hold_values_that_no_row_has(save: Saver) -> None:
+def test_unused_dictionary_values_are_not_classes(save: Saver) -> None:
     kinds = pd.Categorical(["u", "w", "u"], categories=["zzz", "w", "u"])
     url = save(pd.DataFrame({"x": [1, 2, 3], "kind": kinds}))
     found = read(url, labels="kind", classes="infer")
@@ -213,7 +213,7 @@ def test_a_dictionary_may_hold_values_that_no_row_has(save: Saver) -> None:
     assert found.data.labels["labels"].tolist() == [0, 1, 0]
 
 
-def test_integers_may_have_names_of_classes(save: Saver) -> None:
+def test_integer_labels_may_have_class_names(save: Saver) -> None:
     url = save({"x": [1, 2, 3], "kind": [30, 5, 30]})
     found = read(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": ("5", "30")}
@@ -236,7 +236,7 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize(("reason", "options", "message"), BAD, ids=[case[0] for case in BAD])
-def test_rows_that_do_not_fit_are_named_or_counted(
+def test_invalid_rows_are_named_or_counted(
     reason: str, options: Any, message: str, save: Saver
 ) -> None:
     content = {
@@ -319,7 +319,7 @@ def test_memory_does_not_grow_with_row_groups(
     assert max(sizes) <= 1 << 20
 
 
-def test_columns_of_another_kind_are_an_error_of_the_file(save: Saver) -> None:
+def test_columns_of_another_type_raise_with_the_file(save: Saver) -> None:
     url = save(FRAME)
     with pytest.raises(sw.DataError, match=f"{save.name}: column 'color' must hold numbers"):
         read(url, features=["a", "color"])
@@ -327,7 +327,7 @@ def test_columns_of_another_kind_are_an_error_of_the_file(save: Saver) -> None:
         read(url, features="b", labels="a", classes=["x"])
 
 
-def test_files_with_other_columns_are_rejected(save: Saver) -> None:
+def test_files_with_different_columns_raise(save: Saver) -> None:
     first, second = save({"a": [1], "b": [2]}), save({"a": [3], "c": [4]}, "other_")
     with pytest.raises(sw.DataError, match=f"other_{save.name}: all files must have the columns"):
         read([first, second])
@@ -338,7 +338,7 @@ def test_files_with_other_columns_are_rejected(save: Saver) -> None:
     assert again.features["features"].tolist() == [[1], [3]]
 
 
-def test_a_row_in_a_part_of_a_large_file_is_named(save: Saver) -> None:
+def test_error_in_part_of_a_large_file_names_the_row(save: Saver) -> None:
     kinds = np.zeros(ROWS, np.int64)
     kinds[330] = 9  # the eleventh row of the sixth part
     path = save({"x": np.arange(ROWS), "kind": kinds})

@@ -104,7 +104,7 @@ def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_a_data_error_ends_a_job_whose_other_tasks_still_run(spark: Any, tmp_path: Path) -> None:
+def test_data_error_ends_the_job_while_other_tasks_run(spark: Any, tmp_path: Path) -> None:
     ended = tmp_path / "ended"
 
     def read_one(piece: int, log: SkipLog) -> Iterator[DataSet]:
@@ -123,14 +123,14 @@ def test_a_data_error_ends_a_job_whose_other_tasks_still_run(spark: Any, tmp_pat
     assert 'on_error="skip"' in str(caught.value)
 
 
-def test_on_error_takes_two_words(tmp_path: Path) -> None:
+def test_invalid_on_error_raises(tmp_path: Path) -> None:
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match="on_error='ignore'"):
         from_pieces(none, [], read, sizes=[], on_error="ignore")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.spark
-def test_persisted_data_is_computed_once_until_it_is_unpersisted(
+def test_persisted_data_is_computed_once_until_unpersisted(
     spark: Any, leaves_nothing: None
 ) -> None:
     computed = spark.sparkContext.accumulator(0)

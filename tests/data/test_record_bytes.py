@@ -63,12 +63,12 @@ def test_values_of_every_class_are_decoded(name: str, data: st.DataObject) -> No
         (-(1 << 63), "807fffffffffffffff"),
     ],
 )
-def test_integers_of_variable_length_are_javas(value: int, content: str) -> None:
+def test_variable_length_integers_match_java(value: int, content: str) -> None:
     assert encode_vint(value).hex() == content
     assert decode_vint(bytes.fromhex(content)) == (value, len(content) // 2)
 
 
-def test_values_that_are_too_large_or_no_utf8_are_rejected() -> None:
+def test_oversized_or_non_utf8_values_raise() -> None:
     with pytest.raises(sw.DataError, match="fit into 32 bits"):
         DECODERS[PACKAGE + "VIntWritable"](encode_vint(1 << 31))
     with pytest.raises(sw.DataError, match="fit into 64 bits"):
@@ -82,7 +82,7 @@ def test_values_that_are_too_large_or_no_utf8_are_rejected() -> None:
 @given(st.lists(st.integers(0, 1 << 40), max_size=30))
 @example([8] * 5)
 @example([200] * 4 + [201])
-def test_lengths_of_a_block_are_read_back(lengths: list[int]) -> None:
+def test_block_lengths_round_trip(lengths: list[int]) -> None:
     content = b"".join(map(encode_vint, lengths))
     assert decode_lengths(content, len(lengths)) == lengths
     for wrong in (len(lengths) + 1, len(lengths) - 1):
@@ -93,7 +93,7 @@ def test_lengths_of_a_block_are_read_back(lengths: list[int]) -> None:
 
 
 @given(st.binary(max_size=5000), st.binary(max_size=20))
-def test_each_compression_is_read_also_in_several_members(one: bytes, other: bytes) -> None:
+def test_multi_member_streams_of_each_codec_are_decompressed(one: bytes, other: bytes) -> None:
     package = DEFAULT_CODEC.removesuffix("DefaultCodec")
     packers = {"DefaultCodec": zlib.compress, "DeflateCodec": zlib.compress}
     packers |= {"GzipCodec": gzip.compress, "BZip2Codec": bz2.compress}
@@ -105,7 +105,7 @@ def test_each_compression_is_read_also_in_several_members(one: bytes, other: byt
                 unpack(package + name, damaged)
 
 
-def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_UNPACKED_BYTES == 1 << 30
     monkeypatch.setattr("sparkwright.data._record_bytes.MAX_UNPACKED_BYTES", 1000)
     assert len(unpack(DEFAULT_CODEC, zlib.compress(bytes(1000)))) == 1000

@@ -47,7 +47,7 @@ def parts(folder: Path) -> list[str]:
 
 @each_format
 @pytest.mark.parametrize("size", [None, 1, 30, 1000])
-def test_files_hold_the_examples_in_parts(tmp_path: Path, form: Format, size: int | None) -> None:
+def test_examples_are_written_in_part_files(tmp_path: Path, form: Format, size: int | None) -> None:
     data = digits()
     for compression in form.compressions:
         folder = tmp_path / str(compression)
@@ -72,7 +72,7 @@ def test_sequences_of_different_lengths_stay_separate(tmp_path: Path, form: Form
 
 
 @each_format
-def test_a_folder_in_use_is_not_written_into(tmp_path: Path, form: Format) -> None:
+def test_nonempty_folder_is_not_overwritten(tmp_path: Path, form: Format) -> None:
     url = str(tmp_path / "out")
     form.write(digits(3), url)
     with pytest.raises(sw.ConfigurationError, match=r"part-r-00000.*overwrite=True"):
@@ -103,7 +103,7 @@ def test_folder_can_be_rewritten_from_its_own_data(tmp_path: Path, form: Format)
 
 
 @each_format
-def test_a_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form: Format) -> None:
+def test_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form: Format) -> None:
     folder, data = tmp_path / "out", digits()
     form.write(data, str(folder))
 
@@ -119,9 +119,7 @@ def test_a_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form:
 
 
 @each_format
-def test_a_lost_part_is_noticed(
-    tmp_path: Path, form: Format, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_part_raises(tmp_path: Path, form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.data.paths.list_entries", lambda url: [])
     with pytest.raises(sw.DataError, match=r"1 of 1 missing \['part-r-00000"):
         form.write(digits(5), str(tmp_path / "out"))
@@ -134,7 +132,7 @@ def test_a_lost_part_is_noticed(
     [{"examples_per_part": 0}, {"examples_per_part": 1.5}, {"max_files": 2}, {"compression": "x"}],
     ids=str,
 )
-def test_options_are_checked(tmp_path: Path, form: Format, options: dict[str, Any]) -> None:
+def test_invalid_options_raise(tmp_path: Path, form: Format, options: dict[str, Any]) -> None:
     with pytest.raises(sw.ConfigurationError, match=f"`{next(iter(options))}`"):
         form.write(digits(3), str(tmp_path / "out"), **options)
 

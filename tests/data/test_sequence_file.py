@@ -67,7 +67,7 @@ PAIRS = st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=300)), max
     st.dictionaries(st.text(), st.text(), max_size=3),
     st.integers(1, 100),
 )
-def test_records_and_notes_are_read_back(
+def test_records_and_metadata_round_trip(
     pairs: Pairs, compression: Compression, notes: dict[str, str], ahead: int
 ) -> None:
     content = written(pairs, compression, notes)
@@ -89,7 +89,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_ranges_of_bytes_give_each_record_once(compression: Compression, data: Any) -> None:
+def test_byte_ranges_yield_each_record_once(compression: Compression, data: Any) -> None:
     pairs = [(b"%d" % i, bytes([i]) * data.draw(st.integers(0, 80))) for i in range(60)]
     content = written(pairs, compression)
     marks = [found.start() for found in re.finditer(re.escape(ESCAPE + SYNC), content)]
@@ -126,7 +126,7 @@ def test_invalid_records_are_not_written(
 
 
 @pytest.mark.usefixtures("short_intervals")
-def test_damage_where_a_range_ends_is_noticed(tmp_path: Path) -> None:
+def test_damage_at_the_end_of_a_range_is_detected(tmp_path: Path) -> None:
     """A false sync mark behind the end of a range must not end the range before it."""
     content = bytearray(written([(b"%d" % i, bytes(50)) for i in range(40)]))
     mark = content.index(ESCAPE + SYNC, len(content) // 2)
@@ -138,7 +138,7 @@ def test_damage_where_a_range_ends_is_noticed(tmp_path: Path) -> None:
 
 @given(datasets())
 @example([DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))])
-def test_examples_of_any_layout_are_read_back(expected: list[DataSet]) -> None:
+def test_examples_of_any_layout_round_trip(expected: list[DataSet]) -> None:
     values = [value for dataset in expected for value in encode_examples(dataset)]
     found = list(
         decode_examples(values, layout_of(expected[0]), mock.Mock(side_effect=AssertionError))
@@ -161,7 +161,7 @@ RESULTS: dict[str, Callable[[str, bytes], Any]] = {
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_foreign_files_are_read_through_a_function(tmp_path: Path, name: str) -> None:
+def test_foreign_files_are_read_with_a_conversion_function(tmp_path: Path, name: str) -> None:
     pairs = [(encode(TEXT, f"key{i}"), encode(BYTES, b"%d" % i)) for i in range(9)]
     (tmp_path / "foreign").write_bytes(written(pairs))
     convert = RESULTS[name]
@@ -201,7 +201,7 @@ def table_lines(delimiter: str = ",", quote: str | None = '"') -> TextLines | No
     return text_lines(SCHEMA, delimiter, quote, None)
 
 
-def test_texts_are_read_as_lines_of_a_table_as_csv_is(tmp_path: Path) -> None:
+def test_text_records_are_read_as_csv_rows(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     lines = [
         f'{a!r},"{b!r}",{"cat" if a < b else "dog"}' for a, b in random.random((500, 2)).tolist()
@@ -232,9 +232,7 @@ def test_texts_are_read_as_lines_of_a_table_as_csv_is(tmp_path: Path) -> None:
         *("an empty text", "two lines", "a line end"),
     ],
 )
-def test_a_text_that_is_no_line_of_the_table_is_named(
-    tmp_path: Path, line: str, reason: str
-) -> None:
+def test_text_that_is_not_a_table_row_is_reported(tmp_path: Path, line: str, reason: str) -> None:
     folder = of_lines(tmp_path / "seq", ["1,2,cat"] * 5 + [line] + ["3,4,dog"] * 4)
     with pytest.raises(sw.DataError, match=r"record with key 5 at byte \d+ of .*lines") as caught:
         read_records_of(folder, lines=table_lines())
@@ -249,7 +247,7 @@ def test_a_text_that_is_no_line_of_the_table_is_named(
 
 
 @pytest.mark.parametrize("options", [{"schema": 5}, {"schema": SCHEMA, "convert": len}], ids=str)
-def test_a_schema_is_one_and_instead_of_a_function(tmp_path: Path, options: Any) -> None:
+def test_invalid_schema_raises(tmp_path: Path, options: Any) -> None:
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match="`schema` must be a TableSchema"):
         from_sequence_file(none, str(of_lines(tmp_path / "seq", ["1,2,cat"])), **options)
@@ -321,7 +319,7 @@ def test_files_of_hadoop_are_read(spark: Any, tmp_path: Path, kind: str, codec: 
 
 
 @pytest.mark.spark
-def test_other_codecs_are_read_through_hadoop(spark: Any, tmp_path: Path) -> None:
+def test_other_codecs_are_read_with_hadoop(spark: Any, tmp_path: Path) -> None:
     url = hadoop_writes(spark, [("a", 1.0), ("bc", 2.0)], tmp_path / "out", "BLOCK", "SnappyCodec")
     with pytest.raises(sw.DataError, match=r"SnappyCodec.*from_rdd\(spark, .*sequenceFile\(url\)"):
         from_sequence_file(spark, url, convert=lambda k, v: ([v], len(k))).collect()
@@ -332,7 +330,7 @@ def test_other_codecs_are_read_through_hadoop(spark: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.spark
-def test_every_type_is_hadoops(spark: Any) -> None:
+def test_every_value_type_matches_hadoop(spark: Any) -> None:
     jvm = spark.sparkContext._jvm
     values: dict[str, Any] = {
         **{"IntWritable": -(2**31), "LongWritable": -(2**63), "VIntWritable": -113},
@@ -363,7 +361,7 @@ def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compres
 
 
 @pytest.mark.spark
-def test_spark_reads_lines_of_a_table(spark: Any, tmp_path: Path) -> None:
+def test_spark_reads_table_rows(spark: Any, tmp_path: Path) -> None:
     folder = of_lines(tmp_path / "seq", ["1,2,cat", "3,4,dog"])
     data = from_sequence_file(spark, str(folder), schema=SCHEMA)
     assert data.collect().labels["labels"].tolist() == [0, 1]

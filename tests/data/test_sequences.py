@@ -74,7 +74,7 @@ def test_sequences_of_different_length_get_masks(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.spark
-def test_many_little_files_are_few_records_of_spark(spark: Any, tmp_path: Path) -> None:
+def test_many_small_files_become_few_spark_records(spark: Any, tmp_path: Path) -> None:
     names = ["up", "down"] * 300
     (tmp_path / "many").mkdir()
     for number, name in enumerate(names):
@@ -106,7 +106,7 @@ def test_skipped_sequences_are_counted_and_do_not_set_the_length(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("align", ["start", "end"])
-def test_padded_brings_chunks_of_different_length_to_one(spark: Any, align: Any) -> None:
+def test_padded_gives_all_chunks_one_length(spark: Any, align: Any) -> None:
     lengths = [2, 4, 4, 3, 1]
     arrays = [np.full((n, 2), n, np.float32) for n in lengths]
     parts = [DataSet(a[None], np.full((1, len(a)), len(a), np.int32)) for a in arrays]
@@ -129,7 +129,7 @@ def test_padded_brings_chunks_of_different_length_to_one(spark: Any, align: Any)
 
 
 @pytest.mark.parametrize("align", ["start", "end"])
-def test_labels_of_another_length_are_aligned(tmp_path: Path, align: Any) -> None:
+def test_labels_of_different_length_are_aligned(tmp_path: Path, align: Any) -> None:
     url, arrays = written(tmp_path, "x")
     labels_url, labels = written(tmp_path, "y", (4, 5, 1, 2), columns=2, seed=1)
     found = read(url, labels_url=labels_url, align=align)
@@ -140,7 +140,7 @@ def test_labels_of_another_length_are_aligned(tmp_path: Path, align: Any) -> Non
     np.testing.assert_array_equal(found.labels_masks["labels"], masks(labels, 5, at_end=at_end))
 
 
-def test_equal_lengths_need_no_masks(tmp_path: Path) -> None:
+def test_equal_lengths_have_no_masks(tmp_path: Path) -> None:
     url, arrays = written(tmp_path, "x", (4, 4))
     labels_url, labels = written(tmp_path, "y", (4, 4), columns=1, seed=2)
     found = read(url, labels_url=labels_url)
@@ -150,7 +150,7 @@ def test_equal_lengths_need_no_masks(tmp_path: Path) -> None:
     assert not found.labels_masks
 
 
-def test_labels_stand_in_the_same_file(tmp_path: Path) -> None:
+def test_labels_are_read_from_the_same_file(tmp_path: Path) -> None:
     url, arrays = written(tmp_path, "x")
     found = read(url, labels=-1)
     np.testing.assert_array_equal(found.features["features"], padded([a[:, :2] for a in arrays], 5))
@@ -161,7 +161,7 @@ def test_labels_stand_in_the_same_file(tmp_path: Path) -> None:
     assert several.features["features"].shape == (4, 5, 2)
 
 
-def test_a_label_per_sequence_is_the_last_of_its_file(tmp_path: Path) -> None:
+def test_label_per_sequence_is_the_last_of_its_file(tmp_path: Path) -> None:
     url, arrays = written(tmp_path, "x")
     found = read(url, labels="f0", label_per="sequence")
     np.testing.assert_array_equal(found.labels["labels"], [a[-1, 0] for a in arrays])
@@ -171,7 +171,7 @@ def test_a_label_per_sequence_is_the_last_of_its_file(tmp_path: Path) -> None:
     assert "features" in both.features_masks
 
 
-def test_a_label_per_sequence_is_the_only_line_of_a_file_of_labels(tmp_path: Path) -> None:
+def test_label_per_sequence_is_the_only_line_of_its_label_file(tmp_path: Path) -> None:
     url, _ = written(tmp_path, "x")
     labels_url = texts(tmp_path, "y", "2\n", "0\n", "1\n", "2\n")
     found = read(url, labels_url=labels_url, label_per="sequence", classes=3, pair_by="order")
@@ -179,7 +179,7 @@ def test_a_label_per_sequence_is_the_only_line_of_a_file_of_labels(tmp_path: Pat
     assert found.labels["labels"].dtype == np.int32
 
 
-def test_classes_of_each_step(tmp_path: Path) -> None:
+def test_classes_of_each_step_are_read(tmp_path: Path) -> None:
     url = texts(tmp_path, "x", "1,up\n2,down\n", "3,up\n", "4,level\n5,up\n")
     found = read(url, labels=1, classes=["up", "down", "level"])
     assert found.labels["labels"].tolist() == [[0, 1], [0, 0], [2, 0]]
@@ -193,7 +193,7 @@ def test_classes_of_each_step(tmp_path: Path) -> None:
     assert listed.labels["labels"].shape == (3, 2, 1)
 
 
-def test_header_lines_delimiter_and_quotes(tmp_path: Path) -> None:
+def test_header_lines_delimiter_and_quotes_are_read(tmp_path: Path) -> None:
     url = texts(tmp_path, "x", '# a\n# b\nt;"x;y";z\n1;2;"3"\n\n4;5;6\r\n', "#\n#\nt;x;y\n")
     Path(url, "1.csv").write_text('# c\n# d\nt;"x;y";z\n7;8;9')
     found = read(url, header=True, skip_lines=2, delimiter=";", features=["x;y", "t"])
@@ -225,7 +225,7 @@ def test_files_pair_by_name_in_natural_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.features["features"], padded(arrays, 5))
 
 
-def test_packed_files_are_unpacked_and_pair_with_files_that_are_not(tmp_path: Path) -> None:
+def test_compressed_files_pair_with_uncompressed_files(tmp_path: Path) -> None:
     url, arrays = written(tmp_path, "x")
     labels_url, labels = written(tmp_path, "y", columns=1, seed=1)
     path = Path(url, "8.csv")
@@ -236,7 +236,7 @@ def test_packed_files_are_unpacked_and_pair_with_files_that_are_not(tmp_path: Pa
     np.testing.assert_array_equal(found.labels["labels"], padded([a[:, 0] for a in labels], 5))
 
 
-def test_a_survey_of_classes_stops_where_there_are_too_many(
+def test_class_survey_stops_at_too_many_classes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sparkwright.data._survey.MOST_CLASSES", 5)
@@ -249,13 +249,13 @@ def test_a_survey_of_classes_stops_where_there_are_too_many(
 
 
 @given(st.lists(st.integers(0, 10**12), unique=True))
-def test_natural_order_counts(numbers: list[int]) -> None:
+def test_natural_order_sorts_numbers_by_value(numbers: list[int]) -> None:
     names = [f"part{number}.csv" for number in numbers]
     assert sorted(names, key=natural_key) == [f"part{n}.csv" for n in sorted(numbers)]
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=9), st.integers(1, 200))
-def test_however_many_go_at_once_the_examples_are_the_same(
+def test_chunk_size_does_not_change_the_examples(
     tmp_path_factory: Any, lengths: list[int], at_once: int
 ) -> None:
     url, arrays = written(tmp_path_factory.mktemp("some"), "x", lengths, columns=2)

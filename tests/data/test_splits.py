@@ -31,7 +31,7 @@ counts = st.lists(st.integers(0, 60), min_size=1, max_size=8)
 
 
 @given(st.integers(0, 1000), st.integers(1, 50))
-def test_equal_parts_are_few_and_none_is_too_large(total: int, largest: int) -> None:
+def test_equal_sizes_use_the_fewest_parts_below_the_limit(total: int, largest: int) -> None:
     sizes = equal_sizes(total, largest)
     assert sizes.sum() == total
     assert sizes.max() <= largest
@@ -49,14 +49,14 @@ def test_each_part_has_each_class_within_one_example_of_its_share(
     assert (np.abs(sizes - exact) < 1 + 1e-6).all()
 
 
-def test_many_small_classes_do_not_favour_one_part() -> None:
+def test_many_small_classes_do_not_favor_one_part() -> None:
     # Each class of 5 could give its odd example to the same part: 300 against 200.
     assert stratified_sizes([5] * 100, [1, 1]).sum(axis=0).tolist() == [250, 250]
     assert np.ptp(stratified_sizes([7] * 90, [1, 1, 1]).sum(axis=0)) <= 1
 
 
 @given(counts, weights, st.integers(0, 5))
-def test_quotas_give_every_part_its_size_and_take_every_example(
+def test_quotas_match_part_sizes_and_assign_every_example(
     counts: list[int], shares: list[float], seed: int
 ) -> None:
     sizes = apportion(sum(counts), shares)
@@ -73,7 +73,7 @@ def test_quotas_give_every_part_its_size_and_take_every_example(
     assert [list(kept.part_counts(part)) for part in range(len(sizes))] == total
 
 
-def test_quotas_are_drawn_as_if_examples_had_been_dealt_out() -> None:
+def test_quotas_follow_the_hypergeometric_distribution() -> None:
     # 2 of 4 examples in partition 0, 2 parts of 2: hypergeometric, 1/6, 4/6, 1/6.
     drawn = Counter(int(draw_quotas([2, 2], [2, 2], [seed])[0, 0]) for seed in range(3000))
     assert drawn[1] / 3000 == pytest.approx(4 / 6, abs=0.05)
@@ -93,9 +93,7 @@ def test_quotas_may_exceed_the_limit_of_numpy() -> None:
 @given(
     st.lists(st.integers(0, 2), min_size=1, max_size=40), st.lists(st.integers(0, 40), max_size=4)
 )
-def test_an_assignment_does_not_depend_on_how_chunks_are_cut(
-    classes: list[int], cuts: list[int]
-) -> None:
+def test_chunk_boundaries_do_not_change_the_assignment(classes: list[int], cuts: list[int]) -> None:
     numbers = np.array(classes)
     quotas = {
         number: balanced_sizes(int((numbers == number).sum()), 2)
@@ -119,7 +117,7 @@ def test_an_assignment_does_not_depend_on_how_chunks_are_cut(
 @pytest.mark.parametrize(
     ("classes", "how"), [([0, 0, 0], "more than"), ([0, 1], "more than"), ([0], "fewer than")]
 )
-def test_data_that_changed_since_it_was_counted_is_noticed(classes: list[int], how: str) -> None:
+def test_data_changed_since_counting_raises(classes: list[int], how: str) -> None:
     assignment = Assignment({0: np.array([1, 1])}, [0], partition=3)
 
     def read() -> None:
@@ -131,7 +129,7 @@ def test_data_that_changed_since_it_was_counted_is_noticed(classes: list[int], h
 
 
 @given(counts, st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
-def test_blocks_take_every_example_once_and_partitions_are_of_equal_size(
+def test_blocks_use_every_example_once_and_partitions_are_equal(
     counts: list[int], partitions: int, blocks: int, seed: int
 ) -> None:
     placement = RandomBlocks(tuple(counts), partitions=partitions, blocks=blocks, seed=seed)
@@ -145,7 +143,7 @@ def test_blocks_take_every_example_once_and_partitions_are_of_equal_size(
     assert np.ptp(placement.target_counts) <= 1
 
 
-def test_any_order_of_all_examples_is_as_likely_as_any_other() -> None:
+def test_every_order_of_examples_is_equally_likely() -> None:
     orders: Counter[tuple[int, ...]] = Counter()
     for seed in range(6000):
         placement = RandomBlocks((1, 2), partitions=2, blocks=2, seed=seed)
@@ -187,7 +185,7 @@ def numbers(data: Any) -> list[int]:
     ],
     ids=["exact", "balanced", "stratified"],
 )
-def test_parts_hold_every_example_once_in_order(numbered: Any, split: Any, sizes: Any) -> None:
+def test_parts_contain_every_example_once_in_order(numbered: Any, split: Any, sizes: Any) -> None:
     parts = split(numbered, 4)
     assert all(part.is_counted for part in parts)
     found = [numbers(part) for part in parts]
@@ -198,7 +196,7 @@ def test_parts_hold_every_example_once_in_order(numbered: Any, split: Any, sizes
 
 
 @pytest.mark.spark
-def test_a_stratified_split_keeps_the_shares_of_classes(numbered: Any) -> None:
+def test_stratified_split_preserves_class_proportions(numbered: Any) -> None:
     parts = numbered.stratified_split([3, 1], seed=1)
     balance = [np.bincount(part.collect().labels["labels"]).tolist() for part in parts]
     np.testing.assert_array_equal(np.sum(balance, axis=0), [100, 61, 40])
@@ -206,7 +204,7 @@ def test_a_stratified_split_keeps_the_shares_of_classes(numbered: Any) -> None:
 
 
 @pytest.mark.spark
-def test_no_task_carries_the_quotas_of_all_partitions(numbered: Any) -> None:
+def test_tasks_do_not_carry_the_quotas_of_all_partitions(numbered: Any) -> None:
     many = sw.data.from_arrays(
         numbered.spark, np.zeros((3000, 1)), np.arange(3000, dtype=np.int32), partitions=3
     )
@@ -217,7 +215,7 @@ def test_no_task_carries_the_quotas_of_all_partitions(numbered: Any) -> None:
 
 
 @pytest.mark.spark
-def test_a_shuffle_moves_examples_across_partitions_and_loses_none(numbered: Any) -> None:
+def test_shuffle_moves_examples_across_partitions_without_loss(numbered: Any) -> None:
     shuffled = numbered.shuffle(seed=3, partitions=3)
     assert shuffled.partition_counts() == (67, 67, 67)
     found = shuffled.rdd.mapPartitions(
@@ -237,7 +235,7 @@ def test_a_shuffle_moves_examples_across_partitions_and_loses_none(numbered: Any
 
 
 @pytest.mark.spark
-def test_a_shuffle_in_several_blocks_loses_nothing(
+def test_shuffle_in_several_blocks_loses_no_examples(
     numbered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkwright.data._splitting._BLOCK_BYTES", 1000)
@@ -246,7 +244,7 @@ def test_a_shuffle_in_several_blocks_loses_nothing(
 
 
 @pytest.mark.spark
-def test_sequences_of_different_length_are_shuffled_too(spark: Any) -> None:
+def test_sequences_of_different_length_are_shuffled(spark: Any) -> None:
     parts = [DataSet(np.full((3, length, 1), length)) for length in (2, 5, 4)]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2)).shuffle(seed=1)
     chunks = [sw.data.from_bytes(chunk) for chunk in data.rdd.collect()]
@@ -263,7 +261,7 @@ def test_sample_has_the_requested_size(numbered: Any) -> None:
 
 
 @pytest.mark.spark
-def test_a_split_of_data_that_changes_is_an_error(spark: Any) -> None:
+def test_splitting_changing_data_raises(spark: Any) -> None:
     data = sw.data.from_arrays(spark, np.zeros((8, 1)), partitions=2)
     data._counts = (4, 5)  # what a source without a seed would do
     part = data.random_split([1], exact=True)[0]
@@ -295,7 +293,7 @@ def test_invalid_options_raise(
     assert text in str(refused.value)
 
 
-def test_only_classes_can_be_stratified() -> None:
+def test_stratifying_by_labels_other_than_classes_raises() -> None:
     from sparkwright.data.classes import class_of_each_example
 
     def of(labels: Any) -> list[int]:

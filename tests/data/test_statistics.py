@@ -47,7 +47,7 @@ def test_statistics_match_pandas(data: Any, table: DataSet) -> None:
         assert histogram.edges == tuple(edges.tolist())
 
 
-def test_partitions_have_statistics_of_their_own(data: Any, table: DataSet) -> None:
+def test_each_partition_has_statistics(data: Any, table: DataSet) -> None:
     statistics = data.statistics(bins=5, per_partition=True)
     part = table.features["features"][: data.partition_counts()[0]]
     assert len(statistics.partitions) == 3
@@ -79,7 +79,7 @@ def test_statistics_do_not_depend_on_partitions(
         assert one.histogram is None
 
 
-def test_statistics_are_shown_and_written_down(data: Any) -> None:
+def test_statistics_have_repr_html_and_json(data: Any) -> None:
     statistics = data.statistics(bins=3)
     assert "features/features" in repr(statistics)
     assert "<table" in statistics._repr_html_()
@@ -102,7 +102,7 @@ def test_labels_are_counted_by_class(spark: Any, data: Any, table: DataSet) -> N
     assert named.label_balance() == dict(zip("abcde", expected, strict=True))
 
 
-def test_numbers_of_steps_are_one_column_however_long_the_sequences_are(spark: Any) -> None:
+def test_step_numbers_are_one_column_for_any_sequence_length(spark: Any) -> None:
     parts = [
         DataSet(np.zeros((2, time, 3)), np.arange(2.0 * time).reshape(2, time)) for time in (3, 5)
     ]

@@ -41,7 +41,7 @@ def schema(values: Any = None, **options: Any) -> TableSchema:
         (("b",), "b"),
     ],
 )
-def test_columns_are_selected_in_the_order_of_the_choice(choice: Any, expected: str) -> None:
+def test_columns_are_selected_in_the_given_order(choice: Any, expected: str) -> None:
     assert "".join(select_columns(COLUMNS, choice, option="features")) == expected
 
 
@@ -59,26 +59,26 @@ def test_columns_are_selected_in_the_order_of_the_choice(choice: Any, expected: 
         (range(3, 7), "Received: 5, of 5 columns"),
     ],
 )
-def test_a_choice_that_selects_nothing_or_twice_is_rejected(choice: Any, message: str) -> None:
+def test_empty_or_duplicate_selection_raises(choice: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         select_columns(COLUMNS, choice, option="features")
 
 
-def test_earlier_names_of_columns_without_a_header_still_select_them() -> None:
+def test_former_names_of_unnamed_columns_still_select_them() -> None:
     columns = ("column_0", "column_1", "f0")
     assert select_columns(columns, ["_c0", "f1", "f0"], option="labels") == columns
     with pytest.raises(ConfigurationError, match="Received: 'f3', of"):
         select_columns(columns, "f3", option="labels")
 
 
-def test_features_are_all_columns_but_labels_and_weights() -> None:
+def test_features_default_to_columns_other_than_labels_and_weights() -> None:
     found = schema(labels=["b", -1], weights="c")
     assert found.features == {"features": ("a", "d")}
     assert found.labels == {"labels": ("b", "e")}
     assert found.used == ("a", "d", "b", "e", "c")
 
 
-def test_classes_become_names_or_a_number_for_each_output() -> None:
+def test_classes_become_names_or_a_count_for_each_output() -> None:
     found = schema(
         labels={"p": "d", "q": "e", "r": "c"}, classes={"p": ["no", "yes"], "q": 3, "r": None}
     )
@@ -95,13 +95,13 @@ def test_inferred_columns_are_known_before_the_schema() -> None:
     assert found.categories == {"a": ("t", "u"), "b": ("x",)}
 
 
-def test_values_that_are_all_numbers_are_sorted_as_numbers() -> None:
+def test_numeric_values_are_sorted_as_numbers() -> None:
     assert sort_values({"2", "10", "-1.5", "1e3"}) == ("-1.5", "2", "10", "1e3")
     assert sort_values({"2", "10", ""}) == ("", "10", "2")
     assert sort_values({"1", "1.0"}) == ("1", "1.0")
 
 
-def test_each_number_of_an_input_has_a_name() -> None:
+def test_every_scalar_feature_has_a_name() -> None:
     found = ColumnChoice(features=["b", "a", "c"], categories={"a": ["x", "y"]}).schema(
         COLUMNS, values={}, shapes={"c": (2, 2), "d": (7,)}
     )
@@ -110,7 +110,7 @@ def test_each_number_of_an_input_has_a_name() -> None:
     assert found.shapes == {"c": (2, 2)}
 
 
-def test_a_schema_without_labels_reads_features_alone() -> None:
+def test_schema_without_labels_reads_only_features() -> None:
     found = schema(labels="e", classes=["x"], one_hot=True, weights="a").without_labels()
     assert found.used == ("b", "c", "d")
     assert found.class_names == {}
@@ -125,7 +125,9 @@ texts = st.text(min_size=1, max_size=4)
     st.one_of(st.integers(1, 100), st.lists(texts, min_size=1, unique=True)),
     st.sampled_from(["error", "skip", 0.0, -1.5, math.nan]),
 )
-def test_a_schema_survives_json(columns: Any, values: Any, classes: Any, missing: Any) -> None:
+def test_schema_round_trips_through_json(
+    columns: Any, values: Any, classes: Any, missing: Any
+) -> None:
     choice = ColumnChoice(
         labels=0, classes=classes, categories={columns[1]: values}, weights=2, missing=missing
     )
@@ -179,16 +181,16 @@ def test_invalid_schemas_raise(content: Any) -> None:
         ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
     ],
 )
-def test_options_that_do_not_fit_together_are_rejected(options: Any, message: str) -> None:
+def test_incompatible_options_raise(options: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         schema(**options)
 
 
-def test_column_names_must_differ() -> None:
+def test_duplicate_column_names_raise() -> None:
     with pytest.raises(ConfigurationError, match="'b' more than once"):
         ColumnChoice().schema(["a", "b", "b"], values={})
 
 
-def test_long_lists_are_cut_in_messages() -> None:
+def test_long_lists_are_truncated_in_messages() -> None:
     assert listed([]) == "none"
     assert listed(range(14)).endswith("11, … (2 more)")

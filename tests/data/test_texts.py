@@ -35,7 +35,7 @@ arrays_of_text = st.integers(1, 3).flatmap(
 
 
 @given(array=arrays_of_text)
-def test_texts_survive_every_transport(array: np.ndarray[Any, Any]) -> None:
+def test_texts_round_trip_through_every_transport(array: np.ndarray[Any, Any]) -> None:
     data = DataSet({"t": array})
     assert from_bytes(to_bytes(data)).equals(data)
     assert row_count(to_bytes(data)) == len(data)
@@ -43,7 +43,7 @@ def test_texts_survive_every_transport(array: np.ndarray[Any, Any]) -> None:
     assert DataSet({"t": sent(array, own_code=False)}).equals(data)
 
 
-def test_no_examples_of_text_survive() -> None:
+def test_empty_text_data_round_trips() -> None:
     for empty in (hard().take(slice(0, 0)), DataSet(np.empty((0, 2), object))):
         found = from_bytes(to_bytes(empty))
         assert found.layout == empty.layout
@@ -89,12 +89,12 @@ def test_values_that_are_not_text_raise(features: Any, message: str) -> None:
         DataSet(features)
 
 
-def test_surrogates_are_rejected_when_they_are_sent() -> None:
+def test_surrogates_raise_when_sent() -> None:
     with pytest.raises(sw.DataError, match="valid Unicode"):
         to_bytes(DataSet(["\ud800"]))
 
 
-def test_labels_masks_and_weights_are_numbers() -> None:
+def test_text_labels_masks_and_weights_raise() -> None:
     for options in ({"labels": ["a"]}, {"features_masks": ["a"]}, {"weights": ["a"]}):
         with pytest.raises(sw.DataError, match="must be numeric"):
             DataSet(["a"], **options)
@@ -107,7 +107,7 @@ def test_size_counts_utf8_bytes() -> None:
     assert data.size_bytes == 3 * files + 2 * 9 * 8
 
 
-def test_shard_files_hold_texts(tmp_path: Path) -> None:
+def test_shard_files_store_texts(tmp_path: Path) -> None:
     data = hard()
     with ShardWriter(tmp_path / "s", worker=0) as writer:
         writer.append(data.take(slice(4, 9)), key=(1,))
@@ -125,13 +125,13 @@ def test_shard_files_hold_texts(tmp_path: Path) -> None:
     assert shard.columns["features/pairs"][2:4].shape == (2, 2)
 
 
-def test_a_shard_of_empty_texts_is_read(tmp_path: Path) -> None:
+def test_shard_of_empty_texts_is_read(tmp_path: Path) -> None:
     with ShardWriter(tmp_path / "s", worker=0) as writer:
         writer.append(DataSet(["", ""]))
     assert Shard(tmp_path / "s").gather(np.arange(2))["features/features"].tolist() == [b"", b""]
 
 
-def test_shards_of_other_workers_send_text(tmp_path: Path) -> None:
+def test_text_from_shards_is_sent_to_other_workers(tmp_path: Path) -> None:
     data = hard().take(slice(1, 4))
     with ShardWriter(tmp_path / "s", worker=0) as writer:
         writer.append(data)
@@ -139,12 +139,12 @@ def test_shards_of_other_workers_send_text(tmp_path: Path) -> None:
     assert DataSet.from_columns(sent(rows, own_code=False)).equals(DataSet.from_columns(rows))
 
 
-def test_arrays_of_other_objects_do_not_travel() -> None:
+def test_sending_arrays_of_other_objects_raises() -> None:
     with pytest.raises(TypeError, match="numbers, text or times"):
         sent(np.array([object()]), own_code=True)
 
 
-def test_normalizers_leave_texts_alone() -> None:
+def test_normalizers_do_not_change_texts() -> None:
     data = DataSet({"t": ["a", "b"], "n": [[1.0], [3.0]]})
     for normalizer in (sw.data.Standardize.fit(data), sw.data.ImageScale()):
         seen = normalizer.transform(data)
@@ -168,7 +168,7 @@ OPTIONS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_columns_of_tables_stay_text(tmp_path: Path, ending: str) -> None:
+def test_text_columns_of_tables_stay_text(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"reviews.{ending}"
     if ending == "csv":
         path.write_text(CSV)
@@ -199,7 +199,7 @@ def test_columns_of_tables_stay_text(tmp_path: Path, ending: str) -> None:
         ({"text": ()}, sw.DataError, "must hold numbers. Received: 'good film'.*`text`"),
     ],
 )
-def test_columns_that_cannot_be_text_are_rejected(
+def test_columns_not_convertible_to_text_raise(
     tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     (tmp_path / "reviews.csv").write_text(CSV)
@@ -207,6 +207,6 @@ def test_columns_that_cannot_be_text_are_rejected(
         sw.data.read_csv(tmp_path / "reviews.csv", **OPTIONS | options)
 
 
-def test_texts_of_a_data_set_are_not_copied() -> None:
+def test_text_arrays_are_not_copied() -> None:
     array = np.array(["a"], object)
     assert as_texts("t", array) is array

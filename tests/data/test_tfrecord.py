@@ -41,7 +41,7 @@ def frames(content: bytes, compression: Any = None, log: Any = STRICT) -> list[b
 
 
 @given(st.lists(st.binary(max_size=200), max_size=20), st.sampled_from([None, "gzip", "zlib"]))
-def test_records_are_read_back(records: list[bytes], compression: Any) -> None:
+def test_records_round_trip(records: list[bytes], compression: Any) -> None:
     assert frames(PACK[compression](b"".join(map(framed, records))), compression) == records
 
 
@@ -50,7 +50,7 @@ def test_a_gzip_file_may_have_several_members() -> None:
     assert frames(b"".join(parts), "gzip") == [b"a", b"b"]
 
 
-def test_the_framing_is_tensorflows() -> None:
+def test_framing_matches_tensorflow() -> None:
     # Computed from CRC-32C's published check value, 0xe3069283 for the digits 1 to 9.
     rotated = (0xE3069283 >> 15 | 0xE3069283 << 17) & 0xFFFFFFFF
     checksum = struct.pack("<I", (rotated + 0xA282EAD8) & 0xFFFFFFFF)
@@ -64,9 +64,7 @@ def test_the_framing_is_tensorflows() -> None:
     st.lists(st.binary(min_size=1, max_size=60), min_size=2, max_size=12),
     st.data(),
 )
-def test_any_flipped_bit_is_noticed_and_only_its_record_lost(
-    records: list[bytes], data: Any
-) -> None:
+def test_flipped_bit_is_detected_and_loses_only_its_record(records: list[bytes], data: Any) -> None:
     content = bytearray(b"".join(map(framed, records)))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -80,7 +78,7 @@ def test_any_flipped_bit_is_noticed_and_only_its_record_lost(
     assert log.skipped.total == 1
 
 
-def test_endings_tell_the_compression() -> None:
+def test_file_extensions_determine_the_compression() -> None:
     assert compression_of("a.TFRecord.GZ", "auto") == "gzip"
     assert compression_of("a.zlib", "auto") == "zlib"
     assert compression_of("a.gz", None) is None
@@ -90,7 +88,7 @@ def test_endings_tell_the_compression() -> None:
 
 
 @given(datasets())
-def test_examples_of_any_dtype_are_read_back(parts: list[DataSet]) -> None:
+def test_examples_of_any_dtype_round_trip(parts: list[DataSet]) -> None:
     columns = parts[0].columns()
     specs = [
         FeatureSpec(key=name, column=name, shape=array.shape[1:], dtype=array.dtype.name)
@@ -136,7 +134,7 @@ def test_features_are_selected_by_name_or_shape(tmp_path: Path) -> None:
     assert read_tfrecords(tmp_path / "out", specs=default).features["more"].tolist() == [7] * 5
 
 
-def test_a_function_gets_all_features(tmp_path: Path) -> None:
+def test_custom_function_receives_all_features(tmp_path: Path) -> None:
     data = digits(5)
     write_tfrecord(data, str(tmp_path / "out"))
 
@@ -161,7 +159,7 @@ def test_a_function_gets_all_features(tmp_path: Path) -> None:
         ([{"labels": np.zeros((1, 3))}], "different names"),
     ],
 )
-def test_layouts_that_differ_or_clash_are_rejected(
+def test_different_or_conflicting_layouts_raise(
     tmp_path: Path, parts: list[Any], match: str
 ) -> None:
     with pytest.raises(sw.DataError, match=match):
@@ -180,9 +178,7 @@ def test_layouts_that_differ_or_clash_are_rejected(
         ("float32", [0.1, np.nan], [1e40, "none"]),
     ],
 )
-def test_numbers_that_a_dtype_does_not_hold_are_rejected(
-    dtype: str, good: list[Any], bad: list[Any]
-) -> None:
+def test_numbers_outside_the_dtype_range_raise(dtype: str, good: list[Any], bad: list[Any]) -> None:
     specs = feature_specs("features", {"x": ((-1,), dtype)})
 
     def read(numbers: list[int]) -> list[int]:
@@ -216,7 +212,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "match"), REFUSED, ids=str)
-def test_options_are_checked(tmp_path: Path, options: dict[str, Any], match: str) -> None:
+def test_invalid_options_raise(tmp_path: Path, options: dict[str, Any], match: str) -> None:
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match=match):
         from_tfrecord(none, str(tmp_path), **options)
@@ -316,7 +312,7 @@ def test_tensorflow_reads_our_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(weights[:, 0], data.weights)
 
 
-def test_floats_that_are_not_packed_are_read_and_bytes_need_a_dtype() -> None:
+def test_unpacked_floats_are_read_and_bytes_require_a_dtype() -> None:
     # float_list { value: 1.5 value: -2 }, each value with a tag of its own (wire type 5).
     values = b"".join(b"\x0d" + struct.pack("<f", value) for value in (1.5, -2.0))
     feature = b"\x12" + bytes([len(values)]) + values

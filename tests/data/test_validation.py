@@ -55,7 +55,7 @@ def mixed(folder: Path) -> list[str]:
 SHAPES: dict[str, Any] = {"features_shape": (3,), "labels_shape": (2,)}
 
 
-def test_every_reason_is_counted_and_named(tmp_path: Path) -> None:
+def test_every_reason_is_counted_and_reported(tmp_path: Path) -> None:
     paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
     found = sw.data.validate(paths, **SHAPES)
     assert (found.total, found.valid, found.invalid) == (8, 2, 6)
@@ -79,7 +79,7 @@ def test_every_reason_is_counted_and_named(tmp_path: Path) -> None:
         pytest.param(None, (), True, 1, id="class-numbers"),
     ],
 )
-def test_shapes_may_leave_axes_open(
+def test_shapes_may_have_unspecified_axes(
     features: Any, labels: Any, required: bool, valid: int, tmp_path: Path
 ) -> None:
     mixed(tmp_path)
@@ -124,7 +124,7 @@ def test_delete_removes_and_counts_invalid_files(tmp_path: Path) -> None:
     assert again == ValidationResult(total=2, valid=2)
 
 
-def test_moving_keeps_the_files_and_their_places(tmp_path: Path) -> None:
+def test_moving_preserves_files_and_relative_paths(tmp_path: Path) -> None:
     mixed(tmp_path / "in" / "one")
     mixed(tmp_path / "in" / "two")
     bad = (tmp_path / "in" / "one" / "b-unreadable.arrow").read_bytes()
@@ -178,7 +178,7 @@ def test_files_are_kept_on_unrelated_errors(
     assert [Path(path).exists() for path in paths] == [False, False, *[True] * 5]
 
 
-def test_a_store_that_fails_costs_no_export(tmp_path: Path, monkeypatch: Any) -> None:
+def test_failing_store_deletes_no_files_of_an_export(tmp_path: Path, monkeypatch: Any) -> None:
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=2)
 
     def read_bytes(url: str) -> bytes:
@@ -192,7 +192,9 @@ def test_a_store_that_fails_costs_no_export(tmp_path: Path, monkeypatch: Any) ->
 
 
 @pytest.mark.parametrize("on_invalid", ["delete", "move"])
-def test_with_a_loader_a_folder_is_not_cleared(on_invalid: Any, tmp_path: Path) -> None:
+def test_validating_a_folder_with_a_loader_requires_a_pattern(
+    on_invalid: Any, tmp_path: Path
+) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     np.savez(folder / "a.npz", features=np.zeros((2, 3)), labels=np.zeros(2))
@@ -210,7 +212,7 @@ def test_with_a_loader_a_folder_is_not_cleared(on_invalid: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("inside", ["", "aside", "one/two", "../in/aside"])
-def test_files_do_not_move_into_the_folder_that_is_validated(inside: str, tmp_path: Path) -> None:
+def test_files_are_not_moved_into_the_validated_folder(inside: str, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     mixed(folder)
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "in" / "e", batch_size=2)
@@ -222,7 +224,7 @@ def test_files_do_not_move_into_the_folder_that_is_validated(inside: str, tmp_pa
     assert len(list(folder.glob("*.arrow"))) == 7
 
 
-def test_files_do_not_move_over_others_of_a_list(tmp_path: Path) -> None:
+def test_files_are_not_moved_over_other_listed_files(tmp_path: Path) -> None:
     good = tmp_path / "sub" / "bad.arrow"
     good.parent.mkdir()
     good.write_bytes(to_bytes(GOOD))
@@ -284,7 +286,7 @@ results = st.builds(
 
 
 @given(results, results, results)
-def test_results_of_parts_add_up_in_any_grouping(
+def test_validation_results_merge_in_any_grouping(
     one: ValidationResult, two: ValidationResult, three: ValidationResult
 ) -> None:
     assert (one + two) + three == one + (two + three)

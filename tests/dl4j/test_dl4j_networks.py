@@ -103,7 +103,7 @@ def compare(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_network_gives_the_outputs_of_deeplearning4j(name: str) -> None:
+def test_network_outputs_match_deeplearning4j(name: str) -> None:
     compare(NETWORKS / f"{name}.zip")
 
 
@@ -135,12 +135,12 @@ def test_normalizer_is_read(name: str, kind: str) -> None:
         assert list(model.output_names) == outputs
 
 
-def test_part_without_counterpart_is_named() -> None:
+def test_part_without_counterpart_raises_with_its_name() -> None:
     with pytest.raises(DataError, match=r"unmapped.zip with 'layer0', a SeparableConvolution2D"):
         sw.import_dl4j(str(NETWORKS / "unmapped.zip"), input_shapes={"input": (4, 5, 2)})
 
 
-def test_input_of_unknown_shape_asks_for_it() -> None:
+def test_unknown_input_shape_raises_and_suggests_input_shapes() -> None:
     with pytest.raises(DataError, match=r"give `input_shapes=\{'input': …\}`"):
         sw.import_dl4j(str(NETWORKS / "subsampling.zip"))
 
@@ -148,7 +148,7 @@ def test_input_of_unknown_shape_asks_for_it() -> None:
 @pytest.mark.parametrize(
     ("width", "reason"), [(6, r"58 parameters where 65"), (10**12, r"of \d+ parameters")]
 )
-def test_configuration_that_does_not_fit_the_parameters_is_rejected(
+def test_configuration_not_matching_the_parameters_raises(
     tmp_path: Path, width: int, reason: str
 ) -> None:
     path = changed("dense", tmp_path, b'"nout" : 5', f'"nout" : {width}'.encode())
@@ -158,7 +158,7 @@ def test_configuration_that_does_not_fit_the_parameters_is_rejected(
 
 @given(data=st.data(), name=st.sampled_from(["dense", "graph", "text"]))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_change_of_a_configuration_is_read_or_named(
+def test_changed_configuration_is_read_or_raises_data_error(
     tmp_path: Path, data: st.DataObject, name: str
 ) -> None:
     with zipfile.ZipFile(NETWORKS / f"{name}.zip") as archive:
@@ -207,7 +207,7 @@ def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -
 
 
 @pytest.mark.stores
-def test_networks_made_now_give_the_outputs_of_deeplearning4j(tmp_path: Path) -> None:
+def test_newly_generated_networks_match_deeplearning4j(tmp_path: Path) -> None:
     made = make_networks(tmp_path, seed=random.randrange(1 << 30))
     assert sorted(path.stem for path in made.glob("*.npz")) == sorted([*NAMES, "unmapped"])
     for name in NAMES:

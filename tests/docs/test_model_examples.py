@@ -42,7 +42,7 @@ def test_masked_series_are_classified_by_unmasked_steps(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_quantized_network_is_as_good_and_smaller(spark: Any) -> None:
+def test_quantized_network_is_as_accurate_and_smaller(spark: Any) -> None:
     found = main_of("quantization")(spark)
     (accuracy, size), (quantized, smaller) = found["float32"], found["int8"]
     assert accuracy > 0.9

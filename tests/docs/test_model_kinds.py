@@ -280,7 +280,7 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def test_the_page_shows_the_table() -> None:
+def test_page_contains_the_generated_table() -> None:
     page = Path(__file__).parents[2] / "docs" / "own-models.md"
     assert f"\n\n{table()}\n\n" in page.read_text()
 
@@ -410,7 +410,7 @@ def networks(spark: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "capability"), [(name, capability) for name in KINDS for capability in CAPABILITIES]
 )
-def test_a_kind_of_model(
+def test_model_kind_supports_or_rejects_each_capability(
     name: str,
     capability: str,
     networks: dict[str, Any],

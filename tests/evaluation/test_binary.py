@@ -80,7 +80,7 @@ def test_each_output_has_its_own_threshold() -> None:
     assert same.recall() == 0.0
 
 
-def test_steps_and_masks_of_every_shape() -> None:
+def test_steps_and_masks_of_every_shape_are_supported() -> None:
     scores = np.array([[[0.9], [np.nan]], [[0.2], [0.8]]])
     labels = np.array([[1, -1], [1, 1]])
     evaluation = EvaluationBinary.from_predictions(labels, scores, mask=[[1, 0], [1, 1]])

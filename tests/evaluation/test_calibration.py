@@ -193,7 +193,7 @@ def test_empty_bins_are_omitted_on_request() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("bins", [1, 3, 7, 10, 50, 100])
-def test_a_number_written_as_an_edge_begins_its_bin_in_any_precision(bins: int, dtype: Any) -> None:
+def test_bin_edges_belong_to_the_bin_they_start_in_any_precision(bins: int, dtype: Any) -> None:
     edges = bin_edges(bins).astype(dtype)
     assert bin_numbers(edges, bins).tolist() == [*range(bins), bins - 1]
     below = np.nextafter(edges[1:], dtype(0))
@@ -204,7 +204,7 @@ def test_a_number_written_as_an_edge_begins_its_bin_in_any_precision(bins: int, 
 # Inputs
 
 
-def test_a_little_beyond_zero_and_one_counts_as_zero_and_one() -> None:
+def test_probabilities_slightly_outside_0_and_1_are_clipped() -> None:
     ends = calibration([0, 1], [[0.0], [1.0]])
     assert calibration([0, 1], [[-0.0005], [1.0005]]) == calibration([0, 1], [[0], [1]]) == ends
 
@@ -256,7 +256,7 @@ def test_histograms_are_drawn() -> None:
     plt.close("all")
 
 
-def test_a_page_has_one_expected_calibration_error() -> None:
+def test_report_shows_a_single_expected_calibration_error() -> None:
     rng = np.random.default_rng(0)
     p = rng.random((500, 1))
     evaluation = calibration(rng.random(500) < p[:, 0] ** 2, p, class_names=["no", "yes"])

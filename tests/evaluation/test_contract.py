@@ -129,7 +129,7 @@ def assert_same(kind: Kind, one: AbstractEvaluation, other: AbstractEvaluation) 
 @every_kind
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_parts_in_any_grouping_add_up_to_the_whole(kind: Kind, data: st.DataObject) -> None:
+def test_merging_parts_in_any_grouping_equals_the_whole(kind: Kind, data: st.DataObject) -> None:
     seed, n = data.draw(st.integers(0, 1 << 32)), data.draw(st.integers(0, 40))
     rng = np.random.default_rng(seed)
     labels, predictions = kind.draw(rng, n)
@@ -152,7 +152,7 @@ def test_parts_in_any_grouping_add_up_to_the_whole(kind: Kind, data: st.DataObje
 
 
 @every_kind
-def test_the_prototype_changes_nothing(kind: Kind) -> None:
+def test_prototype_is_the_identity_of_addition(kind: Kind) -> None:
     some = counted(kind)
     assert kind.prototype.examples == 0
     assert kind.prototype + some == some + kind.prototype == some
@@ -185,7 +185,7 @@ def test_names_are_kept_when_unnamed_counts_are_added(kind: Kind) -> None:
 
 
 @every_kind
-def test_masked_rows_do_not_count_whatever_they_hold(kind: Kind) -> None:
+def test_masked_rows_are_ignored_whatever_their_values(kind: Kind) -> None:
     labels, predictions = kind.draw(np.random.default_rng(1), 30)
     mask = np.arange(30) % 3 > 0
     expected = kind.prototype.updated(labels[mask], predictions[mask])
@@ -199,7 +199,7 @@ def test_masked_rows_do_not_count_whatever_they_hold(kind: Kind) -> None:
 
 
 @every_kind
-def test_evaluations_with_other_options_do_not_add_up(kind: Kind) -> None:
+def test_adding_evaluations_with_different_options_raises(kind: Kind) -> None:
     assert kind.prototype != kind.other
     with pytest.raises(DataError, match=r"only evaluations .* can be added\. Received: .* and "):
         kind.prototype + kind.other
@@ -208,7 +208,7 @@ def test_evaluations_with_other_options_do_not_add_up(kind: Kind) -> None:
 
 
 @every_kind
-def test_other_data_is_not_equal(kind: Kind) -> None:
+def test_evaluations_of_different_data_are_not_equal(kind: Kind) -> None:
     one = counted(kind)
     assert one == counted(kind)
     assert one != counted(kind, seed=1)
@@ -239,7 +239,7 @@ COUNTED = [*map(counted, KINDS.values()), digest()]
 
 
 @pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
-def test_every_kind_is_read_back_by_its_name(one: AbstractEvaluation) -> None:
+def test_every_kind_is_deserialized_by_its_name(one: AbstractEvaluation) -> None:
     for read in (
         evaluation_from_json(one.to_json()),
         evaluation_from_dict(json.loads(json.dumps(one.to_dict()))),
@@ -250,7 +250,7 @@ def test_every_kind_is_read_back_by_its_name(one: AbstractEvaluation) -> None:
         assert read.headline() == one.headline()
 
 
-def test_every_kind_of_the_package_can_be_read() -> None:
+def test_every_kind_of_the_package_can_be_deserialized() -> None:
     kinds = {
         found
         for found in vars(package).values()
@@ -314,7 +314,7 @@ def test_text_that_is_not_an_evaluation_is_rejected(text: str) -> None:
 
 
 @every_kind
-def test_reports_and_plots_of_data_and_of_nothing(kind: Kind) -> None:
+def test_reports_and_plots_work_with_and_without_data(kind: Kind) -> None:
     for one in (kind.prototype, counted(kind)):
         assert f"{one.examples:,} examples" in str(one)
         assert f"{one.examples} examples" in repr(one)

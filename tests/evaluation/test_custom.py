@@ -37,7 +37,7 @@ def prototype() -> CustomEvaluation:
     labels=st.lists(st.integers(-5, 5), max_size=20),
     cuts=st.tuples(st.integers(0, 20), st.integers(0, 20)),
 )
-def test_parts_add_up_to_the_whole_also_after_json(
+def test_merged_parts_equal_the_whole_also_after_json(
     labels: list[int], cuts: tuple[int, int]
 ) -> None:
     def sorting(was: np.ndarray, said: np.ndarray, mask: np.ndarray | None) -> Any:
@@ -64,7 +64,7 @@ def test_merge_that_mutates_its_argument_changes_nothing_else() -> None:
     assert a.to_dict() == before
 
 
-def test_examples_that_are_masked_altogether_do_not_count() -> None:
+def test_fully_masked_examples_are_not_counted() -> None:
     found = prototype().updated([1, 2, 3], [0, 0, 0], mask=[1, 0, 1])
     assert found.examples == 2
     assert found.result["rows"] == 2
@@ -75,7 +75,7 @@ def test_examples_that_are_masked_altogether_do_not_count() -> None:
     assert prototype().updated(np.zeros(0), np.zeros(0), mask=np.zeros((0, 3))) == prototype()
 
 
-def test_functions_travel_as_spark_sends_them() -> None:
+def test_functions_survive_cloudpickle() -> None:
     factor = 3
     custom = CustomEvaluation(lambda was, said, mask: factor * len(was), lambda a, b: a + b)
     code = (
@@ -119,7 +119,7 @@ def test_reports_show_the_result_and_plots_its_numbers() -> None:
     assert one.headline() == {"seven": 7.0}
 
 
-def test_results_must_be_json_and_belong_to_examples() -> None:
+def test_invalid_results_and_masks_raise() -> None:
     pair = CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])
     with pytest.raises(DataError, match="`merge` must return"):
         pair + pair

@@ -77,7 +77,7 @@ def test_matthews_correlation_equals_scikit_learns(confusion: np.ndarray) -> Non
     assert of_matrix(confusion).matthews_correlation() == pytest.approx(theirs, abs=1e-12)
 
 
-def test_rates_of_a_worked_example() -> None:
+def test_rates_equal_a_worked_example() -> None:
     # Class 0: TP 3, FN 1, FP 2, TN 4.
     evaluation = of_matrix([[3, 1], [2, 4]])
     assert evaluation.false_positive_rate(of=0) == pytest.approx(2 / 6)
@@ -134,14 +134,14 @@ def test_one_hot_and_integer_labels_give_the_same_counts(
         np.testing.assert_array_equal(found, oracle)
 
 
-def test_one_output_means_class_one_above_one_half() -> None:
+def test_single_output_above_one_half_predicts_class_one() -> None:
     scores = np.array([[0.2], [0.5], [0.51], [0.9]])
     for labels in ([0, 1, 0, 1], [[0], [1], [0], [1]], [False, True, False, True]):
         evaluation = Evaluation.from_predictions(labels, scores)
         assert evaluation.confusion.tolist() == [[1, 1], [1, 1]]
 
 
-def test_smoothed_labels_name_their_largest_entry() -> None:
+def test_smoothed_labels_mean_their_largest_entry() -> None:
     evaluation = Evaluation.from_predictions([[0.05, 0.9, 0.05]], [[0.1, 0.8, 0.1]])
     assert evaluation.true_positives.tolist() == [0, 1, 0]
 
@@ -149,7 +149,7 @@ def test_smoothed_labels_name_their_largest_entry() -> None:
 # Merging
 
 
-def test_counts_beyond_doubles_stay_exact() -> None:
+def test_counts_beyond_double_precision_stay_exact() -> None:
     large = of_matrix([[2**60 + 1, 0], [0, 0]])
     copy = Evaluation.from_json(large.to_json())
     assert (copy + of_matrix([[1, 0], [0, 0]])).confusion[0, 0] == 2**60 + 2
@@ -187,7 +187,7 @@ def test_summary_is_a_table_for_the_terminal() -> None:
     assert repr(evaluation) == "Evaluation(10 examples, 3 classes, accuracy=0.7000)"
 
 
-def test_many_classes_are_shown_only_when_asked() -> None:
+def test_many_classes_are_shown_only_on_request() -> None:
     evaluation = of_matrix(np.eye(30, dtype=int))
     assert "Confusion" not in evaluation.summary()
     assert "max_classes=30" in evaluation.summary()

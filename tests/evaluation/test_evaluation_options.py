@@ -49,7 +49,7 @@ def test_top_n_counts_rows_with_fewer_than_n_higher_probabilities(
         assert evaluation.top_n_accuracy == evaluation.accuracy
 
 
-def test_top_n_counts_plain_probabilities_whatever_decides() -> None:
+def test_top_n_ignores_costs() -> None:
     evaluation = Evaluation.from_predictions(
         [0, 2], [[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]], top_n=2, costs=[0, 1, 1]
     )
@@ -79,7 +79,7 @@ def test_one_and_two_outputs_with_a_threshold_agree(
     assert one.true_positives[1] == (predicted & (labels == 1)).sum()
 
 
-def test_a_float32_written_as_the_threshold_does_not_exceed_it() -> None:
+def test_float32_score_equal_to_the_threshold_does_not_exceed_it() -> None:
     scores = np.array([[0.3], [0.7]], np.float32)
     evaluation = Evaluation.from_predictions([0, 1], scores, threshold=0.3)
     assert evaluation.accuracy == 1.0
@@ -106,7 +106,7 @@ def test_one_output_with_costs_counts_as_two_classes() -> None:
     assert Evaluation(costs=[[1, 3]]) == Evaluation(costs=np.array([1.0, 3.0]))  # type: ignore[arg-type]
 
 
-def test_half_precision_of_other_packages_counts() -> None:
+def test_bfloat16_predictions_are_supported() -> None:
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     scores = np.array([[0.25, 0.75], [0.5, 0.25]], bfloat16)
     options: dict[str, Any] = {"top_n": 2, "keep_errors": 2}
@@ -191,7 +191,7 @@ def test_a_summary_shows_options_and_errors() -> None:
     assert not evaluation.keeps_rows
 
 
-def test_the_matrix_as_csv_keeps_names_with_commas() -> None:
+def test_confusion_csv_quotes_names_with_commas() -> None:
     evaluation = Evaluation(('a,"b"', "c"), confusion=np.array([[1, 2], [3, 4]]))
     rows = list(csv.reader(io.StringIO(evaluation.confusion_csv())))
     assert rows == [["actual", 'a,"b"', "c"], ['a,"b"', "1", "2"], ["c", "3", "4"]]
@@ -206,7 +206,7 @@ def test_correlation_of_huge_unbalanced_counts_is_exact() -> None:
 
 
 @pytest.mark.parametrize("classes", [0, 1, 3, 20, 50])
-def test_plots_write_counts_while_they_can_be_read(classes: int) -> None:
+def test_plots_show_counts_for_at_most_20_classes(classes: int) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     evaluation = Evaluation(confusion=np.full((classes, classes), 123, np.int64))
     axes = evaluation.plot()

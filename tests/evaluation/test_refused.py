@@ -187,7 +187,7 @@ def test_invalid_questions_are_rejected(call: Any, message: str) -> None:
         ([[2**60, 0], [0, 2**60]], r"less than 2\*\*61 in total\. Received: 2\.31e\+18"),
     ],
 )
-def test_a_matrix_must_hold_counts_that_can_be_added(confusion: Any, message: str) -> None:
+def test_invalid_or_overflowing_confusion_counts_raise(confusion: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Evaluation(confusion=np.array(confusion))
     largest = Evaluation(confusion=np.array([[2**60, 0], [0, 0]]))

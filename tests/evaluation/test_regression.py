@@ -80,7 +80,7 @@ def test_metrics_equal_scikit_learns_for_any_grouping(
     assert evaluation.examples == mask.any(axis=1).sum()
 
 
-def test_many_parts_of_single_rows_cost_few_digits() -> None:
+def test_merging_many_single_row_parts_keeps_precision() -> None:
     rng = np.random.default_rng(0)
     labels = 1e3 + rng.normal(size=1000)
     predictions = labels + rng.normal(0.1, 1, 1000)
@@ -92,7 +92,7 @@ def test_many_parts_of_single_rows_cost_few_digits() -> None:
         assert getattr(one_by_one, metric)() == pytest.approx(expected, rel=1e-12)
 
 
-def test_large_means_cost_no_digits() -> None:
+def test_large_means_keep_precision() -> None:
     labels = 1e12 + np.array([0.0, 1.0, 2.0])
     evaluation = regression(labels, labels + np.array([0.5, 0.0, -0.5]))
     assert evaluation.r2() == 0.75
@@ -100,7 +100,7 @@ def test_large_means_cost_no_digits() -> None:
 
 
 @pytest.mark.parametrize("mean", [1e6, 1e9])
-def test_large_means_cost_no_digits_in_small_parts(mean: float) -> None:
+def test_large_means_keep_precision_in_small_parts(mean: float) -> None:
     labels = mean + np.random.default_rng(0).standard_normal(2_000)
     values = list(map(Fraction, labels.tolist()))
     center = sum(values) / len(values)
@@ -130,7 +130,7 @@ def test_constant_labels_have_the_documented_values(
     assert evaluation.pearson_correlation() == 0
 
 
-def test_metrics_of_the_ends_of_the_range_are_no_nan() -> None:
+def test_metrics_of_extreme_values_are_not_nan() -> None:
     evaluation = regression([1e-130, 2e-130, 1e-131], [1e150, -1e150, 1e150])
     assert evaluation.r2() == -math.inf
     assert evaluation.relative_squared_error() == math.inf
@@ -150,7 +150,7 @@ def test_outputs_without_rows_are_excluded_from_averages() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint64, np.bool_])
-def test_numbers_of_any_type_count_with_their_value(dtype: Any) -> None:
+def test_numbers_of_any_type_keep_their_value(dtype: Any) -> None:
     labels = np.array([0, 1, 1, 0]).astype(dtype)
     predictions = np.array([0.25, 0.5, 1, 0]).astype(dtype)
     assert regression(labels, predictions) == regression(
@@ -161,18 +161,18 @@ def test_numbers_of_any_type_count_with_their_value(dtype: Any) -> None:
 # The sample
 
 
-def test_the_sample_is_as_large_as_its_bound_for_few_or_many_outputs() -> None:
+def test_sample_size_per_output_shrinks_with_more_outputs() -> None:
     assert [points_per_output(n) for n in (1, 20, 100, 10**6)] == [1000, 1000, 200, 10]
 
 
-def test_the_sample_is_even() -> None:
+def test_sample_is_uniform() -> None:
     values = np.arange(100_000.0)
     sample = PairSample.of(values, values, size=1000)
     counts, _ = np.histogram(sample.labels, bins=10, range=(0, 100_000))
     assert counts.min() > 60  # four standard deviations from 100
 
 
-def test_the_sample_counts_every_pair_it_keeps() -> None:
+def test_sample_counts_all_duplicates_of_sampled_pairs() -> None:
     rng = np.random.default_rng(0)
     values = rng.permutation(np.repeat(np.arange(1500.0), 100))
     assert set(PairSample.of(values, values, size=1000).counts.tolist()) == {100}
@@ -180,7 +180,7 @@ def test_the_sample_counts_every_pair_it_keeps() -> None:
     np.testing.assert_array_equal(np.sort(whole.labels), np.arange(1500))
 
 
-def test_zero_is_one_number_whatever_its_sign() -> None:
+def test_positive_and_negative_zero_are_the_same_number() -> None:
     one, other = regression([0.0, -0.0], [-0.0, 0.0]), regression([0.0, 0.0], [0.0, 0.0])
     assert one == other
     assert one.to_json() == other.to_json()
@@ -238,7 +238,7 @@ def test_no_tick_labels_collide(scale: float, middle: float) -> None:
             assert axes.xaxis.get_offset_text().get_text() == ""
 
 
-def test_numbers_are_as_people_write_them() -> None:
+def test_numbers_are_formatted_without_exponents() -> None:
     labels = np.arange(0.0, 1e5, 1e3)[:, None]
     evaluation = regression(labels, labels + 21_979.6)
     found = [evaluation.summary(), repr(evaluation), str(evaluation.figures()[0])]

@@ -123,7 +123,7 @@ def test_thresholded_equals_exact_of_scores_rounded_down(rows: Scored, threshold
     assert roc.confusion_at(-3.0) == exact.confusion_at(-3.0)
 
 
-def test_float32_scores_meet_thresholds_as_the_numbers_they_are() -> None:
+def test_float32_scores_are_compared_with_thresholds_exactly() -> None:
     # 0.1 in float32 is a little more than 0.1, 0.3 in float32 a little more, 0.7 a little less.
     roc = ROC.from_predictions([1, 1, 1], np.float32([0.1, 0.3, 0.7]), thresholds=10)
     assert np.flatnonzero(roc.counts[1]).tolist() == [1, 3, 6]
@@ -132,7 +132,7 @@ def test_float32_scores_meet_thresholds_as_the_numbers_they_are() -> None:
 # 0/0
 
 
-def test_one_class_only_has_the_value_of_guessing() -> None:
+def test_single_class_has_the_auc_of_guessing() -> None:
     for thresholds in (0, 10):
         nothing = ROC(thresholds)
         ones = ROC.from_predictions([1, 1], [0.3, 0.6], thresholds=thresholds)
@@ -157,7 +157,7 @@ def test_one_class_only_has_the_value_of_guessing() -> None:
 # Labels, predictions and masks
 
 
-def test_all_shapes_of_labels_and_predictions_mean_the_same() -> None:
+def test_all_shapes_of_labels_and_predictions_are_equivalent() -> None:
     labels = np.array([0, 1, 1, 0])
     scores = np.array([0.1, 0.8, 0.4, 0.6])
     both = np.stack([1 - scores, scores], axis=1)
@@ -180,7 +180,7 @@ def test_half_precision_is_kept_as_float32_and_integers_as_float64() -> None:
     assert ROC.from_predictions([1, 0], [3, 2]).positive_scores.values.dtype == np.float64
 
 
-def test_zeros_of_both_signs_are_one_score() -> None:
+def test_positive_and_negative_zero_are_the_same_score() -> None:
     roc = ROC.from_predictions([1, 0], [-0.0, 0.0])
     assert roc.auc == 0.5
     assert roc.to_json() == ROC.from_predictions([1, 0], [0.0, -0.0]).to_json()
@@ -189,7 +189,7 @@ def test_zeros_of_both_signs_are_one_score() -> None:
 # Merging and JSON
 
 
-def test_float32_is_kept_until_a_float64_comes() -> None:
+def test_float32_is_kept_until_float64_scores_are_added() -> None:
     single = ROC.from_predictions([1, 0, 1], np.float32([0.1, 0.2, 0.3]))
     double = ROC.from_predictions([1, 1], [0.1, 0.3])
     assert single.to_dict()["positives"]["dtype"] == "float32"
@@ -240,7 +240,7 @@ def test_points_are_the_best_that_reach_the_target(rows: Scored, share: float) -
 
 @settings(max_examples=50)
 @given(rows=scored(both=True))
-def test_best_thresholds_are_the_best_of_all(rows: Scored) -> None:
+def test_best_threshold_maximizes_f1_and_youden(rows: Scored) -> None:
     labels, scores = rows
     roc = ROC.from_predictions(labels, scores)
 
@@ -257,7 +257,7 @@ def test_best_thresholds_are_the_best_of_all(rows: Scored) -> None:
         assert values[found] == pytest.approx(max(values.values()), abs=1e-12)
 
 
-def test_of_equally_good_thresholds_the_highest_is_best() -> None:
+def test_highest_of_equally_good_thresholds_is_selected() -> None:
     roc = ROC.from_predictions([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.6])
     assert roc.best_threshold("youden") == 0.9
     assert roc.best_threshold() == 0.7
@@ -306,7 +306,7 @@ def test_a_summary_shows_areas_and_best_thresholds() -> None:
     assert (roc.keeps_rows, ROC(8).keeps_rows) == (True, False)
 
 
-def test_plots_show_the_curve_the_area_and_guessing() -> None:
+def test_plots_show_the_curve_its_area_and_the_chance_line() -> None:
     roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     axes = roc.plot()
     assert roc.plot(axes=axes) is axes

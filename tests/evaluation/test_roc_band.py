@@ -55,7 +55,7 @@ def test_interval_width_matches_theory() -> None:
     assert half[1] - half[0] == pytest.approx(expected * 0.674 / 1.96, rel=0.15)
 
 
-def test_the_same_seed_gives_the_same_band_and_thresholded_rocs_have_one_too() -> None:
+def test_band_is_deterministic_and_supports_thresholded_rocs() -> None:
     labels = np.arange(300) % 2
     scores = np.clip(0.3 + 0.4 * labels + 0.2 * np.sin(np.arange(300)), 0, 1)
     exact = ROC.from_predictions(labels, scores)

@@ -75,7 +75,7 @@ def random_roc(rows: int, decimals: int = 16) -> ROC:
     points=st.integers(4, 30),
     data=st.data(),
 )
-def test_any_parts_and_ranges_give_the_numbers_of_all_scores_at_once(
+def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(
     parts: list[Part], rows_per_range: int, points: int, data: st.DataObject
 ) -> None:
     rocs = [ROC.from_predictions(*part) for part in parts]
@@ -108,7 +108,7 @@ def test_any_parts_and_ranges_give_the_numbers_of_all_scores_at_once(
     ],
     ids=["even", "at both ends", "close together", "far apart", "tied"],
 )
-def test_ranges_hold_no_more_rows_than_asked_and_their_ties(parts: int, draw: Any) -> None:
+def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts: int, draw: Any) -> None:
     rng = np.random.default_rng(0)
     scores = draw(rng)
     scores = np.sort(scores[np.isfinite(scores)])  # each part has other scores
@@ -122,7 +122,7 @@ def test_ranges_hold_no_more_rows_than_asked_and_their_ties(parts: int, draw: An
     assert rows.sum() == scores.size
 
 
-def test_the_best_thresholds_are_among_the_few_points_that_are_kept() -> None:
+def test_retained_points_include_the_best_thresholds() -> None:
     roc = random_roc(3000)
     digest = ROCDigest.from_ranges(summaries_of([roc], 10_000, points=4))
     assert len(digest.counts) == 4
@@ -134,7 +134,7 @@ def test_the_best_thresholds_are_among_the_few_points_that_are_kept() -> None:
         digest.confusion_at(digest.counts.thresholds[1] + 1e-9)
 
 
-def test_all_points_of_the_curve_are_kept_if_they_are_few() -> None:
+def test_small_curves_keep_all_points() -> None:
     whole = random_roc(500, decimals=2)
     digest = ROCDigest.from_ranges(summaries_of([whole], 100))
     assert digest.curve() == whole.curve()
@@ -144,7 +144,7 @@ def test_all_points_of_the_curve_are_kept_if_they_are_few() -> None:
     assert repr(digest) == f"ROCDigest(500 examples, {kind})"
 
 
-def test_a_digest_needs_every_range_and_cannot_be_added() -> None:
+def test_missing_range_raises_and_digests_cannot_be_added() -> None:
     summaries = summaries_of([random_roc(100)], 20)
     assert len(summaries) > 2
     with pytest.raises(DataError, match="the last point"):

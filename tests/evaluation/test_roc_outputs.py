@@ -92,7 +92,7 @@ def test_macro_averages_exclude_outputs_without_positives_or_negatives() -> None
     assert "without 2 of 3 outputs: 0/0" in outputs.summary()
 
 
-def test_one_probability_is_a_roc_of_two_classes() -> None:
+def test_single_probability_gives_a_roc_of_two_classes() -> None:
     scores = np.array([[0.1], [0.4], [0.35], [0.8]])
     classes = ROCMultiClass.from_predictions([0, 0, 1, 1], scores)
     assert classes.auc(of=0) == classes.auc(of=1) == 0.75
@@ -124,7 +124,7 @@ def of_classes(count: int) -> ROCMultiClass:
     )
 
 
-def test_plots_show_a_curve_for_each_or_the_mean_of_many() -> None:
+def test_plots_show_a_curve_per_output_or_the_mean_of_many() -> None:
     few, many = of_classes(3), of_classes(12)
     for plot, value in ((few.plot, few.auc(of=1)), (few.plot_precision_recall, few.auprc(of=1))):
         axes = plot()

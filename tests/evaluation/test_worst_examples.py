@@ -36,7 +36,7 @@ def by_sorting(partitions: Losses, count: int) -> list[tuple[int, int]]:
 
 
 @given(PARTITIONS, st.integers(1, 9), st.randoms(use_true_random=False))
-def test_the_worst_of_parts_in_any_order_are_the_worst_of_all(
+def test_merging_parts_in_any_order_keeps_the_worst_examples(
     partitions: Losses, count: int, random: Any
 ) -> None:
     parts = [worst_of(losses, partition=p, count=count) for p, losses in enumerate(partitions)]
@@ -49,7 +49,7 @@ def test_the_worst_of_parts_in_any_order_are_the_worst_of_all(
 
 
 @given(st.lists(LOSS, min_size=1, max_size=30), st.integers(1, 9), st.data())
-def test_blocks_of_a_partition_add_up_to_it(losses: list[float], count: int, data: Any) -> None:
+def test_merged_blocks_equal_their_partition(losses: list[float], count: int, data: Any) -> None:
     cut = data.draw(st.integers(0, len(losses)))
     first = worst_of(losses[:cut], partition=3, count=count)
     second = worst_of(losses[cut:], partition=3, count=count, first_row=cut)
@@ -66,7 +66,7 @@ def test_kept_examples_do_not_reference_the_block() -> None:
     assert worst.examples[0].features["x"].base is None
 
 
-def test_predictions_are_given_in_the_order_of_the_examples() -> None:
+def test_predictions_follow_the_order_of_the_examples() -> None:
     worst = worst_of([1.0, 3.0, 2.0], partition=0, count=2)
     found = worst.with_predictions({"y": np.array(k)} for k in (10, 20))
     assert [(e.row, int(e.predictions["y"])) for e in found] == [(1, 10), (2, 20)]

@@ -11,12 +11,12 @@ pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10_clusters_and_gpus.ipynb"
 
 
-def test_the_doctor_finds_nothing_wrong_here(results):
+def test_doctor_finds_no_problems(results):
     assert results["checks"] > 10
     assert results["healthy"]
 
 
-def test_the_network_that_was_measured_is_trained(results):
+def test_measured_network_is_trained(results):
     assert results["accuracy"] > 0.9
     assert results["step_ms"] > 0
 

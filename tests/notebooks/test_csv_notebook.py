@@ -20,20 +20,20 @@ def test_two_workers_learn_to_classify_tumors(results):
     assert results["accuracy"] > 0.93
 
 
-def test_the_broken_line_is_named_and_counted(results):
+def test_malformed_line_is_named_and_counted(results):
     assert results["skipped"] == {"wrong number of columns": 1}
     # The header, 142 tumours, and then the one that was added.
     assert results["message"].startswith("tumours/part-2.csv, line 144: each record must have 31")
 
 
-def test_the_course_of_diabetes_is_predicted_better_than_by_its_mean(results):
+def test_diabetes_regression_beats_predicting_the_mean(results):
     assert results["people"] == PEOPLE
     assert results["error"] < 0.85 * results["mean_error"]
     assert 0.3 < results["explained"] < 0.8
     assert results["features"][:4] == ["age", "sex=1", "sex=2", "bmi"]
 
 
-def test_the_schema_in_the_results_is_one(results):
+def test_results_contain_a_valid_schema(results):
     schema = TableSchema.from_dict(results["schema"])
     assert schema.labels == {"labels": ("diagnosis",)}
     assert len(schema.feature_names()) == 30
@@ -61,7 +61,7 @@ def test_picker_stores_its_preview_and_code(html):
     assert 'labels="diagnosis"' in html
 
 
-def test_the_evaluation_panels_leave_threshold_and_baseline(html):
+def test_report_contains_the_threshold_and_baseline_of_the_panels(html):
     assert "Threshold on the score" in html
     assert "Better than always predicting the mean" in html
 

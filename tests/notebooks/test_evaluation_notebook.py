@@ -13,13 +13,13 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "07_evaluation.ipynb"
 TEST, MALIGNANT, OTHERS = 205, 87, 142  # tumours, those of them malignant; people
 
 
-def test_training_ends_when_it_gets_no_better(results):
+def test_early_stopping_ends_training(results):
     assert results["workers"] == 2
     assert results["stopped_by"] == "patience"
     assert 10 < results["best_epoch"] <= results["epochs"] < 60
 
 
-def test_evaluations_of_one_pass_count_the_same_tumours(results):
+def test_evaluations_of_one_pass_count_the_same_examples(results):
     confusion = results["confusion"]
     assert results["examples"] == [TEST] * 3
     assert [sum(row) for row in confusion] == [TEST - MALIGNANT, MALIGNANT]
@@ -28,7 +28,7 @@ def test_evaluations_of_one_pass_count_the_same_tumours(results):
     assert 0 < results["brier_score"] < 0.1
 
 
-def test_a_price_on_misses_finds_more_for_more_false_alarms(results):
+def test_cost_on_misses_increases_recall_and_false_positives(results):
     rules = {rule["rule"]: rule for rule in results["rules"]}
     half, priced = rules["one half"], rules["a miss costs ten alarms"]
     assert priced["missed"] < half["missed"]
@@ -38,7 +38,7 @@ def test_a_price_on_misses_finds_more_for_more_false_alarms(results):
     assert rules["missed none"]["threshold"] < 0.5
 
 
-def test_the_worst_mistakes_are_found_again_in_the_table(results):
+def test_worst_errors_are_found_in_the_table(results):
     assert len(results["worst"]) == 5
     names = load_breast_cancer().target_names[load_breast_cancer().target]
     for patient, taken_for in results["worst"].items():
@@ -54,18 +54,18 @@ def test_two_metrics_inform_less_than_five(results):
     assert compared["five numbers"]["accuracy"] == results["accuracy"]
 
 
-def test_results_are_read_back_and_add_up(results):
+def test_results_are_deserialized_and_merged(results):
     assert results["read_back"] is True
     assert results["adds_up"] is True
 
 
-def test_the_regression_is_in_the_labels_own_units(results):
+def test_regression_metrics_are_in_the_units_of_the_label(results):
     assert results["people"] == OTHERS
     assert 35 < results["regression"]["mean absolute error"] < 60
     assert 0.3 < results["regression"]["R²"] < 0.7
 
 
-def test_the_query_agrees_with_the_evaluation(results):
+def test_sql_query_agrees_with_the_evaluation(results):
     benign, malignant = results["sql"]
     assert [benign["diagnosis"], malignant["diagnosis"]] == ["benign", "malignant"]
     assert [benign["tumours"], malignant["tumours"]] == [TEST - MALIGNANT, MALIGNANT]

@@ -14,7 +14,7 @@ TIMEOUT_S = 280
 EPOCHS, MINIBATCHES, PARAMETERS = 15, 46, 431_080  # of all workers in an epoch; of LeNet
 
 
-def test_both_ways_learn_to_read_digits(results):
+def test_both_masters_learn_to_classify_digits(results):
     assert results["workers"] == 2
     assert results["averaging_accuracy"] > 0.93
     assert results["sharing_accuracy"] > 0.93
@@ -22,12 +22,12 @@ def test_both_ways_learn_to_read_digits(results):
     assert results["sharing_seconds"] > 0
 
 
-def test_messages_are_small_beside_dense_updates(results):
+def test_messages_are_smaller_than_dense_updates(results):
     assert results["dense_bytes"] == EPOCHS * MINIBATCHES * 4 * PARAMETERS
     assert 0 < 20 * results["message_bytes"] < results["dense_bytes"]
 
 
-def test_the_average_at_the_end_of_an_epoch_counts_as_sent(results):
+def test_average_at_the_end_of_an_epoch_counts_as_sent_bytes(results):
     averages = results["sharing_bytes"] - results["message_bytes"]
     assert averages == EPOCHS * 2 * 3 * 4 * PARAMETERS  # two workers, Adam's state with the rest
     assert results["averaging_bytes"] == 5 * averages  # after every 5 of 23 minibatches
@@ -75,7 +75,7 @@ def test_the_report_shows_the_master_its_messages_and_both_evaluations(html, res
         assert f"{results[f'{name}_accuracy']:.4f}" in row[1]
 
 
-def test_both_runs_have_a_report_together(results):
+def test_combined_report_covers_both_runs(results):
     html = Path(results["runs_report"]).read_text()
     assert outside_resources(html) == []
     for name in ("averaging", "sharing"):

@@ -20,13 +20,13 @@ def test_two_workers_learn_from_packed_image_files(results):
     assert results["files"] == -(-(TRAIN + 1) // 64) + -(-TEST // 64)
 
 
-def test_every_image_and_its_variant_is_read_and_the_broken_file_is_counted(results, html):
+def test_all_images_and_variants_are_read_and_invalid_files_are_counted(results, html):
     assert results["examples"] == 2 * TRAIN
     assert results["skipped"] == {"damaged image": 1}
     assert "7/broken.png" in re.sub(r"\s+", "", html)
 
 
-def test_the_picker_leaves_images_with_their_labels(html):
+def test_report_shows_the_picker_images_with_labels(html):
     pictures = re.search(r'<div class="sparkwright-pictures".*?</div>', html, re.DOTALL)
     assert pictures is not None
     labels = set(re.findall(r"<figcaption>(\d)</figcaption>", pictures[0]))

@@ -12,14 +12,14 @@ pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "06_joins.ipynb"
 
 
-def test_a_network_of_joined_tables_judges_better_than_of_either(results):
+def test_joined_tables_give_higher_accuracy_than_either_table(results):
     assert results["workers"] == 2
     assert results["accuracy"]["both tables"] > 0.93
     assert results["accuracy"]["readings alone"] < 0.87
     assert results["accuracy"]["machines alone"] < 0.8
 
 
-def test_keys_that_a_table_lacks_are_listed_and_counted(results, html):
+def test_unmatched_keys_are_listed_and_counted(results, html):
     assert results["dropped"] == 12
     assert "Received: 12 not in 'readings'; the first: 1000 (not in 'readings')" in unescape(html)
     assert "12 skipped: 12 missing key" in html
@@ -37,7 +37,7 @@ def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     assert "import sparkwright" not in html
 
 
-def test_the_preview_shows_partitions_of_which_each_worker_gets_an_equal_share(results, html):
+def test_preview_shows_partitions_with_equal_shares_per_worker(results, html):
     rows = results["rows_of_workers"]
     assert len(rows) == results["workers"]
     assert sum(rows) == results["training_examples"]

@@ -24,14 +24,14 @@ def hadoop():
         pytest.skip(str(error))
 
 
-def test_a_network_trained_from_hdfs_reads_digits(results):
+def test_network_trained_from_hdfs_classifies_digits(results):
     assert results["workers"] == 2
     assert results["accuracy"] > 0.93
     assert results["accuracy_resumed"] > 0.93
     assert results["files"]["train"] > 40
 
 
-def test_hadoops_own_client_counts_the_exported_files(results):
+def test_hadoop_client_counts_the_exported_files(results):
     rows = [line.split() for line in results["listing"].splitlines()]
     counted = {path.rpartition("/")[2]: int(files) for _, files, _, path in rows}
     # The manifest lies beside them.
@@ -52,17 +52,17 @@ def test_loaded_network_continues_to_the_same_bits(results):
     assert results["same_after"] is True
 
 
-def test_a_lost_datanode_does_not_matter(results):
+def test_lost_datanode_does_not_change_accuracy(results):
     assert results["accuracy_after_loss"] == results["accuracy_resumed"]
 
 
-def test_predictions_fit_the_labels_and_lie_in_hdfs(results):
+def test_predictions_match_the_labels_and_are_written_to_hdfs(results):
     assert results["predicted"] > 300
     assert results["predicted_right"] > 0.93 * results["predicted"]
     assert results["predictions_written"] == -(-results["predicted"] // 64)
 
 
-def test_nothing_is_left_behind(results):
+def test_temporary_files_are_removed(results):
     assert results["left"] == ["lenet-2.keras"]
     assert results["folder_is_gone"] is True
 

@@ -17,7 +17,7 @@ KEYS = {
 }
 
 
-def test_two_workers_learn_to_read_digits(results):
+def test_two_workers_learn_to_classify_digits(results):
     assert results.keys() == KEYS
     assert results["workers"] == 2
     assert results["accuracy"] >= 0.97
@@ -25,7 +25,7 @@ def test_two_workers_learn_to_read_digits(results):
     assert 0 < results["start_seconds"] < results["seconds"]
 
 
-def test_a_reader_sees_the_curve_grow():
+def test_notebook_defaults_to_50_epochs():
     # About 10 to 20 s on two cores; other tests set fewer epochs.
     assert '\\"SPARKWRIGHT_DEMO_EPOCHS\\", 50)' in NOTEBOOK.read_text()
 

@@ -18,7 +18,7 @@ def test_two_workers_classify_charts(results):
     assert results["accuracy"] >= 0.95
 
 
-def test_the_more_steps_a_mask_lets_through_the_better(results):
+def test_accuracy_increases_with_unmasked_steps(results):
     share = {int(steps): found for steps, found in results["accuracy_by_steps"].items()}
     assert list(share) == [10, 20, 30, 40, 50, 60]
     assert share[10] < 0.7 < 0.85 < share[50]
@@ -35,7 +35,7 @@ def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     assert "import sparkwright" not in html
 
 
-def test_the_widgets_leave_the_network_and_the_hardest_charts(html):
+def test_report_shows_the_network_and_the_hardest_charts(html):
     assert f"{PARAMETERS:,} parameters" in html
     cards = re.search(r"<ol [^>]*sparkwright-worst-list.*?</ol>", html, re.DOTALL)
     assert cards is not None

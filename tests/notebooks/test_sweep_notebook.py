@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "13_sweep.ipynb"
 
 
-def test_trials_are_searched_two_at_a_time_and_the_best_reads_digits(results):
+def test_trials_run_two_at_a_time_and_the_best_classifies_digits(results):
     assert results["parallel"] == results["workers"] == 2
     assert sum(results["states"].values()) == 10
     assert results["states"]["COMPLETE"] >= 3
@@ -19,12 +19,12 @@ def test_trials_are_searched_two_at_a_time_and_the_best_reads_digits(results):
     assert abs(results["accuracy"] - results["value"]) < 0.08
 
 
-def test_the_storage_holds_the_trials(reports, results):
+def test_storage_contains_the_trials(reports, results):
     study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{reports}/sweep.sqlite")
     assert study.best_params == results["best"]
 
 
-def test_the_report_shows_the_end_of_the_sweep(html):
+def test_report_shows_the_final_state_of_the_sweep(html):
     assert "Done: 10 of 10 trials" in html
     assert html.count("<polyline") >= 3
     assert "<strong>Result: the best of 10 trials" in html

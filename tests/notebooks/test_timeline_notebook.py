@@ -12,12 +12,12 @@ pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "09_timeline.ipynb"
 
 
-def test_averaging_seldom_leaves_more_time_to_compute(results):
+def test_infrequent_averaging_leaves_more_time_to_compute(results):
     computing = results["computing"]
     assert 0 < computing["after each"] < computing["after ten"] < 1
 
 
-def test_the_phases_of_a_worker_are_there(results):
+def test_worker_phases_are_recorded(results):
     assert {"build", "trace", "data", "compute", "wait", "average"} <= set(results["phases"])
 
 

@@ -14,7 +14,7 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_tour.ipynb"
 PARAMETERS, TEST = 431_080, 176
 
 
-def test_two_workers_learn_to_read_digits(results):
+def test_two_workers_learn_to_classify_digits(results):
     assert results["state"] == "done"
     assert results["workers"] == 2
     assert results["examples"] == TEST
@@ -22,7 +22,7 @@ def test_two_workers_learn_to_read_digits(results):
     assert 0 < results["start_seconds"] < results["seconds"]
 
 
-def test_the_saved_network_and_experiment_can_be_used_again(results):
+def test_saved_network_and_experiment_can_be_loaded(results):
     assert sw.load_model(results["model"]).count_params() == PARAMETERS
     experiment = sw.Experiment.load(results["experiment"])
     assert experiment.title == "Handwritten digits"
@@ -30,7 +30,7 @@ def test_the_saved_network_and_experiment_can_be_used_again(results):
     assert experiment.network.build().count_params() == PARAMETERS
 
 
-def test_the_code_that_is_shown_is_python_and_does_the_same(reports):
+def test_displayed_code_compiles_and_contains_the_calls(reports):
     shown = [text for text in printed(reports) if "import sparkwright as sw" in text]
     assert len(shown) == 1
     compile(shown[0], "<shown>", "exec")
@@ -38,7 +38,7 @@ def test_the_code_that_is_shown_is_python_and_does_the_same(reports):
         assert call in shown[0], call
 
 
-def test_each_widget_leaves_a_copy_of_its_end(reports):
+def test_saved_notebook_shows_the_final_state_of_each_widget(reports):
     notebook = nbformat.read(reports / "tour.ipynb", as_version=4)
     html = "".join(
         output.data.get("text/html", "")

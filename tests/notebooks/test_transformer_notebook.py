@@ -18,7 +18,7 @@ def test_two_workers_learn_to_reverse(results):
     assert 0 < results["message_bytes"] < 4 * results["parameters"] / 16
 
 
-def test_some_head_attends_to_the_opposite_step(results):
+def test_an_attention_head_attends_to_the_opposite_step(results):
     attention = np.array(results["attention"])
     heads, steps, _ = attention.shape
     assert (heads, steps) == (2, 10)

@@ -33,13 +33,13 @@ class Fixed:
         *((80_000, 16, (), 5000), (10**9, 16, (), 5000), (1000, 10, (7,), 7), (50, 10, (7,), 5)),
     ],
 )
-def test_by_default_there_is_a_partition_for_each_minibatch_up_to_5000(
+def test_default_is_one_partition_per_minibatch_up_to_5000(
     total: int, batch_size: int, options: Any, partitions: int
 ) -> None:
     assert DefaultRepartitioner(*options).partitions(total, batch_size) == partitions
 
 
-def test_without_repartitioner_everything_is_one_piece() -> None:
+def test_without_repartitioner_all_rows_are_one_piece() -> None:
     assert [NoRepartitioner().partitions(total, 10) for total in (0, 1, 10**9)] == [0, 1, 1]
 
 
@@ -47,7 +47,7 @@ def test_without_repartitioner_everything_is_one_piece() -> None:
 
 
 @given(rows=all_rows, batch_size=st.integers(1, 64), repartitioner=repartitioners)
-def test_there_are_as_many_pieces_as_wanted_or_sixteen_a_worker(
+def test_piece_count_is_the_requested_number_or_16_per_worker(
     rows: list[int], batch_size: int, repartitioner: Repartitioner
 ) -> None:
     size = piece_size(rows, batch_size, repartitioner)
@@ -61,7 +61,7 @@ def test_there_are_as_many_pieces_as_wanted_or_sixteen_a_worker(
         assert size == max(1, minibatches // fewest)
 
 
-def test_pieces_grow_with_the_data() -> None:
+def test_piece_size_grows_with_the_data() -> None:
     for nothing in ([], [0], [0, 0], [5000 * 16]):
         assert piece_size(nothing, 16, DefaultRepartitioner()) == 1
     assert piece_size([800_000] * 4, 16, DefaultRepartitioner()) == 40
@@ -71,6 +71,6 @@ def test_pieces_grow_with_the_data() -> None:
 
 
 @pytest.mark.parametrize("answer", [-1, 2.0, None, True, "3"])
-def test_an_answer_that_is_no_number_is_rejected(answer: Any) -> None:
+def test_invalid_partition_count_from_a_repartitioner_raises(answer: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"an integer of at least 0.*from Fixed"):
         piece_size([100], 10, Fixed(answer))

@@ -119,7 +119,7 @@ def test_sequences_of_different_length_are_not_joined() -> None:
 
 
 @pytest.mark.parametrize(("planned", "found"), [(9, "10"), (11, "10")])
-def test_data_that_changed_after_counting_is_noticed(planned: int, found: str) -> None:
+def test_data_changed_after_counting_raises(planned: int, found: str) -> None:
     plan = plan_repartition([planned, 0], workers=2)
     with pytest.raises(DataError, match=rf"counted: {planned} examples .* Received: .*{found}"):
         list(
@@ -141,7 +141,7 @@ def test_data_that_changed_after_counting_is_noticed(planned: int, found: str) -
         for j, mode in enumerate(MODES)
     ],
 )
-def test_execution_equals_the_plan(
+def test_execution_matches_the_plan(
     spark: Any, mode: RepartitionMode, strategy: RepartitionStrategy, counts: list[int]
 ) -> None:
     rdd = as_rdd(spark, partitions_of(counts))
@@ -153,14 +153,14 @@ def test_execution_equals_the_plan(
 
 
 @pytest.mark.spark
-def test_counting_gives_the_examples_of_each_partition_in_order(spark: Any) -> None:
+def test_counting_returns_examples_per_partition_in_order(spark: Any) -> None:
     counts = [5, 0, 12, 1]
     assert count_examples(as_rdd(spark, partitions_of(counts))) == counts
     assert count_examples(spark.sparkContext.emptyRDD()) == []
 
 
 @pytest.mark.spark
-def test_there_is_one_shuffle_or_none(spark: Any) -> None:
+def test_repartitioning_shuffles_at_most_once(spark: Any) -> None:
     rdd = as_rdd(spark, partitions_of([23, 0, 5, 1]))
 
     def shuffles(mode: RepartitionMode, workers: int) -> int:
@@ -179,7 +179,7 @@ def test_there_is_one_shuffle_or_none(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_groups_of_persisted_data_are_the_plans_too(spark: Any) -> None:
+def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
     # Where cached blocks lie decides what `coalesce` alone would group.
     counts = [9, 1, 1, 1, 4, 4]
     rdd = as_rdd(spark, partitions_of(counts)).cache()
@@ -194,7 +194,7 @@ def test_groups_of_persisted_data_are_the_plans_too(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_data_without_any_partition_becomes_empty_partitions(spark: Any) -> None:
+def test_data_without_partitions_becomes_empty_partitions(spark: Any) -> None:
     for mode in MODES:
         plan = plan_repartition([], workers=3, mode=mode)
         found = repartition(spark.sparkContext.emptyRDD(), plan).glom().collect()
@@ -202,7 +202,7 @@ def test_data_without_any_partition_becomes_empty_partitions(spark: Any) -> None
 
 
 @pytest.mark.spark
-def test_plan_for_another_number_of_partitions_is_rejected(spark: Any) -> None:
+def test_plan_for_another_number_of_partitions_raises(spark: Any) -> None:
     rdd = as_rdd(spark, partitions_of([4, 4]))
     with pytest.raises(DataError, match=r"data in 2 partitions, plan for 3"):
         repartition(rdd, plan_repartition([4, 2, 2], workers=2))

@@ -54,7 +54,7 @@ def test_counted_labels_are_forecast_exactly(partitions, workers, mode, strategy
 
 
 @given(COUNTS, st.integers(1, 5), st.sampled_from(MODES), st.sampled_from(STRATEGIES))
-def test_no_label_is_lost_or_invented(counts, workers, mode, strategy):
+def test_total_label_counts_are_preserved(counts, workers, mode, strategy):
     halves = tuple((n // 2, n - n // 2) for n in counts)
     survey = PartitionSurvey(rows=tuple(counts), label_counts=halves)
     found = forecast(survey, workers=workers, mode=mode, strategy=strategy)
@@ -72,7 +72,7 @@ def test_labels_without_positions_are_reported_as_expected_values():
     assert forecast(PartitionSurvey(rows=(40, 0)), workers=2).label_forecast == "none"
 
 
-def test_sorted_labels_are_seen_through():
+def test_sorted_labels_within_a_partition_are_detected():
     """A partition that is mixed as a whole, but sorted: each worker gets one class of it."""
     survey = survey_of([[0] * 500 + [1] * 500])
     found = forecast(survey, workers=2)
@@ -93,7 +93,7 @@ def test_sample_predicts_the_effect_on_sorted_labels():
     assert found.after.label_skew == pytest.approx(0.5, abs=0.05)
 
 
-def test_few_rows_that_differ_by_chance_are_no_reason_to_worry():
+def test_random_skew_of_few_rows_is_not_reported_as_uneven():
     random = np.random.default_rng(0)
     survey = survey_of([random.integers(0, 10, 40) for _ in range(8)])
     found = forecast(survey, workers=8)
@@ -103,7 +103,7 @@ def test_few_rows_that_differ_by_chance_are_no_reason_to_worry():
 
 @settings(max_examples=50)
 @given(COUNTS, st.integers(1, 5), st.integers(1, 40))
-def test_minibatches_and_waiting_go_together(counts, workers, batch_size):
+def test_trained_and_idle_minibatches_add_up(counts, workers, batch_size):
     survey = PartitionSurvey(rows=tuple(counts))
     for found in compare_repartitions(survey, workers=workers, batch_size=batch_size):
         assert 0 <= found.idle_after < 1
@@ -143,7 +143,7 @@ def test_advice_names_a_better_repartition():
     assert not any(line.startswith(("Better", "Cheaper")) for line in advice_on(best, forecasts))
 
 
-def test_advice_speaks_of_workers_without_rows_and_of_tiny_last_minibatches():
+def test_advice_mentions_workers_without_rows_and_tiny_last_minibatches():
     found = forecast(PartitionSurvey(rows=(33,)), workers=3, mode="never", batch_size=32)
     text = " ".join(advice_on(found, ()))
     assert "2 of 3 workers get no rows" in text

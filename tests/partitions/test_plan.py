@@ -50,7 +50,7 @@ def test_every_example_goes_to_exactly_one_target_as_counted(plan: RepartitionPl
 
 
 @given(plan=plans, data=st.data())
-def test_any_range_of_a_partition_can_be_asked_alone(
+def test_destinations_of_a_range_match_those_of_the_partition(
     plan: RepartitionPlan, data: st.DataObject
 ) -> None:
     for source, count in enumerate(plan.source_counts):
@@ -61,7 +61,7 @@ def test_any_range_of_a_partition_can_be_asked_alone(
 
 
 @given(counts=all_counts, workers=st.integers(1, 13))
-def test_balanced_keeps_the_order_and_differs_by_at_most_one(
+def test_balanced_keeps_order_and_sizes_differ_by_at_most_one(
     counts: list[int], workers: int
 ) -> None:
     plan = plan_repartition(counts, workers=workers)
@@ -91,7 +91,7 @@ def test_approximate_balanced_moves_only_from_partitions_above_the_mean(
 
 
 @given(counts=all_counts, workers=st.integers(1, 13), seed=st.integers(0, 9))
-def test_spark_default_deals_each_partition_evenly(
+def test_spark_default_distributes_each_partition_evenly(
     counts: list[int], workers: int, seed: int
 ) -> None:
     plan = plan_repartition(counts, workers=workers, strategy="spark_default", seed=seed)
@@ -104,7 +104,7 @@ def test_spark_default_deals_each_partition_evenly(
 
 
 @given(counts=st.lists(st.integers(0, 50), max_size=30), workers=st.integers(1, 9))
-def test_groups_are_near_the_best_possible(counts: list[int], workers: int) -> None:
+def test_groups_are_near_optimal(counts: list[int], workers: int) -> None:
     groups = group_partitions(counts, workers)
     load = np.bincount(groups, weights=counts, minlength=workers) if counts else np.zeros(1)
     at_least = max(max(counts, default=0), sum(counts) / workers)
@@ -152,7 +152,7 @@ def test_spark_default_depends_on_the_seed() -> None:
         ([5], 7, (1, 1, 1, 1, 1, 0, 0)),
     ],
 )
-def test_balanced_examples_of_deeplearning4j(
+def test_balanced_matches_the_examples_of_deeplearning4j(
     counts: list[int], workers: int, expected: tuple[int, ...]
 ) -> None:
     assert plan_repartition(counts, workers=workers).target_counts == expected
@@ -160,7 +160,7 @@ def test_balanced_examples_of_deeplearning4j(
 
 @pytest.mark.parametrize("sources", [1, 2, 3, 7, 10, 29, 33, 100, 200])
 @pytest.mark.parametrize("evenness", [0.1, 0.5, 1.0, 5.0, 1000.0])
-def test_approximate_balanced_is_within_a_tenth_of_hundred(sources: int, evenness: float) -> None:
+def test_approximate_balanced_is_within_ten_percent_of_100(sources: int, evenness: float) -> None:
     random = np.random.default_rng(sources)
     for _ in range(10):
         shares = random.dirichlet(np.full(sources, evenness))
@@ -199,7 +199,7 @@ def test_approximate_balanced_follows_the_rules_of_deeplearning4j() -> None:
 # Modes
 
 
-def test_never_splits_no_partition() -> None:
+def test_never_mode_splits_no_partition() -> None:
     plan = plan_repartition([5, 1, 4, 2], workers=2, mode="never")
     assert (plan.action, plan.groups, plan.target_counts) == ("grouped", (0, 0, 1, 1), (6, 6))
     fewer = plan_repartition([5, 1], workers=3, mode="never")
@@ -210,19 +210,19 @@ def test_never_splits_no_partition() -> None:
     assert (uneven.skew_after, uneven.idle_fraction) == (2.0, pytest.approx(0.5))
 
 
-def test_same_number_of_partitions_is_left_alone_however_uneven() -> None:
+def test_same_number_of_partitions_is_unchanged_even_if_uneven() -> None:
     mode = "num_partitions_workers_differs"
     assert not plan_repartition([90, 0, 1], workers=3, mode=mode).changed
     assert plan_repartition([90, 0, 1], workers=2, mode=mode).target_counts == (46, 45)
 
 
-def test_balanced_data_is_left_alone_unless_spark_deals_it() -> None:
+def test_balanced_data_is_unchanged_except_by_spark_default() -> None:
     for strategy in STRATEGIES:
         plan = plan_repartition([2, 3, 2, 3], workers=4, strategy=strategy)
         assert plan.changed == (strategy == "spark_default")
 
 
-def test_empty_partitions_come_and_go_without_a_shuffle() -> None:
+def test_empty_partitions_are_added_and_removed_without_a_shuffle() -> None:
     appear = plan_repartition([1, 1, 1], workers=5)
     assert (appear.action, appear.target_counts) == ("grouped", (1, 1, 1, 0, 0))
     vanish = plan_repartition([2, 2, 0, 0, 0], workers=2)
@@ -232,7 +232,7 @@ def test_empty_partitions_come_and_go_without_a_shuffle() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("counts", [[], [0], [0, 0, 0], [0] * 7])
-def test_no_examples_at_all_is_a_plan_too(
+def test_data_without_examples_has_a_plan(
     mode: RepartitionMode, strategy: RepartitionStrategy, counts: list[int]
 ) -> None:
     plan = plan_repartition(counts, workers=3, mode=mode, strategy=strategy)
@@ -280,6 +280,6 @@ REFUSALS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("call", "text"), REFUSALS)
-def test_wrong_arguments_are_named(call: Any, text: str) -> None:
+def test_invalid_arguments_raise(call: Any, text: str) -> None:
     with pytest.raises((ConfigurationError, DataError), match=text):
         call()

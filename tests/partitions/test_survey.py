@@ -30,14 +30,14 @@ def test_sample_has_the_requested_size_and_real_rows(labels, most_rows, chunk):
 
 
 @given(st.integers(1, 60), st.integers(1, 30), st.integers(1, 30))
-def test_a_sample_does_not_depend_on_how_the_data_is_cut(rows, first, second):
+def test_sample_does_not_depend_on_chunk_boundaries(rows, first, second):
     labels = np.arange(rows) % 4
     one = sample_of(labels, most_rows=9, chunk=first)
     other = sample_of(labels, most_rows=9, chunk=second)
     assert np.array_equal(one.numbers, other.numbers)
 
 
-def test_samples_of_sequences_keep_all_labels_of_a_row_but_masked_ones():
+def test_samples_of_sequences_keep_all_unmasked_labels_of_a_row():
     labels = np.arange(5)[:, None].repeat(3, axis=1)
     mask = np.array([[1, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 1]])
     sample = sample_of(labels, most_rows=100, masks=mask)
@@ -57,7 +57,7 @@ def test_one_hot_labels_count_classes_without_examples():
     assert survey.class_names == ("0", "1", "2", "3")
 
 
-def test_names_are_used_only_where_they_fit():
+def test_class_names_are_used_only_if_they_cover_all_classes():
     sample = sample_of(np.array([0, 5]), most_rows=10)
     fits = PartitionSurvey.of_samples([2], [sample], class_names=["a", "b", "c", "d", "e", "f"])
     assert fits.label_counts == ((1, 0, 0, 0, 0, 1),)
@@ -65,7 +65,7 @@ def test_names_are_used_only_where_they_fit():
     assert other.class_names == ("0", "5")
 
 
-def test_labels_that_are_no_classes_are_rejected():
+def test_labels_that_are_not_classes_raise():
     survey = PartitionSurvey.of_samples([1500], [sample_of(np.arange(1500), most_rows=2000)])
     assert survey.label_basis == "none"
     assert "more than 1,000 different labels" in survey.told
@@ -100,12 +100,12 @@ def test_survey_distinguishes_counted_from_sampled_values():
         ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
     ],
 )
-def test_a_survey_that_cannot_be_is_rejected(settings, match):
+def test_inconsistent_survey_raises(settings, match):
     with pytest.raises(DataError, match=match):
         PartitionSurvey(**settings)
 
 
-def test_a_survey_survives_json_without_the_places_of_labels():
+def test_survey_round_trips_through_json_without_samples():
     survey = PartitionSurvey.of_samples(
         [30, 30],
         [sample_of(np.arange(30) % 3, most_rows=n, partition=n) for n in (10, 50)],

@@ -48,7 +48,7 @@ def test_large_data_is_sampled(data):
     assert found.after.label_skew == pytest.approx(0.5, abs=0.1)
 
 
-def test_without_classes_rows_are_counted_all_the_same(spark, data):
+def test_rows_are_counted_without_classes(spark, data):
     numbers = sw.data.from_arrays(spark, np.zeros((9, 1)), np.arange(9) / 2, partitions=2)
     survey = survey_partitions(numbers)
     assert sum(survey.rows) == 9
@@ -60,12 +60,12 @@ def test_without_classes_rows_are_counted_all_the_same(spark, data):
         survey_partitions(data, sample_rows=-1)
 
 
-def test_a_plan_for_other_data_is_not_measured(data):
+def test_measuring_a_plan_for_other_data_raises(data):
     with pytest.raises(DataError, match="the plan does not match the data"):
         measure_repartition(data, plan_repartition([1, 2], workers=2))
 
 
-def test_a_survey_names_classes(spark, data):
+def test_survey_includes_class_names(spark, data):
     named = type(data)(spark, data.rdd, class_names={"labels": ["a", "b", "c", "d", "e"]})
     survey = survey_partitions(named, sample_rows=10)
     assert survey.class_names == ("a", "b", "c", "d", "e")

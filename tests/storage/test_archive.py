@@ -82,7 +82,7 @@ def test_slice_of_a_larger_array_is_written_alone() -> None:
     np.testing.assert_array_equal(np.asarray(members["a.npy"]), every_second)
 
 
-def test_a_store_that_cannot_seek_will_do() -> None:
+def test_archive_is_written_to_a_non_seekable_stream() -> None:
     class Pipe(io.RawIOBase):
         def __init__(self) -> None:
             self.content = b""
@@ -101,7 +101,7 @@ def test_a_store_that_cannot_seek_will_do() -> None:
     assert members["b.bin"] == CONTENT["b.bin"]
 
 
-def test_numpy_and_any_zip_tool_can_read_it() -> None:
+def test_numpy_and_zip_tools_read_the_archive() -> None:
     file = io.BytesIO(written({"x": np.float32(1.5)}, CONTENT))
     with zipfile.ZipFile(file) as archive:
         assert archive.testzip() is None
@@ -110,13 +110,13 @@ def test_numpy_and_any_zip_tool_can_read_it() -> None:
     np.testing.assert_array_equal(loaded, CONTENT["a.npy"])
 
 
-def test_only_arrays_of_numbers_can_be_written() -> None:
+def test_writing_non_numeric_arrays_raises() -> None:
     for array in (np.array([{}]), np.zeros((2, 2)), np.array(["text"]), np.zeros(3, ">f4")):
         with pytest.raises(TypeError, match="1-D arrays of numbers"):
             written({}, {"a.npy": array})
 
 
-def test_a_flipped_bit_in_the_data_is_rejected() -> None:
+def test_flipped_bit_in_the_data_raises() -> None:
     whole = written({}, {"b.bin": b"some bytes"})
     with pytest.raises(ArchiveError):
         read_archive(io.BytesIO(whole.replace(b"some bytes", b"same bytes")))
@@ -124,7 +124,7 @@ def test_a_flipped_bit_in_the_data_is_rejected() -> None:
 
 @given(st.binary(max_size=300))
 @example(b"PK\x05\x06" + bytes(18))
-def test_garbage_is_rejected(content: bytes) -> None:
+def test_garbage_raises(content: bytes) -> None:
     with pytest.raises(ArchiveError):
         read_archive(io.BytesIO(content))
 
@@ -152,21 +152,19 @@ class Bomb:
         (b"", "no array"),
     ],
 )
-def test_an_array_that_is_none_is_rejected_even_with_the_right_digest(
-    content: bytes, reason: str
-) -> None:
+def test_invalid_array_with_a_valid_digest_raises(content: bytes, reason: str) -> None:
     with pytest.raises(ArchiveError, match=reason):
         read_archive(made_by_hand({"a.npy": content}))
 
 
-def test_a_compressed_archive_is_rejected_before_anything_is_unpacked() -> None:
+def test_compressed_archive_raises_before_decompression() -> None:
     bomb = made_by_hand({"a.bin": bytes(1 << 24)}, compression=zipfile.ZIP_DEFLATED)
     assert len(bomb.getvalue()) < 1 << 16
     with pytest.raises(ArchiveError, match="is compressed"):
         read_archive(bomb)
 
 
-def test_sizes_beyond_the_file_are_rejected_before_anything_is_allocated() -> None:
+def test_sizes_beyond_the_file_raise_before_allocation() -> None:
     whole = made_by_hand({"a.bin": b"x" * 1000}).getvalue()
     at = whole.index(b"PK\x01\x02")  # the directory's first entry
     size = (3 << 30).to_bytes(4, "little")
@@ -175,7 +173,7 @@ def test_sizes_beyond_the_file_are_rejected_before_anything_is_allocated() -> No
         read_archive(io.BytesIO(lying))
 
 
-def test_members_that_overlap_are_rejected() -> None:
+def test_overlapping_members_raise() -> None:
     whole = made_by_hand({"a.bin": b"x" * 5000, "b.bin": b"x" * 5000}).getvalue()
     first = whole.index(b"PK\x01\x02")  # the directory's entries
     second = whole.index(b"PK\x01\x02", first + 1)
@@ -189,18 +187,18 @@ def test_members_that_overlap_are_rejected() -> None:
 
 
 @pytest.mark.parametrize("meta", [[], 3, {}, {"sha256": []}, {"sha256": {"c.bin": ""}}])
-def test_a_description_of_another_form_is_rejected(meta: Any) -> None:
+def test_malformed_metadata_raises(meta: Any) -> None:
     with pytest.raises(ArchiveError):
         read_archive(made_by_hand({"a.bin": b"x"}, meta=meta))
 
 
-def test_a_member_that_is_missing_is_noticed() -> None:
+def test_missing_member_raises() -> None:
     digests = {name: hashlib.sha256(b"x").hexdigest() for name in ("a.bin", "gone.bin")}
     with pytest.raises(ArchiveError, match="consist of"):
         read_archive(made_by_hand({"a.bin": b"x"}, meta={"sha256": digests}))
 
 
-def test_two_members_of_one_name_are_rejected() -> None:
+def test_duplicate_member_names_raise() -> None:
     file = made_by_hand({"a.bin": b"x"})
     with (
         zipfile.ZipFile(file, "a") as archive,
@@ -211,7 +209,7 @@ def test_two_members_of_one_name_are_rejected() -> None:
         read_archive(file)
 
 
-def test_a_wrong_digest_is_rejected_although_the_checksum_is_right() -> None:
+def test_wrong_digest_raises_even_with_a_valid_checksum() -> None:
     meta = {"sha256": {"a.bin": hashlib.sha256(b"another").hexdigest()}}
     with pytest.raises(ArchiveError, match="differs from its SHA-256"):
         read_archive(made_by_hand({"a.bin": b"this"}, meta=meta))

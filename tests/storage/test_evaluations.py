@@ -36,7 +36,7 @@ def test_read_evaluations_equal_the_written_ones_and_can_be_merged(folder_url: s
         assert sw.load_evaluation(url) == counted + counted
 
 
-def test_a_missing_file_is_named(folder_url: str) -> None:
+def test_missing_file_raises_with_its_name(folder_url: str) -> None:
     with pytest.raises(FileNotFoundError, match=r"none\.json does not exist"):
         sw.load_evaluation(f"{folder_url}/none.json")
 
@@ -44,16 +44,14 @@ def test_a_missing_file_is_named(folder_url: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}']
 )
-def test_files_that_are_no_evaluation_are_rejected_by_url(tmp_path: Path, content: bytes) -> None:
+def test_files_without_an_evaluation_raise_with_the_url(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "wrong.json"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"wrong\.json"):
         sw.load_evaluation(str(path))
 
 
-def test_files_that_are_too_large_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_oversized_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = str(tmp_path / "evaluation.json")
     sw.save_evaluation(Evaluation(), url)
     monkeypatch.setattr("sparkwright.storage._evaluations._MAX_BYTES", 20)

@@ -50,7 +50,7 @@ def test_joining_does_not_double_the_slash() -> None:
 
 
 @pytest.mark.parametrize("url", ["hdfs://namenode:8020/data/a", "webhdfs://namenode:9870/data/a"])
-def test_a_host_stays_in_the_url(url: str) -> None:
+def test_host_is_kept_in_the_url(url: str) -> None:
     class Cut:
         """What Hadoop's file systems do: paths without scheme and host."""
 
@@ -64,7 +64,7 @@ def test_a_host_stays_in_the_url(url: str) -> None:
     assert as_asked(system, f"{url}/", "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
 
 
-def test_a_move_names_the_file_that_is_at_fault(tmp_path: Path) -> None:
+def test_failed_move_names_the_faulty_file(tmp_path: Path) -> None:
     url = put(str(tmp_path / "a"))
     put(str(tmp_path / "file"))
     with pytest.raises(OSError, match=r"file/b could not be written"):
@@ -91,7 +91,7 @@ def test_store_without_atomic_rename_keeps_the_old_file_until_the_new_one_exists
     assert read_bytes(url) == b"old"
 
 
-def test_durable_file_is_on_disk_before_its_name_and_its_name_before_the_end(
+def test_durable_write_syncs_content_before_rename_and_folder_after(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     done: list[tuple[str, str]] = []
@@ -119,9 +119,7 @@ def test_durable_file_is_on_disk_before_its_name_and_its_name_before_the_end(
     assert done == [expected[0], ("rename to", "other"), expected[2]]
 
 
-def test_file_that_cannot_be_synced_leaves_the_old_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_failed_sync_keeps_the_old_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     url = put(str(tmp_path / "file"), b"old")
 
     def refuse(_: int) -> None:
@@ -137,7 +135,7 @@ def test_file_that_cannot_be_synced_leaves_the_old_one(
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_leftovers_of_killed_writers_are_removed_and_other_writers_files_stay(
+def test_only_leftovers_of_killed_writers_are_removed(
     tmp_path: Path,
 ) -> None:
     left = [".file.0a1b2c3d.tmp", ".file.0a1b2c3e.tmp.old"]
@@ -151,7 +149,7 @@ def test_leftovers_of_killed_writers_are_removed_and_other_writers_files_stay(
     assert sorted(os.listdir(tmp_path)) == sorted(["file", *stay])
 
 
-def test_a_folder_appears_where_nothing_or_nothing_but_a_folder_was(tmp_path: Path) -> None:
+def test_folder_is_written_to_a_new_or_empty_location(tmp_path: Path) -> None:
     tmp_path.joinpath("empty").mkdir()
     for name in ("none", "empty"):
         with write_folder(str(tmp_path / name)) as new:
@@ -178,13 +176,13 @@ def test_link_still_points_to_the_folder(tmp_path: Path) -> None:
     assert read_bytes(join(str(tmp_path / "real"), "a")) == b"new"
 
 
-def test_the_root_of_a_store_has_no_place_beside_it() -> None:
+def test_writing_to_the_root_of_a_store_raises() -> None:
     with pytest.raises(sw.ConfigurationError, match="must lie within a store"), write_folder("/"):
         pass
 
 
 @pytest.mark.parametrize("folder", ["models", "./models/"])
-def test_models_in_a_relative_folder_have_relative_paths(
+def test_models_in_a_relative_folder_are_listed_with_relative_paths(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -47,7 +47,7 @@ def test_hadoop_client_and_sparkwright_read_files_of_each_other(
     assert "2 3500000" in " ".join(hdfs.command("dfs", "-stat", "%r %b", f"{path}/a").split())
 
 
-def test_a_file_is_replaced_in_one_step(folder: str) -> None:
+def test_file_is_replaced_atomically(folder: str) -> None:
     """Somebody who reads all the time finds the old content or the new one, always."""
     url, rounds = f"{folder}/file", 60
     write_bytes(url, b"0" * 1000)
@@ -74,7 +74,7 @@ def test_a_file_is_replaced_in_one_step(folder: str) -> None:
     assert all(len(set(content)) == 1 and len(content) == 1000 for content in found)
 
 
-def test_more_entries_than_one_answer_holds_are_listed(folder: str) -> None:
+def test_entries_beyond_one_response_are_listed(folder: str) -> None:
     system, path = system_of(folder)
     names = [f"{number:04}" for number in range(1100)]
     for name in names:
@@ -82,7 +82,7 @@ def test_more_entries_than_one_answer_holds_are_listed(folder: str) -> None:
     assert list_entries(folder) == [f"{name}/" for name in names]
 
 
-def test_another_user_is_rejected_with_a_remedy(
+def test_access_by_another_user_raises_with_a_remedy(
     hdfs: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bytes(f"{folder}/a", b"1")
@@ -103,7 +103,7 @@ def test_another_user_is_rejected_with_a_remedy(
     assert list_entries(folder) == ["a"]
 
 
-def test_a_new_file_belongs_to_the_user_of_the_environment(
+def test_new_file_is_owned_by_the_user_of_the_environment(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system, path = system_of(f"{folder}/open")
@@ -115,7 +115,7 @@ def test_a_new_file_belongs_to_the_user_of_the_environment(
     assert system.info(path)["owner"] == "alice"
 
 
-def test_a_nameservice_is_looked_up_and_the_standby_passed_over(
+def test_nameservice_resolves_and_skips_an_unreachable_namenode(
     hdfs: HdfsCluster, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bytes(f"{folder}/a", b"1")
@@ -138,7 +138,7 @@ def test_a_nameservice_is_looked_up_and_the_standby_passed_over(
     assert [file.url for file in list_files(f"hdfs://Away{path}/*")] == [f"hdfs://Away{path}/a"]
 
 
-def test_the_configuration_of_the_cluster_names_it(
+def test_url_without_host_uses_the_cluster_configuration(
     hdfs: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bytes(f"{folder}/a", b"1")
@@ -176,24 +176,24 @@ assert read_bytes(sys.argv[1] + "/a") == b"1"
 """
 
 
-def test_a_process_forked_from_one_with_connections_is_rejected(folder: str) -> None:
+def test_use_after_fork_with_open_connections_raises(folder: str) -> None:
     subprocess.run([sys.executable, "-c", FORKS, folder], check=True, timeout=90)
 
 
 @pytest.mark.parametrize("url", ["hdfs://bob@127.0.0.1:8020/a"])
-def test_a_user_in_the_url_is_rejected(url: str) -> None:
+def test_user_in_the_url_raises(url: str) -> None:
     with pytest.raises(ConfigurationError, match="HADOOP_USER_NAME"):
         exists(url)
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_raises_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hdfs_native", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'sparkwright\[hdfs\]'"):
         exists("hdfs://127.0.0.1:2/a")
 
 
 @pytest.mark.parametrize("limit", ["soon", "0", "nan", "inf"])
-def test_a_limit_that_is_none_is_rejected(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_timeout_raises(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": limit})
     with pytest.raises(ConfigurationError, match="FSSPEC_HDFS_TIMEOUT_S"):
         exists("hdfs://127.0.0.1:2/a")
@@ -216,7 +216,7 @@ def test_unreachable_namenode_raises_and_leaves_no_process(
         assert str(got.value).startswith(url)
 
 
-def test_a_cluster_ends_with_its_owner(tmp_path: Path) -> None:
+def test_hdfs_cluster_stops_with_its_owner(tmp_path: Path) -> None:
     shared_hdfs()  # or skips
     code = (
         "import os, tests.support.hdfs as t\n"

@@ -72,7 +72,7 @@ def remote(kind: str, message: str) -> RuntimeError:
         (RuntimeError('Other("a \\"b\\"")'), OSError, [f'HDFS at {SERVER} failed: Other: a "b"']),
     ],
 )
-def test_errors_have_a_kind_a_sentence_and_no_traceback(
+def test_errors_have_a_type_and_one_line_without_a_java_traceback(
     error: Exception, kind: type[OSError], texts: list[str]
 ) -> None:
     found = as_os_error(error, server=SERVER)
@@ -153,7 +153,7 @@ def test_failed_read_is_retried_with_a_reopened_file() -> None:
         file.read(10)
 
 
-def test_a_file_that_was_replaced_while_it_was_read_is_no_mixture() -> None:
+def test_file_replaced_during_a_read_is_never_a_mixture() -> None:
     old, new = Inner(b"A" * (12 << 20), bad=(2,)), Inner(b"B" * (12 << 20))
     files, versions = [old, new], [1, 2]
     with (
@@ -163,7 +163,7 @@ def test_a_file_that_was_replaced_while_it_was_read_is_no_mixture() -> None:
         file.read()
 
 
-def test_small_reads_in_order_are_few_of_the_store() -> None:
+def test_small_sequential_reads_are_buffered() -> None:
     inner = Inner(bytes(20 << 20))
     with open_reader(lambda: inner, call, "/a") as file:
         while file.read(1000):
@@ -171,7 +171,7 @@ def test_small_reads_in_order_are_few_of_the_store() -> None:
     assert inner.reads <= 7
 
 
-def test_a_file_that_is_shorter_than_announced_is_an_error() -> None:
+def test_file_shorter_than_declared_raises() -> None:
     class Short(Inner):
         def file_length(self) -> int:
             return len(self.content) + 1
@@ -180,7 +180,7 @@ def test_a_file_that_is_shorter_than_announced_is_an_error() -> None:
         file.read()
 
 
-def test_a_place_before_the_start_is_rejected() -> None:
+def test_seeking_before_the_start_raises() -> None:
     with open_reader(lambda: Inner(b"abc"), call, "/a") as file:
         with pytest.raises(ValueError, match="at least 0"):
             file.seek(-4, 2)

@@ -53,7 +53,7 @@ def write_pieces(url: str, between: Callable[[], None], content: bytes = CONTENT
 @pytest.mark.parametrize(
     "content", [CONTENT[: 15 << 20], CONTENT], ids=["within a block", "between blocks"]
 )
-def test_a_datanode_lost_while_writing_costs_nothing_or_is_an_error(
+def test_datanode_lost_during_a_write_loses_no_data_or_raises(
     cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     """An error, because of the client, which may hang while it removes a DataNode from a block.
@@ -77,7 +77,7 @@ def test_a_datanode_lost_while_writing_costs_nothing_or_is_an_error(
     assert read_bytes(f"{folder}/new") == content
 
 
-def test_a_datanode_lost_while_reading_costs_nothing(cluster: HdfsCluster, folder: str) -> None:
+def test_datanode_lost_during_a_read_loses_no_data(cluster: HdfsCluster, folder: str) -> None:
     write_bytes(f"{folder}/new", CONTENT)
     try:
         with open_to_read(f"{folder}/new") as file:
@@ -89,7 +89,7 @@ def test_a_datanode_lost_while_reading_costs_nothing(cluster: HdfsCluster, folde
         cluster.restart_datanode(1)
 
 
-def test_without_any_datanode_writing_and_reading_are_errors(
+def test_writing_and_reading_without_datanodes_raise(
     cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 10})
@@ -111,7 +111,7 @@ def test_without_any_datanode_writing_and_reading_are_errors(
     assert read_bytes(f"{folder}/old") == b"old"
 
 
-def test_a_quota_that_is_exceeded_leaves_the_old_file(cluster: HdfsCluster, folder: str) -> None:
+def test_exceeded_quota_keeps_the_old_file(cluster: HdfsCluster, folder: str) -> None:
     path = folder.removeprefix(cluster.url)
     cluster.set_space_quota(path, 70 << 20)
     for name in ("old", "new"):
@@ -124,7 +124,7 @@ def test_a_quota_that_is_exceeded_leaves_the_old_file(cluster: HdfsCluster, fold
     write_bytes(f"{folder}/new", CONTENT)
 
 
-def test_safe_mode_rejects_changes_and_lets_read(cluster: HdfsCluster, folder: str) -> None:
+def test_safe_mode_rejects_writes_and_allows_reads(cluster: HdfsCluster, folder: str) -> None:
     def replace() -> None:
         with write_folder(folder) as new:
             write_bytes(f"{new}/a", b"1")
@@ -147,7 +147,7 @@ def test_safe_mode_rejects_changes_and_lets_read(cluster: HdfsCluster, folder: s
     write_bytes(f"{folder}/new", b"1")
 
 
-def test_a_folder_of_others_is_closed(
+def test_folder_of_another_user_raises_permission_error(
     cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.set_permissions(folder.removeprefix(cluster.url), "711", owner="alice")

@@ -89,7 +89,7 @@ def test_ticket_determines_the_user(
     assert acted(secured, environment) == [["content", "alice"]]
 
 
-def test_a_keytab_gets_new_tickets_when_they_expire(
+def test_keytab_renews_expired_tickets(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
 ) -> None:
     environment["KRB5_CLIENT_KTNAME"] = str(kerberos.keytab("brief"))
@@ -104,7 +104,7 @@ def test_a_keytab_gets_new_tickets_when_they_expire(
         ("wrong key", "Decrypt integrity check failed"),
     ],
 )
-def test_a_ticket_that_is_missing_expired_or_wrong_is_an_error_of_one_sentence(
+def test_missing_expired_or_wrong_ticket_raises_one_sentence(
     kerberos: Kerberos,
     secured: HdfsCluster,
     environment: dict[str, str],
@@ -152,7 +152,7 @@ def test_executors_export_and_read_with_the_tokens_of_their_job(session: Any) ->
     assert session["loaded_equals_saved"] is True
 
 
-def test_sparks_own_readers_have_tokens_on_a_standalone_cluster(session: Any) -> None:
+def test_spark_readers_have_tokens_on_a_standalone_cluster(session: Any) -> None:
     assert session["rows"] == 3
 
 
@@ -163,19 +163,19 @@ def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(sessio
     assert "each job of Spark carries new delegation tokens" in session["expired"]
 
 
-def test_a_later_job_carries_new_tokens(session: Any) -> None:
+def test_later_job_carries_new_tokens(session: Any) -> None:
     assert session["later"] == "content"
 
 
-def test_tokens_find_a_namenode_by_its_name(session: Any) -> None:
+def test_tokens_match_a_namenode_by_host_name(session: Any) -> None:
     assert session["by_name"] == "content"
 
 
-def test_no_token_is_in_the_event_log(session: Any) -> None:
+def test_event_log_contains_no_token(session: Any) -> None:
     assert session["logged"] == {"the setting": True, "a token": False}
 
 
-def test_a_session_with_a_wrong_keytab_is_rejected_before_java_starts(
+def test_session_with_a_wrong_keytab_raises_before_java_starts(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
 ) -> None:
     for keytab, words in (

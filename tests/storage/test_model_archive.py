@@ -90,7 +90,7 @@ def test_files_round_trip(
     assert set(digests_in(notes)) == set(files)
 
 
-def test_large_files_pass_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_copied_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.storage._model_archive._BLOCK_BYTES", 100)
     content = saved(tmp_path / "in", FILES)
     unpacked(content, tmp_path / "out")
@@ -121,7 +121,7 @@ def test_changed_content_with_a_valid_checksum_raises(tmp_path: Path) -> None:
     "name",
     ["../evil", "assets/../../evil", "/evil", "assets//evil", "assets/..", "assets\\..\\evil"],
 )
-def test_no_file_is_written_beside_the_folder(tmp_path: Path, name: str) -> None:
+def test_no_file_is_written_outside_the_folder(tmp_path: Path, name: str) -> None:
     unpacked(zipped({**FILES, name: b"x"}), tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert files_in(tmp_path / "out") == FILES
@@ -153,7 +153,7 @@ def test_files_that_are_not_models_raise(content: bytes, text: str) -> None:
     assert "store://a.keras" in str(refused.value)
 
 
-def test_two_members_of_one_name_are_rejected() -> None:
+def test_duplicate_member_names_raise() -> None:
     target = io.BytesIO(zipped(FILES))
     with (
         zipfile.ZipFile(target, "a") as archive,
@@ -164,7 +164,7 @@ def test_two_members_of_one_name_are_rejected() -> None:
         unpacked(target.getvalue(), None)
 
 
-def test_a_file_of_keras_own_needs_no_notes(tmp_path: Path) -> None:
+def test_plain_keras_file_has_no_metadata(tmp_path: Path) -> None:
     assert unpacked(zipped(FILES, zipfile.ZIP_DEFLATED), tmp_path / "out") == {}
     assert files_in(tmp_path / "out") == FILES
 

@@ -42,7 +42,7 @@ def elephas(**config: Any) -> bytes:
     return json.dumps({"class_name": "SparkModel", "config": config}).encode()
 
 
-def test_a_whole_model_is_read_with_its_optimizer(saved: str, trained: Any) -> None:
+def test_whole_model_is_loaded_with_its_optimizer(saved: str, trained: Any) -> None:
     model = sw.load_model(saved)
     np.testing.assert_array_equal(
         model.predict(FEATURES, verbose=0), trained.predict(FEATURES, verbose=0)
@@ -52,7 +52,7 @@ def test_a_whole_model_is_read_with_its_optimizer(saved: str, trained: Any) -> N
     assert sw.load_normalizer(saved) is None
 
 
-def test_the_content_decides_and_not_the_ending(saved: str, tmp_path: Path) -> None:
+def test_format_is_determined_by_content_not_extension(saved: str, tmp_path: Path) -> None:
     renamed = Path(saved).rename(tmp_path / "model.keras")
     assert sw.load_model(str(renamed)).name == "small"
 
@@ -68,7 +68,7 @@ def test_metadata_of_the_file_is_returned(saved: str) -> None:
 
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "mean_squared_error"])
-def test_losses_by_their_short_names_are_found(tmp_path: Path, loss: str) -> None:
+def test_losses_are_resolved_by_their_short_names(tmp_path: Path, loss: str) -> None:
     url = str(tmp_path / "model.h5")
     network(loss=loss).save(url)
     model = sw.load_model(url)
@@ -81,7 +81,7 @@ def test_losses_by_their_short_names_are_found(tmp_path: Path, loss: str) -> Non
 
 
 @pytest.mark.parametrize("as_bytes", [True, False], ids=["bytes", "text"])
-def test_a_model_comes_with_its_training_master(saved: str, as_bytes: bool) -> None:
+def test_model_is_loaded_with_its_training_master(saved: str, as_bytes: bool) -> None:
     content = elephas(**SYNCHRONOUS, averaging_frequency=3)
     distribute(saved, content if as_bytes else content.decode())
     model, master = sw.load_distributed_model(saved)
@@ -133,7 +133,7 @@ def test_code_is_executed_only_on_request(tmp_path: Path) -> None:
     assert np.asarray(loaded(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_code_of_older_keras_is_rejected(saved: str) -> None:
+def test_serialized_code_of_older_keras_raises(saved: str) -> None:
     with h5py.File(saved, "a") as file:
         config = json.loads(file.attrs["model_config"])
         config["config"]["layers"][1] = {
@@ -146,7 +146,7 @@ def test_code_of_older_keras_is_rejected(saved: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["soft", "external", "data"])
-def test_data_of_other_files_is_rejected(saved: str, tmp_path: Path, kind: str) -> None:
+def test_links_and_external_data_raise(saved: str, tmp_path: Path, kind: str) -> None:
     secret = tmp_path / "secret.bin"
     secret.write_bytes(bytes(400))
     with h5py.File(saved, "a") as file:
@@ -197,9 +197,7 @@ def test_keras_2_optimizer_is_reset_with_a_warning(saved: str) -> None:
     train(model)
 
 
-def test_a_file_of_elephas_trains_with_its_master(
-    saved: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_elephas_file_trains_with_its_master(saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     distribute(saved, elephas(**SYNCHRONOUS))
     data = sw.DataSet(FEATURES, LABELS)

@@ -37,14 +37,14 @@ def test_newest_model_is_first_and_undated_models_are_last() -> None:
     assert [found.url[-1] for found in models[1:3]] == ["c", "a"]
 
 
-def test_damaged_files_are_listed_with_their_problem() -> None:
+def test_damaged_files_are_listed_with_their_error() -> None:
     models = ModelList.of("/m", [info("a"), info("b", problem="it ends\nearly")])
     assert [found.url for found in models.usable] == ["/m/a"]
     assert "cannot be used: it ends early" in repr(models)
     assert list(models.to_frame()["problem"])[1] == "it ends\nearly"
 
 
-def test_html_shows_text_and_no_markup() -> None:
+def test_html_escapes_markup() -> None:
     evil = "<script>alert(1)</script>"
     found = info(
         evil, name=evil, saved_by=evil, title=evil, comment=evil, problem=evil,
@@ -73,7 +73,7 @@ def test_model_info_shows_known_fields() -> None:
     assert json.loads(json.dumps(found.to_dict()))["saved_at"] == "2026-01-02T12:00:00+00:00"
 
 
-def test_a_frame_has_a_column_for_each_number_among_the_metrics() -> None:
+def test_frame_has_a_column_for_each_numeric_metric() -> None:
     models = ModelList.of("/m", [info("a", metrics={"accuracy": 0.5, "matrix": [[1]]}), info("b")])
     frame = models.to_frame()
     assert frame["metrics.accuracy"].tolist()[0] == 0.5
@@ -101,7 +101,7 @@ def test_invalid_metadata_types_raise(field: str, value: Any) -> None:
     ("field", "value"),
     [("name", 1), ("parameters", "7"), ("parameters", True), ("metrics", []), ("inputs", [1])],
 )
-def test_a_field_of_another_kind_is_rejected(field: str, value: Any) -> None:
+def test_field_of_another_type_raises(field: str, value: Any) -> None:
     with pytest.raises(DataError, match=field):
         info_from_about({field: value}, url="store://a", size_bytes=1)
 
@@ -116,7 +116,7 @@ class Result:
         return {"accuracy": np.float32(0.5), "counts": np.arange(2)}
 
 
-def test_metrics_are_made_plain() -> None:
+def test_metrics_are_converted_to_json_types() -> None:
     metrics: Any = {"a": Result(), "b": np.int64(3), "c": float("inf"), "d": (1, None), 4: "x"}
     assert ModelMetadata(metrics=metrics).metrics == {
         "a": {"accuracy": 0.5, "counts": [0, 1]},
@@ -147,7 +147,7 @@ def test_invalid_metadata_raises(metadata: Any, text: str) -> None:
         ModelMetadata.from_dict(metadata)
 
 
-def test_code_is_found_wherever_it_is() -> None:
+def test_code_is_found_at_any_depth() -> None:
     code = {"class_name": "__lambda__", "config": {"value": "4wEA"}}
     deep: Any = {"class_name": "Lambda", "config": {"name": "f", "function": code}}
     for number in range(5000):

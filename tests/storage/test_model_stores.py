@@ -143,7 +143,7 @@ def test_damaged_file_raises(store: str, trained: Any) -> None:
         sw.load_model(join(store, "damaged/missing.keras"))
 
 
-def test_a_model_of_keras_own_is_read(store: str, trained: Any, tmp_path: Path) -> None:
+def test_plain_keras_model_is_loaded(store: str, trained: Any, tmp_path: Path) -> None:
     trained.save(tmp_path / "plain.keras")
     url = join(store, "plain.keras")
     write_bytes(url, (tmp_path / "plain.keras").read_bytes())
@@ -177,7 +177,7 @@ def test_only_the_end_of_a_file_is_read_for_its_metadata(
     assert seen == ["sparkwright.json"]
 
 
-def test_without_the_optimizers_state_it_begins_afresh(trained: Any, tmp_path: Path) -> None:
+def test_optimizer_without_saved_state_starts_fresh(trained: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     before = state(trained)
     sw.save_model(trained, url, save_updater=False)
@@ -193,7 +193,7 @@ def test_without_the_optimizers_state_it_begins_afresh(trained: Any, tmp_path: P
     assert int(sw.load_model(url).optimizer.iterations) == 6
 
 
-def test_a_learning_rate_of_now_survives_without_the_optimizers_state(tmp_path: Path) -> None:
+def test_current_learning_rate_is_saved_without_optimizer_state(tmp_path: Path) -> None:
     model = network("sgd")
     train(model)
     model.optimizer.learning_rate = 0.125
@@ -273,7 +273,7 @@ def test_code_is_executed_only_on_request(tmp_path: Path) -> None:
     assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_other_endings_and_names_are_rejected(tmp_path: Path, trained: Any) -> None:
+def test_other_extensions_and_names_raise(tmp_path: Path, trained: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match=r'ends in "\.keras"'):
         sw.save_model(trained, str(tmp_path / "model.h5"))
     with pytest.raises(sw.ConfigurationError, match="'about'"):
@@ -285,7 +285,7 @@ def test_other_endings_and_names_are_rejected(tmp_path: Path, trained: Any) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["folder.keras"]
 
 
-def test_nothing_is_left_of_a_model_that_cannot_be_written(
+def test_failed_save_leaves_no_files(
     tmp_path: Path, trained: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = str(tmp_path / "model.keras")

@@ -19,7 +19,7 @@ def archive(path: Path, members: dict[str, str]) -> str:
     return str(path)
 
 
-def test_notes_are_read_and_a_file_without_them_has_none(tmp_path: Path) -> None:
+def test_metadata_is_read_and_defaults_to_empty(tmp_path: Path) -> None:
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": [1, 2.5]})})
     assert read_notes(url) == {"a": [1, 2.5]}
     assert read_notes(archive(tmp_path / "b.keras", {"config.json": "{}"})) == {}
@@ -39,7 +39,7 @@ def test_notes_are_read_and_a_file_without_them_has_none(tmp_path: Path) -> None
     ],
     ids=["no file", "empty", "no archive", "no JSON", "no dict", "unknown class", "code"],
 )
-def test_damaged_notes_are_rejected(
+def test_damaged_metadata_raises(
     tmp_path: Path, content: Any, error: type[Exception], text: str
 ) -> None:
     path = tmp_path / "model.keras"
@@ -52,16 +52,14 @@ def test_damaged_notes_are_rejected(
     assert text in str(refused.value)
 
 
-def test_notes_that_would_fill_the_memory_are_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_oversized_metadata_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.storage._model_archive._MAX_TEXT_BYTES", 10)
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
     with pytest.raises(DataError, match=r"may have 10 bytes at most\. Received: 29"):
         read_notes(url)
 
 
-def test_notes_in_a_compression_without_limits_are_rejected(tmp_path: Path) -> None:
+def test_metadata_in_an_unsupported_compression_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.keras"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as packed:
         packed.writestr("sparkwright.json", "{}")

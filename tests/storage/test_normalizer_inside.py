@@ -148,7 +148,7 @@ def test_sparkwright_restores_the_model_and_continues_training(tmp_path: Path) -
     sw.verify_model(url)
 
 
-def test_keras_alone_evaluates_and_trains_on_raw_data(tmp_path: Path) -> None:
+def test_plain_keras_evaluates_and_trains_on_raw_data(tmp_path: Path) -> None:
     data = DataSet(table(), random.integers(0, 3, 40))
     normalizer = Standardize.fit(data)
     model: Any = keras.Sequential(
@@ -226,7 +226,7 @@ def test_inputs_without_names_are_matched_in_order(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, ours, rtol=1e-5, atol=1e-6)
 
 
-def test_steps_that_a_masking_layer_leaves_out_stay_as_they_are(tmp_path: Path) -> None:
+def test_steps_skipped_by_a_masking_layer_are_unchanged(tmp_path: Path) -> None:
     steps = [keras.Input((None, 2)), layers.Masking(-1.0), layers.LSTM(4), layers.Dense(1)]
     model: Any = keras.Sequential(steps)
     model.compile("adam", "mse")
@@ -240,7 +240,7 @@ def test_steps_that_a_masking_layer_leaves_out_stay_as_they_are(tmp_path: Path) 
     assert not np.allclose(ours, expected(model, raw, normalizer), rtol=1e-5)
 
 
-def test_masked_steps_do_not_count_in_the_loss_of_keras_alone(tmp_path: Path) -> None:
+def test_masked_steps_do_not_count_in_the_loss_of_plain_keras(tmp_path: Path) -> None:
     recurrent = layers.LSTM(4, return_sequences=True)
     steps = [keras.Input((None, 2)), layers.Masking(), recurrent, layers.Dense(1)]
     model: Any = keras.Sequential(steps)
@@ -260,7 +260,7 @@ def test_masked_steps_do_not_count_in_the_loss_of_keras_alone(tmp_path: Path) ->
 
 # Keras does not know that the network inside uses the mask.
 @pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
-def test_a_mask_that_is_given_reaches_the_layers(tmp_path: Path) -> None:
+def test_explicit_mask_reaches_the_layers(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 2)), layers.GRU(4), layers.Dense(1)])
     raw, mask = series(0.0)
     normalizer = Standardize.fit(DataSet(raw, features_masks=mask.astype(np.float32)))
@@ -295,7 +295,7 @@ class Own(keras.Model):
     """Functional, of a class of its own."""
 
 
-def test_own_classes_are_saved_with_their_normalizer_too(tmp_path: Path) -> None:
+def test_custom_classes_are_saved_with_their_normalizer(tmp_path: Path) -> None:
     x = keras.Input((5,), name="x")
     model: Any = Own(x, layers.Dense(1)(x), name="own")
     normalizer = Standardize.fit(DataSet(table()))
@@ -347,7 +347,7 @@ def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_pa
         sw.save_model(sequential(), str(tmp_path / "a.keras"), normalizer_place=wrong)
 
 
-def test_beside_keeps_the_bare_model(tmp_path: Path) -> None:
+def test_placement_beside_keeps_the_model_without_normalizer(tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data)
     model, raw = sequential(), data.features["features"]
@@ -374,7 +374,7 @@ def test_beside_keeps_the_bare_model(tmp_path: Path) -> None:
     assert sw.model_info(old).normalizer is None
 
 
-def test_a_model_that_normalizes_gets_no_second_normalizer(tmp_path: Path) -> None:
+def test_second_normalizer_raises(tmp_path: Path) -> None:
     normalizer = Standardize.fit(DataSet(table()))
     plain = keras_alone(saved(sequential(), normalizer, tmp_path))
     no_spark: Any = None
@@ -405,7 +405,7 @@ def test_file_that_contradicts_its_metadata_is_damaged(tmp_path: Path) -> None:
         sw.model_info(url)
 
 
-def test_runs_warn_before_they_save_models_beside(tmp_path: Path) -> None:
+def test_runs_warn_before_saving_normalizers_beside_models(tmp_path: Path) -> None:
     from sparkwright.networks.normalizing import place_for
 
     normalizer = Standardize.fit(DataSet(table()))

@@ -60,7 +60,7 @@ def test_files_round_trip(store: str) -> None:
     assert list_folder(store) == ["empty", "nothing"]
 
 
-def test_writing_again_leaves_one_file_the_new_one(store: str) -> None:
+def test_rewriting_a_file_leaves_only_the_new_content(store: str) -> None:
     for content in (b"old", b"new"):
         put(f"{store}/file", content)
     assert below(store) == {"file": b"new"}
@@ -68,7 +68,7 @@ def test_writing_again_leaves_one_file_the_new_one(store: str) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), ValueError("no"), KeyboardInterrupt()])
-def test_a_block_that_fails_changes_nothing(store: str, error: BaseException) -> None:
+def test_failed_write_block_changes_nothing(store: str, error: BaseException) -> None:
     put(f"{store}/file", b"old")
 
     def write_half(name: str) -> None:
@@ -113,7 +113,7 @@ def test_reading_a_missing_file_raises_with_the_url(store: str) -> None:
     assert list_entries(url) == list_folder(url) == []
 
 
-def test_files_are_listed_sorted_without_hidden_ones(store: str) -> None:
+def test_listing_is_sorted_and_excludes_hidden_files(store: str) -> None:
     for name in ("b.csv", "a.CSV", "deep/er/c.csv", "d.txt", "_tmp/e.csv", ".f.csv", "_SUCCESS"):
         put(f"{store}/{name}", name.encode())
     assert list(below(store)) == ["a.CSV", "b.csv", "d.txt", "deep/er/c.csv"]
@@ -141,7 +141,7 @@ def test_patterns_find_matching_files(store: str) -> None:
     assert found("_S*") == ["_SUCCESS"]
 
 
-def test_the_version_of_a_file_changes_with_it(store: str) -> None:
+def test_file_version_changes_with_its_content(store: str) -> None:
     put(f"{store}/a", b"1")
     (before,) = list_files(store)
     assert before.version
@@ -152,7 +152,7 @@ def test_the_version_of_a_file_changes_with_it(store: str) -> None:
     assert after.size_bytes == 2
 
 
-def test_files_and_folders_are_removed_and_missing_ones_do_not_matter(store: str) -> None:
+def test_files_and_folders_are_removed_and_missing_ones_ignored(store: str) -> None:
     for name in ("a", "b", "c/d/e"):
         put(f"{store}/{name}")
     for _ in range(2):
@@ -164,7 +164,7 @@ def test_files_and_folders_are_removed_and_missing_ones_do_not_matter(store: str
         assert not exists(store)
 
 
-def test_only_empty_folders_are_removed_as_such(store: str) -> None:
+def test_remove_empty_folder_keeps_nonempty_folders(store: str) -> None:
     put(f"{store}/a/b")
     remove_empty_folder(f"{store}/a")
     assert read_bytes(f"{store}/a/b") == b"content"
@@ -174,7 +174,7 @@ def test_only_empty_folders_are_removed_as_such(store: str) -> None:
     assert list_entries(store) == []
 
 
-def test_a_folder_takes_the_place_of_another(store: str) -> None:
+def test_folder_replaces_another(store: str) -> None:
     for name in ("a", "b"):
         put(f"{store}/out/{name}", b"old")
     with write_folder(f"{store}/out") as new:
@@ -189,7 +189,7 @@ def test_a_folder_takes_the_place_of_another(store: str) -> None:
     assert list_entries(store) == ["out/", "second/"]
 
 
-def test_the_old_folder_stays_if_the_block_fails(store: str) -> None:
+def test_old_folder_is_kept_if_the_block_fails(store: str) -> None:
     put(f"{store}/out/a", b"old")
     with pytest.raises(ValueError, match="block"), write_folder(f"{store}/out") as new:  # noqa: PT012
         put(join(new, "b"))
@@ -198,7 +198,7 @@ def test_the_old_folder_stays_if_the_block_fails(store: str) -> None:
     assert below(store) == {"out/a": b"old"}
 
 
-def test_files_move_over_others(store: str) -> None:
+def test_files_are_moved_over_existing_files(store: str) -> None:
     for name in ("from/a", "from/b", "to/b", "to/c"):
         put(f"{store}/{name}", name.encode())
     move_files(["a", "b"], f"{store}/from", f"{store}/to")
@@ -211,7 +211,7 @@ def test_files_move_over_others(store: str) -> None:
     assert read_bytes(f"{store}/to/b") == b"from/b"
 
 
-def test_a_large_file_is_read_from_any_place(store: str) -> None:
+def test_large_file_is_read_from_any_position(store: str) -> None:
     content = random.Random(0).randbytes(11 << 20)
     url = f"{store}/large"
     with write_atomically(url) as file:

@@ -20,7 +20,7 @@ def finite(points):
 
 
 @given(points=curves())
-def test_halving_halves_all_full_groups_and_keeps_the_order(points):
+def test_halving_keeps_half_of_each_full_group_in_order(points):
     kept = halved(points)
     assert len(kept) == len(points) // 4 * 2 + len(points) % 4
     assert (np.diff(kept[:, 0]) > 0).all()

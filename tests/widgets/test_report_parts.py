@@ -62,7 +62,7 @@ def test_pages_forbid_browsers_to_fetch_resources():
     assert "script-src" in page(title="t", line="", body="", scripts=True)
 
 
-def test_contents_come_before_the_second_of_many_headings():
+def test_table_of_contents_is_inserted_if_there_are_several_headings():
     body = "<h1>T</h1>" + "".join(
         f'<h2 id="a{k}">Part <em>{k}</em><a class="anchor-link" href="#">¶</a></h2>'
         for k in range(4)

@@ -68,11 +68,11 @@ def test_a_roc_has_its_area_with_an_interval_and_exact_points():
     assert "interval" not in blocks_of(roc, band=False)[1].text
 
 
-def test_a_roc_without_one_of_the_classes_has_no_curve():
+def test_roc_of_a_single_class_has_no_curve():
     assert len(blocks_of(ROC.from_predictions([1, 1], [0.2, 0.3]))) == 1
 
 
-def test_calibration_is_of_class_1_of_two_and_else_of_the_predicted_class():
+def test_calibration_uses_class_1_if_binary_else_the_predicted_class():
     two = blocks_of(found.of_scores()[2])
     assert "Reliability diagram of class 1" in two[1].html
     three = found.of_classes()[2]
@@ -80,7 +80,7 @@ def test_calibration_is_of_class_1_of_two_and_else_of_the_predicted_class():
     assert "rows of cat" in blocks_of(three, of="cat")[2].text
 
 
-def test_probabilities_that_are_too_high_are_called_so():
+def test_too_high_probabilities_are_reported():
     sure = EvaluationCalibration.from_predictions([0, 1, 0, 1], np.full((4, 1), 0.9))
     assert "On average, probabilities are too high by 0.4000." in blocks_of(sure)[1].text
 
@@ -98,11 +98,11 @@ def test_a_regression_is_compared_with_always_predicting_the_mean():
 @pytest.mark.parametrize(
     "empty", [Evaluation(), ROC(), EvaluationCalibration(), RegressionEvaluation()]
 )
-def test_nothing_evaluated_is_a_headline_alone(empty):
+def test_empty_evaluation_shows_only_a_headline(empty):
     assert [block.kind for block in evaluation_figures(empty)] == ["headline"]
 
 
-def test_many_classes_stay_small():
+def test_html_of_many_classes_stays_small():
     random = np.random.default_rng(0)
     counts = random.integers(0, 3, (300, 300)) + 20 * np.eye(300, dtype=int)
     counts[7, 9] = 500
@@ -122,7 +122,7 @@ def test_other_types_raise_and_every_evaluation_has_a_headline():
 # --- several results
 
 
-def test_the_best_of_each_column_is_marked_and_errors_are_best_when_small():
+def test_best_value_of_each_column_is_marked_and_lower_errors_are_better():
     good, bad = found.of_scores(noise=0.8), found.of_scores(noise=3.0)
     table, roc, _ = comparison_blocks({"bad": bad, "<i>good</i>": good})
     lines = table.text.splitlines()
@@ -179,7 +179,7 @@ def test_features_of_any_shape_are_shown(features, sign, look):
         assert sign in block.html
 
 
-def test_an_image_may_lie_in_a_row():
+def test_flattened_image_can_be_shown_as_an_image():
     row = np.random.default_rng(0).random((1, 784))
     worst = WorstExamples.of_rows([1.0], {"x": row}, {}, count=1)
     assert fitting_look(row[0]) == "row"

@@ -53,7 +53,7 @@ def test_deselected_evaluations_are_not_run(panel):
     assert result.worst is None
 
 
-def test_the_task_can_be_chosen():
+def test_task_can_be_selected():
     panel = EvaluationPanel(found.Network(width=1, loss="mse"), found.Data(classes=2))
     assert panel.task_choice.value == "numbers"
     panel.task_choice.value = "two classes"
@@ -96,7 +96,7 @@ def test_failed_evaluation_is_shown_and_the_button_is_enabled_again():
     assert panel.results == {}
 
 
-def test_without_network_or_data_the_button_is_off_and_the_reason_in_view():
+def test_button_is_disabled_with_a_reason_without_network_or_data():
     panel = EvaluationPanel()
     assert panel.evaluate_button.disabled
     assert "There is no network yet" in panel.reason.value
@@ -114,7 +114,7 @@ def test_without_network_or_data_the_button_is_off_and_the_reason_in_view():
         panel.evaluate("none")
 
 
-def test_results_get_names_of_their_own_and_are_compared(panel):
+def test_results_get_unique_names_and_are_compared(panel):
     for kind in ("roc", "calibration", "worst"):  # drawing takes a while
         panel.kind_boxes[kind].value = False
     panel.evaluate()
@@ -135,7 +135,7 @@ def test_results_get_names_of_their_own_and_are_compared(panel):
     assert "Nothing has been evaluated yet." in panel._still().text
 
 
-def test_choosing_a_result_shows_it():
+def test_selecting_a_result_shows_it():
     panel = EvaluationPanel()
     panel.add("classes", found.of_classes())
     panel.add("numbers", found.of_numbers())
@@ -159,7 +159,7 @@ def test_panel_of_results_needs_no_spark():
     assert panel.shown.choices["calibration"].value == 1
 
 
-def test_other_choices_are_drawn_in_the_background():
+def test_other_selections_are_drawn_in_the_background():
     *_, calibration, worst = found.of_classes()
     panel = EvaluationPanel.of(calibration=calibration, worst=worst)
     shown = panel.shown
@@ -172,7 +172,7 @@ def test_other_choices_are_drawn_in_the_background():
     assert "<img" not in shown.pictures["worst"].value
 
 
-def test_a_choice_made_while_another_is_drawn_is_drawn_next(panel, monkeypatch):
+def test_selection_made_while_drawing_is_drawn_next(panel, monkeypatch):
     panel.evaluate()
     shown, may_draw = panel.shown, threading.Event()
     draw = _shown.blocks_of
@@ -193,7 +193,7 @@ def test_a_choice_made_while_another_is_drawn_is_drawn_next(panel, monkeypatch):
     assert shown.doing.value == ""
 
 
-def test_the_button_stays_disabled_while_something_is_evaluated(monkeypatch):
+def test_button_stays_disabled_during_evaluation(monkeypatch):
     network, may_evaluate = found.Network(), threading.Event()
     evaluate = network.do_evaluation
 
@@ -219,7 +219,7 @@ def test_unnamed_class_is_not_mistaken_for_a_score():
     assert "Threshold on the score of class 0:" in panel._repr_mimebundle_()["text/plain"]
 
 
-def test_a_saved_notebook_keeps_figures_and_the_chosen_threshold(panel):
+def test_saved_notebook_keeps_figures_and_the_selected_threshold(panel):
     panel.evaluate()
     panel.shown.explorer.threshold = 2.0
     bundle = panel._repr_mimebundle_()
@@ -267,7 +267,7 @@ def model(*, width=1, activation=None, loss=None, name="y"):
         (None, None, None, "numbers"),
     ],
 )
-def test_the_task_follows_from_loss_activation_and_width(width, activation, loss, task):
+def test_task_is_inferred_from_loss_activation_and_width(width, activation, loss, task):
     (output,) = outputs_of(model(width=width, activation=activation, loss=loss))
     assert output.task == task
 
@@ -292,7 +292,7 @@ def test_a_result_of_one_of_several_outputs_is_named_after_it(panel):
     assert panel._next_name() == "test, rent"
 
 
-def test_prototypes_carry_names_and_count_nothing():
+def test_prototypes_have_names_and_zero_examples():
     assert isinstance(prototypes("numbers", {"roc"})[0], RegressionEvaluation)
     answers = prototypes("answers", {"roc", "calibration"}, ["a", "b"])
     assert isinstance(answers[0], EvaluationBinary)

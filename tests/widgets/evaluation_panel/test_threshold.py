@@ -45,7 +45,7 @@ def scores(rows=5000):
     return ROC.from_predictions(labels, random.normal(size=rows) + labels)
 
 
-def test_points_are_few_however_many_rows_there_are():
+def test_number_of_points_is_bounded_for_many_rows():
     points = ThresholdPoints.of(scores())
     assert 700 < len(points) <= 1004
     assert len(points.to_bytes()) < 25_000

@@ -49,7 +49,7 @@ def test_row_shows_its_state_and_error():
     assert "`shape` must be integers" in typed["html"]
 
 
-def test_a_row_names_its_inputs_unless_it_takes_the_row_above():
+def test_row_lists_its_inputs_unless_it_uses_the_previous_row():
     rows = (look(0, "a"), look(1, "b", "a"), look(2, "sum", "b", "a"), look(3, "c", "b"))
     htmls = [row["html"] for row in layer_rows(rows)]
     assert ["takes" in html for html in htmls] == [False, False, True, True]
@@ -96,7 +96,7 @@ def test_any_network_is_drawn_as_well_formed_xml(count, data):
     ElementTree.fromstring(f"<div>{graph_svg(rows, name='n')}</div>")
 
 
-def test_the_summary_tells_the_size_or_the_reason_with_sign_and_word():
+def test_summary_shows_size_or_problem_with_symbol_and_text():
     whole = NetworkAnalysis(rows=(look(0, "a"), look(1, "b", "a", trainable_parameters=10)))
     assert "✓ Ready 2 layers, 40 parameters (160 B, 10 non-trainable)." in " ".join(
         text_of(summary_line(whole, None)).split()

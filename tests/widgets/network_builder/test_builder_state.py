@@ -34,7 +34,7 @@ def follow(actions):
 
 
 @given(edits)
-def test_undoing_everything_leads_back_to_the_start(actions):
+def test_undoing_all_steps_restores_the_initial_state(actions):
     state = follow(actions)
     assert state.selected is None or 0 <= state.selected < len(state.spec.layers)
     while state.past:
@@ -43,7 +43,7 @@ def test_undoing_everything_leads_back_to_the_start(actions):
 
 
 @given(edits)
-def test_redo_takes_back_an_undo(actions):
+def test_redo_reverts_an_undo(actions):
     state = replace(follow(actions), typing="")
     if state.past:
         assert state.undone().redone().spec == state.spec

@@ -36,7 +36,7 @@ def found(spec, **facts):
     return misfits(spec, spec.analysis, DataFacts(**facts))
 
 
-def test_an_input_takes_the_datas_shape():
+def test_input_gets_the_shape_of_the_data():
     [misfit] = found(network(), features={"features": (12,)})
     assert misfit.sentence == "The input in has shape 8; each example of features has shape 12."
     assert misfit.stops
@@ -55,14 +55,14 @@ def test_several_inputs_are_matched_by_name():
     assert "no features for the input a" in misfit.sentence
 
 
-def test_one_hot_labels_and_class_numbers_ask_for_different_losses():
+def test_one_hot_and_integer_labels_require_different_losses():
     [misfit] = found(network(), labels={"y": (10,)})
     assert changed(misfit).outputs[0].loss == "categorical_crossentropy"
     [back] = found(changed(misfit), labels={"y": ()})
     assert changed(back).outputs[0].loss == "sparse_categorical_crossentropy"
 
 
-def test_more_classes_than_outputs_stop_training_and_fewer_do_not():
+def test_more_classes_than_outputs_block_training_and_fewer_do_not():
     [few] = found(network(units=3), labels={"y": ()}, classes={"y": 10})
     assert few.stops
     assert changed(few).layers[-1].options["units"] == 10
@@ -71,14 +71,14 @@ def test_more_classes_than_outputs_stop_training_and_fewer_do_not():
 
 
 @pytest.mark.parametrize(("label", "units"), [((), 1), ((1,), 1), ((4,), 4)])
-def test_a_regression_gives_as_many_numbers_as_the_label_has(label, units):
+def test_regression_has_as_many_outputs_as_the_label(label, units):
     spec = network(units=units, loss="mean_squared_error")
     assert found(spec, labels={"y": label}) == ()
     [misfit] = found(network(units=7, loss="mean_squared_error"), labels={"y": label})
     assert changed(misfit).layers[-1].options["units"] == units
 
 
-def test_a_preset_takes_the_datas_shape_and_classes_if_it_can():
+def test_preset_adapts_to_the_shape_and_classes_of_compatible_data():
     data = DataFacts(features={"x": (32, 32, 3)}, classes={"y": 4})
     spec = preset_for(PRESETS["lenet"], data)
     assert spec.layers[0].options["shape"] == [32, 32, 3]
@@ -88,7 +88,7 @@ def test_a_preset_takes_the_datas_shape_and_classes_if_it_can():
 
 
 @pytest.mark.parametrize("name", ["mlp", "regression"])
-def test_one_answer_at_each_place_does_not_fit_one_label_and_is_flattened(name):
+def test_per_position_outputs_with_scalar_labels_offer_flatten(name):
     facts = {"features": {"x": (28, 28, 1)}, "labels": {"y": ()}}
     if name == "mlp":
         facts["classes"] = {"y": 10}
@@ -158,7 +158,7 @@ def lenet(row=None, outputs=None, **options):
     return replace(spec, outputs=(replace(spec.outputs[0], **(outputs or {})),))
 
 
-def test_a_table_for_lenet_offers_networks_of_dense_layers_and_no_broken_one():
+def test_tabular_data_with_lenet_offers_only_valid_dense_networks():
     facts = {"features": {"x": (6,)}, "labels": {"y": ()}, "classes": {"y": 3}}
     misfit, units = found(lenet(), **facts)
     assert units.fixes[0].label == "Use 3 units"
@@ -178,7 +178,7 @@ def test_the_preset_for_the_labels_comes_first(facts, use):
     assert misfit.fixes[0].label == f"Use the preset “Dense layers: tables, {use}”"
 
 
-def test_numbers_as_loss_of_classes_offers_the_crossentropy():
+def test_mean_squared_error_for_classes_offers_crossentropy():
     spec = network(units=10, loss="mean_squared_error")
     [misfit] = found(spec, labels={"y": ()}, classes={"y": 3})
     labels = [fix.label for fix in misfit.fixes]
@@ -204,7 +204,7 @@ def test_numbers_as_loss_of_classes_offers_the_crossentropy():
         (replace(lenet(), outputs=()), ["Make classes an output"]),
     ],
 )
-def test_a_problem_offers_changes_that_the_analysis_accepts(spec, labels):
+def test_problem_offers_valid_fixes(spec, labels):
     assert not spec.analysis.ok
     offered = fixes(spec, spec.analysis)
     assert [fix.label for fix in offered][: len(labels)] == labels
@@ -213,7 +213,7 @@ def test_a_problem_offers_changes_that_the_analysis_accepts(spec, labels):
 
 @settings(max_examples=30)
 @given(st.data())
-def test_whatever_is_broken_only_networks_that_can_be_built_are_offered(data):
+def test_fixes_for_any_problem_give_buildable_networks(data):
     spec = PRESETS[data.draw(st.sampled_from(sorted(PRESETS)))].make()
     layers = list(spec.layers)
     for _ in range(data.draw(st.integers(1, 3))):

@@ -14,7 +14,7 @@ def graphs(draw):
 
 
 @given(graphs())
-def test_lines_lead_down_a_column_that_no_other_layer_uses(graph):
+def test_edges_use_columns_without_other_layers(graph):
     places, rows = columns(graph), list(graph)
     assert list(places) == rows
     for target, taken in graph.items():
@@ -25,7 +25,7 @@ def test_lines_lead_down_a_column_that_no_other_layer_uses(graph):
 
 
 @given(graphs())
-def test_ranks_put_branches_beside_each_other_and_no_box_onto_a_line(graph):
+def test_ranks_place_branches_side_by_side_and_boxes_off_edges(graph):
     column = columns(graph)
     rank = ranks(graph, column)
     assert len({(column[name], rank[name]) for name in graph}) == len(graph)

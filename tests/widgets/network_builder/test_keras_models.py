@@ -58,7 +58,7 @@ def test_model_with_a_custom_layer_is_read_only():
     assert "Dense" in builder.viewing.details.value
 
 
-def test_a_branched_model_shows_its_graph_and_gives_way_to_a_spec():
+def test_branched_model_shows_its_graph_and_is_replaced_by_a_spec():
     given = keras.Input((4,), name="given")
     left = keras.layers.Dense(3, name="left")(given)
     right = keras.layers.Dense(3, name="right")(given)

@@ -5,7 +5,7 @@ from sparkwright_widgets._network_builder._pane import LayerList
 TESTS = Path(__file__).with_name("layer_list.test.mjs")
 
 
-def test_the_lists_keys_pass_their_own_tests(node):
+def test_javascript_tests_of_list_keys_pass(node):
     node(TESTS)
 
 

@@ -49,7 +49,7 @@ def training(builder):
     return builder.editing.training
 
 
-def test_it_begins_with_lenet_which_is_ready(builder):
+def test_builder_starts_with_a_valid_lenet(builder):
     assert builder.problem is None
     assert states(builder) == ["ok"] * 8
     bundle = builder._repr_mimebundle_()
@@ -73,7 +73,7 @@ def loading(monkeypatch):
     ready.set()
 
 
-def test_it_appears_at_once_and_fills_in_when_keras_is_loaded(loading):
+def test_builder_appears_immediately_and_updates_when_keras_is_loaded(loading):
     builder = NetworkBuilder()
     heard = []
     builder.on_change(lambda part: heard.append(part.problem))
@@ -99,7 +99,7 @@ def test_a_rejected_name_stays_while_keras_loads(loading):
     assert 'role="alert"' in field.alert.value
 
 
-def test_a_keras_that_cannot_be_imported_is_the_problem(loading, monkeypatch):
+def test_keras_import_failure_is_shown_as_the_problem(loading, monkeypatch):
     monkeypatch.setattr(keras_catalog, "_problems", [])
     monkeypatch.setitem(sys.modules, "keras", None)
     monkeypatch.setattr(
@@ -111,7 +111,7 @@ def test_a_keras_that_cannot_be_imported_is_the_problem(loading, monkeypatch):
     assert "Keras cannot be loaded" in builder.editing.summary.value
 
 
-def test_a_key_compares_the_network_with_the_data_once(builder, monkeypatch):
+def test_each_keystroke_compares_network_and_data_once(builder, monkeypatch):
     compared = []
 
     def count(*arguments):
@@ -136,7 +136,7 @@ def test_every_layer_of_keras_can_be_added(builder):
     assert builder.spec.layers[1].options == {"mode": "horizontal"}
 
 
-def test_lenet_is_built_from_nothing():
+def test_lenet_is_built_from_an_empty_network():
     builder = NetworkBuilder(NetworkSpec())
     assert "no layers" in builder.problem
     add(builder, "Input", shape="28, 28, 1")
@@ -154,7 +154,7 @@ def test_lenet_is_built_from_nothing():
     assert [output.layer for output in builder.spec.outputs] == [builder.spec.layers[-1].name]
 
 
-def test_a_kernel_that_is_too_large_breaks_its_row_until_it_is_mended(builder):
+def test_too_large_kernel_invalidates_its_row_until_fixed(builder):
     choose(builder, 3)
     type_into(builder, "kernel_size", "31")
     assert builder.problem.startswith("Row 4 (conv_2): ")
