@@ -62,11 +62,12 @@ def main(given: list[str]) -> int:
         if path.suffix not in (".md", ".py") or not path.exists():
             continue
         text = path.read_text()
-        patterns = _PATTERNS
         if path.parts[0] == "tests":
             lines, patterns = _test_names(text), _NAMES
+        elif path.suffix == ".py":
+            lines, patterns = _of_python(text), _PATTERNS
         else:
-            lines = _of_python(text) if path.suffix == ".py" else _of_markdown(text)
+            lines, patterns = _of_markdown(text), _PATTERNS
         for number, line in lines:
             for pattern, fix in patterns.items():
                 for found in pattern.finditer(line):

@@ -321,7 +321,7 @@ def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], Non
         (change_meta(early_stopping={"monitor": "loss"}), "metadata is invalid"),
         (
             change_meta(early_stopping={"monitor": "loss", "scores": [[1]], "seconds": 1}),
-            "metadata",
+            "metadata is invalid",
         ),
         (change_meta(best={"epoch": 1}), "metadata is invalid"),
         (change_meta(best={"epoch": 1, "iterations": 1}), "best.npy"),
