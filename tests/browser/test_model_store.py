@@ -19,7 +19,7 @@ store._operations = FakeStore(
     info("lenet-wide.keras", metrics={"accuracy": 0.9701, "loss": 0.103}, parameters=241706,
          title="twice as wide", training={"epochs": 5, "master": {"workers": 4}}),
     info("a_rather_long_name_of_a_model_that_somebody_saved_without_a_title.keras"),
-    info("broken.keras", problem="a model's file must be a ZIP archive", saved_at=None),
+    info("broken.keras", problem="a model file must be a ZIP archive", saved_at=None),
 )
 store
 """

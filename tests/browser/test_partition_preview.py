@@ -25,7 +25,7 @@ def test_repartition_is_selected_by_keys_and_shown_at_any_width(lab_of):
     page.screenshot("partition-preview-420px")
     page.page.get_by_role("combobox", name="Repartition").focus()
     page.page.keyboard.type("ne")  # never
-    page.page.get_by_text("is only grouped, whole partitions to a worker").wait_for()
+    page.page.get_by_text("is only grouped into whole partitions per worker").wait_for()
     assert page.in_kernel("print(preview.mode)") == "never"
     page.page.get_by_role("textbox", name="Workers").fill("0")
     page.page.get_by_role("alert").filter(has_text="at least 1").wait_for()

@@ -121,7 +121,7 @@ def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
     assert said(0.001).startswith("hardly: 5 minibatches of 1 ms take 5 ms")
     # A Spark job for each averaging costs more than the minibatch.
     slow = said(0.12, averaging_frequency=1, communication="spark")
-    assert slow.endswith("exchanging outweighs what they gain.")
+    assert slow.endswith("exchanges cost more than additional workers gain.")
     assert slow.startswith("hardly: 1 minibatch of 120 ms, an averaging of 1.91 MiB about 353 ms")
 
 
@@ -163,7 +163,7 @@ def test_without_measurements_only_the_condition_is_reported() -> None:
     master = ParameterAveragingTrainingMaster()
     found = prospect(master, workers=2, vector_bytes=1_720_000)
     assert (found.pays, found.speed_up, found.epoch_s) == ("unknown", None, None)
-    assert found.verdict.startswith("More workers pay if one minibatch takes")
+    assert found.verdict.startswith("More workers pay off if one minibatch takes")
     assert prospect(master, workers=2).verdict.endswith("measure it.")
     assert prospect(master, workers=2, step_s=0.02).verdict == (
         "A minibatch takes 20 ms; minibatches of about 10 ms scale less than in proportion."
@@ -270,9 +270,9 @@ def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:
 @pytest.mark.parametrize(
     ("rows", "step_s", "end"),
     [
-        ([3200, 0], 0.2, "the rows are uneven, even ones would make it 2.0 times."),
-        ([3200, 0], 0.02, "the rows are uneven, even ones would make it 1.9 times."),
-        ([3200, 1200], 0.2, "the rows are uneven, even ones would make it 2.0 times."),
+        ([3200, 0], 0.2, "the rows are uneven; balanced rows would make it 2.0 times."),
+        ([3200, 0], 0.02, "the rows are uneven; balanced rows would make it 1.9 times."),
+        ([3200, 1200], 0.2, "the rows are uneven; balanced rows would make it 2.0 times."),
         ([3200, 3200], 0.2, "minibatches of 100 ms or more scale well."),
         ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
     ],

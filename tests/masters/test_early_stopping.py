@@ -29,7 +29,7 @@ def test_more_of_these_is_better(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["my_metric", "score", "accuracy_error", "gloss", "map_loss"])
 def test_unknown_metrics_need_an_explicit_mode(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f'{name}.*Give `mode="max"` or `mode="min"`'):
+    with pytest.raises(ConfigurationError, match=f'{name}.*Set `mode="max"` or `mode="min"`'):
         EarlyStopping(monitor=name, patience=1)
     assert EarlyStopping(monitor=name, patience=1, mode="max").maximizes
 
@@ -37,7 +37,7 @@ def test_unknown_metrics_need_an_explicit_mode(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "early stopping needs a condition.*such as `patience=3`"),
+        ({}, "early stopping needs at least one condition.*such as `patience=3`"),
         ({"max_epochs": 3, "min_improvement": 0.1}, "`min_improvement` is used only with `pat"),
         ({"max_epochs": 3, "keep_best": "/a.keras", "save_last": "/a.keras"}, "different files"),
         ({"patience": 3, "monitor": "val_accuracy"}, "Give 'accuracy'"),
@@ -60,7 +60,7 @@ def test_a_target_is_reached_by_a_score_as_good(score: float, target: float) -> 
 def test_the_smaller_bound_of_epochs_counts() -> None:
     assert EarlyStopping(max_epochs=5).epochs_of(9) == 5
     assert EarlyStopping(max_epochs=5).epochs_of(3) == 3
-    with pytest.raises(ConfigurationError, match="upper bound of epochs"):
+    with pytest.raises(ConfigurationError, match="maximum number of epochs"):
         EarlyStopping(max_seconds=5).epochs_of(None)
 
 

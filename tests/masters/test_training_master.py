@@ -108,7 +108,10 @@ def test_hooks_are_code_and_no_part_of_settings(cls: Any) -> None:
     assert cls(hooks=[one]).hooks == (one,)
     assert both == cls(seed=3)
     assert "hooks" not in both.to_dict()
-    for wrong, text in ((5, "`hooks` must be several"), ([object()], "each of `hooks` must have")):
+    for wrong, text in (
+        (5, "`hooks` must be a sequence"),
+        ([object()], "each of `hooks` must have"),
+    ):
         with pytest.raises(ConfigurationError, match=text):
             cls(hooks=wrong)
 

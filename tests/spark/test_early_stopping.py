@@ -129,7 +129,7 @@ def test_validation_loss_is_monitored_by_default(two: Any) -> None:
 def test_epochs_default_to_those_of_the_rules(two: Any) -> None:
     run = trained(two, [3, 2, 1], rules(max_epochs=2), epochs=None)
     assert (run.status.epochs, epoch_of(two.model)) == (2, 2)
-    with pytest.raises(sw.ConfigurationError, match="upper bound of epochs"):
+    with pytest.raises(sw.ConfigurationError, match="maximum number of epochs"):
         trained(two, [3, 2, 1], rules(patience=2), epochs=None)
 
 

@@ -167,7 +167,7 @@ def test_no_param_is_silently_ignored(prepared: Any, tmp_path: Path) -> None:
         estimator = KerasEstimator(model=dense, fitOptions={name: 2})
         with pytest.raises(ConfigurationError, match=rf"`fitOptions` takes .*Received: \['{name}"):
             estimator.fit(prepared)
-    with pytest.raises(ConfigurationError, match="functions are not written"):
+    with pytest.raises(ConfigurationError, match="functions are not saved"):
         KerasEstimator(model=dense).save(str(tmp_path / "function"))
     with pytest.raises(ConfigurationError, match="Received: callbacks="):
         KerasEstimator(model=dense(), callbacks=[keras.callbacks.Callback()]).save(

@@ -131,7 +131,7 @@ def test_code_in_a_file_is_executed_only_on_request(spark: Any, tmp_path: Path) 
     url = str(tmp_path / "model.keras")
     double = keras.layers.Lambda(lambda x: 2 * x)
     sw.save_model(keras.Sequential([keras.Input((2,)), double]), url)
-    with pytest.raises(sw.DataError, match="may carry code only if you allow it"):
+    with pytest.raises(sw.DataError, match="must not contain code unless you allow it"):
         sw.SparkNetwork.load(spark, url)
     loaded = sw.SparkNetwork.load(spark, url, safe_mode=False)
     assert np.asarray(loaded.model(np.ones((1, 2)))).tolist() == [[2, 2]]

@@ -55,5 +55,5 @@ def test_oversized_files_are_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     url = str(tmp_path / "evaluation.json")
     sw.save_evaluation(Evaluation(), url)
     monkeypatch.setattr("sparkwright.storage._evaluations._MAX_BYTES", 20)
-    with pytest.raises(DataError, match=r"20 bytes at most\. Received: .*evaluation\.json"):
+    with pytest.raises(DataError, match=r"at most 20 bytes\. Received: .*evaluation\.json"):
         sw.load_evaluation(url)

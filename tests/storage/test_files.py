@@ -177,7 +177,7 @@ def test_link_still_points_to_the_folder(tmp_path: Path) -> None:
 
 
 def test_writing_to_the_root_of_a_store_raises() -> None:
-    with pytest.raises(sw.ConfigurationError, match="must lie within a store"), write_folder("/"):
+    with pytest.raises(sw.ConfigurationError, match="must be inside a store"), write_folder("/"):
         pass
 
 

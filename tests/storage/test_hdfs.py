@@ -142,7 +142,7 @@ def test_url_without_host_uses_the_cluster_configuration(
     hdfs: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bytes(f"{folder}/a", b"1")
-    with pytest.raises(OSError, match=r"names no NameNode.*HADOOP_CONF_DIR"):
+    with pytest.raises(OSError, match=r"does not name a NameNode.*HADOOP_CONF_DIR"):
         exists("hdfs:///a")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.configuration_folder))
     assert read_bytes(f"hdfs://{folder.removeprefix(hdfs.url)}/a") == b"1"

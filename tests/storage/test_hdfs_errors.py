@@ -32,7 +32,7 @@ def remote(kind: str, message: str) -> RuntimeError:
         (
             remote("hdfs.protocol.DSQuotaExceededException", "quota = 3000 B"),
             OSError,
-            ["quota = 3000 B.", "raise the quota"],
+            ["quota = 3000 B.", "larger quota"],
         ),
         (remote("fs.FileAlreadyExistsException", "/a exists"), FileExistsError, ["/a exists."]),
         (remote("fs.ParentNotDirectoryException", "/a"), NotADirectoryError, ["/a."]),
@@ -54,7 +54,7 @@ def remote(kind: str, message: str) -> RuntimeError:
         (
             RuntimeError('InvalidArgument("No NameNode hosts found")'),
             OSError,
-            [f"{SERVER} names no NameNode", "HADOOP_CONF_DIR"],
+            [f"{SERVER} does not name a NameNode", "HADOOP_CONF_DIR"],
         ),
         (
             RuntimeError(

@@ -121,7 +121,7 @@ def test_missing_expired_or_wrong_ticket_raises_one_sentence(
     found = acted(secured, environment, pause_s=pause_s)
     assert re.fullmatch(
         rf"PermissionError: {secured.url}/folder/\d could not be \w+: {secured.url} "
-        rf"requires a valid Kerberos ticket\. Received: .*({words}).*\. Run kinit, or have .*",
+        rf"requires a valid Kerberos ticket\. Received: .*({words}).*\. Run kinit, or set .*",
         found,
     ), found
 
@@ -160,7 +160,7 @@ def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(sessio
     assert "requires a valid Kerberos ticket. Received: No Kerberos credentials" in session["none"]
     assert session["expired"].startswith("PermissionError: ")
     assert "expired" in session["expired"]
-    assert "each job of Spark carries new delegation tokens" in session["expired"]
+    assert "each Spark job receives new delegation tokens" in session["expired"]
 
 
 def test_later_job_carries_new_tokens(session: Any) -> None:

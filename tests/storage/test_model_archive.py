@@ -160,7 +160,7 @@ def test_duplicate_member_names_raise() -> None:
         pytest.warns(UserWarning, match="Duplicate name"),
     ):
         archive.writestr("config.json", "{}")
-    with pytest.raises(DataError, match="two members have one name"):
+    with pytest.raises(DataError, match="two members have the same name"):
         unpacked(target.getvalue(), None)
 
 

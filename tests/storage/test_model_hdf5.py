@@ -96,12 +96,12 @@ def test_model_is_loaded_with_its_training_master(saved: str, as_bytes: bool) ->
     [
         (elephas(**{**SYNCHRONOUS, "mode": "hogwild"}), "mode='hogwild'"),
         (elephas(**SYNCHRONOUS, workers=2), "workers=2"),
-        (b"{", "distributed_config is no JSON"),
+        (b"{", "distributed_config is not JSON"),
         (b"[1]", "distributed_config is a list"),
-        (np.arange(3), "distributed_config is no JSON"),
+        (np.arange(3), "distributed_config is not JSON"),
         (b"{}", "`config` must be a dict"),
     ],
-    ids=["mode", "key", "no JSON", "no dict", "no text", "nothing"],
+    ids=["mode", "key", "not JSON", "no dict", "no text", "nothing"],
 )
 def test_invalid_settings_raise_with_the_url(saved: str, content: Any, text: str) -> None:
     distribute(saved, content)
@@ -191,7 +191,7 @@ def test_keras_2_optimizer_is_reset_with_a_warning(saved: str) -> None:
         for name in names[2:]:
             group.move(name, f"Adam/m/{name}:0")
         group.attrs["weight_names"] = names[:2]
-    with pytest.warns(UserWarning, match=r"moments are lost.*not of Keras 3"):
+    with pytest.warns(UserWarning, match=r"moments are lost.*not those of Keras 3"):
         model = sw.load_model(saved)
     assert int(model.optimizer.iterations) == 6
     train(model)

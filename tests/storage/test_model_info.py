@@ -137,7 +137,7 @@ def test_metrics_are_converted_to_json_types() -> None:
         ({"saved_by": False}, "`saved_by` must be text, or None"),
         ({"metrics": 0.5}, "`metrics` must be a dict"),
         ({"metrics": {"a": [object()]}}, r"`metrics\['a'\]\[0\]` must be JSON-able"),
-        ({"metrics": {(1, 2): 1}}, "must have text as keys"),
+        ({"metrics": {(1, 2): 1}}, "must have strings as keys"),
         ({"training": {"a": {1, 2}}}, r"`training\['a'\]` must be JSON-able"),
         ([1], "must be a dictionary of options"),
     ],

@@ -274,13 +274,13 @@ def test_code_is_executed_only_on_request(tmp_path: Path) -> None:
 
 
 def test_other_extensions_and_names_raise(tmp_path: Path, trained: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match=r'ends in "\.keras"'):
+    with pytest.raises(sw.ConfigurationError, match=r'ending in "\.keras"'):
         sw.save_model(trained, str(tmp_path / "model.h5"))
     with pytest.raises(sw.ConfigurationError, match="'about'"):
         sw.save_model(trained, str(tmp_path / "model.keras"), notes={"about": 1})
     for name in ("model.csv", "folder.keras"):
         (tmp_path / "folder.keras").mkdir(exist_ok=True)
-        with pytest.raises(sw.ConfigurationError, match="be no folder"):
+        with pytest.raises(sw.ConfigurationError, match="not be a folder"):
             sw.delete_model(str(tmp_path / name))
     assert [path.name for path in tmp_path.iterdir()] == ["folder.keras"]
 

@@ -30,14 +30,14 @@ def test_metadata_is_read_and_defaults_to_empty(tmp_path: Path) -> None:
     ("content", "error", "text"),
     [
         (None, FileNotFoundError, "does not exist"),
-        (b"", DataError, "must be complete, in Keras' own format"),
-        (b"no archive", DataError, "must be complete, in Keras' own format"),
-        ("{", DataError, "must be complete, in Keras' own format"),
-        ("[1]", DataError, "must hold a dict. Received: a list"),
+        (b"", DataError, "must be complete and in the Keras format"),
+        (b"no archive", DataError, "must be complete and in the Keras format"),
+        ("{", DataError, "must be complete and in the Keras format"),
+        ("[1]", DataError, "must be a dict. Received: a list"),
         ('{"normalizer": {"name": "X"}}', ConfigurationError, "name='X'"),
         ('{"normalizer": {"name": "__import__"}}', ConfigurationError, "name='__import__'"),
     ],
-    ids=["no file", "empty", "no archive", "no JSON", "no dict", "unknown class", "code"],
+    ids=["no file", "empty", "no archive", "not JSON", "no dict", "unknown class", "code"],
 )
 def test_damaged_metadata_raises(
     tmp_path: Path, content: Any, error: type[Exception], text: str
@@ -55,7 +55,7 @@ def test_damaged_metadata_raises(
 def test_oversized_metadata_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.storage._model_archive._MAX_TEXT_BYTES", 10)
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
-    with pytest.raises(DataError, match=r"may have 10 bytes at most\. Received: 29"):
+    with pytest.raises(DataError, match=r"must have at most 10 bytes\. Received: 29"):
         read_notes(url)
 
 

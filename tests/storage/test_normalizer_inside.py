@@ -398,7 +398,7 @@ def test_second_normalizer_raises(tmp_path: Path) -> None:
 def test_file_that_contradicts_its_metadata_is_damaged(tmp_path: Path) -> None:
     url = saved(sequential(), Standardize.fit(DataSet(table())), tmp_path)
     rewrite(url, lambda notes: notes["about"].update(name="other"))
-    with pytest.raises(sw.DataError, match="cannot be separated"):
+    with pytest.raises(sw.DataError, match="cannot be extracted"):
         sw.load_model(url)
     rewrite(url, lambda notes: notes["about"].update(normalizer="between"))
     with pytest.raises(sw.DataError, match="'between'"):

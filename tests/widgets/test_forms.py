@@ -171,7 +171,7 @@ def test_conflict_of_two_options_is_solved_by_changing_either() -> None:
     told: list[Any] = []
     form.on_change(told.append)
     form.field("workers_per_node").control.value = "1"
-    assert "both say" in form.field("workers_per_node").problem
+    assert "exclude each other" in form.field("workers_per_node").problem
     assert form.valid is None
     assert form.value == SharedTrainingMaster(workers=2)
     form.field("workers").control.value = ""

@@ -134,7 +134,7 @@ def test_early_stopping_keeps_the_options_that_are_not_edited(panel):
     typed(panel, "early_stopping", "patience", "4")
     assert panel.experiment.early_stopping == replace(given, patience=4)
     typed(panel, "early_stopping", "patience", "")
-    assert "needs a condition" in panel.problem
+    assert "needs at least one condition" in panel.problem
     typed(panel, "early_stopping", False)
     assert panel.experiment.early_stopping is None
     assert panel.problem is None

@@ -247,7 +247,7 @@ def test_plan_follows_data_network_and_form() -> None:
     assert "Rounds per epoch: 2" in picker.outlook
     picker.set_context(rows=[1000, 0, 510], slots=2, network=network())
     assert "Sent per round and worker: 180 B" in picker.outlook  # 15 parameters, thrice with Adam's
-    assert "More workers pay if one minibatch takes" in picker.outlook
+    assert "More workers pay off if one minibatch takes" in picker.outlook
     picker.assumptions.fields["step_ms"].control.value = "200"
     assert "Scales well. 24 minibatches of 200 ms take 4.8 s" in picker.outlook
     assert "Speed-up over one worker: 2.0 times" in picker.outlook
@@ -389,7 +389,7 @@ def test_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> No
     field(picker, "batch_size_per_worker").control.value = "64"
     assert picker.assumptions.values["step_ms"] is None  # that was another minibatch
     assert "Measured" not in picker.measure_reason.value
-    assert "workers pay if" in picker.outlook
+    assert "workers pay off if" in picker.outlook
 
 
 def test_failed_measurement_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_plateau_requires_validation_and_a_constant_rate(blobs: DataSet) -> None
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.5)
     with pytest.raises(sw.ConfigurationError, match="Received: ExponentialDecay"):
         fitted(network(rate=schedule), master, blobs, validation=blobs, callbacks=[rules])
-    with pytest.raises(sw.ConfigurationError, match='Give `mode="max"` or'):
+    with pytest.raises(sw.ConfigurationError, match='Set `mode="max"` or'):
         sw.ReduceOnPlateau(monitor="mine")
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -12,6 +12,7 @@ from sparkwright.errors import ConfigurationError
 Statistic = Literal["mean", "median"]
 Missing = Literal["error", "skip", "mean", "median"] | float
 _SHOWN = 12
+_LONGEST = 250
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,12 +262,12 @@ def _require(fits: bool, message: str) -> None:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Format names for a message; at most 12 are shown.
+    """Format names or paths for a message: at most 12, each of at most 250 characters.
 
     Example:
         >>> listed(["a", "b"])
         "'a', 'b'"
     """
-    shown: Sequence[str] = [repr(name)[:80] for name in names]
+    shown = [name if len(name) <= _LONGEST else name[:_LONGEST] + "…" for name in map(repr, names)]
     more = len(shown) - _SHOWN
     return ", ".join(shown[:_SHOWN]) + (f", … ({more} more)" if more > 0 else "") or "none"

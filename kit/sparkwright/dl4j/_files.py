@@ -72,8 +72,8 @@ def read_file(file: BinaryIO, url: str) -> Stored:
 def damaged(url: str, reason: str) -> DataError:
     """Return the error for a file that cannot be read."""
     return DataError(
-        "a network of Deeplearning4j must be a complete ZIP of its `ModelSerializer`. Received: "
-        f"{url} ({reason}). Save the network again."
+        "a Deeplearning4j model must be a complete ZIP file written by `ModelSerializer`. "
+        f"Received: {url} ({reason}). Save the network again."
     )
 
 
@@ -96,7 +96,7 @@ class Reader:
         about = self._buffer()
         rank = int(about[0]) if about.size and about.dtype.kind == "i" else -1
         if not 0 <= rank <= 32 or about.size != 2 * rank + 4:
-            raise ValueError(f"an array is described by {about.tolist()[:8]}")
+            raise ValueError(f"invalid array header {about.tolist()[:8]}")
         shape, values = about[1 : rank + 1].tolist(), self._buffer()
         if min(shape, default=0) < 0 or math.prod(shape) != values.size:
             raise ValueError(f"an array of shape {shape} has {values.size} numbers")
@@ -106,7 +106,7 @@ class Reader:
         has_long_length = self.text() in ("MIXED_DATA_TYPES", "LONG_SHAPE")
         length, kind = self.value("q" if has_long_length else "i"), self.text()
         if kind not in _NUMBERS:
-            raise ValueError(f"numbers of the type {kind[:20]!r} are not read")
+            raise ValueError(f"unsupported data type {kind[:20]!r}")
         dtype = np.dtype(_NUMBERS[kind])
         values = np.frombuffer(self._take(length * dtype.itemsize), dtype)
         return values.astype(dtype.newbyteorder("="))
@@ -133,14 +133,14 @@ def read_normalizer(content: bytes, inputs: Sequence[str], outputs: Sequence[str
         raise Unmapped("the normalizer, a serialized Java object")
     reader = Reader(content)
     if (header := reader.text()) != "NORMALIZER":
-        raise ValueError(f"a normalizer begins with {header[:20]!r}")
+        raise ValueError(f"invalid normalizer header {header[:20]!r}")
     _, kind = reader.value("i"), reader.text()
     if kind == "IMAGE_MIN_MAX":
         return ImageScale(
             low=reader.value("d"), high=reader.value("d"), max_value=reader.value("d")
         )
     if kind.removeprefix("MULTI_") not in ("STANDARDIZE", "MIN_MAX"):
-        raise Unmapped(f"a normalizer of the kind {kind[:40]}")
+        raise Unmapped(f"unsupported normalizer {kind[:40]}")
     has_labels, names = reader.value("?"), (["features"], ["labels"])
     if kind.startswith("MULTI_"):
         names = list(inputs), list(outputs)

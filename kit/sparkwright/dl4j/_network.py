@@ -85,8 +85,8 @@ def import_dl4j(url: str, *, input_shapes: Shapes | None = None) -> tuple[Any, N
         model, normalizer = network.model(), network.normalizer()
     except Unmapped as error:
         raise DataError(
-            f"every part of the network must have a counterpart in Keras. Received: {url} with "
-            f"{error}. Build that part with Keras, or save the network without it."
+            f"every part of the network must be supported by Keras. Received: {url} with "
+            f"{error}. Build this part with Keras, or save the network without it."
         ) from None
     except MemoryError:
         raise
@@ -94,7 +94,7 @@ def import_dl4j(url: str, *, input_shapes: Shapes | None = None) -> tuple[Any, N
         raise damaged(url, f"{type(error).__name__}: {error}") from error
     if network.left_out:
         parts = "; ".join(dict.fromkeys(network.left_out))
-        warnings.warn(f"not taken over from {url}: {parts}.", stacklevel=2)
+        warnings.warn(f"not imported from {url}: {parts}.", stacklevel=2)
     return model, normalizer
 
 

@@ -8,7 +8,7 @@ from sparkwright.errors import ConfigurationError
 
 Mode = Literal["auto", "min", "max"]
 
-KEEPING = "Which state is kept"
+KEEPING = "Saved states"
 _CONDITIONS = ("max_epochs", "max_seconds", "target", "patience", "max_loss")
 # Parts of the names of Keras' metrics and other common ones. Keras appends a number to the name of
 # a second metric of the same kind.
@@ -32,20 +32,20 @@ class MonitoredScore(Configuration):
     monitor: str = option(
         default="loss",
         label="Score",
-        help='"loss", or the name of a compiled metric such as accuracy; always of the validation '
+        help='"loss" or the name of a compiled metric such as accuracy; always of the validation '
         "data.",
     )
     mode: Mode = option(
         default="auto",
         label="Better is",
-        help='Which scores are better, "min" or "max"; "auto" goes by the name of the score.',
+        help='Whether lower ("min") or higher ("max") scores are better; "auto" infers it from '
+        "the name.",
     )
     min_improvement: float = option(
         default=0.0,
         minimum=0,
         label="Smallest improvement",
-        help="A score has to be better by more than this to count as an improvement; only with "
-        "`patience`.",
+        help="Changes up to this amount do not count as improvements. Only with `patience`.",
     )
 
     def _check(self) -> None:
@@ -57,13 +57,13 @@ class MonitoredScore(Configuration):
             )
         if name.startswith("val_"):
             raise ConfigurationError(
-                "`monitor` always means the validation data, so its name has no prefix. Received: "
-                f"monitor={name!r}. Give {name.removeprefix('val_')!r}."
+                "`monitor` always refers to the validation data and takes no prefix. Received: "
+                f"monitor={name!r}. Use {name.removeprefix('val_')!r}."
             )
         if self.mode == "auto" and _higher_is_better(name) is None:
             raise ConfigurationError(
-                '`mode="auto"` does not know whether more or less of this metric is better. '
-                f'Received: monitor={name!r}. Give `mode="max"` or `mode="min"`.'
+                '`mode="auto"` cannot infer the direction of this metric. Received: '
+                f'monitor={name!r}. Set `mode="max"` or `mode="min"`.'
             )
 
     @property
@@ -94,66 +94,66 @@ class EarlyStopping(MonitoredScore):
         minimum=1,
         none_text="never",
         unit="evaluations",
-        label="Without improvement, end after",
-        help="End after so many evaluations in a row without improvement. The usual condition: 3 "
-        "to 10. Needs validation data.",
+        help="Stop after this many consecutive evaluations without improvement; 3 to 10 are "
+        "usual. Needs validation data.",
     )
     max_epochs: int | None = option(
         default=None,
         minimum=1,
-        none_text="as given to the run",
+        none_text="`epochs` of `fit`",
         unit="epochs",
-        label="Epochs at most",
-        help="An upper bound, however well it goes.",
+        label="Maximum epochs",
+        help="Maximum number of epochs, even if the score still improves.",
     )
     max_seconds: float | None = option(
         default=None,
         above=0,
         none_text="no limit",
         unit="s",
-        label="Time at most",
-        help="End with the first averaging after so many seconds, counted from the moment at which "
-        "all workers are there.",
+        label="Maximum time",
+        help="Stop at the first averaging after this many seconds, counted from when all workers "
+        "have joined.",
     )
     target: float | None = option(
         default=None,
         none_text="none",
-        label="End at this score",
-        help="End when a score is this good. Needs validation data.",
+        label="Target score",
+        help="Stop when the score reaches this value. Needs validation data.",
     )
     max_loss: float | None = option(
         default=None,
         none_text="no limit",
-        label="End above this loss",
-        help="End when the loss of a minibatch is greater, such as some times the first loss.",
+        label="Maximum loss",
+        help="Stop when a minibatch's loss exceeds this value, such as several times the first "
+        "loss.",
     )
     stop_on_invalid: bool = option(
         default=True,
-        label="End at NaN or infinity",
-        help="End when a score or a training loss is NaN or infinite. Leave it on: such a network "
-        "seldom recovers.",
+        label="Stop at NaN or infinity",
+        help="Stop when a score or a training loss is NaN or infinite. Such a network seldom "
+        "recovers.",
     )
     evaluate_every: int = option(
         default=1,
         minimum=1,
         unit="epochs",
-        help="Epochs from one evaluation to the next; the last is always evaluated. More than 1 if "
-        "an evaluation takes long beside an epoch.",
+        help="Epochs between evaluations; the last epoch is always evaluated. Raise it if an "
+        "evaluation takes long compared with an epoch.",
     )
     keep_best: str | None = option(
         default="memory",
-        none_text="nothing: the model has the last state",
+        none_text="none: the model keeps the last state",
         group=KEEPING,
         label="Best state",
-        help='"memory": the model has it when the run is over. The path or URL of a file that ends '
-        "in .keras: it is also saved there as the run goes on.",
+        help='"memory": after the run, the model has the best state. A path or URL ending in '
+        ".keras also saves it during the run.",
     )
     save_last: str | None = option(
         default=None,
         none_text="not saved",
         group=KEEPING,
         label="File for the last state",
-        help="A path or URL that ends in .keras.",
+        help="A path or URL ending in .keras.",
     )
 
     def _check(self) -> None:
@@ -162,7 +162,7 @@ class EarlyStopping(MonitoredScore):
         MonitoredScore._check(self)  # `slots=True` breaks `super()`
         if all(getattr(self, name) is None for name in _CONDITIONS):
             raise ConfigurationError(
-                "early stopping needs a condition. Received: none. Give at least one of "
+                "early stopping needs at least one condition. Received: none. Set "
                 f"{', '.join(f'`{name}`' for name in _CONDITIONS)}, such as `patience=3`."
             )
         if self.min_improvement and self.patience is None:
@@ -213,8 +213,8 @@ class EarlyStopping(MonitoredScore):
         given = [count for count in (epochs, self.max_epochs) if count is not None]
         if not given:
             raise ConfigurationError(
-                "a run needs an upper bound of epochs. Received: neither `epochs` nor "
-                "`max_epochs`. Give `epochs=…` or `EarlyStopping(max_epochs=…)`."
+                "a run needs a maximum number of epochs. Received: neither `epochs` nor "
+                "`max_epochs`. Set `epochs=…` or `EarlyStopping(max_epochs=…)`."
             )
         return min(given)
 
@@ -237,28 +237,24 @@ class ReduceOnPlateau(MonitoredScore):
         default=1e-4,
         minimum=0,
         label="Smallest improvement",
-        help="A score has to be better by more than this to count as an improvement.",
+        help="Changes up to this amount do not count as improvements.",
     )
     patience: int = option(
         default=5,
         minimum=1,
         unit="epochs",
-        label="Without improvement, lower after",
-        help="Lower it after so many epochs in a row without improvement: fewer than early "
-        "stopping waits.",
+        help="Reduce the learning rate after this many consecutive epochs without improvement: "
+        "fewer than early stopping waits.",
     )
-    factor: float = option(
-        default=0.2, above=0, below=1, label="By the factor", help="Multiplies the learning rate."
-    )
+    factor: float = option(default=0.2, above=0, below=1, help="Multiplies the learning rate.")
     cooldown: int = option(
         default=0,
         minimum=0,
         unit="epochs",
-        label="Wait after lowering",
-        help="Epochs after a reduction before those without improvement are counted again.",
+        help="Epochs after a reduction before the patience is counted again.",
     )
     min_learning_rate: float = option(
-        default=0.0, minimum=0, label="Never below", help="A lower bound of the learning rate."
+        default=0.0, minimum=0, help="Lower bound of the learning rate."
     )
 
 
@@ -281,6 +277,6 @@ def _check_place(name: str, value: str | None) -> None:
         )
     if value.lower().endswith((".h5", ".hdf5")):
         raise ConfigurationError(
-            f"`{name}` must be a file in Keras' own format. Received: {name}={value!r}. Give it "
-            'the ending ".keras".'
+            f"`{name}` must be a file in the Keras format. Received: {name}={value!r}. Use the "
+            'extension ".keras".'
         )

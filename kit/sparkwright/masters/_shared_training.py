@@ -26,7 +26,7 @@ from .training_master import DATA, DIAGNOSTICS, MESSAGES, SPEED, TrainingMaster
 Combine = Literal["sum", "mean"]
 SharingCommunication = Literal["mesh", "driver"]
 
-THRESHOLD = "What is sent"
+THRESHOLD = "Encoding"
 
 _MOST_AUTOMATIC_WORKERS = 6
 _CORES_PER_AUTOMATIC_WORKER = 4
@@ -63,127 +63,126 @@ class SharedTrainingMaster(TrainingMaster):
     workers: int | None = option(
         default=None,
         minimum=1,
-        none_text="as `workers_per_node` says",
-        help="Workers in all. Each takes one task slot, and 650 MiB or more for TensorFlow. Give "
-        "`workers`, `workers_per_node` or neither.",
+        none_text="set by `workers_per_node`",
+        help="Total number of workers. Each takes one task slot and at least 650 MiB for "
+        "TensorFlow. Set `workers`, `workers_per_node` or neither.",
     )
     workers_per_node: int | None = option(
         default=None,
         minimum=1,
         none_text="automatic",
-        help="Workers on each Spark executor, instead of `workers`; each executor must offer so "
-        "many task slots. Automatic is one for each GPU of an executor; without GPUs a quarter of "
-        'its cores, from 1 to 6; with "local[n]" all n slots. 1 is good on CPUs.',
+        help="Workers per Spark executor, instead of `workers`; each executor needs as many task "
+        "slots. Automatic: one per GPU of an executor; without GPUs a quarter of its cores, "
+        'from 1 to 6; with "local[n]" all n slots. 1 is good on CPUs.',
     )
     threshold: ThresholdAlgorithm = option(
         default_factory=AdaptiveThreshold,
         kinds={"adaptive": AdaptiveThreshold, "target": TargetSparsity, "fixed": FixedThreshold},
         methods=("init", "update", "to_dict"),
-        label="How the threshold adapts",
+        label="Threshold algorithm",
         group=THRESHOLD,
-        help='How large a change must be to be sent. "adaptive" keeps messages small but not empty '
-        'and is a good choice; "fixed" needs to be tuned: too large sends too little, and training '
-        "slows down; too small fills the network.",
+        help='Minimum size of a change to be sent. "adaptive" keeps messages small but not empty '
+        'and is a good choice. "fixed" needs tuning: too large slows training, too small '
+        "makes messages large.",
     )
     residual_clipping: ResidualClipping | None = option(
         default=None,
         none_text="never",
-        label="Clip what waits to be sent",
+        label="Clip the residual",
         group=THRESHOLD,
-        help="Bounds the residual, so that no change is sent long after it was of use. What it "
-        "cuts off is lost, so a network learns more slowly with it.",
+        help="Bounds the residual so that outdated changes are not sent. Clipped values are "
+        "lost, so a network learns more slowly.",
     )
     minibatches_per_message: int | None = option(
         default=None,
         minimum=1,
-        none_text="so many that messages cost a fifth of training, at most 5 and `max_staleness`",
+        none_text="enough that messages cost a fifth of training, at most 5 and `max_staleness`",
         unit="minibatches",
         group=MESSAGES,
-        help="Minibatches that a worker trains before it sends an update. 1 is DL4J's way. "
-        "A message costs a millisecond or two whatever it holds, and half a millisecond for each "
-        "megabyte of parameters, so quick minibatches should share one.",
+        help="Minibatches that a worker trains per message. 1 is Deeplearning4j's choice. A "
+        "message costs a millisecond or two, plus half a millisecond per megabyte of "
+        "parameters, so short minibatches should share one.",
     )
     communication: SharingCommunication = option(
         default="mesh",
         group=MESSAGES,
-        label="Messages go by",
-        help='"mesh": the workers connect to one another, as `MeshConfig(mode=…)` says. "driver": '
-        "likewise, but all connections go by way of the driver's port, for clusters where "
-        "executors may not open ports for one another.",
+        help='"mesh": workers connect to each other, as set by `MeshConfig(mode=…)`. "driver": '
+        "all connections are forwarded through the driver's port, for clusters where "
+        "executors may not open ports to each other.",
     )
     per_variable_thresholds: bool = option(
         default=False,
         group=MESSAGES,
-        label="A threshold for each variable",
-        help="Adapt a threshold for each of the model's variables instead of one for all. Worth it "
-        "when updates of some layers are much larger than those of others.",
+        label="Threshold per variable",
+        help="Adapt one threshold per variable of the model instead of one for all. Useful if "
+        "updates of some layers are much larger than those of others.",
     )
     combine: Combine = option(
         default="sum",
         label="Updates count",
-        help='"sum": in full, as in the papers; n workers then act like a learning rate n times as '
-        'high. "mean": each worker takes an n-th of its optimizer\'s step; slower, and safer with '
-        "many workers.",
+        help='"sum": add updates in full, as in the papers; n workers then act like an n times '
+        'higher learning rate. "mean": scale each worker\'s step by 1/n; slower, and safer '
+        "with many workers.",
     )
     max_staleness: int | None = option(
         default=None,
         minimum=0,
         none_text="no limit",
         unit="minibatches",
-        label="Ahead of the slowest, at most",
-        help="Minibatches that a worker may be ahead of the slowest. About 10 keeps the updates of "
-        "a slow machine of use. 0 makes all go in step, and the fast ones wait.",
+        label="Maximum staleness",
+        help="Minibatches that a worker may be ahead of the slowest. About 10 keeps the updates "
+        "of a slow machine useful. 0 synchronizes all workers, so that fast ones wait.",
     )
     repartitioner: Repartitioner = option(
         default_factory=DefaultRepartitioner,
         kinds={"default": DefaultRepartitioner, "none": NoRepartitioner},
         methods=("partitions",),
-        label="Cut an epoch's work",
+        label="Split an epoch",
         group=DATA,
-        help='Into how many pieces an epoch\'s work is cut. "default": small ones, so that workers '
-        'of unequal speed finish together: idle workers take over remaining pieces. "none": as '
+        help='How to split the work of an epoch. "default": small pieces, so that workers of '
+        'unequal speed finish together: idle workers take over remaining pieces. "none": as '
         "large as possible.",
     )
     piece_minibatches: int | None = option(
         default=None,
         minimum=1,
         unit="minibatches",
-        none_text="as `repartitioner` says",
+        none_text="set by `repartitioner`",
         group=DATA,
-        label="Piece of work",
-        help="Minibatches in a piece of work. By default there are at least 16 pieces for each "
-        "worker; a fast worker gets several at a time, a tenth of a second's work.",
+        label="Piece size",
+        help="Minibatches per piece. By default each worker has at least 16 pieces; a fast "
+        "worker receives several at a time, enough for a tenth of a second.",
     )
     periodic_gc: bool = option(
         default=True,
         group=SPEED,
-        label="Collect garbage at intervals",
-        help="Run Python's garbage collector on workers at fixed intervals only, so that it does "
-        "not hold up minibatches. Leave it on.",
+        label="Periodic garbage collection",
+        help="Run Python's garbage collector on workers only at fixed intervals, so that it does "
+        "not delay minibatches.",
     )
     periodic_gc_interval_s: float = option(
         default=5.0,
         above=0,
         unit="s",
         group=SPEED,
-        label="Garbage collected every",
-        help="Seconds between collections. Shorten it if the memory of workers grows between them.",
+        label="Garbage collection interval",
+        help="Seconds between collections. Shorten it if the memory of workers grows in between.",
     )
     encoding_debug_mode: bool = option(
         default=False,
         group=DIAGNOSTICS,
-        label="Log what messages leave out",
-        help="Log the residual, its size and percentiles, before each message. It costs time. Use "
-        "it to choose a threshold: if most of the residual is tens of thresholds large, the "
-        "threshold is too low.",
+        label="Log the residual",
+        help="Log the size and percentiles of the residual before each message, which takes "
+        "time. Use it to choose a threshold: if most of the residual is tens of thresholds "
+        "large, the threshold is too low.",
     )
 
     def _check(self) -> None:
         TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
         if self.workers is not None and self.workers_per_node is not None:
             raise ConfigurationError(
-                "`workers_per_node` and `workers` both say how many workers there are. Received: "
-                f"workers_per_node={self.workers_per_node}, workers={self.workers}. Give one."
+                "`workers_per_node` and `workers` exclude each other. Received: "
+                f"workers_per_node={self.workers_per_node}, workers={self.workers}. Set one."
             )
 
     def worker_count(

@@ -26,7 +26,7 @@ from .training_master import TrainingMaster
 
 _ALIKE = 0.01  # smaller differences in efficiency do not count: the safer setting is preferred
 _FIGURES = ("settings", "sent_bytes", "minibatch_s", "efficiency", "memory_bytes")
-_COLUMNS = ("settings", "sent each time", "minibatch", "efficiency", "memory", "what it may cost")
+_COLUMNS = ("settings", "sent per exchange", "minibatch", "efficiency", "memory", "possible cost")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -285,16 +285,22 @@ _CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"communication": "ring"}, "Executors must be able to open ports to one another."),
     ({"minibatches_per_message": 10}, "Updates of several minibatches arrive together, and late."),
     ({"class": Averaging}, "All workers wait for the slowest."),
-    ({"updater": "local"}, "Own moments: as accurate if the workers' data are alike."),
-    ({"exchange_precision": "bfloat16"}, "Rounded to 3 digits; the next message makes up for it."),
-    ({"averaging_delay": 1}, "Averages are applied late: watch the loss, lower the learning rate."),
+    ({"updater": "local"}, "Local moments: as accurate if the workers' data are similar."),
+    (
+        {"exchange_precision": "bfloat16"},
+        "Rounded to 3 digits; the error is added to the next message.",
+    ),
+    (
+        {"averaging_delay": 1},
+        "Averages are applied late: watch the loss, and lower the learning rate.",
+    ),
     ({"averaging_frequency": 10}, "Replicas drift apart a little more."),
     (
         {"averaging_frequency": 20, _OUTER: OuterOptimizer()},
         "Replicas drift far apart: compare the accuracy with frequent averaging.",
     ),
-    ({"averaging_frequency": 50, _OUTER: OuterOptimizer()}, "The same, still farther."),
-    ({"exchange_precision": "int8"}, "Rounded more; the next message makes up for it."),
+    ({"averaging_frequency": 50, _OUTER: OuterOptimizer()}, "Replicas drift even farther apart."),
+    ({"exchange_precision": "int8"}, "Rounded more; the error is added to the next message."),
     ({"class": SharedTrainingMaster}, "Updates arrive late; results differ from run to run."),
 )
 # Values of options in increasing order; changes only go to later values.

@@ -27,33 +27,31 @@ class Checkpointing(Configuration):
     url: str = option(
         kw_only=False,
         label="Folder",
-        help="Folder for the checkpoints: a path, or the URL of any file system that fsspec knows, "
-        "such as s3://bucket/runs/7. Each run should have a folder of its own.",
+        help="Folder for checkpoints: a path or a URL supported by fsspec, such as "
+        "s3://bucket/runs/7. Use a separate folder for each run.",
     )
     every_rounds: int | None = option(
         default=None,
         minimum=1,
-        none_text="only time counts",
+        none_text="none: by time only",
         unit="rounds",
         label="After",
-        help="Averagings from one checkpoint to the next; with gradient sharing, minibatches of a "
-        "worker.",
+        help="Averagings between checkpoints; with gradient sharing, minibatches of a worker.",
     )
     every_s: float | None = option(
         default=None,
         above=0,
-        none_text="60 s, or by rounds alone",
+        none_text="60 s; none if rounds are set",
         unit="s",
         label="Or after",
-        help="Seconds from one checkpoint to the next. A crash loses at most what was learned in "
-        "this time.",
+        help="Seconds between checkpoints. A crash loses at most the training of this time.",
     )
     keep: int = option(
         default=3,
         minimum=1,
         unit="checkpoints",
-        help="How many checkpoints stay, the newest. More than 1 is safer: if the newest is "
-        "damaged, the one before serves.",
+        help="Number of newest checkpoints to keep. More than 1 is safer: if the newest is "
+        "damaged, the previous one is used.",
     )
 
     def _check(self) -> None:

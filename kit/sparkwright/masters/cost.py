@@ -47,13 +47,13 @@ class ExchangeCosts(Configuration):
     bandwidth_bytes_per_s: float = option(
         default=TEN_GIGABIT_BYTES_PER_S,
         above=0,
-        help="What a machine can send; the default is 10 Gbit/s.",
+        help="Network bandwidth of a machine; the default is 10 Gbit/s.",
     )
     latency_s: float = option(
         default=1e-4,
         above=0,
-        help="Until a neighbor's answer in a ring arrives: half a usual round trip between "
-        "machines of one room.",
+        help="Latency of a message to a neighbor in a ring: half a usual round trip within a "
+        "data center.",
     )
     averaging_s_per_byte: float = option(
         default=0.75e-9, above=0, help="Reading, adding and writing back a vector."
@@ -61,11 +61,11 @@ class ExchangeCosts(Configuration):
     bfloat16_s_per_byte: float = option(
         default=0.9e-9,
         above=0,
-        help="Rounding to bfloat16, and adding what others have rounded, by bytes in float32; 25 "
+        help="Rounding to bfloat16 and adding rounded vectors of others, per byte in float32; 25 "
         "million numbers take 73 to 110 ms.",
     )
     int8_s_per_byte: float = option(
-        default=1.1e-9, above=0, help="Likewise to 8-bit integers: 100 to 125 ms."
+        default=1.1e-9, above=0, help="The same for 8-bit integers: 100 to 125 ms."
     )
     outer_s_per_byte: float = option(
         default=0.5e-9, above=0, help="A step of an outer optimizer; 51 ms for 100 MB."
@@ -73,14 +73,14 @@ class ExchangeCosts(Configuration):
     message_s: float = option(
         default=1e-3,
         above=0,
-        help="A message of gradient sharing of any size. Encoding, sending and applying updates of "
-        "LeNet (1.7 MB) takes 3 to 4 ms.",
+        help="A message of gradient sharing, whatever its size. Encoding, sending and applying "
+        "updates of LeNet (1.7 MB) takes 3 to 4 ms.",
     )
     message_s_per_byte: float = option(
         default=0.7e-9,
         above=0,
-        help="Adding to a vector of residuals, searching it for what is to be sent, and applying "
-        "that; 100 MB take 66 ms of a core.",
+        help="Adding to the residual, selecting the values to send and applying them; 100 MB "
+        "take 66 ms of a core.",
     )
 
 
@@ -89,51 +89,51 @@ class ScalingCosts(Configuration):
     """Constants beyond those of an exchange between two workers."""
 
     exchange: ExchangeCosts = option(
-        default_factory=ExchangeCosts, help="Of averagings and messages."
+        default_factory=ExchangeCosts, help="Costs of averagings and messages."
     )
     update_s: float = option(
         default=2e-4,
         above=0,
-        help="Applying an update of another worker and passing it on. With the next one, that is "
+        help="Applying another worker's update and forwarding it. With the next option, this is "
         "0.4 to 0.6 ms for 21 KB, measured with 1 to 8 workers.",
     )
     update_s_per_byte: float = option(
-        default=2e-8, above=0, help="Likewise, for each byte of the update."
+        default=2e-8, above=0, help="The same, per byte of the update."
     )
     event_s: float = option(
         default=1.6e-4,
         above=0,
-        help="What a message of a worker costs the driver; measured with 1,000 simulated workers.",
+        help="Cost of a worker's message on the driver; measured with 1,000 simulated workers.",
     )
     relay_s_per_byte: float = option(
         default=3.5e-10,
         above=0,
-        help='What a byte costs the driver with `communication="driver"`; measured over loopback.',
+        help='Cost of a byte on the driver with `communication="driver"`; measured over loopback.',
     )
     piece_s_per_worker: float = option(
         default=7.5e-7,
         above=0,
-        help="What a piece of work costs the driver in addition, times the number of workers.",
+        help="Additional cost of a piece of work on the driver, per worker.",
     )
     jitter: float = option(
         default=0.0,
         minimum=0,
         below=1,
-        help="How much minibatches differ in time, as a share of it (standard deviation). "
-        "Averaging waits for the slowest.",
+        help="Relative standard deviation of the time of a minibatch. Averaging waits for the "
+        "slowest worker.",
     )
     cores: int | None = option(
         default=None,
         minimum=1,
         none_text="each worker has its own",
-        help="Processor cores that all workers share. If there are more workers, they wait for one "
-        "another, training and exchanging.",
+        help="Processor cores shared by all workers. With more workers than cores, workers wait "
+        "for each other in training and in exchanges.",
     )
     processor_share: float = option(
         default=1.0,
         minimum=0,
         maximum=1,
-        help="With `cores`, how much of a minibatch needs a core.",
+        help="With `cores`: fraction of a minibatch that needs a core.",
     )
 
     def with_network(

@@ -129,7 +129,7 @@ class Prospect:
         if not sum(self.plan.rows):
             return "No worker has data: there is nothing to train."
         if self.workers == 1:
-            return "One worker exchanges nothing, and gains nothing over one machine."
+            return "One worker exchanges nothing and gains nothing over one machine."
         if self.step_s is None:
             return self._open_verdict()
         if self.exchange_s is None or self.speed_up is None:
@@ -170,14 +170,16 @@ class Prospect:
         if self.step_s is not None and self.step_s <= HARDLY_UP_TO_S:
             return "with minibatches of 1 ms or less, more workers hardly help"
         if self._is_uneven:
-            return f"the rows are uneven, even ones would make it {self.even_speed_up:.1f} times"
+            return (
+                f"the rows are uneven; balanced rows would make it {self.even_speed_up:.1f} times"
+            )
         if self.pays == "hardly":
-            return "exchanging outweighs what they gain"
+            return "exchanges cost more than additional workers gain"
         if self.step_s is None or self.step_s < WELL_FROM_S:
             return "minibatches of about 10 ms scale less than in proportion"
         if self.pays == "well":
             return "minibatches of 100 ms or more scale well"
-        return "exchanging takes much of the time"
+        return "exchanges take much of the time"
 
     @property
     def _is_uneven(self) -> bool:
@@ -219,13 +221,13 @@ class Prospect:
     def _open_verdict(self) -> str:
         wanted_s = self.worthwhile_step_s
         if wanted_s is None or self.exchange_s is None:
-            return "Whether it pays depends on how long one minibatch takes: measure it."
+            return "Whether more workers pay off depends on the time of a minibatch: measure it."
         count = self.minibatches_per_exchange
         often = "" if self.plan.kind == "sharing" else f" every {_minibatches_text(count)}"
         return (
-            f"More workers pay if one minibatch takes {seconds_text(wanted_s)} or more: "
-            f"{self._exchange_text}{often} takes about {seconds_text(self.exchange_s)}, "
-            "which is then a tenth of the time."
+            f"More workers pay off if one minibatch takes {seconds_text(wanted_s)} or more: "
+            f"{self._exchange_text}{often} takes about {seconds_text(self.exchange_s)}, which is "
+            "then a tenth of the time."
         )
 
 
@@ -268,11 +270,11 @@ def prospect(
     if rows is None:
         if workers is None:
             raise ConfigurationError(
-                "`rows` or `workers` must say how many workers there are. Received: neither."
+                "`rows` or `workers` must give the number of workers. Received: neither."
             )
         check_count("workers", workers, maximum=_MOST_WORKERS)
     elif not rows:
-        raise ConfigurationError("`rows` must hold a number for each worker. Received: rows=[].")
+        raise ConfigurationError("`rows` must have an entry per worker. Received: rows=[].")
     if step_s is not None:
         check_positive("step_s", step_s)
     check_positive("bandwidth_bytes_per_s", bandwidth_bytes_per_s)

@@ -21,18 +21,19 @@ class Histograms(Configuration):
     every: int | None = option(
         default=100,
         minimum=1,
-        none_text="only on request",
+        none_text="none: on request only",
         unit="minibatches",
-        help="Minibatches of the worker from one time to the next; the first time comes with the "
-        "first averaging. At other times `run.request_histograms()` asks for them.",
+        help="Minibatches between two histograms of a worker; the first come with the first "
+        "averaging. `run.request_histograms()` requests them at any time.",
     )
     of: tuple[str, ...] = option(
         default=("weights", "updates"),
         label="Of what",
-        help='"weights": each trainable variable. "updates": what the last averaging changed in '
-        "it; with gradient sharing, the worker's minibatches of one message. "
-        '"activations": outputs of each layer in inference mode, for up to 64 of the worker\'s '
-        "examples; they need a sequential or functional network and data in partitions.",
+        help='"weights": each trainable variable. "updates": its change by the last averaging; '
+        "with gradient sharing, by the worker's minibatches of one message. "
+        '"activations": outputs of each layer in inference mode, for up to 64 of the '
+        "worker's examples; they need a sequential or functional network and data in "
+        "partitions.",
     )
     layers: tuple[str, ...] | None = option(
         default=None,
@@ -43,7 +44,7 @@ class Histograms(Configuration):
         default=64,
         minimum=4,
         maximum=512,
-        help="Bins of each, from the least value to the greatest.",
+        help="Bins per histogram, from the least to the greatest value.",
     )
 
     def _check(self) -> None:
@@ -52,8 +53,8 @@ class Histograms(Configuration):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.of or not set(self.of) <= set(KINDS):
             raise ConfigurationError(
-                f"`of` must hold one or more of {', '.join(map(repr, KINDS))}. "
-                f"Received: of={self.of!r}."
+                f"`of` must contain one or more of {', '.join(map(repr, KINDS))}. Received: "
+                f"of={self.of!r}."
             )
 
     def takes(self, name: str) -> bool:

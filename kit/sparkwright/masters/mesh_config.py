@@ -29,90 +29,90 @@ class MeshConfig(Configuration):
     network_mask: str | None = option(
         default=None,
         none_text="detected",
-        help="Such as 10.0.0.0/16: driver and workers listen on their address inside it. Needed "
-        "where machines have several networks. By default loopback when all of Spark runs on this "
-        "machine, else the address that leads to the other side.",
+        help="Network of the addresses to listen on, such as 10.0.0.0/16. Needed on machines "
+        "with several networks. By default loopback if all of Spark runs on this machine, "
+        "else the address with a route to the peer.",
     )
     controller_address: str | None = option(
         default=None,
         none_text="detected",
         label="Driver's address",
-        help="The driver's address as the workers see it. Needed if the driver is behind address "
-        "translation, as in a container.",
+        help="Address under which workers reach the driver. Needed if the driver is behind "
+        "address translation, as in a container.",
     )
     ports: str | int | None = option(
         default=None,
         none_text="any free port",
-        help="The ports that may be listened on, such as 50000-50100; each process takes the first "
-        'free one. "env:NAME" reads the same from the environment variable NAME of each machine. '
-        "Needed where a firewall lets only some through.",
+        help="Ports to listen on, such as 50000-50100; each process uses the first free one. "
+        '"env:NAME" reads them from the environment variable NAME of each machine. Needed '
+        "behind firewalls.",
     )
     rendezvous_timeout_s: float = option(
         default=120.0,
         above=0,
         unit="s",
-        label="All workers must come within",
-        help="How long to wait for all workers, from the first one on. TensorFlow alone takes "
+        label="Time-out of all workers",
+        help="Maximum wait for all workers after the first one has registered. TensorFlow takes "
         "about ten seconds to start.",
     )
     queue_timeout_s: float = option(
         default=600.0,
         above=0,
         unit="s",
-        label="First worker must come within",
-        help="How long to wait for the first worker while other jobs hold the task slots.",
+        label="Time-out of the first worker",
+        help="Maximum wait for the first worker while other jobs occupy the task slots.",
     )
     connect_timeout_s: float = option(
         default=30.0,
         above=0,
         unit="s",
-        label="Connection must stand within",
-        help="How long a worker tries to reach the driver or a peer.",
+        label="Connection time-out",
+        help="Maximum time for a worker to connect to the driver or a peer.",
     )
     peer_timeout_s: float = option(
         default=15.0,
         minimum=2,
         unit="s",
-        label="Silent worker is replaced after",
-        help="How long a worker may be silent before it counts as lost. Workers send a heartbeat "
-        "every second, also while they compute. Raise it if machines are overloaded.",
+        label="Heartbeat time-out",
+        help="Time without a message after which a worker counts as lost. Workers send a "
+        "heartbeat every second, even while they compute. Raise it on overloaded machines.",
     )
     replacement_grace_s: float = option(
         default=2.0,
         above=0,
         unit="s",
         label="Wait for a replacement",
-        help="How long the others wait for a lost worker's replacement before they go on without "
-        "it. Spark starts a killed task again in about 0.3 s.",
+        help="Maximum wait of the other workers for a replacement before they continue without "
+        "it. Spark restarts a killed task in about 0.3 s.",
     )
     replacement_timeout_s: float | None = option(
         default=None,
         above=0,
         unit="s",
         none_text="a minute longer than `spark.network.timeout`",
-        label="Replacement must register within",
-        help="How long a lost worker's replacement may take. Spark notices a vanished host only "
-        "after `spark.network.timeout`.",
+        label="Time-out of a replacement",
+        help="Maximum time until a lost worker's replacement registers. Spark detects a lost "
+        "host only after `spark.network.timeout`.",
     )
     stall_timeout_s: float = option(
         default=60.0,
         above=0,
         unit="s",
-        label="Stalled without progress for",
-        help="A worker that computes, but trains no minibatch for so long, is shown as stalled, "
-        "with a warning.",
+        label="Stall time-out",
+        help="A worker that computes without completing a minibatch for this long is shown as "
+        "stalled, with a warning.",
     )
     replace_stalled: bool = option(
         default=False,
         label="Replace stalled workers",
-        help="Stop a stalled worker and start a new one. Only where no step takes that long.",
+        help="Stop a stalled worker and start a new one. Use it only if no step takes that long.",
     )
     mode: MeshMode = option(
         default="plain",
         label="Shape of the mesh",
-        help='How updates travel when gradients are shared. "plain": through the first worker, '
-        'which passes them on to all others; for up to about 32 workers. "mesh": along a tree in '
-        "which each passes them on to a few, for more.",
+        help='How updates travel in gradient sharing. "plain": through the first worker, which '
+        'forwards them to all others; for up to about 32 workers. "mesh": along a tree in '
+        "which each worker forwards them to a few; for more workers.",
     )
     max_downstreams: int = option(
         default=8,
@@ -120,39 +120,39 @@ class MeshConfig(Configuration):
         maximum=64,
         unit="workers",
         label="Branches of the tree",
-        help='Workers that one passes updates on to, only with "mesh". Every update is sent so '
-        "many times.",
+        help='Workers to which one worker forwards updates; only with "mesh". It sends every '
+        "update this many times.",
     )
     chunk_bytes: int = option(
         default=1 << 20,
         minimum=1024,
         unit="bytes",
         label="Size of chunks sent",
-        help="Larger messages are sent in chunks of this size, which bounds how long a heartbeat "
-        "waits behind one. Leave it.",
+        help="Larger messages are sent in chunks of this size, which bounds the delay of "
+        "heartbeats.",
     )
     max_pending_bytes: int = option(
         default=64 << 20,
         minimum=1024,
         maximum=MAX_BYTES,
         unit="bytes",
-        label="May wait to be sent",
-        help="For each peer, at least `chunk_bytes`; with more, the producer waits. As many may "
-        "have arrived and wait for a busy worker, which then reads no more. More memory rides out "
-        "a slow network for longer.",
+        label="Send buffer",
+        help="Bytes per peer, at least `chunk_bytes`; when the buffer is full, the producer "
+        "waits. A busy worker buffers as many received bytes, then reads no more. More "
+        "memory bridges a slow network for longer.",
     )
     authenticate: bool | None = option(
         default=None,
         none_text="except on loopback",
         label="Authenticate averaged vectors",
-        help="Protects the averages of a ring from changes in transit. It makes a ring on one "
-        "machine up to a quarter slower. All other messages are authenticated in any case.",
+        help="Protects averages in a ring against changes in transit. It slows a ring on one "
+        "machine by up to a quarter. All other messages are always authenticated.",
     )
     encrypt: bool = option(
         default=False,
         label="Encrypt messages",
-        help="Encrypt, and so authenticate, everything that driver and workers send one another. "
-        "Take it where others could read the network.",
+        help="Encrypt and authenticate all messages between driver and workers. Use it on "
+        "networks that others can read.",
     )
 
     def __post_init__(self) -> None:
@@ -200,8 +200,8 @@ class MeshConfig(Configuration):
         found = port_span(str(self.ports))
         if found is None:
             raise ConfigurationError(
-                '`ports` must be a number from 1 to 65535, a span such as "50000-50100" or '
-                f'"env:" and the name of an environment variable. Received: ports={self.ports!r}.'
+                '`ports` must be a port from 1 to 65535, a range such as "50000-50100" or "env:" '
+                f"and the name of an environment variable. Received: ports={self.ports!r}."
             )
         return found
 
@@ -236,7 +236,8 @@ def ports_in_variable(variable: str, environ: Mapping[str, str]) -> range:
     found = port_span(text)
     if found is None:
         raise ConfigurationError(
-            f"the environment variable {variable} must hold a number from 1 to 65535 or a span "
-            f"such as \"50000-50100\". Received: {variable}={text!r}, from ports='env:{variable}'."
+            f"the environment variable {variable} must hold a port from 1 to 65535 or a range "
+            f'such as "50000-50100". Received: {variable}={text!r}, from '
+            f"ports='env:{variable}'."
         )
     return found

@@ -42,8 +42,8 @@ class OuterOptimizer(Configuration):
         default=0.9,
         minimum=0,
         below=1,
-        help="How much of the velocity stays from one averaging to the next. 0 needs no velocity, "
-        "which takes the memory of the trainable parameters twice.",
+        help="Fraction of the velocity kept at each averaging. 0 needs no velocity, which takes "
+        "twice the memory of the trainable parameters.",
     )
     learning_rate: float = option(
         default=0.7,
@@ -53,7 +53,7 @@ class OuterOptimizer(Configuration):
     nesterov: bool = option(
         default=True,
         label="Nesterov momentum",
-        help="Look ahead along the velocity, as DiLoCo does. SlowMo does not.",
+        help="Use Nesterov momentum, as DiLoCo does. SlowMo does not.",
     )
 
     def step(

@@ -58,11 +58,11 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         minimum=1,
         label="Average after",
         unit="minibatches",
-        help="Minibatches of each worker between averagings. 1 spends most on communication, 5 to "
-        "10 is a safe choice, and at 200 the replicas drift so far apart that their average is "
-        "poor. It may change with the epoch: {1: 1, 3: 5} averages after every minibatch in epochs "
-        "1 and 2, then after every 5, as in post-local SGD: replicas drift apart most while the "
-        "loss still falls fast.",
+        help="Minibatches of each worker between averagings. 1 communicates most and 5 to 10 is "
+        "a safe choice; at 200, replicas drift so far apart that their average is poor. A "
+        "dict changes it by epoch: {1: 1, 3: 5} averages after every minibatch in epochs 1 "
+        "and 2, then after every 5, as in post-local SGD: replicas drift apart most while "
+        "the loss falls fast.",
     )
     aggregation_depth: int = option(
         default=2,
@@ -75,53 +75,50 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     updater: Updater = option(
         default="average",
         label="Optimizer moments",
-        help='"average": the optimizer\'s moments are averaged too; with Adam messages are three '
-        'times as large. "local": each worker keeps its own, as in DiLoCo. "reset": they begin '
-        "again after each averaging, which often trains worse. The iteration count goes on.",
+        help='"average": average the optimizer\'s moments too; with Adam messages are three '
+        'times as large. "local": each worker keeps its own, as in DiLoCo. "reset": reset '
+        "them after each averaging, which often trains worse. The iteration count is kept.",
     )
     outer_optimizer: OuterOptimizer | None = option(
         default=None,
-        none_text="the mean is taken as it is",
+        none_text="none: the plain mean",
         label="Outer optimizer",
-        help="Momentum on what averagings change, for averagings that are far apart. It applies to "
+        help="Momentum on the changes by averagings, for infrequent averagings. It applies to "
         "trainable parameters only.",
     )
     exchange_precision: ExchangePrecision = option(
         default="float32",
         group=MESSAGES,
-        label="Numbers are sent as",
+        label="Precision of messages",
         help='"bfloat16" halves the messages, "int8" makes them a quarter as large, for slow '
-        "networks: the workers send how far parameters moved, rounded, and add what rounding lost "
-        'to their next message. Both need `updater="local"` or "reset".',
+        "networks. Workers send rounded changes of the parameters and add the rounding "
+        'error to their next message. Both need `updater="local"` or "reset".',
     )
     averaging_delay: int = option(
         default=0,
         minimum=0,
-        label="Train on while averaging",
         unit="minibatches",
         group=MESSAGES,
-        help="Minibatches that a worker trains while an averaging is under way, for slow networks. "
-        "Its result is applied after them. 0: the workers wait for it. At most as many as there "
-        "are between averagings; in epochs with fewer between them, as many as there are. It needs "
-        '`updater="local"` or "reset".',
+        help="Minibatches that a worker trains while an averaging is in progress, for slow "
+        "networks; the average is applied afterwards. 0: workers wait for it. At most the "
+        'averaging frequency of the epoch. It needs `updater="local"` or "reset".',
     )
     communication: Communication = option(
         default="ring",
         group=MESSAGES,
-        label="Averaging goes by",
-        help='"ring": the workers exchange parameters among themselves, in milliseconds. "driver": '
-        "likewise, but all connections go by way of the driver's port, for clusters where "
-        'executors may not open ports for one another. "spark": a Spark job for each averaging, '
-        "some tenths of a second, where executors cannot reach that port either. The results are "
+        help='"ring": workers exchange parameters directly, in milliseconds. "driver": all '
+        "connections are forwarded through the driver's port, for clusters where executors "
+        'may not open ports to each other. "spark": one Spark job per averaging, some '
+        "tenths of a second, if executors cannot reach that port either. The results are "
         "the same.",
     )
     share_work: bool = option(
         default=False,
         group=SPEED,
-        label="Fast workers help slow ones",
-        help="Rounds are cut to each worker's measured speed, and idle workers take over what is "
-        "left of an epoch. Worth it on machines of unequal speed. Results then depend on timing, "
-        "even with a seed.",
+        label="Balance by speed",
+        help="Size rounds by each worker's measured speed; idle workers take over the remaining "
+        "work of an epoch. Useful on machines of unequal speed. Results then depend on "
+        "timing, even with a seed.",
     )
 
     def _check(self) -> None:
@@ -150,7 +147,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         if self.updater == "average":
             raise ConfigurationError(
                 f'`exchange_precision="{self.exchange_precision}"` needs `updater="local"` or '
-                '`updater="reset"`: rounded moments may be negative, which optimizers do not bear. '
+                '`updater="reset"`: rounded moments may become negative, which is invalid. '
                 'Received: updater="average".'
             )
 
@@ -170,7 +167,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         if delay and self.updater == "average":
             raise ConfigurationError(
                 '`averaging_delay` needs `updater="local"` or `updater="reset"`: a late change '
-                "could make moments negative, which optimizers do not allow. Received: "
+                "may make moments negative, which is invalid. Received: "
                 f'averaging_delay={delay}, updater="average".'
             )
 

@@ -103,7 +103,7 @@ def master_from_distributed_config(distributed: Mapping[str, Any]) -> TrainingMa
         raise ConfigurationError(f"`config` must be a dict. Received: config={config!r:.80}.")
     for name in ("mode", "batch_size"):
         if name not in config:
-            raise ConfigurationError(f"`{name}` must be given. Received: {sorted(config)}.")
+            raise ConfigurationError(f"`{name}` is required. Received: {sorted(config)}.")
     for name in sorted(map(str, set(config) - _KNOWN)):
         raise ConfigurationError(
             f"keys must be among {sorted(_KNOWN)}. Received: {name}={config.get(name)!r:.80}."

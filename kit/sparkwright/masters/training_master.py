@@ -63,27 +63,27 @@ class TrainingMaster(Configuration):
         default=None,
         minimum=1,
         none_text="all task slots",
-        help="Workers in all. Each takes one task slot, and 650 MiB or more for TensorFlow. With "
-        "more workers than slots a run does not start. `workers=(2, 8)` stands for `workers=2, "
-        "max_workers=8`.",
+        help="Total number of workers. Each takes one task slot and at least 650 MiB for "
+        "TensorFlow. With more workers than slots a run does not start. `workers=(2, 8)` "
+        "stands for `workers=2, max_workers=8`.",
     )
     max_workers: int | None = option(
         default=None,
         minimum=1,
-        none_text="no further ones",
+        none_text="no additional workers",
         group=SPEED,
-        label="Workers at most",
-        help="Further workers join a run whenever task slots are free, up to this many in all. "
-        "They train part of the others' data, and may leave at any time. Results then depend on "
-        "when they join.",
+        label="Maximum workers",
+        help="Additional workers join a run when task slots become free, up to this total. They "
+        "take over part of the data and may leave at any time. Results then depend on when "
+        "they join.",
     )
     batch_size_per_worker: int = option(
         default=16,
         minimum=1,
         label="Batch size per worker",
         unit="examples",
-        help="Minibatch size on each worker. 32 to 128 keep a worker busier than 16; n workers "
-        "together see n times as many examples at once.",
+        help="Minibatch size of each worker. 32 to 128 use a worker better than 16; n workers "
+        "together train n times as many examples per update.",
     )
     prefetch_batches: int = option(
         default=2,
@@ -91,32 +91,32 @@ class TrainingMaster(Configuration):
         unit="minibatches",
         group=DATA,
         label="Gathered ahead",
-        help="Minibatches gathered while others are trained. 2 is sensible; 0 switches it off. "
-        "Much more takes memory and seldom helps.",
+        help="Minibatches prepared in advance. 2 is sensible; 0 disables it. More takes memory "
+        "and seldom helps.",
     )
     repartition: Repartition = option(
         default="always",
         group=DATA,
         label="Redistribute the data",
-        help='When to redistribute the data. "always" gives each worker its fair share. "never" '
-        "saves the shuffle and suits data that lies evenly already; a worker with little data "
-        "waits for the others.",
+        help='When to redistribute the data. "always" balances the workers. "never" saves the '
+        "shuffle and suits evenly distributed data; a worker with little data waits for the "
+        "others.",
     )
     repartition_strategy: RepartitionStrategy = option(
         default="balanced",
         group=DATA,
-        help='How to redistribute it. "balanced" makes shares that differ by one example at most, '
-        'but counts first. "spark_default" assigns at random: with little data, shares become '
-        "uneven.",
+        help='How to redistribute it. "balanced" makes partitions that differ by at most one '
+        'example, but counts first. "spark_default" assigns rows at random: with little '
+        "data, partitions become uneven.",
     )
     storage_level: str | None = option(
         default="MEMORY_ONLY",
         choices=STORAGE_LEVELS,
         none_text="not kept",
         group=DATA,
-        help="How Spark keeps the data while a run reads it. Take MEMORY_AND_DISK if the data is "
-        "larger than the executors' memory and costly to compute again. PySpark's data is always "
-        'serialized: "_SER" changes nothing.',
+        help="Storage level of the data during a run. Use MEMORY_AND_DISK if the data exceeds "
+        "the executors' memory and is costly to compute again. PySpark always serializes "
+        'data: "_SER" changes nothing.',
     )
     storage_level_paths: str | None = option(
         default="MEMORY_ONLY",
@@ -124,35 +124,36 @@ class TrainingMaster(Configuration):
         none_text="not kept",
         group=DATA,
         label="Storage level of paths",
-        help="The same for paths of exported minibatches. They are small; leave it as it is.",
+        help="Storage level of the paths of exported minibatches. They are small; the default "
+        "suits.",
     )
     training_approach: TrainingApproach = option(
         default="direct",
         group=DATA,
-        help='"direct": workers stream their share once and keep it in a local memory-mapped file. '
-        '"export": minibatches are written to files first, which pays if several runs read the '
-        "same data.",
+        help='"direct": each worker streams its partition once and keeps it in a local '
+        'memory-mapped file. "export": minibatches are first written to files, which pays '
+        "off if several runs read the same data.",
     )
     export_directory: str | None = option(
         default=None,
-        none_text="a temporary folder of this machine",
+        none_text="a local temporary folder",
         group=DATA,
         label="Folder for exported minibatches",
-        help='A URL, only with "export". On a cluster it must be a place that all machines reach, '
-        "such as hdfs:// or s3://.",
+        help='A URL, only with "export". On a cluster all machines must reach it, such as '
+        "hdfs:// or s3://.",
     )
     seed: int | None = option(
         default=None,
         minimum=0,
         maximum=MAX_SEED,
         none_text="random for each run",
-        help="Seeds shuffles and repartitioning. Give a number if runs are to be compared.",
+        help="Seed of shuffles and repartitioning. Set it to compare runs.",
     )
     shuffle: bool = option(
         default=True,
         group=DATA,
         label="Shuffle in each epoch",
-        help="Visit the examples in a new random order each epoch. Leave it on unless the order "
+        help="Visit the examples in a new random order each epoch. Disable it only if the order "
         "matters: sorted data trains badly.",
     )
     steps_per_epoch: int | None = option(
@@ -162,29 +163,30 @@ class TrainingMaster(Configuration):
         unit="minibatches",
         group=DATA,
         label="Minibatches of an epoch",
-        help="Minibatches of an epoch, of all workers together. The next epoch goes on in the data "
-        "where this one ended. For much data, so that validation and checkpoints come sooner.",
+        help="Minibatches per epoch, of all workers together. The next epoch continues in the "
+        "data where this one ended. With much data, it makes validation and checkpoints "
+        "more frequent.",
     )
     non_finite: NonFinite = option(
         default="stop",
         group=DIAGNOSTICS,
         label="When a loss is NaN or infinite",
-        help='What a NaN or infinite loss or parameter does. "stop" keeps the last good state; '
-        '"continue" leaves such a part out and goes on, which seldom leads anywhere.',
+        help='Reaction to a NaN or infinite loss or parameter. "stop" keeps the last finite '
+        'state; "continue" leaves out the affected part, which seldom helps.',
     )
     xla: Xla = option(
         default="auto",
         group=SPEED,
         label="XLA compiler",
-        help='Compile the training step with XLA. "auto" is off on a CPU and measures it on a GPU; '
-        '"measure" measures it anywhere. JAX always uses it.',
+        help='Compile the training step with XLA. "auto" is off on CPUs and measures the gain on '
+        'GPUs; "measure" measures it everywhere. JAX always uses it.',
     )
     collect_training_stats: bool = option(
         default=False,
         group=DIAGNOSTICS,
         label="Time each phase",
-        help="Record how long each phase takes, see `run.timeline`. It costs little; switch it on "
-        "if a run is slow.",
+        help="Record the duration of each phase, see `run.timeline`. It costs little; use it to "
+        "find out why a run is slow.",
     )
     hooks: tuple[TrainingHook, ...] = option(
         default=(),
@@ -196,15 +198,15 @@ class TrainingMaster(Configuration):
         default_factory=MeshConfig,
         label="Addresses and time-outs",
         group=ADDRESSES,
-        help="How driver and workers reach one another; on one machine nothing has to be set.",
+        help="Network settings of driver and workers; on one machine none are needed.",
     )
     checkpoint: Checkpointing | None = option(
         default=None,
         label="Checkpoints",
         group=CHECKPOINTS,
         none_text="no checkpoints",
-        help="Where and how often to write checkpoints to go on from after a crash. Worth it for "
-        "runs of more than some minutes.",
+        help="Folder and frequency of checkpoints, to resume after a crash. Useful for runs of "
+        "more than a few minutes.",
     )
     time_source: TimeSource | None = option(
         default=None,
@@ -213,7 +215,7 @@ class TrainingMaster(Configuration):
         group=DIAGNOSTICS,
         none_text="measured against the driver's clock",
         help="Clock that aligns the workers in `run.timeline`: `SystemClock()`, `NtpClock()` or "
-        "None: differences measured over the run's own connections, the best choice in most cases. "
+        "None: offsets measured over the run's own connections, usually the best choice. "
         "Used with `collect_training_stats`.",
     )
 
@@ -239,7 +241,7 @@ class TrainingMaster(Configuration):
             )
         if not isinstance(self.hooks, Iterable):
             raise ConfigurationError(
-                f"`hooks` must be several TrainingHooks. Received: hooks={self.hooks!r}."
+                f"`hooks` must be a sequence of TrainingHooks. Received: hooks={self.hooks!r}."
             )
         object.__setattr__(self, "hooks", tuple(self.hooks))
         for hook in self.hooks:

@@ -55,8 +55,8 @@ class ColumnParams(
     featuresCols = Param(
         Params._dummy(),
         "featuresCols",
-        "columns of features, in place of featuresCol: one for each input of the model, or the "
-        "numbers of its only input",
+        "feature columns, instead of featuresCol: one per input of the model, or the numbers of "
+        "its only input",
         TypeConverters.toListString,
     )
     task = Param(
@@ -69,7 +69,7 @@ class ColumnParams(
     batchSize = Param(
         Params._dummy(),
         "batchSize",
-        "examples that the model predicts at a time",
+        "batch size of predictions",
         checked(check_count, "batchSize"),
     )
 

@@ -73,8 +73,8 @@ class KerasEstimator(
     fitOptions = Param(
         Params._dummy(),
         "fitOptions",
-        "further options of SparkNetwork.fit by name, such as {'early_stopping': …}; display is "
-        "False unless given",
+        "further options of SparkNetwork.fit by name, such as {'early_stopping': …}; display "
+        "defaults to False",
     )
 
     @keyword_only
@@ -131,7 +131,7 @@ class KerasEstimator(
         options: dict[str, Any] = {"display": False, **self._value("fitOptions", {})}
         if wrong := sorted((set(options) & _NOT_IN_FIT_OPTIONS) | (set(options) - _KNOWN)):
             raise ConfigurationError(
-                "`fitOptions` takes options of `fit` that are no Params themselves: "
+                "`fitOptions` takes options of `fit` that are not Params themselves: "
                 f"{', '.join(sorted(_KNOWN - _NOT_IN_FIT_OPTIONS))}. Received: {wrong}."
             )
         model = self._fresh_model()
@@ -189,9 +189,8 @@ class KerasEstimator(
         model = model_of(given)
         if model is not given:
             raise ConfigurationError(
-                "a saved estimator needs a keras.Model: functions are not written to files. "
-                "Received: model=a function. Set the model that it builds: "
-                "`estimator.setParams(model=build())`."
+                "a saved estimator needs a keras.Model: functions are not saved. Received: "
+                "model=a function. Set the model it builds: `estimator.setParams(model=build())`."
             )
         return model
 

@@ -68,7 +68,7 @@ def advice_on(chosen: PartitionForecast, forecasts: Sequence[PartitionForecast])
         forecasts: result of `compare_repartitions` with the same options.
     """
     if not chosen.survey.total:
-        return ["There are no rows: nothing can be trained."]
+        return ["There are no rows to train."]
     found = [_verdict(chosen), _better(chosen, forecasts), _labels(chosen), *_remarks(chosen)]
     return [sentence for sentence in found if sentence]
 
@@ -78,7 +78,7 @@ def _verdict(chosen: PartitionForecast) -> str:
     if chosen.plan.action != "shuffled":
         how = {
             "unchanged": "stays as it is",
-            "grouped": "is only grouped, whole partitions to a worker",
+            "grouped": "is only grouped into whole partitions per worker",
         }
         return (
             f"Nothing moves: the data {how[chosen.plan.action]}. Workers wait "

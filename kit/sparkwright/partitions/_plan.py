@@ -123,8 +123,8 @@ class RepartitionPlan:
 
     def __str__(self) -> str:
         how = {
-            "unchanged": "left as it is",
-            "grouped": "whole partitions put onto workers, no shuffle",
+            "unchanged": "unchanged",
+            "grouped": "whole partitions assigned to workers, no shuffle",
             "shuffled": f"strategy {self.strategy}, one shuffle",
         }[self.action]
         return (

@@ -48,8 +48,8 @@ class DefaultRepartitioner(Configuration):
         kw_only=False,
         minimum=1,
         unit="pieces",
-        label="Pieces of an epoch, at most",
-        help="Up to this number a piece is one minibatch.",
+        label="Maximum pieces per epoch",
+        help="Up to this number of minibatches, a piece is one minibatch.",
     )
 
     def partitions(self, total: int, batch_size: int) -> int:

@@ -47,9 +47,9 @@ def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
     """
     if rdd.getNumPartitions() != len(plan.source_counts):
         raise DataError(
-            "a plan fits only the data it was made for. "
-            f"Received: data in {rdd.getNumPartitions()} partitions, plan for "
-            f"{len(plan.source_counts)}. Count again and make a new plan."
+            "a plan applies only to the data it was made for. Received: data in "
+            f"{rdd.getNumPartitions()} partitions, plan for {len(plan.source_counts)}. Count "
+            "again and make a new plan."
         )
     if plan.action == "unchanged":
         return rdd

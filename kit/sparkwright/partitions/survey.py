@@ -163,8 +163,8 @@ class PartitionSurvey:
                 )
         if any(len(line) != len(self.class_names) for line in counts):
             raise DataError(
-                f"`label_counts` must have a number for each of the {len(self.class_names)} classes"
-                f" in each partition. Received: {sorted({len(line) for line in counts})} numbers."
+                f"`label_counts` must have {len(self.class_names)} entries per partition, one "
+                f"per class. Received: {sorted({len(line) for line in counts})} numbers."
             )
         if any(seen > rows for seen, rows in zip(self.rows_looked_at, self.rows, strict=False)):
             raise DataError(
@@ -261,8 +261,8 @@ class PartitionSurvey:
         # Two standard deviations of a proportion of 0.5, in percent.
         within = 100 / math.sqrt(max(1, fewest))
         return (
-            f"{rows} Labels: a sample of {seen:,} of {self.total:,} rows, at most {most:,} of each "
-            f"partition; shares are right to about {within:.0f} percentage points."
+            f"{rows} Labels: a sample of {seen:,} of {self.total:,} rows, at most {most:,} of "
+            f"each partition; shares are accurate to about {within:.0f} percentage points."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -286,14 +286,14 @@ class PartitionSurvey:
         unknown = set(settings) - known - {"name"}
         if unknown or settings.get("name") != "partition_survey":
             raise DataError(
-                "a partition survey must be what its `to_dict` gave. Received: "
+                "a partition survey must be an output of its `to_dict`. Received: "
                 f"name={settings.get('name')!r}, unknown keys {sorted(map(str, unknown))}."
             )
         try:
             return cls(**{name: value for name, value in settings.items() if name != "name"})
         except TypeError as error:
             raise DataError(
-                f"a partition survey must be what its `to_dict` gave. Received: {error}."
+                f"a partition survey must be an output of its `to_dict`. Received: {error}."
             ) from None
 
     def _scale(self) -> NDArray[np.float64]:

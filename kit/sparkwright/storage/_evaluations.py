@@ -37,12 +37,12 @@ def load_evaluation(url: str) -> AbstractEvaluation:
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise DataError(
-            f"an evaluation's file may have {_MAX_BYTES} bytes at most. Received: {url} with more. "
-            "Is it an evaluation?"
+            f"an evaluation file must have at most {_MAX_BYTES} bytes. Received: {url} with "
+            "more. Check the path."
         )
     try:
         return evaluation_from_json(content.decode())
     except UnicodeDecodeError as error:
         raise DataError(f"an evaluation must be JSON. Received: {url}: {error}.") from None
     except DataError as error:
-        raise DataError(f"{url} holds no evaluation: {error}") from None
+        raise DataError(f"{url} is not a valid evaluation: {error}") from None

@@ -45,11 +45,10 @@ def refuse_code(config: Any, url: str) -> None:
     layers = code_in(config)
     if layers:
         raise DataError(
-            "a model's file may carry code only if you allow it. Received: "
-            f"{url}, with a lambda in {', '.join(map(repr, layers))}. Loading it would execute "
-            "code of the file. If you trust whoever wrote it, pass `safe_mode=False`; better, save "
-            "the model with a named function, registered by "
-            "`keras.saving.register_keras_serializable`."
+            f"a model file must not contain code unless you allow it. Received: {url}, with a "
+            f"lambda in {', '.join(map(repr, layers))}. Loading would execute this code. If you "
+            "trust its author, pass `safe_mode=False`; better, save the model with a named "
+            "function, registered by `keras.saving.register_keras_serializable`."
         )
 
 
@@ -109,7 +108,7 @@ def restore_updater(model: Any, path: Path, url: str) -> None:
         stored = {name: group.get(name) for name in variables}
         values = {n: d[()] for n, d in stored.items() if isinstance(d, h5py.Dataset)}
     if any(v.shape != getattr(values.get(n), "shape", None) for n, v in variables.items()):
-        remedy = f"Those in {url} are not of Keras 3."
+        remedy = f"The names in {url} are not those of Keras 3."
         warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
         return
     for name, variable in variables.items():
@@ -167,7 +166,7 @@ class Hdf5File:
         try:
             found: Any = strict_json(text)
         except (TypeError, ValueError, RecursionError) as error:
-            raise self._damaged(f"{name} is no JSON: {error}") from None
+            raise self._damaged(f"{name} is not JSON: {error}") from None
         if not isinstance(found, dict):
             raise self._damaged(f"{name} is a {type(found).__name__} and should be a dict")
         return found
@@ -176,9 +175,9 @@ class Hdf5File:
         config = self.json_attribute("model_config")
         if config is None or "model_weights" not in self.root:
             raise DataError(
-                "an HDF5 file must hold a whole model, its description and its weights. Received: "
-                f"{self._url}, which does not. Save the model, not only its weights; weights go "
-                "into a model of yours with Keras' `model.load_weights`."
+                "an HDF5 file must hold a whole model, configuration and weights. Received: "
+                f"{self._url}, which does not. Save the whole model; load weights alone with "
+                "Keras' `model.load_weights`."
             )
         return config
 
@@ -209,8 +208,8 @@ class Hdf5File:
         name = self.root.visititems_links(elsewhere)
         if name is not None:
             raise DataError(
-                "a model's HDF5 file must hold all of its data itself. Received: "
-                f"{self._url}, whose {name!r} lies elsewhere. Save the model again."
+                f"a model's HDF5 file must not refer to other files. Received: {self._url}, "
+                f"whose {name!r} does. Save the model again."
             )
 
     def _damaged(self, reason: str) -> DataError:

@@ -48,8 +48,8 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
     if _used_by and _used_by[0] != os.getpid():
         raise ConfigurationError(
             "a process that uses HDFS must not be forked from one that has used it: they would "
-            f"share connections. Received: process {os.getpid()}. Start it in another way, as with "
-            "multiprocessing.get_context('spawn')."
+            f"share connections. Received: process {os.getpid()}. Use another start method, such "
+            "as multiprocessing.get_context('spawn')."
         )
     use_tokens_of_job()
     authority, slash, path = url.removeprefix(_SCHEME).partition("/")
@@ -79,8 +79,8 @@ def _system(authority: str, options: tuple[tuple[str, Any], ...], identity: tupl
     del identity
     if "@" in authority:
         raise ConfigurationError(
-            f"a URL of HDFS holds no user. Received: {_SCHEME}{authority}. Set the environment "
-            "variable HADOOP_USER_NAME."
+            f"an HDFS URL must not contain a user. Received: {_SCHEME}{authority}. Set the "
+            "environment variable HADOOP_USER_NAME."
         )
     # fsspec's own cache does not distinguish users.
     return _class()(authority, dict(options), skip_instance_cache=True)
@@ -91,7 +91,7 @@ def _timeout_s(text: str) -> float:
         if 0.0 < (timeout_s := float(text)) < float("inf"):
             return timeout_s
     raise ConfigurationError(
-        f"timeout_s of HDFS must be a number of seconds above 0. Received: {text!r}. Look at the "
+        f"timeout_s of HDFS must be a positive number of seconds. Received: {text!r}. Check the "
         "environment variable FSSPEC_HDFS_TIMEOUT_S."
     )
 
@@ -134,7 +134,7 @@ class HdfsOperations:
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Return the size, type and modification time of a file or folder."""
         path = self._strip_protocol(path)
-        return _entry(self._ask(lambda client: client.get_file_info(path), f"look at {path}"))
+        return _entry(self._ask(lambda client: client.get_file_info(path), f"examine {path}"))
 
     def exists(self, path: str, **_: Any) -> bool:
         """Whether the file or folder exists; other errors are raised."""
@@ -240,7 +240,7 @@ class HdfsOperations:
             )
         if mode != "wb":
             raise ConfigurationError(
-                f"a file of HDFS must be opened to read or to overwrite. Received: mode={mode!r}."
+                f"an HDFS file must be opened for reading or overwriting. Received: mode={mode!r}."
             )
         return open_writer(lambda: _create(self._connected(), path), self._transfer, path)
 

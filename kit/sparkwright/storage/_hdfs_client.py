@@ -39,24 +39,24 @@ _KINDS: dict[str, type[OSError]] = {
 }
 _REMEDIES = {
     "AccessControlException": (
-        "Act as another user with the environment variable HADOOP_USER_NAME (without Kerberos), "
-        "or have the path's owner permit it."
+        "Without Kerberos, set the environment variable HADOOP_USER_NAME to another user, or ask "
+        "the path's owner for permission."
     ),
     "SecretManager$InvalidToken": (
-        "Call again: each job of Spark carries new delegation tokens. A file that "
-        "HADOOP_TOKEN_FILE_LOCATION names must be replaced from outside."
+        "Call again: each Spark job receives new delegation tokens. Replace the file that "
+        "HADOOP_TOKEN_FILE_LOCATION names."
     ),
     "SafeModeException": (
-        "Wait until the NameNode knows all blocks, or, if it was turned on by hand, end it "
+        "Wait until the NameNode knows all blocks, or, if it was entered manually, leave it "
         "with: hdfs dfsadmin -safemode leave."
     ),
-    "DSQuotaExceededException": "Remove files there, or have the administrator raise the quota.",
-    "NSQuotaExceededException": "Remove files there, or have the administrator raise the quota.",
+    "DSQuotaExceededException": "Remove files there, or ask the administrator for a larger quota.",
+    "NSQuotaExceededException": "Remove files there, or ask the administrator for a larger quota.",
     "StandbyException": (
         "Use the name of the nameservice instead of a host, with HADOOP_CONF_DIR set."
     ),
-    "InvalidPathException": 'Names in HDFS have no ":" and no empty parts.',
-    "AlreadyBeingCreatedException": "Another writer has the file open; wait for its end.",
+    "InvalidPathException": 'Names in HDFS must not contain ":" or empty parts.',
+    "AlreadyBeingCreatedException": "Another writer has the file open; wait until it closes it.",
 }
 _NO_HOST = (
     "Name the NameNode's host and port, as in hdfs://namenode:8020/path, or set HADOOP_CONF_DIR to "
@@ -95,9 +95,9 @@ def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: s
     future = on_thread(function, timeout_s, name="hdfs-call")
     if not future.done():
         raise RunTimeoutError(
-            f"Waited {timeout_s:g} s for {server} to {what}. Check that its NameNode and DataNodes "
-            "run and can be reached; the environment variable FSSPEC_HDFS_TIMEOUT_S sets another "
-            "limit."
+            f"Waited {timeout_s:g} s for {server} to {what}. Check that its NameNode and "
+            "DataNodes run and are reachable; set another limit with the environment variable "
+            "FSSPEC_HDFS_TIMEOUT_S."
         )
     error = future.exception()
     if error is None:
@@ -130,14 +130,14 @@ def as_os_error(error: BaseException, *, server: str) -> OSError:
     if found := _KERBEROS.fullmatch(text):
         return PermissionError(
             f"{server} requires a valid Kerberos ticket. Received: {_unescaped(found[1])}. Run "
-            "kinit, or have the environment variable KRB5_CLIENT_KTNAME name your keytab; for "
+            "kinit, or set the environment variable KRB5_CLIENT_KTNAME to your keytab; for "
             "executors, before Spark starts, or with `spark.kerberos.keytab` and "
             "`spark.kerberos.principal`."
         )
     if own := _OWN.fullmatch(text):
         text = f"{own[1]}: {_unescaped(own[2])}"
         if own[1] == "InvalidArgument":
-            return OSError(f"{server} names no NameNode ({_unescaped(own[2])}). {_NO_HOST}")
+            return OSError(f"{server} does not name a NameNode ({_unescaped(own[2])}). {_NO_HOST}")
     if text == "RPC listener disconnected":
         return NetworkError(
             f"{server} closed the connection at once. If it requires Kerberos, HADOOP_CONF_DIR "
@@ -218,7 +218,9 @@ class _Reader(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         if start + offset < 0:
-            raise ValueError(f"a place in a file must be at least 0. Received: {start + offset}.")
+            raise ValueError(
+                f"a position in a file must be at least 0. Received: {start + offset}."
+            )
         self._at = start + offset
         return self._at
 

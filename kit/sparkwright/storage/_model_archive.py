@@ -139,15 +139,15 @@ def opened(file: BinaryIO, url: str) -> zipfile.ZipFile:
 def damaged(url: str, reason: str) -> DataError:
     """Return the error for a damaged file."""
     return DataError(
-        f"a model's file must be complete, in Keras' own format. Received: {url} ({reason}). "
+        f"a model file must be complete and in the Keras format. Received: {url} ({reason}). "
         "Save the model again."
     )
 
 
 def _no_model(url: str) -> DataError:
     return DataError(
-        f"a model's file must hold {CONFIG} and one of {', '.join(_WEIGHTS)}. Received: {url}, "
-        "which does not. Give a file that `save_model` or Keras wrote."
+        f"a model file must contain {CONFIG} and one of {', '.join(_WEIGHTS)}. Received: {url}, "
+        "which does not. Use a file written by `save_model` or Keras."
     )
 
 
@@ -158,8 +158,8 @@ def _json_in(archive: zipfile.ZipFile, url: str, name: str) -> dict[str, Any] | 
         entry = archive.getinfo(name)
         if entry.file_size > _MAX_TEXT_BYTES:
             raise DataError(
-                f"{name} in a model's file may have {_MAX_TEXT_BYTES} bytes at most. "
-                f"Received: {entry.file_size} in {url}. Is it a model's file?"
+                f"{name} in a model file must have at most {_MAX_TEXT_BYTES} bytes. Received: "
+                f"{entry.file_size} in {url}. Check the path."
             )
         found: Any = strict_json(read_entry(archive, entry))
     except DataError:
@@ -168,7 +168,7 @@ def _json_in(archive: zipfile.ZipFile, url: str, name: str) -> dict[str, Any] | 
         raise damaged(url, str(error)) from None
     if not isinstance(found, dict):
         raise DataError(
-            f"{name} in a model's file must hold a dict. Received: a {type(found).__name__} in "
+            f"{name} in a model file must be a dict. Received: a {type(found).__name__} in "
             f"{url}. Save the model again."
         )
     return found
@@ -179,7 +179,7 @@ def _checked(infos: list[zipfile.ZipInfo], url: str) -> list[zipfile.ZipInfo]:
     entries = [info for info in infos if _is_keras(info.filename) and not info.is_dir()]
     names = [entry.filename for entry in entries]
     if len(set(names)) != len(names):
-        raise damaged(url, "two members have one name")
+        raise damaged(url, "two members have the same name")
     if CONFIG not in names or not any(name in names for name in _WEIGHTS):
         raise _no_model(url)
     packed = sum(entry.compress_size for entry in entries)
@@ -187,8 +187,8 @@ def _checked(infos: list[zipfile.ZipInfo], url: str) -> list[zipfile.ZipInfo]:
     unpacked_bytes = sum(entry.file_size for entry in entries)
     if unpacked_bytes > allowed_bytes:
         raise DataError(
-            f"a model's file may unpack to {_MAX_EXPANSION} times its size at most. Received: "
-            f"{url}, whose {packed} bytes would become {unpacked_bytes}. Is it a model's file?"
+            f"a model file must unpack to at most {_MAX_EXPANSION} times its size. Received: "
+            f"{url}, whose {packed} bytes would become {unpacked_bytes}. Check the path."
         )
     return sorted(entries, key=lambda entry: entry.header_offset)
 

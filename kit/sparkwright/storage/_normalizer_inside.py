@@ -57,7 +57,7 @@ def take_normalizer_out(folder: Path, name: str, url: str) -> None:
             (folder / _MEANWHILE).rename(folder / _ASSETS)
         (folder / CONFIG).write_text(json.dumps(config))
     except (ValueError, LookupError, TypeError, AttributeError, RuntimeError, OSError) as error:
-        reason = f"its normalizer cannot be separated from it: {type(error).__name__}: {error}"
+        reason = f"its normalizer cannot be extracted: {type(error).__name__}: {error}"
         raise damaged(url, reason) from error
 
 
@@ -72,7 +72,7 @@ def _group_of(entry: Mapping[str, Any]) -> str:
 
     group = to_snake_case(str(entry["class_name"]))
     if not group.isidentifier():
-        raise ValueError(f"a class is named {group!r:.80}")
+        raise ValueError(f"invalid class name {group!r:.80}")
     return group
 
 
@@ -92,7 +92,7 @@ def _move_weights(path: Path, group: str, *, inward: bool) -> None:
             return
         for parent, name in ((file, _LAYERS), (file[_LAYERS], group)):
             if type(parent.get(name, getlink=True)) is not h5py.HardLink:
-                raise LookupError(f"{name!r} does not lie in {_WEIGHTS}")
+                raise LookupError(f"{name!r} is not in {_WEIGHTS}")
         file.move(f"{_LAYERS}/{group}", _MEANWHILE)
         del file[_LAYERS]
         for name in list(file[_MEANWHILE]):

@@ -97,7 +97,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]
             meta: Any = strict_json(_read_member(archive, infos.pop(_META)).tobytes())
             digests: dict[str, str] = meta.pop(_DIGESTS)
             if digests.keys() != infos.keys():
-                raise ArchiveError(f"it should not consist of {sorted(infos)}")
+                raise ArchiveError(f"unexpected members {sorted(infos)}")
             members: dict[str, NDArray[Any] | bytes] = {}
             for name, info in infos.items():
                 content = _read_member(archive, info, digests[name])
@@ -120,8 +120,8 @@ def blocks_of(
     """
     if entry.compress_type not in _UNPACKED_IN_BLOCKS:
         raise zipfile.BadZipFile(
-            f"{entry.filename!r} has the compression {entry.compress_type}, and must be stored or "
-            "deflated"
+            f"{entry.filename!r} must be stored or deflated, but has the compression "
+            f"{entry.compress_type}"
         )
     size_bytes = 0
     with archive.open(entry) as member:
@@ -130,7 +130,7 @@ def blocks_of(
             yield block
     if size_bytes != entry.file_size:
         raise zipfile.BadZipFile(
-            f"{entry.filename!r} has not the {entry.file_size} bytes that the directory announces"
+            f"{entry.filename!r} does not have the {entry.file_size} bytes of its directory entry"
         )
 
 
@@ -150,12 +150,12 @@ def _checked(infos: list[zipfile.ZipInfo], size_bytes: int) -> dict[str, zipfile
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             raise ArchiveError(f"{info.filename} is compressed")
         if not 0 <= info.header_offset <= size_bytes - info.file_size:
-            raise ArchiveError(f"{info.filename} does not fit into the file")
+            raise ArchiveError(f"{info.filename} exceeds the file")
     if sum(info.file_size for info in infos) > size_bytes:
         raise ArchiveError("its members are larger than the file")
     by_name = {info.filename: info for info in infos}
     if len(by_name) != len(infos):
-        raise ArchiveError("two members have one name")
+        raise ArchiveError("two members have the same name")
     if _META not in by_name:
         raise ArchiveError(f"it has no {_META}")
     return by_name
@@ -218,11 +218,11 @@ def array_in(content: bytes | NDArray[np.uint8]) -> NDArray[Any]:
         read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
         shape, fortran, dtype = read(header)
     except Exception as error:  # the parser raises many kinds of errors
-        raise ArchiveError(f"it is no array: {error}") from error
+        raise ArchiveError(f"it is not an array: {error}") from error
     if dtype.kind not in "biuf" or min(shape, default=0) < 0:
-        raise ArchiveError(f"it is not of numbers: shape {shape}, dtype {dtype}")
+        raise ArchiveError(f"it is not numeric: shape {shape}, dtype {dtype}")
     if header.tell() + math.prod(shape) * dtype.itemsize != len(content):
-        raise ArchiveError("it has not the size that its header says")
+        raise ArchiveError("its size differs from that in its header")
     values = np.frombuffer(content, np.uint8)[header.tell() :].view(dtype)
     return values.reshape(shape, order="F" if fortran else "C")
 
@@ -234,7 +234,7 @@ def _array(name: str, content: NDArray[np.uint8]) -> NDArray[Any]:
         raise ArchiveError(f"{name}: {error}") from error
     if not is_numbers(found):
         raise ArchiveError(
-            f"{name} is not 1-D, of numbers: shape {found.shape}, dtype {found.dtype}"
+            f"{name} is not a 1-D array of numbers: shape {found.shape}, dtype {found.dtype}"
         )
     return found
 
@@ -242,4 +242,4 @@ def _array(name: str, content: NDArray[np.uint8]) -> NDArray[Any]:
 def _plain_number(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"only JSON-able fields can be written. Received: {value!r}.")
+    raise TypeError(f"fields must be JSON-serializable. Received: {value!r}.")

@@ -102,8 +102,8 @@ def write_folder(url: str) -> Generator[str]:
     system, path = system_of(url)
     if "/" not in path.rstrip("/"):
         raise ConfigurationError(
-            f"a folder to write into must lie within a store. Received: {url}, which is all of it. "
-            "Use a folder in it."
+            f"an output folder must be inside a store. Received: {url}, the whole store. Use a "
+            "folder in it."
         )
     if is_on_this_machine(url) and os.path.islink(path):
         url = os.path.realpath(path)  # keep the link and replace its target
@@ -120,7 +120,7 @@ def write_folder(url: str) -> Generator[str]:
             put_in_place(system, system_of(new)[1], system_of(url)[1], folder=True)
     except OSError as error:
         if is_object_store(system):
-            raise OSError(f"{error} What should have replaced it is in {new}.") from error
+            raise OSError(f"{error} The new files are in {new}.") from error
         with contextlib.suppress(OSError):
             remove_tree(new)
         raise
@@ -177,7 +177,7 @@ def join(folder_url: str, name: str) -> str:
 def move(url: str, to_url: str) -> None:
     """Move one file within a store or to another, replacing a file at `to_url`."""
     if _place(url) == _place(to_url):
-        raise FileExistsError(f"a file must move to another place. Received: {url} for both.")
+        raise FileExistsError(f"source and target of a move must differ. Received: {url} for both.")
     # The copy must be durable before the original is removed. Read errors must name `url`.
     with open_file(url) as file, write_atomically(to_url, durable=True) as target:
         while block := _read_block(file, url):

@@ -40,19 +40,20 @@ class ModelMetadata(Configuration):
         {'accuracy': 0.5}
     """
 
-    title: str | None = option(default=None, none_text="", help="A few words.")
-    comment: str | None = option(default=None, none_text="", help="More of them.")
+    title: str | None = option(default=None, none_text="", help="Short title.")
+    comment: str | None = option(default=None, none_text="", help="Description.")
     metrics: Mapping[str, Any] = option(
         default_factory=dict[str, Any],
         form=False,
-        help="JSON-able results by name, such as those of an evaluation. Objects with `to_dict` "
-        "and NumPy's numbers are converted; NaN and infinities, which JSON lacks, become None.",
+        help="JSON-serializable results by name, such as those of an evaluation. Objects with "
+        "`to_dict` and NumPy's numbers are converted; NaN and infinities, which JSON lacks, "
+        "become None.",
     )
     saved_by: str | None = option(
         default=AUTOMATIC, none_text="not kept", help='The author; "auto": user and machine.'
     )
     training: Mapping[str, Any] | None = option(
-        default=None, form=False, help="JSON-able: how the model was trained."
+        default=None, form=False, help="JSON-serializable: how the model was trained."
     )
 
     def _check(self) -> None:
@@ -84,15 +85,15 @@ def plain(value: Any, name: str) -> Any:
     if hasattr(value, "to_dict"):
         return plain(value.to_dict(), name)
     raise ConfigurationError(
-        f"`{name}` must be JSON-able. Received: a {type(value).__name__}. Give numbers, text, "
-        "lists or dicts."
+        f"`{name}` must be JSON-serializable. Received: a {type(value).__name__}. Give numbers, "
+        "text, lists or dicts."
     )
 
 
 def _key(key: Any, name: str) -> str:
     if isinstance(key, str | int):
         return str(key)
-    raise ConfigurationError(f"`{name}` must have text as keys. Received: {key!r}.")
+    raise ConfigurationError(f"`{name}` must have strings as keys. Received: {key!r}.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,8 +197,8 @@ def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
 
     def refused(name: str, value: Any) -> DataError:
         return DataError(
-            f"`{name}` in a model's file must have the right type. Received: {value!r:.80} "
-            f"in {known['url']}. Save the model again."
+            f"`{name}` in a model file must have the right type. Received: {value!r:.80} in "
+            f"{known['url']}. Save the model again."
         )
 
     found: dict[str, Any] = {}

@@ -212,8 +212,8 @@ def delete_model(url: str) -> bool:
     ending = PurePosixPath(url).suffix.lower().lstrip(".")
     if ending not in _ENDINGS or is_folder(url):
         raise ConfigurationError(
-            f"a model's file must end in one of {', '.join(_ENDINGS)}, and be no folder. "
-            f"Received: {url}. Remove other files with the tools of their store."
+            f"a model file must end in one of {', '.join(_ENDINGS)} and not be a folder. "
+            f"Received: {url}. Delete other files with the tools of their store."
         )
     present = exists(url)
     remove(url)

@@ -110,17 +110,16 @@ def save_model(
 
     if url.lower().endswith(_HDF5_ENDINGS):
         raise ConfigurationError(
-            f"models are written in Keras' present format. Received: {url}. Give a URL that ends "
-            'in ".keras".'
+            f"models are saved in the Keras 3 format. Received: {url}. Use a URL ending in "
+            '".keras".'
         )
     if notes and _ABOUT in notes:
         raise ConfigurationError(
-            f"`notes` may have any key but {_ABOUT!r}, which is taken. Received: {sorted(notes)}."
+            f"`notes` must not have the reserved key {_ABOUT!r}. Received: {sorted(notes)}."
         )
     if normalizer_place not in get_args(NormalizerPlace):
         raise ConfigurationError(
-            'the place of a normalizer must be "inside" or "beside". Received: '
-            f"{normalizer_place!r}."
+            f'`normalizer_place` must be "inside" or "beside". Received: {normalizer_place!r}.'
         )
     save_updater = save_updater and not lora_layers(model)
     notes = dict(notes or {})
@@ -216,7 +215,7 @@ def load_model(
         exclude_from_weight_decay(model, about.get("undecayed") or "")
     except Exception as error:
         raise DataError(
-            "a model's file must name variables of the model as excluded from weight decay. "
+            "a model file must name variables of the model as excluded from weight decay. "
             f"Received: {url} ({error}). Save the model again."
         ) from None
     return model
@@ -330,8 +329,8 @@ def _built(
     example = about.get("example")
     if build_model is None and about.get("weights_only"):
         raise DataError(
-            "a file that holds weights alone needs the function that builds the model. Received: "
-            f"{url} without one. Pass it as `build_model`."
+            f"a file with weights only needs a function that builds the model. Received: {url} "
+            "without one. Pass it as `build_model`."
         )
     if path.is_file():
         # Keras writes short names of losses into HDF5, but cannot resolve them when loading.
@@ -365,9 +364,9 @@ def _built(
         except Exception as error:  # from Keras, h5py or custom layers
             reason = f"{type(error).__name__}: {error}"
             raise DataError(
-                f"a model's file must hold what Keras can build. Received: {url}, where it says: "
-                f"{reason[:_LONGEST_REASON]}\nPass your own layers, losses and metrics in "
-                "`custom_objects`; or the function that builds the model as `build_model`."
+                f"a model file must contain a model that Keras can build. Received: {url}: "
+                f"{reason[:_LONGEST_REASON]}\nPass custom layers, losses and metrics in "
+                "`custom_objects`, or a function that builds the model as `build_model`."
             ) from error
 
 
@@ -382,7 +381,7 @@ def _restore_seeds(model: Any, seeds: Any, url: str) -> None:
         fits = False
     if not fits:
         raise DataError(
-            f"a model's file must hold one state for each of its {len(states)} random generators. "
+            f"a model file must hold one state for each of its {len(states)} random generators. "
             f"Received: {url}, which does not. Save the model again."
         )
     for state, value in zip(states, values, strict=True):
