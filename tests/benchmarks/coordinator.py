@@ -20,10 +20,10 @@ from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
-    ForgetHistory,
     MessageReceived,
     Notification,
     ProgressSettled,
+    ResetHistory,
     WorkerDisconnected,
     WorkerRegistered,
 )
@@ -48,7 +48,7 @@ class Driver:
         self.workers, self.ended = workers, threading.Event()
         self._before = status_mib()["VmRSS"]
         self.record = RunRecord(workers=workers, epochs=1, name="sparkwright-simulated")
-        self.heard = 0
+        self.received = 0
         self.progress: Progress | None = None  # at which the run was delivered
         minibatches = ROWS // _BATCH
         rules = (
@@ -87,8 +87,8 @@ class Driver:
     def wait_for_events(self, count: int, timeout_s: float = 120.0) -> None:
         """Wait until so many messages of workers have been taken in."""
         deadline = time.monotonic() + timeout_s
-        while self.heard < count:
-            assert time.monotonic() < deadline, f"the driver heard {self.heard} of {count} messages"
+        while self.received < count:
+            assert time.monotonic() < deadline, f"the driver received {self.received} of {count} messages"
             time.sleep(0.002)
 
     @property
@@ -119,7 +119,7 @@ class Driver:
                 self.record.worker_lost(worker)
             case MessageReceived(worker=worker) if message is not None:
                 self._take(worker, message)
-            case ForgetHistory():
+            case ResetHistory():
                 self.record.history_forgotten()
             case ProgressSettled(progress=progress, exact=exact):
                 self.progress = progress
@@ -137,7 +137,7 @@ class Driver:
             self.record.rows_trained(worker, message.fields["blocks"], losses, examples, {})
         else:
             self.record.worker_alive(worker)
-        self.heard += 1  # last: whoever waits for it looks at the record then
+        self.received += 1  # last: whoever waits for it looks at the record then
 
 
 def coordinator(sizes: Sequence[int] = SIZES) -> Iterator[Row]:

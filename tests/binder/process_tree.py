@@ -49,7 +49,7 @@ class Watch:
         self.count = 0
         self._tree, self._every_s = tree, every_s
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._poll, daemon=True)
 
     def __enter__(self) -> "Watch":
         self._take()
@@ -61,7 +61,7 @@ class Watch:
         self._thread.join()
         self._take()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._over.wait(self._every_s):
             self._take()
 

@@ -25,7 +25,7 @@ picker"""
 def open_picker(lab_of):
     def open_picker(**options):
         page = lab_of(CODE, **options)
-        page.page.locator(".sparkwright-outlook").wait_for()
+        page.page.locator(".sparkwright-forecast").wait_for()
         page.wait_idle()
         return page
 

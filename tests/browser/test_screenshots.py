@@ -103,7 +103,7 @@ while run.status.state != "training" or len(run.log) < 400:
 ALL = {
     "data": Picture(cell=DATA, ready="text=all 1,797 images"),
     "builder": Picture(cell=BUILDER, ready="text=8 layers, 431,080 parameters"),
-    "master": Picture(cell=MASTER, ready=".sparkwright-outlook"),
+    "master": Picture(cell=MASTER, ready=".sparkwright-forecast"),
     "partitions": Picture(cell=PARTITIONS, ready=".sparkwright-bars svg"),
     "evaluation": Picture(cell=EVALUATION, ready=".sparkwright-threshold-point"),
     "models": Picture(

@@ -10,7 +10,7 @@ from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.masters import NtpClock
-from sparkwright.mesh.machine_clock import MachineClock, ask_ntp, shift_from
+from sparkwright.mesh.machine_clock import MachineClock, query_ntp, shift_from
 from sparkwright.timeline.clocks import Offset
 
 
@@ -23,7 +23,7 @@ def test_the_servers_time_is_found_to_within_two_milliseconds(ahead_s: float) ->
     found: list[Offset] = []
 
     def is_certain() -> bool:
-        found.append(ask_ntp(clock_of(server).address, timeout_s=5.0))
+        found.append(query_ntp(clock_of(server).address, timeout_s=5.0))
         return found[-1].uncertainty_s <= 2e-3
 
     with ntp_server(ahead_s=ahead_s) as server:
@@ -64,7 +64,7 @@ def test_a_clock_that_tests_have_shifted_is_ahead_in_both_ways() -> None:
     before_s, now_s = time.monotonic(), MachineClock(shift_s=5.0).now_s()
     assert before_s + 5.0 <= now_s <= time.monotonic() + 5.0
     with ntp_server() as server:
-        found = ask_ntp(clock_of(server).address, timeout_s=5.0, shift_s=5.0)
+        found = query_ntp(clock_of(server).address, timeout_s=5.0, shift_s=5.0)
     assert abs(found.offset_s + 5.0) <= found.uncertainty_s + 2e-3
 
 
@@ -85,7 +85,7 @@ def test_host_with_another_protocol_is_not_an_ntp_server() -> None:
 
         threading.Thread(target=babble, daemon=True).start()
         with pytest.raises(NetworkError, match="Invalid NTP packet"):
-            ask_ntp(sock.getsockname(), timeout_s=5.0)
+            query_ntp(sock.getsockname(), timeout_s=5.0)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_host_with_another_protocol_is_not_an_ntp_server() -> None:
 )
 def test_answers_without_a_time_are_rejected(fields: dict[str, float], message: str) -> None:
     with ntp_server(**fields) as server, pytest.raises(NetworkError, match=message):
-        ask_ntp(clock_of(server).address, timeout_s=5.0)
+        query_ntp(clock_of(server).address, timeout_s=5.0)
 
 
 def test_the_servers_own_uncertainty_is_added() -> None:
     with ntp_server(root_delay=1.0, root_dispersion=0.5) as server:
-        found = ask_ntp(clock_of(server).address, timeout_s=5.0)
+        found = query_ntp(clock_of(server).address, timeout_s=5.0)
     assert 1.0 <= found.uncertainty_s < 2.0

@@ -74,7 +74,7 @@ def test_messages_of_non_neighbors_are_ignored() -> None:
     peer.neighbor_down(B)
     for message in (update(B, 1), Versions(1, 0, {}), TooFarBehind({B: 3}, {})):
         assert peer.received(B, message) == []
-    peer.heard(B)
+    peer.received_from(B)
     assert peer.neighbors == ()
 
 
@@ -138,7 +138,7 @@ def test_only_silent_neighbors_are_dropped() -> None:
     peer = with_neighbors(B, C, D, timeout_s=3.0)
     dropped: list[Action] = []
     for second in range(5):
-        peer.heard(C)
+        peer.received_from(C)
         peer.received(D, Versions(second + 1, 0, {}))
         dropped += [a for a in peer.timer_fired(100.0 + second) if isinstance(a, Drop)]
     assert dropped == [Drop(B)]
@@ -165,7 +165,7 @@ def test_catch_up_is_requested_once_until_restored_or_timed_out() -> None:
     assert peer.received(B, word) == [CatchUp(B)]
     assert peer.received(B, word) == []
     for second in (1.0, 2.0, 3.0):
-        peer.heard(B)
+        peer.received_from(B)
         peer.timer_fired(second)
     assert peer.received(B, word) == [CatchUp(B)]
     peer.restored({B: 6})

@@ -68,25 +68,25 @@ def test_class_names_are_used_only_if_they_cover_all_classes():
 def test_labels_that_are_not_classes_raise():
     survey = PartitionSurvey.of_samples([1500], [sample_of(np.arange(1500), most_rows=2000)])
     assert survey.label_basis == "none"
-    assert "more than 1,000 different labels" in survey.told
+    assert "more than 1,000 different labels" in survey.description
     for labels in (np.array([0.5, 1.0]), np.array([[1.0, 1.0]])):
         with pytest.raises(DataError, match="labels must be classes"):
             sample_of(labels, most_rows=10)
 
 
 def test_survey_distinguishes_counted_from_sampled_values():
-    assert "all counted" in PartitionSurvey(rows=(3, 1), label_counts=((3, 0), (0, 1))).told
-    assert "not counted yet" in PartitionSurvey(rows=(3, 1)).told
+    assert "all counted" in PartitionSurvey(rows=(3, 1), label_counts=((3, 0), (0, 1))).description
+    assert "not counted yet" in PartitionSurvey(rows=(3, 1)).description
     sampled = PartitionSurvey(
         rows=(1000, 500), label_counts=((60, 40), (0, 100)), rows_looked_at=(100, 100)
     )
     assert sampled.label_basis == "sampled"
-    assert "a sample of 200 of 1,500 rows, at most 100 of each" in sampled.told
-    assert "right to about 10 percentage points" in sampled.told
+    assert "a sample of 200 of 1,500 rows, at most 100 of each" in sampled.description
+    assert "right to about 10 percentage points" in sampled.description
     small = PartitionSurvey(
         rows=(1, 0, 1000), label_counts=((1,), (0,), (100,)), rows_looked_at=(1, 0, 100)
     )
-    assert "right to about 10 percentage points" in small.told
+    assert "right to about 10 percentage points" in small.description
     assert sampled.labels.tolist() == [[600.0, 400.0], [0.0, 500.0]]
 
 

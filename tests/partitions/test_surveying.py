@@ -52,9 +52,9 @@ def test_rows_are_counted_without_classes(spark, data):
     numbers = sw.data.from_arrays(spark, np.zeros((9, 1)), np.arange(9) / 2, partitions=2)
     survey = survey_partitions(numbers)
     assert sum(survey.rows) == 9
-    assert "labels must be classes" in survey.told
+    assert "labels must be classes" in survey.description
     nothing = survey_partitions(sw.data.from_arrays(spark, np.zeros((9, 1)), partitions=2))
-    assert "no labels" in nothing.told
+    assert "no labels" in nothing.description
     assert survey_partitions(data, sample_rows=0).label_basis == "none"
     with pytest.raises(ConfigurationError, match="sample_rows"):
         survey_partitions(data, sample_rows=-1)

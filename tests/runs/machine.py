@@ -24,7 +24,7 @@ from sparkwright.runs._decisions import (
     WorkerFailed,
     WorkerRegistered,
 )
-from sparkwright.runs._early_stopping import Judge
+from sparkwright.runs._early_stopping import StoppingMonitor
 from sparkwright.workers.protocol import Failure, Group, Progress
 
 WORKERS, EPOCHS = 3, 2
@@ -110,7 +110,7 @@ class RunMachine(RuleBasedStateMachine):
     required = WORKERS  # hold data; the others join and leave
     calls_back = False
     frequency = 0
-    judge: Judge | None = None
+    judge: StoppingMonitor | None = None
     scores: dict[int, float] | None = None
     coordinator: Any
 
@@ -357,7 +357,9 @@ class Judged(RunMachine):
     scores = SCORES
 
     def __init__(self) -> None:
-        self.judge = Judge(EarlyStopping(patience=1), epochs=JUDGED_EPOCHS, validates=True)
+        self.judge = StoppingMonitor(
+            EarlyStopping(patience=1), epochs=JUDGED_EPOCHS, validates=True
+        )
         super().__init__()
 
 
@@ -368,7 +370,7 @@ def case_of(machine: type[RunMachine], *, examples: int, steps: int = 50) -> Any
     return case
 
 
-def check_the_verdicts(judge: Judge | None, progress: Progress) -> None:
+def check_the_verdicts(judge: StoppingMonitor | None, progress: Progress) -> None:
     """Each verdict was given once, and the best state is kept."""
     assert judge is not None
     assert judge.result.scores == {epoch: SCORES[epoch] for epoch in range(1, 5)}
@@ -376,7 +378,7 @@ def check_the_verdicts(judge: Judge | None, progress: Progress) -> None:
     assert progress.epoch == progress.opened == 4
 
 
-def check_no_training_before_a_verdict(judge: Judge | None, progress: Progress) -> None:
+def check_no_training_before_a_verdict(judge: StoppingMonitor | None, progress: Progress) -> None:
     """Whoever is lost while the others wait, the best state is kept before anybody trains on."""
     assert judge is not None
     if progress.opened > progress.epoch > 0:

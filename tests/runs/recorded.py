@@ -31,7 +31,7 @@ class ScriptedEngine:
         self.may_train.wait(60)
         rows = (10 * MINIBATCHES,) * WORKERS
         plan = TrainingPlan(rows=rows, batch_size=10, averaging_frequency=5, epochs=self._epochs)
-        record.plan_made(plan)
+        record.set_plan(plan)
         for epoch in range(1, self._epochs + 1):
             for round in (1, 2):
                 for worker in range(WORKERS):

@@ -28,7 +28,7 @@ from sparkwright.runs._checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from sparkwright.runs._checkpoint_format import KeptState
+from sparkwright.runs._checkpoint_format import EpochState
 from sparkwright.runs._history import History
 from sparkwright.storage.archive import read_archive, write_archive
 from sparkwright.storage.files import join, open_to_read, read_bytes, write_atomically
@@ -101,7 +101,7 @@ def test_checkpoint_round_trips(folder: str) -> None:
     read_checkpoint(url).vector[:] = 0  # training goes on in it
     with zipfile.ZipFile(io.BytesIO(read_bytes(url))) as archive:
         assert json.loads(archive.read("meta.json"))["master"]["seed"] == 7  # readable text
-    best = KeptState(epoch=2, vector=np.arange(7, dtype=np.float32), counters=b"12", iterations=9)
+    best = EpochState(epoch=2, vector=np.arange(7, dtype=np.float32), counters=b"12", iterations=9)
     judge = {"monitor": "loss", "scores": [[1, 0.5], [2, float("inf")]], "seconds": 3.5}
     judged = replace(whole, early_stopping=judge, best=best)
     found = read_checkpoint(write_checkpoint(folder, judged, keep=3))
@@ -149,7 +149,7 @@ def test_any_arrays_and_texts_survive(
         ({"extras": (b"",)}, "1 of 2 workers"),
         ({"progress": Progress(averagings=-1)}, "integers of at least 0"),
         (
-            {"best": KeptState(epoch=2, vector=np.zeros(6), counters=b"", iterations=9)},
+            {"best": EpochState(epoch=2, vector=np.zeros(6), counters=b"", iterations=9)},
             "the best and the last state",
         ),
     ],

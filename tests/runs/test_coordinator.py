@@ -9,8 +9,8 @@ from sparkwright.runs._decisions import (
     ConnectionLost,
     Dismiss,
     EndRun,
-    ForgetHistory,
     LaunchTask,
+    ResetHistory,
     SendGroup,
     SendPause,
     SendStop,
@@ -56,7 +56,7 @@ def test_training_restarts_if_all_workers_are_lost() -> None:
     assert script.tick(GRACE_S) == NOTHING
     script.now_s += 1.0
     assert script.register(1, attempt=1) == [
-        ForgetHistory(),
+        ResetHistory(),
         *script.groups(2, [1], after(0, workers=2), source=-1),
     ]
     assert script.coordinator.progress == after(0, workers=2)
@@ -207,7 +207,7 @@ def test_stop_when_all_are_lost_keeps_nothing() -> None:
     script = training(2)
     script.lose(0)
     script.lose(1)
-    assert script.stop() == [ForgetHistory(), EndRun(stopped=True)]
+    assert script.stop() == [ResetHistory(), EndRun(stopped=True)]
 
 
 # -- failure --------------------------------------------------------------------------------

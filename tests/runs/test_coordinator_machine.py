@@ -32,12 +32,12 @@ from sparkwright.runs._decisions import (
     EndRun,
     EpochScored,
     Event,
-    ForgetHistory,
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
     RequestSnapshot,
+    ResetHistory,
     ResultReceived,
     RunCallbacks,
     SendAnswer,
@@ -261,7 +261,7 @@ class Runs(RunMachine):
                     assert action is actions[-1]
                     self.end = action
                     self.check_that_no_average_is_lost(present)
-                case ForgetHistory():
+                case ResetHistory():
                     assert self.coordinator.progress == self.copy
                 case KeepCheckpoint(progress=progress):
                     self.copy = max(self.copy, progress, key=lambda found: found.order)

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping
-from sparkwright.runs._early_stopping import EarlyStoppingResult, Judge, StopReason
+from sparkwright.runs._early_stopping import EarlyStoppingResult, StoppingMonitor, StopReason
 
 NAN, INF = math.nan, math.inf
 
@@ -49,12 +49,12 @@ SEQUENCES = [
 ]
 
 
-def judge_of(rules: dict[str, Any], epochs: int) -> Judge:
+def judge_of(rules: dict[str, Any], epochs: int) -> StoppingMonitor:
     found = EarlyStopping(**rules)
-    return Judge(found, epochs=found.epochs_of(epochs), validates=True)
+    return StoppingMonitor(found, epochs=found.epochs_of(epochs), validates=True)
 
 
-def run(judge: Judge, scores: list[float]) -> int:
+def run(judge: StoppingMonitor, scores: list[float]) -> int:
     """Train on paper; returns the last epoch."""
     for epoch in range(1, judge.epochs + 1):
         if not judge.is_due(epoch):
@@ -215,14 +215,14 @@ def test_the_state_of_the_best_epoch_is_wanted_until_it_is_kept() -> None:
 def test_the_last_epoch_is_evaluated_and_the_others_when_their_turn_comes() -> None:
     judge = judge_of({"max_epochs": 7, "evaluate_every": 3}, 9)
     assert [epoch for epoch in range(10) if judge.is_due(epoch)] == [3, 6, 7, 9]
-    blind = Judge(EarlyStopping(max_epochs=7), epochs=7, validates=False)
+    blind = StoppingMonitor(EarlyStopping(max_epochs=7), epochs=7, validates=False)
     assert not any(blind.is_due(epoch) for epoch in range(8))
     with pytest.raises(ConfigurationError, match="need validation data"):
-        Judge(EarlyStopping(patience=2), epochs=7, validates=False)
+        StoppingMonitor(EarlyStopping(patience=2), epochs=7, validates=False)
 
 
 def test_unknown_metric_raises_with_the_valid_names() -> None:
-    judge = Judge(EarlyStopping(monitor="f1", patience=1), epochs=3, validates=True)
+    judge = StoppingMonitor(EarlyStopping(monitor="f1", patience=1), epochs=3, validates=True)
     assert judge.missing(["f1", "accuracy"]) == ""
     assert "there are 'loss', 'accuracy'" in judge.missing(["accuracy"])
     assert judge_of({"patience": 1}, 3).missing([]) == ""

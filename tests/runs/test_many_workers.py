@@ -26,7 +26,7 @@ def test_fifty_workers_come_send_their_rows_and_end_a_run_of_averaging(
 ) -> None:
     here = driver("averaging")
     here.tell("connect")
-    assert here.server.heard_s_ago().keys() == set(range(WORKERS))
+    assert here.server.silence_s().keys() == set(range(WORKERS))
     here.tell("rows 4")
     here.wait_for_events(4 * WORKERS)
     rows = here.record.log.rows()

@@ -31,7 +31,7 @@ def begin(
         record, name="brisk-heron", title="mlp on 2 workers", validates=validates, stream=stream
     )
     plan = TrainingPlan(rows=(20, 20), batch_size=10, averaging_frequency=2, epochs=epochs)
-    record.plan_made(plan)
+    record.set_plan(plan)
     return record, lines
 
 
@@ -88,7 +88,7 @@ def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
 def test_queues_and_lost_workers_are_separate_lines() -> None:
     stream = io.StringIO()
     record, lines = begin(stream)
-    record.waits_behind(("calm-otter",))
+    record.set_waiting_for(("calm-otter",))
     record.worker_joined(1, host="a", rows=20)
     record.worker_lost(1)
     ended(record, lines)

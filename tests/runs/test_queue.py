@@ -64,5 +64,5 @@ def test_workers_that_joined_hold_slots_too(queue: contextlib.ExitStack) -> None
 def test_a_run_that_trains_is_not_shown_as_queued() -> None:
     trains = record()
     trains.state_changed("training", "training")
-    trains.waits_behind(("brisk-heron",))
+    trains.set_waiting_for(("brisk-heron",))
     assert trains.status().state == "training"

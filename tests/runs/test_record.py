@@ -11,9 +11,9 @@ from tests.waiting import join_threads
 
 from sparkwright.masters import EarlyStopping, TrainingPlan
 from sparkwright.runs import ValidationPoint
-from sparkwright.runs._early_stopping import Judge
+from sparkwright.runs._early_stopping import StoppingMonitor
 from sparkwright.runs._events import (
-    EarlyStoppingJudged,
+    EarlyStoppingVerdict,
     RowsLogged,
     RunEvent,
     RunState,
@@ -85,7 +85,7 @@ def test_a_new_record_is_queued_and_its_workers_wait(record: RunRecord) -> None:
 
 
 def test_rows_become_status_and_log(record: RunRecord) -> None:
-    record.plan_made(plan_of(50, 30))
+    record.set_plan(plan_of(50, 30))
     train(record, 1, losses=[2.0, 1.5], metrics={"accuracy": 0.25}, averagings=1)
     status = record.status()
     assert (status.state, status.epoch, status.round, status.averagings) == ("training", 1, 1, 1)
@@ -111,7 +111,7 @@ def test_rows_become_status_and_log(record: RunRecord) -> None:
 
 
 def test_an_epochs_rounds_follow_the_frequency_of_the_epoch(record: RunRecord) -> None:
-    record.plan_made(replace(plan_of(50, 30), averaging_frequency={1: 1, 3: 4}))
+    record.set_plan(replace(plan_of(50, 30), averaging_frequency={1: 1, 3: 4}))
     assert record.status().rounds == 5
     train(record, 0, losses=[1.0], epoch=3, round=1, averagings=11)
     train(record, 1, losses=[1.0], epoch=2, round=5, averagings=10)  # a slower worker's come later
@@ -134,7 +134,7 @@ def test_worker_reports_its_location(record: RunRecord) -> None:
     record.worker_placed(0, host="b", device="CPU", pid=7)
     worker = record.status().workers[0]
     assert (worker.host, worker.device, worker.pid, worker.restarts) == ("b", "CPU", 7, 0)
-    record.heard_s_ago = lambda: {1: 7.5}  # the server knows only of worker 1
+    record.silence_s = lambda: {1: 7.5}  # the server knows only of worker 1
     assert [w.last_heard_s < 5 or w.last_heard_s for w in record.status().workers] == [True, 7.5]
 
 
@@ -176,11 +176,11 @@ def test_restarted_worker_is_counted(record: RunRecord) -> None:
 def test_status_never_waits_for_the_server_while_holding_the_lock(
     record: RunRecord,
 ) -> None:
-    # The server tells the record of rows while it holds its own lock, which `heard_s_ago` takes.
+    # The server tells the record of rows while it holds its own lock, which `silence_s` takes.
     server = threading.Lock()
     inside = threading.Event()
 
-    def heard_s_ago() -> dict[int, float]:
+    def silence_s() -> dict[int, float]:
         inside.set()
         with server:
             return {}
@@ -190,7 +190,7 @@ def test_status_never_waits_for_the_server_while_holding_the_lock(
         train(record, losses=[1.0])
         server.release()
 
-    record.heard_s_ago = heard_s_ago
+    record.silence_s = silence_s
     server.acquire()
     threads = [threading.Thread(target=w, daemon=True) for w in (record.status, tell)]
     for thread in threads:
@@ -201,7 +201,7 @@ def test_status_never_waits_for_the_server_while_holding_the_lock(
 
 
 def test_the_last_seconds_make_the_rate(record: RunRecord) -> None:
-    record.plan_made(plan_of(5000, 5000))
+    record.set_plan(plan_of(5000, 5000))
     began_s = time.monotonic()
     train(record, losses=[1.0] * 10)
     first_s = time.monotonic()
@@ -215,7 +215,7 @@ def test_the_last_seconds_make_the_rate(record: RunRecord) -> None:
 
 
 def test_the_remaining_time_is_that_of_the_examples_not_yet_trained(record: RunRecord) -> None:
-    record.plan_made(plan_of(100, 100))
+    record.set_plan(plan_of(100, 100))
     assert record.status().remaining_s is None
     first_s = record.first_loss_s
     assert first_s is None
@@ -269,7 +269,7 @@ def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record: Ru
 
 def test_each_verdict_is_reported_once(record: RunRecord) -> None:
     events = told(record)
-    judge = Judge(EarlyStopping(patience=1), epochs=9, validates=True)
+    judge = StoppingMonitor(EarlyStopping(patience=1), epochs=9, validates=True)
     assert record.status().early_stopping is None
     record.early_stopping_found(judge.result)
     for epoch in (1, 2, 2):
@@ -281,8 +281,8 @@ def test_each_verdict_is_reported_once(record: RunRecord) -> None:
     assert found.best_epoch == 1
     record.close()
     assert events == [
-        EarlyStoppingJudged(epoch=1, score=0.5, is_best=True, verdict=None),
-        EarlyStoppingJudged(epoch=2, score=0.5, is_best=False, verdict=found.reason),
+        EarlyStoppingVerdict(epoch=1, score=0.5, is_best=True, verdict=None),
+        EarlyStoppingVerdict(epoch=2, score=0.5, is_best=False, verdict=found.reason),
     ]
 
 
@@ -290,7 +290,7 @@ def test_each_verdict_is_reported_once(record: RunRecord) -> None:
 
 
 def test_rows_that_do_not_count_are_dropped(record: RunRecord) -> None:
-    record.plan_made(plan_of(50, 50))
+    record.set_plan(plan_of(50, 50))
     for worker in range(2):
         train(record, worker, losses=[3.0, 2.0])
     train(record, 1, losses=[1.5, 1.0], round=2)  # then it died, and the others had to repeat it
@@ -300,7 +300,7 @@ def test_rows_that_do_not_count_are_dropped(record: RunRecord) -> None:
 
 
 def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> None:
-    record.plan_made(plan_of(50, 45))
+    record.set_plan(plan_of(50, 45))
     for worker in range(2):
         train(record, worker, losses=[3.0, 2.0])
     record.progress_settled(
@@ -325,7 +325,7 @@ def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> N
 
 
 def test_exact_values_do_not_change(record: RunRecord) -> None:
-    record.plan_made(plan_of(20, 0))
+    record.set_plan(plan_of(20, 0))
     train(record, 0, losses=[3.0, 2.0], metrics={"accuracy": 0.5})
     before = record.log.to_frame()
     record.progress_settled(Progress(epoch=1, averagings=1, steps=(2, 0), examples=(20, 0)))
@@ -333,7 +333,7 @@ def test_exact_values_do_not_change(record: RunRecord) -> None:
 
 
 def test_restarted_training_discards_the_log(record: RunRecord) -> None:
-    record.plan_made(plan_of(50, 50))
+    record.set_plan(plan_of(50, 50))
     train(record, 0, losses=[3.0, 2.0], epoch=2)
     record.validated(epoch=1, loss=0.5, metrics={})
     record.history_forgotten()

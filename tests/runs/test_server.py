@@ -29,7 +29,7 @@ from sparkwright.runs._decisions import (
     WorkerDisconnected,
     WorkerRegistered,
 )
-from sparkwright.runs._early_stopping import Judge
+from sparkwright.runs._early_stopping import StoppingMonitor
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.workers.protocol import Failure, Group, Progress
 
@@ -156,7 +156,7 @@ class Site:
         *,
         workers: int,
         peer_timeout_s: float = 30.0,
-        judge: Judge | None = None,
+        judge: StoppingMonitor | None = None,
         **options: Any,
     ) -> None:
         self.sink = Sink()
@@ -258,7 +258,7 @@ def test_a_run_from_registration_to_result(site: Make) -> None:
 def test_a_score_is_answered_by_a_verdict_and_the_best_state_is_kept_first(
     site: Make,
 ) -> None:
-    judge = Judge(EarlyStopping(patience=1), epochs=5, validates=True)
+    judge = StoppingMonitor(EarlyStopping(patience=1), epochs=5, validates=True)
     here = site(2, judge=judge)
     one, other = here.training()
     score: dict[str, Any] = {"epoch": 1, "loss": 0.5, "metrics": {}}
@@ -496,10 +496,10 @@ def test_time_of_the_last_message_of_each_worker_is_recorded(site: Make) -> None
     workers[0].connection.send("alive", ALIVE)
 
     def one_is_later() -> bool:
-        ago = here.server.heard_s_ago()
+        ago = here.server.silence_s()
         return ago[1] >= 0.3 and ago[1] - ago[0] >= 0.29
 
-    assert set(here.server.heard_s_ago()) == {0, 1}
+    assert set(here.server.silence_s()) == {0, 1}
     wait_until(one_is_later, 5.0)
 
 

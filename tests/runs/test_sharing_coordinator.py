@@ -10,8 +10,8 @@ from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import (
     CheckpointReceived,
     EndRun,
-    ForgetHistory,
     KeepCheckpoint,
+    ResetHistory,
     SendGroup,
     SendPiece,
 )
@@ -119,7 +119,7 @@ def test_training_restarts_if_all_workers_are_lost() -> None:
     script.lose(0)
     assert script.lose(1) == NOTHING
     assert script.tick(60.0) == NOTHING
-    assert script.register(1, attempt=1) == [ForgetHistory(), *script.groups([1], source=-1)]
+    assert script.register(1, attempt=1) == [ResetHistory(), *script.groups([1], source=-1)]
     assert script.progress.steps == (0, 0)
     assert script.progress.todo == (Span(0, 0, 0, 4), Span(1, 0, 0, 4))
     # Who comes later takes its state from those who have one.
@@ -265,7 +265,7 @@ def test_training_continues_from_the_last_checkpoint_if_all_are_lost() -> None:
     script.lose(1)
     script.register(0, attempt=1)
     sent = script.register(1, attempt=1)
-    assert sent == [ForgetHistory(), *script.groups([0, 1], source=-1)]
+    assert sent == [ResetHistory(), *script.groups([0, 1], source=-1)]
     assert (script.progress.steps, script.progress.averagings) == (kept.steps, 1)
     # That checkpoint is not due again, and what came of the broken one is void.
     assert isinstance(script.asks(0)[0], SendPiece)
@@ -311,7 +311,7 @@ def test_repeated_last_meeting_skips_validation_and_checkpoint() -> None:
 def test_stop_and_the_loss_of_all_keep_nothing(epochs: int) -> None:
     script = meeting(1, epochs)
     script.stop()
-    assert script.lose(0) == [ForgetHistory(), EndRun(stopped=True)]
+    assert script.lose(0) == [ResetHistory(), EndRun(stopped=True)]
 
 
 def test_worker_that_joins_after_stop_is_released_and_not_missed() -> None:
@@ -359,7 +359,7 @@ def test_stopped_run_without_a_delivered_state_keeps_nothing() -> None:
     script.stop()
     script.works(0, 1, wants_more=False)
     assert script.all_meet(0) == script.request(0)
-    assert script.lose(0) == [ForgetHistory(), EndRun(stopped=True)]
+    assert script.lose(0) == [ResetHistory(), EndRun(stopped=True)]
     assert script.progress.steps == (0,)
 
 

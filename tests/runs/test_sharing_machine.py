@@ -28,11 +28,11 @@ from sparkwright.runs._decisions import (
     Dismiss,
     EndRun,
     Event,
-    ForgetHistory,
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
+    ResetHistory,
     ResultReceived,
     RunCallbacks,
     SendGroup,
@@ -383,7 +383,7 @@ class Runs(RunMachine):
             case RunCallbacks(moment=moment):
                 self.called.append(moment)
                 return
-            case ForgetHistory():
+            case ResetHistory():
                 assert not self.pieces
                 assert self.coordinator.progress.steps == self.coordinator.progress.examples
                 self.validated = [e for e in self.validated if e <= self.coordinator.progress.epoch]

@@ -78,7 +78,7 @@ def test_spans_are_moved_into_the_drivers_time() -> None:
     state = ClockState(
         wall_s=time.time() - time.monotonic(), source="driver", offset_s=-7.0, uncertainty_s=0.001
     )
-    times.heard(1, message(block((PhaseCode.COMPUTE, now_s + 8.0, 0.5)), state))
+    times.add_message(1, message(block((PhaseCode.COMPUTE, now_s + 8.0, 0.5)), state))
     found = rows(times).iloc[0]
     assert (found.worker, found.phase, found.host) == (1, "compute", "b")
     assert found.start_s == pytest.approx(1.0, abs=0.2)
@@ -92,13 +92,13 @@ def test_a_worker_that_is_waited_for_is_queued_until_its_first_span() -> None:
     times.expected(0)
     began_s = time.monotonic()
     state = ClockState(wall_s=0.0, source="driver")
-    times.heard(0, message(block((PhaseCode.SHARD, began_s + 2.0, 1.0)), state))
-    times.heard(0, message(block((PhaseCode.BUILD, began_s + 3.0, 1.0)), state))
+    times.add_message(0, message(block((PhaseCode.SHARD, began_s + 2.0, 1.0)), state))
+    times.add_message(0, message(block((PhaseCode.BUILD, began_s + 3.0, 1.0)), state))
     found = rows(times)
     assert sorted(found.phase) == ["build", "queued", "shard"]
     assert found[found.phase == "queued"].seconds.item() == pytest.approx(2.0, abs=0.1)
     times.expected(0)  # it is lost
-    times.heard(0, message(block((PhaseCode.SHARD, time.monotonic() + 1.0, 1.0)), state))
+    times.add_message(0, message(block((PhaseCode.SHARD, time.monotonic() + 1.0, 1.0)), state))
     assert rows(times).phase.tolist().count("queued") == 2
 
 
@@ -111,16 +111,16 @@ def test_a_worker_whose_next_round_runs_elsewhere_goes_by_the_clock_there() -> N
     rounds = (("alpha", 100.0, 0.2), ("beta", 5000.0, 1.0))
     for host, ahead_s, around_s in rounds:
         spans = block((PhaseCode.WORK, asked_s + ahead_s + around_s / 2, 2.0))
-        heard_s = asked_s + 2.0 + around_s
-        end_s = times.returned(0, (host, 7), spans, state, asked_s=asked_s, heard_s=heard_s)
-        assert end_s == pytest.approx(heard_s - around_s / 2, abs=1e-3)
+        received_s = asked_s + 2.0 + around_s
+        end_s = times.returned(0, (host, 7), spans, state, asked_s=asked_s, received_s=received_s)
+        assert end_s == pytest.approx(received_s - around_s / 2, abs=1e-3)
         (clock,) = times.timeline(hosts=[], name="").clocks
         assert clock.offset_s == pytest.approx(ahead_s, abs=0.01)
         assert clock.uncertainty_s == pytest.approx(around_s / 2)
-        asked_s = heard_s
+        asked_s = received_s
     # Back on the first machine, what its first job said is known still.
     spans = block((PhaseCode.WORK, asked_s + 100.0 + 3.0, 2.0))
-    times.returned(0, ("alpha", 7), spans, state, asked_s=asked_s, heard_s=asked_s + 8.0)
+    times.returned(0, ("alpha", 7), spans, state, asked_s=asked_s, received_s=asked_s + 8.0)
     (clock,) = times.timeline(hosts=[], name="").clocks
     assert clock.offset_s == pytest.approx(100.0, abs=0.01)
     assert clock.uncertainty_s == pytest.approx(0.1, abs=0.01)
@@ -130,7 +130,7 @@ def test_with_the_system_clock_all_clocks_are_believed() -> None:
     times = record(time_source=SystemClock())
     now_s, wall_s = time.monotonic(), time.time() - time.monotonic()
     state = ClockState(wall_s=wall_s - 50.0, source="system")  # a machine started 50 s before
-    times.heard(0, message(block((PhaseCode.COMPUTE, now_s + 50.0, 0.5)), state))
+    times.add_message(0, message(block((PhaseCode.COMPUTE, now_s + 50.0, 0.5)), state))
     assert rows(times).start_s.item() == pytest.approx(0.0, abs=0.1)
     (clock,) = times.timeline(hosts=[], name="").clocks
     assert clock.offset_s == 0.0
@@ -145,7 +145,7 @@ def test_an_ntp_server_that_does_not_answer_is_named_once(
     with caplog.at_level(logging.WARNING):
         for worker in (0, 1, 0):
             spans = block((PhaseCode.COMPUTE, time.monotonic(), 0.5))
-            times.heard(worker, message(spans, state, missed=4))
+            times.add_message(worker, message(spans, state, missed=4))
         times.close()
     assert [r.levelname for r in caplog.records] == ["WARNING"] * 2
     assert "127.0.0.1:9" in caplog.records[0].message
@@ -159,8 +159,8 @@ def test_an_ntp_server_that_does_not_answer_is_named_once(
 def test_spans_that_cannot_be_are_rejected(spans: tuple[int, float, float]) -> None:
     times = record()
     with pytest.raises(DataError):
-        times.heard(0, message(block(spans), ClockState(wall_s=0.0, source="driver")))
+        times.add_message(0, message(block(spans), ClockState(wall_s=0.0, source="driver")))
     fields = {"count": 1, "missed": 0, "clock": {}}
     with pytest.raises(NetworkError):
-        times.heard(0, Message(kind="phases", fields=fields, payload=b"x"))
+        times.add_message(0, Message(kind="phases", fields=fields, payload=b"x"))
     assert len(times.timeline(hosts=[], name="")) == 0

@@ -16,8 +16,8 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.runs import EarlyStoppingJudged
-from sparkwright.runs._early_stopping import Judge
+from sparkwright.runs import EarlyStoppingVerdict
+from sparkwright.runs._early_stopping import StoppingMonitor
 from sparkwright.workers.pool import TrainerPool
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -140,7 +140,7 @@ def test_listeners_receive_each_verdict_and_the_run_reports_results(two: Any) ->
     run = two.start(data, epochs=9, validation=data, early_stopping=rules(patience=2))
     run.add_listener(events.append)
     run.wait(60)
-    heard = [event for event in events if isinstance(event, EarlyStoppingJudged)]
+    heard = [event for event in events if isinstance(event, EarlyStoppingVerdict)]
     assert [(e.epoch, e.score, e.is_best) for e in heard] == [
         *((1, 3.0, True), (2, 1.0, True), (3, 2.0, False), (4, 2.0, False)),
     ]
@@ -171,9 +171,9 @@ def test_worker_lost_while_waiting_for_a_verdict_changes_nothing(
 
     monkeypatch.setattr("sparkwright.local.TrainerPool", TrainerPool)
     killed: list[int] = []
-    judge = Judge.judge
+    judge = StoppingMonitor.judge
 
-    def kill_first(self: Judge, epoch: int, **found: Any) -> Any:
+    def kill_first(self: StoppingMonitor, epoch: int, **found: Any) -> Any:
         if epoch == 3 and not killed:
             family = psutil.Process().children(recursive=True)
             trainers = [process for process in family if is_trainer(process)]
@@ -183,7 +183,7 @@ def test_worker_lost_while_waiting_for_a_verdict_changes_nothing(
             os.kill(killed[0], signal.SIGKILL)
         return judge(self, epoch, **found)
 
-    monkeypatch.setattr(Judge, "judge", kill_first)
+    monkeypatch.setattr(StoppingMonitor, "judge", kill_first)
     # Without going on meanwhile: so the lost worker's validation data counts, too.
     master = averaging(mesh=sw.MeshConfig(replacement_grace_s=50))
     with sw.ParallelWrapper(clock(), master, workers=2) as processes:

@@ -1,6 +1,6 @@
 import pytest
 
-from sparkwright.spark.secrets import settings_to_tell
+from sparkwright.spark.secrets import settings_to_show
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from sparkwright.spark.secrets import settings_to_tell
     ],
 )
 def test_secrets_are_not_reported(name, value):
-    assert "abc123" not in settings_to_tell([(name, value)])[name]
+    assert "abc123" not in settings_to_show([(name, value)])[name]
 
 
 def test_settings_set_by_spark_are_omitted():
@@ -42,7 +42,7 @@ def test_settings_set_by_spark_are_omitted():
         ("spark.executorEnv.HADOOP_CONF_DIR", "/etc/hadoop"),
         ("spark.hadoop.fs.defaultFS", "hdfs://n:8020"),
     ]
-    assert settings_to_tell(pairs) == {
+    assert settings_to_show(pairs) == {
         "spark.executorEnv.HADOOP_CONF_DIR": "/etc/hadoop",
         "spark.hadoop.fs.defaultFS": "hdfs://n:8020",
         "spark.shuffle.sort.bypassMergeThreshold": "9",

@@ -12,7 +12,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.storage.files import (
-    as_asked,
+    in_requested_form,
     join,
     move,
     read_bytes,
@@ -60,8 +60,8 @@ def test_host_is_kept_in_the_url(url: str) -> None:
             return f"hdfs://{name}"
 
     system: Any = Cut()
-    assert as_asked(system, url, "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
-    assert as_asked(system, f"{url}/", "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
+    assert in_requested_form(system, url, "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
+    assert in_requested_form(system, f"{url}/", "/data/a", "/data/a/b.csv") == f"{url}/b.csv"
 
 
 def test_failed_move_names_the_faulty_file(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class InProcessTrainer:
             answer = self._service.answer(request, self._gone)
         except Exception as error:
             if not isinstance(error, SparkwrightError):
-                self._service.forget(request)
+                self._service.discard(request)
             answer = Answer.of_error(error)
         return sent(answer, own_code=False)
 

@@ -40,14 +40,14 @@ def picker():
 def slow_looks(monkeypatch):
     """Looks that tell when they began, and end when they may: two events."""
     begun, go_on = threading.Event(), threading.Event()
-    look = _previewing._looked
+    look = _previewing._checked_preview
 
     def slow(*arguments):
         begun.set()
         assert go_on.wait(30)
         return look(*arguments)
 
-    monkeypatch.setattr(_previewing, "_looked", slow)
+    monkeypatch.setattr(_previewing, "_checked_preview", slow)
     yield begun, go_on
     go_on.set()
 

@@ -22,7 +22,7 @@ from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 from sparkwright.updates import FixedThreshold
 from sparkwright.workers.step_time import StepTime
 from sparkwright_widgets._master_picker import TrainingMasterPicker, _picker
-from sparkwright_widgets._master_picker._outlook import Surroundings
+from sparkwright_widgets._master_picker._forecast_section import Surroundings
 from sparkwright_widgets._workbench._summaries import master_summary
 
 pytestmark = pytest.mark.usefixtures("comms")
@@ -237,34 +237,36 @@ def test_closing_frees_the_widgets_of_both_kinds() -> None:
 
 def test_plan_follows_data_network_and_form() -> None:
     picker = TrainingMasterPicker()
-    assert "The number of workers is not known" in picker.outlook
+    assert "The number of workers is not known" in picker.forecast
     picker.set_context(rows=[1000, 0, 510], slots=2)
-    assert "Workers: 2" in picker.outlook
-    assert "Rounds per epoch: 10" in picker.outlook
-    assert "Examples per round: 160" in picker.outlook
-    assert "measure it" in picker.outlook
+    assert "Workers: 2" in picker.forecast
+    assert "Rounds per epoch: 10" in picker.forecast
+    assert "Examples per round: 160" in picker.forecast
+    assert "measure it" in picker.forecast
     field(picker, "averaging_frequency").control.value = "24"
-    assert "Rounds per epoch: 2" in picker.outlook
+    assert "Rounds per epoch: 2" in picker.forecast
     picker.set_context(rows=[1000, 0, 510], slots=2, network=network())
-    assert "Sent per round and worker: 180 B" in picker.outlook  # 15 parameters, thrice with Adam's
-    assert "More workers pay off if one minibatch takes" in picker.outlook
+    assert "Sent per round and worker: 180 B" in picker.forecast  # 15 parameters with Adam
+    assert "More workers pay off if one minibatch takes" in picker.forecast
     picker.assumptions.fields["step_ms"].control.value = "200"
-    assert "Scales well. 24 minibatches of 200 ms take 4.8 s" in picker.outlook
-    assert "Speed-up over one worker: 2.0 times" in picker.outlook
+    assert "Scales well. 24 minibatches of 200 ms take 4.8 s" in picker.forecast
+    assert "Speed-up over one worker: 2.0 times" in picker.forecast
     assert "200 ms" in picker.plan.value
 
 
 def test_additional_notes_are_shown() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(workers=4, repartition="never"))
     picker.set_context(rows=[100, 100], slots=2)
-    assert "Spark has 2 task slots, fewer than the 4 workers" in picker.outlook
-    assert "2 workers have no data" in picker.outlook
-    assert "The last minibatch of 2 workers is smaller: 4 examples instead of 16." in picker.outlook
+    assert "Spark has 2 task slots, fewer than the 4 workers" in picker.forecast
+    assert "2 workers have no data" in picker.forecast
+    assert (
+        "The last minibatch of 2 workers is smaller: 4 examples instead of 16." in picker.forecast
+    )
     picker.parallel = True
-    assert "task slots" not in picker.outlook
-    assert "have no data" not in picker.outlook  # there the data is always balanced
+    assert "task slots" not in picker.forecast
+    assert "have no data" not in picker.forecast  # there the data is always balanced
     field(picker, "workers").control.value = "999"
-    assert "999 workers share the" in picker.outlook
+    assert "999 workers share the" in picker.forecast
 
 
 def note_buttons(picker: TrainingMasterPicker) -> dict[str, Any]:
@@ -290,9 +292,9 @@ def test_plan_problems_are_solved_by_a_button(
     told: list[Any] = []
     picker.on_change(lambda part: told.append(part.master))
     picker.set_context(rows=rows, slots=2)
-    assert solved in picker.outlook
+    assert solved in picker.forecast
     note_buttons(picker)[label].click()
-    assert solved not in picker.outlook
+    assert solved not in picker.forecast
     assert told == [picker.master]
     assert label not in note_buttons(picker)
 
@@ -334,11 +336,11 @@ def test_any_environment_produces_a_forecast(
         rows=None if rows is None else tuple(rows), slots=slots, step_s=step_s, vector_bytes=size
     )
     found = around.prospect(master, parallel=parallel)
-    outlook = _picker.Outlook(found=found, slots=slots, cores=2 if parallel else None)
-    assert outlook.verdict[-1].endswith(".")
-    for label, value in outlook.figures:
-        assert label in outlook.html()
-        assert value in outlook.text()
+    forecast = _picker.ForecastSection(found=found, slots=slots, cores=2 if parallel else None)
+    assert forecast.verdict[-1].endswith(".")
+    for label, value in forecast.figures:
+        assert label in forecast.html()
+        assert value in forecast.text()
 
 
 def test_measurement_requires_a_network() -> None:
@@ -383,13 +385,13 @@ def test_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> No
     assert picker.settle(20)
     assert asked == [("a model", 16, "auto")]
     assert picker.assumptions.values["step_ms"] == 12.35
-    assert "5 minibatches of 12.3 ms" in picker.outlook
+    assert "5 minibatches of 12.3 ms" in picker.forecast
     assert "the CPU, with 1 thread: 9 minibatches, 1,296 examples/s" in picker.measure_reason.value
     assert not picker.measure_button.disabled
     field(picker, "batch_size_per_worker").control.value = "64"
     assert picker.assumptions.values["step_ms"] is None  # that was another minibatch
     assert "Measured" not in picker.measure_reason.value
-    assert "workers pay off if" in picker.outlook
+    assert "workers pay off if" in picker.forecast
 
 
 def test_failed_measurement_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -466,17 +468,17 @@ def test_recommended_settings_are_shown_and_applied() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(seed=7))
     picker.set_context(network=network(30_000), slots=2)
     assert picker.recommend_button.disabled
-    assert "Advice" not in picker.outlook
+    assert "Advice" not in picker.forecast
     picker.assumptions.set({"step_ms": 10.0, "bandwidth_gbit": 1.0})
     picker._assumed("step_ms")
-    assert 'Advice: Set `updater="local"' in picker.outlook
+    assert 'Advice: Set `updater="local"' in picker.forecast
     assert "Alternatives, the safest first" in picker.plan.value
     picker.recommend_button.click()
     assert isinstance(picker.master, ParameterAveragingTrainingMaster)
     assert (picker.master.updater, picker.master.seed) == ("local", 7)
     # The recommended settings need no further change.
     assert picker.recommend_button.disabled
-    assert "Advice: Keep the settings" in picker.outlook
+    assert "Advice: Keep the settings" in picker.forecast
 
 
 def test_more_workers_than_slots_are_reported_at_the_field() -> None:

@@ -76,7 +76,7 @@ def as_received(fields, payload):
 def test_histograms_are_due_at_intervals_on_request_and_after_a_rewind():
     schedule = HistogramSchedule(100)
     assert schedule.is_due(5, asked=False)
-    schedule.took(5)
+    schedule.record(5)
     assert not schedule.is_due(5, asked=False)
     assert not schedule.is_due(104, asked=False)
     assert schedule.is_due(104, asked=True)

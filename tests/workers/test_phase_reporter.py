@@ -36,7 +36,7 @@ class Driver:
         self.times = TimelineRecord(workers=WORKERS, name="test")
         self.times.collect(None)
         self.lost = self.messages = 0
-        self.heard = threading.Semaphore(0)
+        self.received = threading.Semaphore(0)
         self.server = CoordinatorServer(
             Coordinator(workers=WORKERS, now_s=time.monotonic()),
             self.tell,
@@ -51,12 +51,12 @@ class Driver:
     def tell(self, notification: Notification, message: Message | None = None) -> None:
         match notification:
             case MessageReceived(worker=worker) if message is not None and message.kind == "phases":
-                self.times.heard(worker, message)
+                self.times.add_message(worker, message)
                 self.messages += 1
-                self.heard.release()
+                self.received.release()
             case WorkerDisconnected():
                 self.lost += 1
-                self.heard.release()
+                self.received.release()
             case _:
                 pass
 
@@ -120,7 +120,7 @@ def test_clock_offsets_up_to_5_seconds_are_within_the_uncertainty(
         work(hired(number, shift_s=shift_s))
     took_s = time.monotonic() - began_s
     for _ in shifts_s:
-        assert driver.heard.acquire(timeout=10.0)
+        assert driver.received.acquire(timeout=10.0)
     timeline = driver.times.timeline(hosts=["a"] * WORKERS, name="test")
     assert [clock.worker for clock in timeline.clocks] == [0, 1, 2]
     for clock, shift_s in zip(timeline.clocks, shifts_s, strict=True):
@@ -139,7 +139,7 @@ def test_spans_arrive_every_second_and_the_rest_at_the_end(
 ) -> None:
     worker = hired(0)
     work(worker)
-    assert driver.heard.acquire(timeout=10.0)
+    assert driver.received.acquire(timeout=10.0)
     work(worker)
     work(worker)
     worker.close()
@@ -151,7 +151,7 @@ def test_spans_arrive_every_second_and_the_rest_at_the_end(
 
 def test_idle_worker_sends_nothing(driver: Driver, hired: Callable[..., Worker]) -> None:
     hired(0).close()
-    assert driver.heard.acquire(timeout=10.0)  # that it is gone
+    assert driver.received.acquire(timeout=10.0)  # that it is gone
     driver.server.drain(5.0)
     assert (driver.lost, driver.messages) == (1, 0)
 
@@ -181,7 +181,7 @@ def test_malformed_data_ends_the_connection_but_not_the_run(
         payload = b"\xff" if not changes else b"\0"  # an unknown phase
         line.send("phases", {**good, **changes}, (bytes(12) + payload,))
         assert line.receive() is None  # hung up
-    assert driver.heard.acquire(timeout=5.0)
+    assert driver.received.acquire(timeout=5.0)
     assert driver.lost == 1
     assert len(driver.times.timeline(hosts=[], name="")) == 0
 

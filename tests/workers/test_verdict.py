@@ -66,7 +66,7 @@ KEPT = Message(kind="kept", fields={"epoch": 3})
 def test_first_worker_requests_the_verdict_and_sends_the_best_state(ends: bool, keep: bool) -> None:
     line = Line(verdict(ends=ends, keep=keep), *[KEPT] * keep)
     one = member(line)
-    assert one.await_verdict(Ring(0)) == ends
+    assert one.wait_for_verdict(Ring(0)) == ends
     assert line.sent == [("best", 3)] * keep
     assert line.answers == []
     # An end is not written down: who is asked again has to hear it again.
@@ -77,7 +77,7 @@ def test_first_worker_requests_the_verdict_and_sends_the_best_state(ends: bool, 
 def test_other_workers_receive_the_verdict_from_the_first(word: bytes, ends: bool) -> None:
     line = Line()
     other = member(line)
-    assert other.await_verdict(Ring(1, word)) == ends
+    assert other.wait_for_verdict(Ring(1, word)) == ends
     assert line.sent == []
     assert other.progress.judged == (0 if ends else 3)
 
@@ -86,5 +86,5 @@ def test_other_workers_receive_the_verdict_from_the_first(word: bytes, ends: boo
 def test_verdict_timeout_names_the_worker_and_epoch(answers: tuple[Message, ...]) -> None:
     one = member(Line(*answers))
     with pytest.raises(NetworkError, match=r"worker 0.*5 s for the driver's decision on epoch 3\."):
-        one.await_verdict(Ring(0))
+        one.wait_for_verdict(Ring(0))
     assert one.progress.judged == 0

@@ -170,7 +170,7 @@ class LaunchPanel(Part):
         self._reason = reason
         self._show_state()
 
-    def set_wanted(self, workers: int | None) -> None:
+    def set_workers(self, workers: int | None) -> None:
         """Set the number of workers of the training master; None: all task slots."""
         self._wanted = workers
         self._compare_workers()
@@ -307,7 +307,7 @@ class LaunchPanel(Part):
         for widget in before:
             close_all(widget)
         self._call(self._on_run, run)
-        live.on_refresh(lambda: self._look(run))
+        live.on_refresh(lambda: self._on_refresh(run))
 
     def _enter(self) -> bool:
         """Return whether a run may start now; if so, block other runs until `_leave`."""
@@ -331,7 +331,7 @@ class LaunchPanel(Part):
         else:
             super().show_error(error)
 
-    def _look(self, run: TrainingRun) -> None:
+    def _on_refresh(self, run: TrainingRun) -> None:
         """Handle a refresh of the live panel, about once a minute and when the run has ended."""
         if not run.finished:
             return

@@ -39,10 +39,10 @@ def choices(quantities: Sequence[tuple[int, Quantity]]) -> list[dict[str, Any]]:
 
 
 class LiveChart(AnyPageWidget, anywidget.AnyWidget, Generic[Feed]):
-    """Calls `_look` a few times a second until it returns True, and draws the points of `feed`.
+    """Calls `_show_new_data` several times a second until it returns True; draws `feed`.
 
     Errors are shown in the page, because a notebook hides them in a log. While the thread runs,
-    the page receives a heartbeat each second, even if `_look` or a cell blocks.
+    the page receives a heartbeat each second, even if `_show_new_data` or a cell blocks.
 
     Attributes:
         texts: HTML by position name; the page defines the positions and their order.
@@ -135,7 +135,7 @@ class LiveChart(AnyPageWidget, anywidget.AnyWidget, Generic[Feed]):
         self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
         self._thread.start()
 
-    def _look(self) -> bool:
+    def _show_new_data(self) -> bool:
         """Show what is new; return True when all runs have ended and are shown completely."""
         raise NotImplementedError
 
@@ -149,7 +149,7 @@ class LiveChart(AnyPageWidget, anywidget.AnyWidget, Generic[Feed]):
         failures = 0
         while not self._closing.is_set() and failures < _FAILURES_ALLOWED:
             try:
-                if self._look():
+                if self._show_new_data():
                     break
                 failures = 0
             except Exception as error:

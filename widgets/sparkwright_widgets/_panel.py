@@ -93,7 +93,7 @@ class LivePanel(LiveChart[LossFeed]):
 
     # --- the panel's thread
 
-    def _look(self) -> bool:
+    def _show_new_data(self) -> bool:
         """Show new data of the run; return True when it has ended and is shown completely."""
         run = self._run
         if run is None:

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.pdf:
             find_chromium()  # fail before the training rather than after it
     except ConfigurationError as error:
-        _say(str(error))
+        _write_line(str(error))
         return _REFUSED
     output.parent.mkdir(parents=True, exist_ok=True)
     began_s, made_at = time.monotonic(), datetime.now().astimezone()
@@ -51,12 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failure, took = failure_in(notebook), time_taken(notebook)
         made_at = datetime.fromtimestamp(options.notebook.stat().st_mtime).astimezone()
     else:
-        _say(f"Running {options.notebook} from top to bottom.")
+        _write_line(f"Running {options.notebook} from top to bottom.")
         failure = run_notebook(
             notebook,
             folder=options.notebook.parent.resolve(),
             timeout_s=options.timeout_s,
-            say=_say,
+            say=_write_line,
         )
         took = duration_text(time.monotonic() - began_s)
     html = offline_html(
@@ -76,12 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _write_notebook(notebook, executed)
         places.append(("notebook", executed))
     for address in outside_resources(html):
-        _say(f"The report omits an external resource: {address}.")
+        _write_line(f"The report omits an external resource: {address}.")
     if failure:
         _print_failure(failure)
     is_printed = not options.pdf or _print(html, output.with_suffix(".pdf"), places)
     results = options.results or output.with_suffix(".json")
-    _say(f"Finished after {duration_text(time.monotonic() - began_s)}.")
+    _write_line(f"Finished after {duration_text(time.monotonic() - began_s)}.")
     _print_paths(places, results=results, newer_than_s=made_at.timestamp())
     if failure is not None:
         return _INTERRUPTED if failure.was_interrupted else 1
@@ -154,19 +154,19 @@ def _print(html: str, path: Path, places: list[tuple[str, Path]]) -> bool:
     try:
         write_bytes(str(path), pdf_of(html))
     except SparkwrightError as error:
-        _say(str(error))
+        _write_line(str(error))
         return False
     places.append(("PDF", path))
     return True
 
 
 def _print_failure(failure: NotebookFailure) -> None:
-    _say(f"\nCode cell {failure.cell} failed: {failure.reason}")
+    _write_line(f"\nCode cell {failure.cell} failed: {failure.reason}")
     for line in failure.source.splitlines():
-        _say(f"    {line}")
+        _write_line(f"    {line}")
     if failure.details:
-        _say(failure.details)
-    _say("")
+        _write_line(failure.details)
+    _write_line("")
 
 
 def _print_paths(places: Sequence[tuple[str, Path]], *, results: Path, newer_than_s: float) -> None:
@@ -176,9 +176,9 @@ def _print_paths(places: Sequence[tuple[str, Path]], *, results: Path, newer_tha
         fields: dict[str, Any] = json.loads(results.read_text(encoding="utf-8"))
         files.append(("results", results))
         rows = [[name, _value_text(value)] for name, value in fields.items()]
-        _say(text_table(["result", "value"], rows, text_columns=(1,)))
+        _write_line(text_table(["result", "value"], rows, text_columns=(1,)))
     rows = [[name, path.resolve()] for name, path in files]
-    _say(text_table(["file", "path"], rows, text_columns=(1,)))
+    _write_line(text_table(["file", "path"], rows, text_columns=(1,)))
 
 
 def _value_text(value: object) -> str:
@@ -187,6 +187,6 @@ def _value_text(value: object) -> str:
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

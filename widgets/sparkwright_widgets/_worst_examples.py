@@ -61,12 +61,12 @@ def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Bloc
     return [Block(html=html, text=f"{caption}\n\n{table.text}", kind="worst")]
 
 
-def fitting_look(features: Array) -> Look:
+def guess_kind(features: Array) -> Look:
     """Guess the kind of one example's array from its shape and dtype.
 
     Example:
         >>> shapes = [(28, 28, 1), (28, 28), (784,), (50, 3), (13,)]
-        >>> [fitting_look(np.zeros(shape)) for shape in shapes]
+        >>> [guess_kind(np.zeros(shape)) for shape in shapes]
         ['image', 'image', 'row', 'sequence', 'row']
     """
     shape = features.shape
@@ -121,7 +121,7 @@ def _card(example: WorstExample, worst: WorstExamples, look: Look) -> str:
 
 
 def _shown(name: str, features: Array, look: Look, example: WorstExample) -> str:
-    chosen = fitting_look(features) if look == "automatic" else look
+    chosen = guess_kind(features) if look == "automatic" else look
     alt = f"{name} of partition {example.partition}, row {example.row}"
     if chosen == "image" and (pixels := _as_pixels(features)) is not None:
         return f'<img alt="{escaped(alt)}" src="{_png(pixels)}">'

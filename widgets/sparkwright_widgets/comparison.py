@@ -82,7 +82,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
         self._next_row = [sys.maxsize] * len(
             runs
         )  # above the length of any log: read it from the start
-        self._look()
+        self._show_new_data()
 
     def block(self) -> Block:
         """A static copy of the current state; complete if all runs have ended."""
@@ -102,7 +102,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
 
     # --- the thread
 
-    def _look(self) -> bool:
+    def _show_new_data(self) -> bool:
         for number in range(len(self._runs)):
             self._take(number)
         self._show_table()

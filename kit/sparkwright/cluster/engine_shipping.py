@@ -24,7 +24,7 @@ from sparkwright.cluster.engine_archive import (
 from sparkwright.errors import ConfigurationError
 
 from .connect import context_of, is_connect
-from .slots import tasks_to_ask
+from .slots import tasks_to_reach_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def ensure_engine(spark: "SparkSession") -> None:
     with _comparing:
         if context in _compared:
             return
-        slots = tasks_to_ask(spark)
+        slots = tasks_to_reach_all(spark)
         tasks = context.parallelize(range(slots), slots).mapPartitions(_asking(PACKAGE))
         check_same(own_engine(), tasks.collect())
         _compared.add(context)
@@ -98,16 +98,16 @@ def check_same(own: Look, answers: Iterable[Look]) -> None:
     for answer in answers:
         if answer["fingerprint"] == own["fingerprint"]:
             continue
-        found = _told(answer) if answer["where"] else "none"
+        found = _named(answer) if answer["where"] else "none"
         raise ConfigurationError(
-            f"executors must run the driver's {PACKAGE}. Received: driver {_told(own)}, executor "
+            f"executors must run the driver's {PACKAGE}. Received: driver {_named(own)}, executor "
             f"on {answer['host']} {found}. Start the session without `{SHIP}=never`, so that the "
             f"driver ships it; or install {PACKAGE} {own['version']} there from the same "
             "sources. If the code has changed in the meantime, call `spark.stop()` and restart."
         )
 
 
-def _told(look: Look) -> str:
+def _named(look: Look) -> str:
     return f"{look['version']} (fingerprint {look['fingerprint']}, {look['where']})"
 
 

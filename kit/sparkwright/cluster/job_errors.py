@@ -125,7 +125,7 @@ class LostExecutors:
     def __enter__(self) -> "LostExecutors":
         """Start watching; executors lost earlier are ignored."""
         if self._watched:
-            self._look(news=False)
+            self._update(news=False)
             self._thread.start()
         return self
 
@@ -147,7 +147,7 @@ class LostExecutors:
         """
         deadline_s = time.monotonic() + _NEWS_TIMEOUT_S
         while self._watched:
-            self._look(news=True)
+            self._update(news=True)
             if self._reasons or time.monotonic() > deadline_s:
                 break
             time.sleep(0.1)
@@ -155,9 +155,9 @@ class LostExecutors:
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_AGAIN_S):
-            self._look(news=True)
+            self._update(news=True)
 
-    def _look(self, *, news: bool) -> None:
+    def _update(self, *, news: bool) -> None:
         # A context that is stopping raises various errors.
         with self._looking, contextlib.suppress(Exception):
             store = self._context._jsc.sc().statusStore()

@@ -108,7 +108,7 @@ def task_slots(spark: "SparkSession") -> int | None:
     return slots_now(spark) or slots_at_most(master, settings) or 1
 
 
-def tasks_to_ask(spark: "SparkSession") -> int:
+def tasks_to_reach_all(spark: "SparkSession") -> int:
     """Return the number of tasks that reaches all executors of an otherwise idle cluster."""
     master, settings = str(context_of(spark).master), context_of(spark).getConf()
     # A local cluster's session is ready before its executors are.

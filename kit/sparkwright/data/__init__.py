@@ -3,10 +3,10 @@
 from ._augmentation import Augmentation as Augmentation
 from ._browsing import Entry as Entry, Folder as Folder, browse as browse
 from ._data_preview import (
-    ColumnLook as ColumnLook,
+    ColumnPreview as ColumnPreview,
     DataPreview as DataPreview,
     DataProblem as DataProblem,
-    ImageLook as ImageLook,
+    ImageThumbnail as ImageThumbnail,
 )
 from ._distributed import DistributedDataSet as DistributedDataSet
 from ._exported import (

@@ -9,11 +9,11 @@ from sparkwright.data._sequence_reader import natural_key
 from sparkwright.errors import RunTimeoutError
 from sparkwright.storage.files import (
     absolute,
-    as_asked,
+    in_requested_form,
     is_on_this_machine,
     on_thread,
+    store_errors,
     system_of,
-    told,
 )
 
 _T = TypeVar("_T")
@@ -66,13 +66,13 @@ def browse(url: str = "", *, most: int = 500, timeout_s: float = 20.0) -> Folder
 
 def _browse(url: str, most: int) -> Folder:
     system, path = system_of(url)
-    with told(url, "listed"):
+    with store_errors(url, "listed"):
         is_file = system.isfile(path)
     place = absolute(url).rstrip("/") or "/"
     if is_file:
         place = parent_of(place) or place
     elif is_on_this_machine(url) and not system.exists(path):
-        with told(url, "listed"):
+        with store_errors(url, "listed"):
             raise FileNotFoundError(url)
     entries = sorted(
         entries_of(place), key=lambda each: (not each.is_folder, natural_key(each.name))
@@ -94,7 +94,7 @@ def entries_of(url: str) -> list[Entry]:
     """
     system, path = system_of(url)
     system.invalidate_cache(path)  # some stores cache listings
-    with told(url, "listed"):
+    with store_errors(url, "listed"):
         found = system.ls(path, detail=True)
     entries: list[Entry] = []
     for entry in found:
@@ -105,7 +105,7 @@ def entries_of(url: str) -> list[Entry]:
             continue
         is_folder = entry["type"] == "directory"
         size = None if is_folder else entry.get("size")
-        place = as_asked(system, url, path, full)
+        place = in_requested_form(system, url, path, full)
         entries.append(Entry(name=name, url=place, is_folder=is_folder, size_bytes=size))
     return entries
 

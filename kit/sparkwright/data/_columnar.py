@@ -72,7 +72,7 @@ class ColumnarReader:
         trouble = ""
         for file in files:
             # Damaged files are reported when they are read, unless all files are damaged.
-            names, message = _look(open_table, file.url, lambda opened: opened.names)
+            names, message = _try_file(open_table, file.url, lambda opened: opened.names)
             if names:
                 return cls(open_table=open_table, names=names, used=names, is_exact=is_exact)
             trouble = trouble or message
@@ -96,7 +96,7 @@ class ColumnarReader:
             found.update(_shapes(opened, [n for n in nested if n not in found]))
             return all(name in found for name in nested)
 
-        any(_look(self.open_table, file.url, look)[0] for file in files)
+        any(_try_file(self.open_table, file.url, look)[0] for file in files)
         return found
 
     def pieces(self, files: Sequence[StoredFile], piece_bytes: int) -> list[Piece]:
@@ -105,7 +105,7 @@ class ColumnarReader:
         for file in files:
             parts: list[Piece] | None = None
             if file.size_bytes > piece_bytes:
-                parts, _ = _look(
+                parts, _ = _try_file(
                     self.open_table,
                     file.url,
                     lambda o, url=file.url: list(_parts(url, o.parts, piece_bytes)),
@@ -152,7 +152,7 @@ class ColumnarReader:
             )
 
 
-def _look(open_table: Open, url: str, look: Callable[[OpenTable], T]) -> tuple[T | None, str]:
+def _try_file(open_table: Open, url: str, look: Callable[[OpenTable], T]) -> tuple[T | None, str]:
     """Return the result of `look` on a file; None and a message if the file is unreadable."""
     try:
         with open_table(url) as opened:

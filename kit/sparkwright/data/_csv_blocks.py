@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from sparkwright.data._csv_format import CsvFormat, compression_of, line_count, line_end
 from sparkwright.data.pieces import SkipLog
 from sparkwright.errors import DataError
-from sparkwright.storage.files import open_file, open_to_read, told
+from sparkwright.storage.files import open_file, open_to_read, store_errors
 
 # Blocks of 1 to 4 MiB parse equally fast.
 BLOCK_BYTES = 2 << 20
@@ -36,7 +36,7 @@ class EmptyFileError(Exception):
 @contextlib.contextmanager
 def open_csv(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
     """Open a file; yield a reader of its text as UTF-8, and the file of its stored bytes."""
-    with told(url, "read"), open_file(url) as file:
+    with store_errors(url, "read"), open_file(url) as file:
         codec = compression_of(url)
         read: Read = file.read
         if codec is not None:

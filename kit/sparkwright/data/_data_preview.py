@@ -23,7 +23,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnLook:
+class ColumnPreview:
     """Summary of a column in a preview.
 
     Attributes:
@@ -78,7 +78,7 @@ def number_of(text: str) -> float | None:
         return None
 
 
-def summarize_column(name: str, values: Sequence[str | None]) -> ColumnLook:
+def summarize_column(name: str, values: Sequence[str | None]) -> ColumnPreview:
     """Summarize a column of strings; None and NaN are missing values.
 
     Example:
@@ -107,7 +107,7 @@ def summarize_column(name: str, values: Sequence[str | None]) -> ColumnLook:
     else:
         commas = (n for text, n in counts.items() if _DECIMAL_COMMA.fullmatch(text.strip(" \t")))
         found = {"has_decimal_commas": 2 * sum(commas) > present}
-    return ColumnLook(
+    return ColumnPreview(
         name=name,
         kind=kind,
         count=present,
@@ -169,7 +169,7 @@ class DataProblem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ImageLook:
+class ImageThumbnail:
     """A thumbnail of one image.
 
     Attributes:
@@ -217,9 +217,9 @@ class DataPreview:
     looked_at: int = 0
     in_all: int | None = None
     is_estimate: bool = False
-    columns: tuple[ColumnLook, ...] = ()
+    columns: tuple[ColumnPreview, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    images: tuple[ImageLook, ...] = ()
+    images: tuple[ImageThumbnail, ...] = ()
     labels: tuple[tuple[str, int], ...] = ()
     class_count: int | None = None
     feature_shape: tuple[int, ...] | None = None

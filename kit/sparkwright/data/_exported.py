@@ -103,7 +103,7 @@ class NewExport:
             # A cleanup error must not replace the original error.
             with contextlib.suppress(Exception, KeyboardInterrupt):
                 if not self.is_published():
-                    remove_until_gone(self.folder, quiet_tries=self._quiet_tries)
+                    remove_until_empty(self.folder, quiet_tries=self._quiet_tries)
                     remove_empty_folder(self.url)
 
     def is_published(self) -> bool:
@@ -254,7 +254,7 @@ def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> b
     return True
 
 
-def remove_until_gone(folder: str, *, quiet_tries: int) -> None:
+def remove_until_empty(folder: str, *, quiet_tries: int) -> None:
     """Remove a folder repeatedly, until it is empty `quiet_tries` times in a row.
 
     Tasks being killed may still write to it. After ten seconds the remaining files stay; readers

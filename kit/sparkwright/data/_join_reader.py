@@ -12,7 +12,7 @@ from sparkwright.data._column_choice import sort_values
 from sparkwright.data._csv_parse import conversion_fault, to_numbers
 from sparkwright.data._join_plan import Plan, Slot
 from sparkwright.data._skipped import Skipped
-from sparkwright.data._survey import LengthRange, Survey, check_found, together
+from sparkwright.data._survey import LengthRange, Survey, check_found, merge_values
 from sparkwright.data.dataset import Array, DataSet
 from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Columns, Fault, Part, report
@@ -67,7 +67,7 @@ class JoinReader:
                 examples=whole.num_rows,
                 lengths={str(i): LengthRange.of(np.unique(counts)) for i, counts in steps.items()},
                 classes={
-                    at: together([map(str, unique.drop_null().to_pylist())])
+                    at: merge_values([map(str, unique.drop_null().to_pylist())])
                     for at, unique in values.items()
                 },
                 lacking=_noted(rows, lacking),

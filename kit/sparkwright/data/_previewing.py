@@ -15,10 +15,10 @@ from sparkwright.data._browsing import Entry, browse, entries_of, run_with_timeo
 from sparkwright.data._csv_format import compression_of as is_packed
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._data_preview import (
-    ColumnLook,
+    ColumnPreview,
     DataPreview,
     DataProblem,
-    ImageLook,
+    ImageThumbnail,
     summarize_column,
 )
 from sparkwright.data._from_arrays import load_digits
@@ -83,7 +83,7 @@ def preview(
     if source.info.needs_url and not source.url.strip():
         return DataPreview(source=source, note="Enter the location of the data.")
     what = source.url or "the bundled digits"
-    return run_with_timeout(timeout_s, lambda: _looked(source, rows, sample_bytes), what)
+    return run_with_timeout(timeout_s, lambda: _checked_preview(source, rows, sample_bytes), what)
 
 
 def guess_source(url: str, *, timeout_s: float = 20.0) -> DataSource:
@@ -113,11 +113,11 @@ def _guessed(url: str) -> DataSource:
         is_all = len(content) < _GUESS_BYTES
         source = replace(source, options=guess_csv(content, first, is_all=is_all))
     if source.info.labeled:
-        return with_guessed_columns(source, _looked(source, 0, 1 << 20).columns)
+        return with_guessed_columns(source, _checked_preview(source, 0, 1 << 20).columns)
     return source
 
 
-def _looked(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
+def _checked_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
     try:
         found = _preview(source, rows, sample_bytes)
     except (ConfigurationError, DataError, OSError) as error:
@@ -172,12 +172,12 @@ def _of_examples(
         texts = [names[n] if 0 <= n < len(names) else str(n) for n in numbers]
     features = [array for name, array in arrays.items() if name.startswith("features/")]
     pixels = features[0] if len(features) == 1 else np.empty(0)
-    images: list[ImageLook] = []
+    images: list[ImageThumbnail] = []
     if pixels.ndim == 4 and pixels.shape[-1] in (1, 3) and pixels.dtype.kind in "uf":
         for row, each in enumerate(pixels[:rows]):
             label, name = texts[row] if texts else "", f"example {row + 1}"
             height, width, _ = each.shape
-            look = ImageLook(png=_picture(each), label=label, name=name, size=(height, width))
+            look = ImageThumbnail(png=_picture(each), label=label, name=name, size=(height, width))
             images.append(look)
     return DataPreview(
         source=source,
@@ -196,7 +196,7 @@ def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]
 
     Values are numbers, arrays, lists of bytes, or None if missing.
     """
-    looks: list[ColumnLook] = []
+    looks: list[ColumnPreview] = []
     for name, values in columns.items():
         shapes = {np.shape(value) for value in values if value is not None}
         missing = sum(value is None for value in values)
@@ -207,7 +207,7 @@ def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]
         else:
             shape = shapes.pop() if len(shapes) == 1 else None
             count = len(values) - missing
-            look = ColumnLook(name=name, kind="array", count=count, missing=missing, shape=shape)
+            look = ColumnPreview(name=name, kind="array", count=count, missing=missing, shape=shape)
         looks.append(look)
     shown = zip(*(values[:rows] for values in columns.values()), strict=True)
     return {"columns": tuple(looks), "rows": tuple(tuple(map(_text, row)) for row in shown)}
@@ -375,7 +375,7 @@ def _evenly(files: Sequence[Entry | StoredFile], count: int) -> list[Entry | Sto
 
 def _pictures(
     reader: ImageReader, files: Iterable[Entry | StoredFile], log: Findings
-) -> Iterable[ImageLook]:
+) -> Iterable[ImageThumbnail]:
     from PIL import Image
 
     for file in files:
@@ -391,7 +391,7 @@ def _pictures(
                 size = opened.height, opened.width
             pixels = next(iter(data.features.values()))[0]
             name = file.url.rpartition("/")[2]
-            yield ImageLook(png=_picture(pixels), label=label, name=name, size=size)
+            yield ImageThumbnail(png=_picture(pixels), label=label, name=name, size=size)
 
 
 def _picture(pixels: Any) -> bytes:

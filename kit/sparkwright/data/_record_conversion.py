@@ -86,11 +86,11 @@ class RecordConversion:
             group.append(record)
             size_bytes += len(record[2])
             if size_bytes >= CHUNK_BYTES:
-                yield from self._together(group, log)
+                yield from self._convert_group(group, log)
                 group, size_bytes = [], 0
-        yield from self._together(group, log)
+        yield from self._convert_group(group, log)
 
-    def _together(self, group: list[Record], log: SkipLog) -> Iterator[DataSet]:
+    def _convert_group(self, group: list[Record], log: SkipLog) -> Iterator[DataSet]:
         if self.lines is not None:
             return self._parsed(group, *self.lines, log)
         values = (record[2] for record in group)

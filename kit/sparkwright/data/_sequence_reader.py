@@ -11,7 +11,7 @@ from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._csv_format import compression_of
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._skipped import UnusableItem
-from sparkwright.data._survey import MOST_CLASSES, LengthRange, Survey, together
+from sparkwright.data._survey import MOST_CLASSES, LengthRange, Survey, merge_values
 from sparkwright.data.chunks import CHUNK_BYTES
 from sparkwright.data.dataset import Array, DataSet
 from sparkwright.data.pieces import SkipLog
@@ -116,7 +116,7 @@ class SequenceReader:
         return Survey(
             examples=len(steps),
             lengths={"": LengthRange.of(steps)},
-            classes={"labels": together([values])},
+            classes={"labels": merge_values([values])},
         )
 
     @property

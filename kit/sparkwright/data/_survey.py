@@ -62,7 +62,7 @@ class Survey:
     Attributes:
         examples: number of valid examples.
         lengths: name of an array or a source -> lengths of its sequences.
-        classes: name of a column -> values found, from `together`.
+        classes: name of a column -> values found, from `merge_values`.
         lacking: keys missing in a source, by reason.
         repeated: duplicate keys, by reason.
     """
@@ -77,7 +77,7 @@ class Survey:
         return Survey(
             examples=self.examples + other.examples,
             lengths=_merged(self.lengths, other.lengths, LengthRange.__add__),
-            classes=_merged(self.classes, other.classes, lambda a, b: together([a, b])),
+            classes=_merged(self.classes, other.classes, lambda a, b: merge_values([a, b])),
             lacking=self.lacking + other.lacking,
             repeated=self.repeated + other.repeated,
         )
@@ -96,7 +96,7 @@ def _merged(a: Mapping[K, V], b: Mapping[K, V], add: Callable[[V, V], V]) -> dic
     return {**a, **{key: add(a[key], value) if key in a else value for key, value in b.items()}}
 
 
-def together(found: Iterable[Iterable[str]]) -> frozenset[str]:
+def merge_values(found: Iterable[Iterable[str]]) -> frozenset[str]:
     """Merge sets of values, up to `MOST_CLASSES` + 1 values, which indicates too many."""
     values: set[str] = set()
     for some in found:
@@ -108,7 +108,7 @@ def together(found: Iterable[Iterable[str]]) -> frozenset[str]:
 
 
 def check_found(values: Collection[str], where: str) -> None:
-    """Raise DataError if the values from `together` are too few or too many for classes."""
+    """Raise DataError if the values from `merge_values` are too few or too many for classes."""
     if 2 <= len(values) <= MOST_CLASSES:
         return
     count = f"{len(values)}" if len(values) <= MOST_CLASSES else f"more than {MOST_CLASSES:,}"

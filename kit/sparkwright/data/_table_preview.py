@@ -13,7 +13,7 @@ from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
 from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, open_parquet
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
-from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, summarize_column
+from sparkwright.data._data_preview import ColumnPreview, DataPreview, DataProblem, summarize_column
 from sparkwright.data._sequences import prepared
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import TableSchema, listed
@@ -184,7 +184,7 @@ class _Beginning:
     def __init__(self, table: TableSource, shown: int, sample_bytes: int) -> None:
         self.log = Findings()
         self.values: dict[str, list[str | None]] = {name: [] for name in table.reader.names}
-        self.arrays: dict[str, ColumnLook] = {}
+        self.arrays: dict[str, ColumnPreview] = {}
         self.tables: list[Any] = []
         self._shown = shown
         self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.reader.names))))
@@ -214,7 +214,7 @@ class _Beginning:
         for name, texts in self.values.items():
             column = taken.column(name)
             if is_nested(column.type):
-                look = self.arrays.get(name, ColumnLook(name=name, kind="array"))
+                look = self.arrays.get(name, ColumnPreview(name=name, kind="array"))
                 there = look.count + len(column) - column.null_count
                 missing = look.missing + column.null_count
                 self.arrays[name] = replace(look, count=there, missing=missing)
@@ -231,7 +231,7 @@ class _Beginning:
             raise _EnoughError
         return table, []
 
-    def columns(self, table: TableSource) -> list[ColumnLook]:
+    def columns(self, table: TableSource) -> list[ColumnPreview]:
         """Summarize all columns."""
         shapes = table.reader.shapes(table.files, list(self.arrays)) if self.arrays else {}
         return [
@@ -263,7 +263,7 @@ def _read(
     source: DataSource,
     table: TableSource,
     seen: _Beginning,
-    columns: Sequence[ColumnLook],
+    columns: Sequence[ColumnPreview],
     unfit: Collection[str],
 ) -> tuple[list[DataProblem], TableSchema | None]:
     """Run the reader without unfit columns; return the problems it reports and its schema."""

@@ -202,7 +202,7 @@ def _check_options(where: Any, on_invalid: str, move_to: str | None) -> None:
             f"on_invalid={on_invalid!r} for a {type(where).__name__}."
         )
     folder = None if move_to is None else _folder_of(where)
-    if folder is not None and move_to is not None and _lies_in(move_to, folder):
+    if folder is not None and move_to is not None and _is_inside(move_to, folder):
         raise ConfigurationError(
             "`move_to` must be outside the folder that is validated. Received: "
             f"move_to={move_to!r} in {folder}. Choose another folder."
@@ -334,7 +334,7 @@ def _clear(where: Any, checked: CheckedFiles, move_to: str | None) -> Validation
         root = (checked.prefix or "").rpartition("/")[0] + "/"
         targets = [join(absolute(move_to), _plain(url).removeprefix(root)) for url in urls]
         # A pattern or a list may include files below `move_to`, even valid ones.
-        taken = [target for target in targets if _lies_in(target, root) and exists(target)]
+        taken = [target for target in targets if _is_inside(target, root) and exists(target)]
         if taken:
             raise ConfigurationError(
                 "`move_to` must be a folder where files replace none of those that are validated. "
@@ -364,7 +364,7 @@ def _folder_of(where: Any) -> str | None:
     return None
 
 
-def _lies_in(url: str, folder: str) -> bool:
+def _is_inside(url: str, folder: str) -> bool:
     return (_place(url) + "/").startswith(_place(folder).rstrip("/") + "/")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._data_preview import ColumnLook, DataProblem, number_of
+from sparkwright.data._data_preview import ColumnPreview, DataProblem, number_of
 from sparkwright.data.wording import clipped
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     return not any(name in column for name, column in zip(names, below, strict=True))
 
 
-def guess_label(columns: Sequence[ColumnLook]) -> str | None:
+def guess_label(columns: Sequence[ColumnPreview]) -> str | None:
     """Guess the label column: by its name, or the last column."""
     usable = [column for column in columns if column.kind in ("integer", "number", "text")]
     for name in _LABEL_NAMES:
@@ -126,7 +126,7 @@ def guess_label(columns: Sequence[ColumnLook]) -> str | None:
     return usable[-1].name if len(usable) > 1 else None
 
 
-def guess_task(column: ColumnLook) -> Literal["classification", "regression"]:
+def guess_task(column: ColumnPreview) -> Literal["classification", "regression"]:
     """Guess classification for texts and few distinct integers, else regression.
 
     Example:
@@ -144,7 +144,7 @@ def guess_task(column: ColumnLook) -> Literal["classification", "regression"]:
     return "classification" if column.kind == "integer" and few else "regression"
 
 
-def feature_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> list[ColumnLook]:
+def feature_columns(source: "DataSource", columns: Sequence[ColumnPreview]) -> list[ColumnPreview]:
     """Return the feature columns: the selected ones, or all but label and weights."""
     if source.features:
         return [column for column in columns if column.name in source.features]
@@ -152,7 +152,7 @@ def feature_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> list
     return [column for column in columns if column.name not in other]
 
 
-def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> "DataSource":
+def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnPreview]) -> "DataSource":
     """Return `source` with label, task and categories guessed from its columns."""
     if not columns or not source.info.labeled:
         return source
@@ -169,7 +169,7 @@ def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnLook]) ->
     return replace(kept, categories=categories)
 
 
-def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
+def verdict(source: "DataSource", column: ColumnPreview) -> DataProblem | None:
     """Return the problem of a column; None for a valid or unused column."""
     is_label, is_category = column.name == source.label, column.name in source.categories
     if not is_label and not feature_columns(source, [column]):
@@ -234,7 +234,9 @@ def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
 
 
 def copies(
-    source: "DataSource", columns: Sequence[ColumnLook], values: Mapping[str, Sequence[str | None]]
+    source: "DataSource",
+    columns: Sequence[ColumnPreview],
+    values: Mapping[str, Sequence[str | None]],
 ) -> Iterator[DataProblem]:
     """Yield a warning for each duplicate column; a duplicate of the label leaks the label."""
     first: dict[tuple[str | None, ...], str] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import run_job
-from sparkwright.cluster.slots import is_local, tasks_to_ask
+from sparkwright.cluster.slots import is_local, tasks_to_reach_all
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.files import (
     absolute,
@@ -331,7 +331,7 @@ def ask_executors(spark: "SparkSession", url: str, digest: str) -> None:
             problem = f"{type(error).__name__}: {error}"
         yield socket.gethostname(), problem
 
-    slots = tasks_to_ask(spark)
+    slots = tasks_to_reach_all(spark)
     tasks = context_of(spark).parallelize(range(slots), slots).mapPartitions(look)
     answers = run_job(spark, tasks.collect, description="check that executors see the files")
     problems = {host: problem for host, problem in answers if problem}

@@ -23,11 +23,11 @@ _IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")
 _QUERY = re.compile(r"\?\S*")
 
 
-def told_url(url: str) -> str:
+def redacted_url(url: str) -> str:
     """Remove possible secrets from the URLs in a text.
 
     Example:
-        >>> told_url("s3://ann:abc@bucket/a?sig=x")
+        >>> redacted_url("s3://ann:abc@bucket/a?sig=x")
         's3://(hidden)@bucket/a'
     """
     return _QUERY.sub("", _IN_ADDRESS.sub("(hidden)", url))
@@ -42,7 +42,7 @@ def folders_at(
     Yields:
         (writable folder -> URL without secrets; URL -> problem, "" if none)
     """
-    told = {told_url(url): url for url in urls}
+    told = {redacted_url(url): url for url in urls}
     made: set[str] = set()
     content = secrets.token_bytes(64)
     mine = {
@@ -65,7 +65,7 @@ def folders_at(
     def each(action: Callable[[str], str], chosen: Iterable[str]) -> dict[str, str]:
         return _all_within({shown: partial(action, shown) for shown in chosen}, seconds)
 
-    problems = {shown: told_url(text) for shown, text in each(write, mine).items()}
+    problems = {shown: redacted_url(text) for shown, text in each(write, mine).items()}
     written = [shown for shown in mine if not problems[shown]]
     try:
         yield {mine[shown]: shown for shown in written}, problems
@@ -101,7 +101,7 @@ def read_back(
     for file, problem in found.items():
         shown, label = written[file]
         if problem and not problems[shown]:
-            problems[shown] = f"the file that {label} wrote is not here: {told_url(problem)}"
+            problems[shown] = f"the file that {label} wrote is not here: {redacted_url(problem)}"
 
 
 def _all_within(actions: dict[str, Callable[[], str]], seconds: float) -> dict[str, str]:

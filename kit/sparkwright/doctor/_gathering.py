@@ -15,7 +15,7 @@ from sparkwright.cluster.engine_archive import engine_finder, own_engine
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import run_job
-from sparkwright.cluster.slots import gpus_of_executor, is_dynamic, tasks_to_ask
+from sparkwright.cluster.slots import gpus_of_executor, is_dynamic, tasks_to_reach_all
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.masters import MeshConfig
 from sparkwright.spark.gpus import TASK_AMOUNT, on_gpus
@@ -24,7 +24,7 @@ from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
 from . import _machine, _probe
 from ._findings import CachedData, Findings, Place, SparkFacts
-from ._folders import folders_at, read_back, told_url
+from ._folders import folders_at, read_back, redacted_url
 from ._meeting import Meeting
 from ._probe import Orders
 
@@ -59,7 +59,7 @@ def gather(
     with folders_at(urls, files_s) as (folders, problems):
         if spark is None or unusable:
             return Findings(driver=_driver(None, problems), spark_problem=unusable)
-        secret, tasks = secrets.token_bytes(32), tasks_to_ask(spark)
+        secret, tasks = secrets.token_bytes(32), tasks_to_reach_all(spark)
         mesh = mesh or MeshConfig()
         settings = _settings(spark)
         # With dynamic allocation, only training executors have GPUs.
@@ -109,7 +109,7 @@ def gather(
                 tasks=tasks,
                 gpus=gpus_of_executor(settings),
                 gives_gpus=gives_gpus,
-                came=_came(meeting, executors),
+                came=_concurrent_tasks(meeting, executors),
                 executors=len(executors) or None,
                 cached=_cached(spark),
             ),
@@ -124,7 +124,7 @@ def _executor_ports(mesh: MeshConfig) -> Sequence[int] | str:
     return mesh.ports_from(os.environ)
 
 
-def _came(meeting: Meeting | None, executors: Sequence[Place]) -> int | None:
+def _concurrent_tasks(meeting: Meeting | None, executors: Sequence[Place]) -> int | None:
     """Return the number of concurrent tasks; None if some could not connect."""
     if meeting is None or any(place.driver_problem for place in executors):
         return None
@@ -253,7 +253,7 @@ def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
 
 def _executor(answer: dict[str, Any]) -> Place:
     place = dict(answer["place"])
-    place["files"] = {url: told_url(text) for url, text in place.get("files", {}).items()}
+    place["files"] = {url: redacted_url(text) for url, text in place.get("files", {}).items()}
     clock = clock_of(answer.get("samples", ()))
     return replace(Place.from_dict({**place, "label": answer["label"]}), clock=clock)
 

@@ -148,7 +148,7 @@ def _java_version(executable: Path) -> str | None:
         text = (executable.parent.parent / "release").read_text()
         if match := re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE):
             return match[1]
-    answer, _ = _said([str(executable), "-version"])
+    answer, _ = _output_of([str(executable), "-version"])
     match = re.search(r'version "([^"]+)"', answer)
     return match[1] if match else None
 
@@ -181,13 +181,13 @@ def _gpus() -> tuple[list[str], str]:
     if program is None:
         return [], ""
     query = "--query-gpu=index,name,memory.total,driver_version"
-    answer, problem = _said([program, query, "--format=csv,noheader"])
+    answer, problem = _output_of([program, query, "--format=csv,noheader"])
     if problem:
         return [], f"nvidia-smi failed: {problem}"
     return [line.strip() for line in answer.splitlines() if line.strip()], ""
 
 
-def _said(command: list[str]) -> tuple[str, str]:
+def _output_of(command: list[str]) -> tuple[str, str]:
     """Return a command's output, and the reason for its failure, or ""."""
     try:
         done = subprocess.run(

@@ -171,7 +171,7 @@ def attend(
             _send(connection)
             _receive(connection)
             return {}
-        samples = [_ask_the_time(connection, orders.clock) for _ in range(_CLOCK_QUESTIONS)]
+        samples = [_query_time(connection, orders.clock) for _ in range(_CLOCK_QUESTIONS)]
         found, address = {**place(""), "port_problem": ""}, None
         try:
             listener = _open(orders, connection, identity=hello["label"])
@@ -199,7 +199,7 @@ def _open(orders: Orders, to_driver: Connection, *, identity: str) -> Listener:
     )
 
 
-def _ask_the_time(connection: Connection, clock: Callable[[], float]) -> list[float]:
+def _query_time(connection: Connection, clock: Callable[[], float]) -> list[float]:
     """Return the times of request sent, request received, response sent, response received."""
     asked = clock()
     _send(connection, time=True)

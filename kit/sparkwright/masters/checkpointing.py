@@ -98,6 +98,6 @@ class CopySchedule:
         pause_s = self._pause_s if averaged else max(_SHORTEST_PAUSE_S, self._pause_s)
         return now_s - self._made_s >= pause_s
 
-    def took(self, seconds: float, *, now_s: float) -> None:
+    def record_copy(self, seconds: float, *, now_s: float) -> None:
         """Record a copy that stopped training for `seconds`."""
         self._made_s, self._pause_s = now_s, _SECONDS_FOR_A_COPY * seconds

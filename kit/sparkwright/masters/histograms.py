@@ -8,7 +8,7 @@ KINDS = ("weights", "updates", "activations")
 
 @configuration
 class Histograms(Configuration):
-    """Histograms that one worker takes between minibatches, and their interval.
+    """Histograms that one worker selects between minibatches, and their interval.
 
     Training waits for them; its result is bit-identical to training without them.
     `run.histograms.cost_s` is their total time in seconds.
@@ -57,7 +57,7 @@ class Histograms(Configuration):
                 f"of={self.of!r}."
             )
 
-    def takes(self, name: str) -> bool:
+    def selects(self, name: str) -> bool:
         """Return whether `name`, a layer or "layer/variable", is selected."""
         chosen = self.layers
         return chosen is None or any(name == each or name.startswith(f"{each}/") for each in chosen)
@@ -76,6 +76,6 @@ class HistogramSchedule:
         # A rewound run has already reached later minibatches.
         return self._last < 0 or step - self._last >= self._every or step < self._last
 
-    def took(self, step: int) -> None:
+    def record(self, step: int) -> None:
         """Record histograms taken after minibatch `step`."""
         self._last = step

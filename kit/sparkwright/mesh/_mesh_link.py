@@ -47,7 +47,7 @@ class MeshLink:
         self.origin, self.connection = origin, connection
         self.pending_bytes = 0
         self.moved_s = time.monotonic()
-        self.noticed_s = 0.0  # `connection.heard_s` at the last check
+        self.noticed_s = 0.0  # `connection.received_s` at the last check
         self.gone = self.busy = False
         self._lock = lock
         self._ready = threading.Condition(lock)

@@ -64,8 +64,8 @@ class _Link:
     confirmed: Mapping[Origin, int]
     # (tick, versions): becomes `confirmed` when the neighbor echoes the tick.
     mark: tuple[int, Mapping[Origin, int]] | None = None
-    heard: bool = True  # received something since the last timer
-    heard_s: float = 0.0
+    is_active: bool = True  # received something since the last timer
+    received_s: float = 0.0
     echo: int = 0  # the neighbor's newest tick
     repaired: int = -1  # this worker's tick at the last repair
     catch_up_s: float | None = None  # when the last `TooFarBehind` led to a `CatchUp`
@@ -138,7 +138,7 @@ class Peer:
         versions = self._copy()
         link = self._links[neighbor] = _Link(versions)
         if self._beat_s is not None:
-            link.heard_s = self._beat_s
+            link.received_s = self._beat_s
         self._tick += 1
         return [Send((neighbor,), Versions(self._tick, 0, versions))]
 
@@ -147,17 +147,17 @@ class Peer:
         self._links.pop(neighbor, None)
         return []
 
-    def heard(self, neighbor: Origin) -> None:
+    def received_from(self, neighbor: Origin) -> None:
         """Record that `neighbor` is alive, for example because part of a message arrived."""
         if (link := self._links.get(neighbor)) is not None:
-            link.heard = True
+            link.is_active = True
 
     def received(self, neighbor: Origin, message: PeerMessage) -> list[Action]:
         """Handle a message from `neighbor`; ignore it if that is not connected."""
         link = self._links.get(neighbor)
         if link is None:
             return []
-        link.heard = True
+        link.is_active = True
         if type(message) is Update:
             origin = message.origin
             ahead = message.sequence - self._versions.get(origin, 0)
@@ -180,15 +180,15 @@ class Peer:
         """Handle the timer at monotonic time `now_s`; call it at least once per heartbeat."""
         if self._beat_s is None:
             for link in self._links.values():
-                link.heard_s = now_s
+                link.received_s = now_s
         elif now_s - self._beat_s < self._heartbeat_s:
             return []
         self._beat_s = now_s
         actions: list[Action] = []
         for neighbor, link in list(self._links.items()):
-            if link.heard:
-                link.heard, link.heard_s = False, now_s
-            if now_s - link.heard_s >= self._timeout_s:
+            if link.is_active:
+                link.is_active, link.received_s = False, now_s
+            if now_s - link.received_s >= self._timeout_s:
                 del self._links[neighbor]
                 actions.append(Drop(neighbor))
         return actions + self._beat()

@@ -54,7 +54,7 @@ class Connection:
         sealer: authenticates outgoing pieces, in sending order.
         opener: verifies incoming pieces, in order of arrival.
         relayed: whether the driver relays the connection.
-        heard_s: monotonic time at which the last bytes arrived, also inside a message.
+        received_s: monotonic time at which the last bytes arrived, also inside a message.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Connection:
         """
         self.socket, self.keys, self.relayed = sock, keys, relayed
         self.sealer, self.opener = seals(keys)
-        self.heard_s = time.monotonic()
+        self.received_s = time.monotonic()
         self._sending = threading.Lock()
 
     @property
@@ -150,7 +150,9 @@ class Connection:
                 authentication fails, which closes the connection.
             TimeoutError: if no byte arrives within the socket's timeout.
         """
-        header = receive_exactly(self.socket, HEADER.size, at_boundary=True, heard=self._heard)
+        header = receive_exactly(
+            self.socket, HEADER.size, at_boundary=True, on_received=self._on_received
+        )
         if header is None:
             return None
         fields_bytes, payload_bytes = decode_header(header, max_payload_bytes=max_payload_bytes)
@@ -170,8 +172,8 @@ class Connection:
 
     def _receive_piece(self, piece: memoryview, *, clear: bytes = b"") -> None:
         tag = bytearray(self.opener.tag_bytes)
-        receive_into(self.socket, piece, heard=self._heard)
-        receive_into(self.socket, memoryview(tag), heard=self._heard)
+        receive_into(self.socket, piece, on_received=self._on_received)
+        receive_into(self.socket, memoryview(tag), on_received=self._on_received)
         try:
             self.opener.open(piece, tag, clear)
         except NetworkError as error:
@@ -179,8 +181,8 @@ class Connection:
             self.close()
             raise
 
-    def _heard(self, count: int) -> None:
-        self.heard_s = time.monotonic()
+    def _on_received(self, count: int) -> None:
+        self.received_s = time.monotonic()
 
 
 class Listener:

@@ -192,7 +192,7 @@ def receive_exactly(
     *,
     at_boundary: bool = False,
     deadline: float | None = None,
-    heard: Callable[[int], None] = lambda _: None,
+    on_received: Callable[[int], None] = lambda _: None,
 ) -> bytearray | None:
     """Receive `count` bytes; return None if the peer has closed `at_boundary` of a message.
 
@@ -203,7 +203,11 @@ def receive_exactly(
     """
     content = allocate(count)
     if receive_into(
-        sock, memoryview(content), at_boundary=at_boundary, deadline=deadline, heard=heard
+        sock,
+        memoryview(content),
+        at_boundary=at_boundary,
+        deadline=deadline,
+        on_received=on_received,
     ):
         return content
     return None
@@ -227,7 +231,7 @@ def receive_into(
     *,
     at_boundary: bool = False,
     deadline: float | None = None,
-    heard: Callable[[int], None] = lambda _: None,
+    on_received: Callable[[int], None] = lambda _: None,
 ) -> bool:
     """Fill `view`; return False if the peer has closed `at_boundary`.
 
@@ -252,5 +256,5 @@ def receive_into(
                 return False
             raise NetworkError("the peer closed the connection inside a message.")
         received += got
-        heard(got)
+        on_received(got)
     return True

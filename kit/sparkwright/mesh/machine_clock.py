@@ -82,7 +82,7 @@ class MachineClock:
     def _keep_asking(self, ntp: NtpClock) -> None:
         while not self._closed.is_set():
             try:
-                self._found = self._ask_often(ntp)
+                self._found = self._query_repeatedly(ntp)
                 self.problem = ""
             except (OSError, NetworkError) as error:
                 # An earlier measurement stays in use.
@@ -91,17 +91,17 @@ class MachineClock:
             self.settled.set()
             self._closed.wait(ntp.every_s)
 
-    def _ask_often(self, ntp: NtpClock) -> Offset:
+    def _query_repeatedly(self, ntp: NtpClock) -> Offset:
         for attempt in range(1, ntp.retries + 1):
             try:
-                return ask_ntp(ntp.address, timeout_s=ntp.timeout_s, shift_s=self.shift_s)
+                return query_ntp(ntp.address, timeout_s=ntp.timeout_s, shift_s=self.shift_s)
             except (OSError, NetworkError):
                 if attempt == ntp.retries or self._closed.wait(_PAUSE_S * attempt):
                     raise
         raise AssertionError
 
 
-def ask_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0) -> Offset:
+def query_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0) -> Offset:
     """Query an NTP server for the offset of this machine's wall clock.
 
     Args:

@@ -388,10 +388,10 @@ class UpdateMesh:
         while not self._closed.wait(heartbeat_s):
             with self._lock:
                 for link in self._links.values():
-                    heard_s = link.connection.heard_s
-                    if link.busy or heard_s > link.noticed_s:
-                        self._peer.heard(link.origin)
-                    link.noticed_s = heard_s
+                    received_s = link.connection.received_s
+                    if link.busy or received_s > link.noticed_s:
+                        self._peer.received_from(link.origin)
+                    link.noticed_s = received_s
                 self._carry_out(self._peer.timer_fired(time.monotonic()))
 
     def _arrived(self, connection: Connection, hello: Message) -> None:

@@ -134,7 +134,9 @@ def _analyze(spec: "NetworkSpec") -> NetworkAnalysis:
         for index, wired in enumerate(wire(spec.layers)):
             row = _row(spec, index, wired)
             try:
-                row = _look(spec, row, wired, [rows[source] for source in wired.sources], tensors)
+                row = _infer_layer(
+                    spec, row, wired, [rows[source] for source in wired.sources], tensors
+                )
             except (Misfit, ConfigurationError) as error:
                 row = replace(row, problem=str(error))
             except Exception as error:  # raised by Keras, TensorFlow or a custom layer
@@ -156,7 +158,7 @@ def _row(spec: "NetworkSpec", index: int, wired: Wire) -> LayerAnalysis:
     )
 
 
-def _look(
+def _infer_layer(
     spec: "NetworkSpec",
     row: LayerAnalysis,
     wired: Wire,

@@ -60,7 +60,7 @@ class Variables:
         """
         return np.asarray(self._ops.ReadVariableOp(resource=held.handle, dtype=held.dtype))
 
-    def gathered(self, held: Sequence[Any]) -> Array | None:
+    def concatenated(self, held: Sequence[Any]) -> Array | None:
         """Return all values concatenated by the GPU, flat; None without a GPU."""
         del held
 
@@ -170,7 +170,7 @@ class _JaxGpuVariables(_JaxVariables):
             lambda values: np_.stack([np_.isfinite(value).all() for value in values]).all()
         )
 
-    def gathered(self, held: Sequence[Any]) -> Array | None:
+    def concatenated(self, held: Sequence[Any]) -> Array | None:
         if not held:
             return None
         joined = self._joined([each.value for each in held])

@@ -333,7 +333,7 @@ def _spans(of: Sequence[Any]) -> Iterator[_Span]:
 def _values(spans: Sequence[_Span]) -> Iterator[tuple[_Span, Vector]]:
     """Yield each span with its variable's flat value."""
     access = variables()
-    joined = access.gathered([span.held for span in spans])
+    joined = access.concatenated([span.held for span in spans])
     for span in spans:
         if joined is None:
             yield span, access.read(span.held).reshape(-1)

@@ -74,7 +74,7 @@ def check_loss_weights(model: Any) -> None:
         )
 
 
-def takes_any_labels(model: Any) -> bool:
+def computes_own_loss(model: Any) -> bool:
     """Whether the model computes its own loss, so that labels have no fixed format."""
     return overrides(model, "train_step", "compute_loss")
 

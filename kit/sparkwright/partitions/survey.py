@@ -127,7 +127,7 @@ class PartitionSurvey:
 
     Example:
         >>> survey = PartitionSurvey(rows=(300, 100), label_counts=((300, 0), (50, 50)))
-        >>> survey.label_basis, survey.class_names, survey.told
+        >>> survey.label_basis, survey.class_names, survey.description
         ('counted', ('0', '1'), 'Rows and labels: all counted, in 2 partitions.')
     """
 
@@ -246,7 +246,7 @@ class PartitionSurvey:
         return sum(self.size_bytes) / self.total if self.size_bytes and self.total else None
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Describe what was counted and what was sampled."""
         where = f"in {len(self.rows):,} partition{'' if len(self.rows) == 1 else 's'}"
         if self.label_basis == "counted":

@@ -5,7 +5,7 @@ from ._early_stopping import (
     StopReason as StopReason,
 )
 from ._events import (
-    EarlyStoppingJudged as EarlyStoppingJudged,
+    EarlyStoppingVerdict as EarlyStoppingVerdict,
     RunStatus as RunStatus,
     ValidationPoint as ValidationPoint,
     WorkerStatus as WorkerStatus,

@@ -27,7 +27,7 @@ _META: dict[str, type] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class KeptState:
+class EpochState:
     """The state of a network at the end of an epoch.
 
     Attributes:
@@ -43,7 +43,7 @@ class KeptState:
     iterations: int
 
     @classmethod
-    def of(cls, message: Message, epoch: int) -> "KeptState":
+    def of(cls, message: Message, epoch: int) -> "EpochState":
         """Return the state in a worker's message."""
         fields = message.fields
         vector = np.frombuffer(message.payload, np.dtype(fields["dtype"]), int(fields["size"]))
@@ -73,7 +73,7 @@ class Checkpoint:
         validation: JSON-serializable validation points so far; default: empty.
         written: time of writing in ISO 8601; default: empty (unknown).
         versions: library -> version; default: empty.
-        early_stopping: JSON-serializable state of early stopping, see `Judge.to_dict`; default:
+        early_stopping: JSON-serializable state of early stopping; default:
             empty.
         best: the best state so far; default None.
 
@@ -95,7 +95,7 @@ class Checkpoint:
     written: str = ""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     early_stopping: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    best: KeptState | None = None
+    best: EpochState | None = None
 
     def __post_init__(self) -> None:
         """Validate the fields."""
@@ -179,7 +179,7 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
         early_stopping=_checked_scores(judged),
         best=None
         if best is None
-        else KeptState(
+        else EpochState(
             epoch=int(best["epoch"]),
             vector=members["best.npy"],
             counters=members["best.bin"],
@@ -192,7 +192,7 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
 
 
 def _checked_scores(judged: dict[str, Any]) -> dict[str, Any]:
-    """Convert the state of early stopping to the types that `Judge.restore` takes."""
+    """Convert the state of early stopping to the types that `StoppingMonitor.restore` takes."""
     if not judged:
         return {}
     scores = [[int(epoch), float(score)] for epoch, score in judged["scores"]]

@@ -24,7 +24,7 @@ from ._decisions import (
     WorkerAlive,
     WorkerRegistered,
 )
-from ._early_stopping import Judge
+from ._early_stopping import StoppingMonitor
 from .membership import Delivery, Membership
 
 # The run ends after this number of rings in a row broke without an averaging.
@@ -60,7 +60,7 @@ class RunRules(Generic[Member]):
         workers: int,
         required: int | None = None,
         slots: int | None = None,
-        judge: Judge | None = None,
+        judge: StoppingMonitor | None = None,
         replacement_grace_s: float = 2.0,
         now_s: float = 0.0,
         **membership: Any,

@@ -41,9 +41,9 @@ from ._decisions import (
     ConnectionLost,
     EpochScored,
     Event,
-    ForgetHistory,
     KeepCheckpoint,
     Moment,
+    ResetHistory,
     ResultReceived,
     SendAnswer,
     SendGroup,
@@ -278,7 +278,7 @@ class Coordinator(RunRules[_Member]):
             if self._best() is not None:
                 return self._deliver()
             self._progress = self._start
-            return [ForgetHistory(), *self._end()]
+            return [ResetHistory(), *self._end()]
         ends = {m.report.ending for m in self._members.values() if m.report and m.in_group}
         if self.phase == "joining" and ends == {"finished"}:
             return self._deliver()  # the new workers joined after the last round
@@ -304,7 +304,7 @@ class Coordinator(RunRules[_Member]):
         if best is None:
             source, self._progress = -1, self._start
             if self.generation > 0:
-                actions.append(ForgetHistory())
+                actions.append(ResetHistory())
         else:
             report, self._progress = best
             source = [member.report for member in members].index(report)

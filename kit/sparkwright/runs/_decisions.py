@@ -291,7 +291,7 @@ class SendAnswer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ForgetHistory:
+class ResetHistory:
     """All workers were lost: training restarts, from the beginning or the last checkpoint."""
 
 
@@ -345,7 +345,7 @@ Action = (
     | KeepBest
     | RunCallbacks
     | SendAnswer
-    | ForgetHistory
+    | ResetHistory
     | EndRun
 )
 
@@ -386,6 +386,6 @@ Notification = (
     | RunCallbacks
     | LaunchTask
     | ShowStalled
-    | ForgetHistory
+    | ResetHistory
     | EndRun
 )

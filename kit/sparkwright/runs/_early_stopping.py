@@ -96,7 +96,7 @@ class EarlyStoppingResult:
         return {**asdict(self), "scores": scores}
 
 
-class Judge:
+class StoppingMonitor:
     """Decides after each evaluation, and within epochs, whether a run continues.
 
     Attributes:

@@ -132,7 +132,7 @@ class Validated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EarlyStoppingJudged:
+class EarlyStoppingVerdict:
     """Verdict on `epoch` (from 1); `verdict` is why the run ends; None: it continues."""
 
     epoch: int
@@ -178,7 +178,7 @@ class WorkerJoined:
 RunEvent = (
     RowsLogged
     | Validated
-    | EarlyStoppingJudged
+    | EarlyStoppingVerdict
     | StateChanged
     | WorkerLost
     | WorkerStalled

@@ -147,9 +147,9 @@ class Ledger:
             iterations=max(self.progress.iterations, iterations),
             thresholds=thresholds or self.progress.thresholds,
         )
-        self.take_back(piece._replace(start=piece.start + minibatches))
+        self.return_piece(piece._replace(start=piece.start + minibatches))
 
-    def take_back(self, piece: Span) -> None:
+    def return_piece(self, piece: Span) -> None:
         """Return `piece` to the remaining work, because its worker returned it or was lost."""
         if piece.size:
             todo = self.progress.todo

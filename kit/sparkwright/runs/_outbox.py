@@ -23,14 +23,14 @@ class Peer:
     Attributes:
         connection: the connection.
         registered: the worker's registration; None before it has registered.
-        heard_s: when the last bytes arrived, by the machine's clock.
+        received_s: when the last bytes arrived, by the machine's clock.
         alive_s: when the timer detected them, by the driver's clock; None before its first tick.
     """
 
     def __init__(self, connection: Connection, *, name: str) -> None:
         self.connection = connection
         self.registered: WorkerRegistered | None = None
-        self.heard_s = connection.heard_s
+        self.received_s = connection.received_s
         self.alive_s: float | None = None
         self._name = name
         self._lock = threading.Lock()

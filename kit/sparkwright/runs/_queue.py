@@ -56,7 +56,7 @@ class RunQueue:
         for number, (_, (place, wanted, slots), record) in enumerate(self._entries):
             earlier = [each for each in self._entries[:number] if each.claim.place == place]
             is_full = slots is not None and wanted + sum(map(_held, earlier)) > slots
-            record.waits_behind(tuple(each.name for each in earlier) if is_full else ())
+            record.set_waiting_for(tuple(each.name for each in earlier) if is_full else ())
 
 
 def _held(entry: _Entry) -> int:

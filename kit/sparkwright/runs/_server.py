@@ -29,7 +29,6 @@ from ._decisions import (
     EndRun,
     EpochScored,
     Event,
-    ForgetHistory,
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
@@ -38,6 +37,7 @@ from ._decisions import (
     ProgressSettled,
     RequestResult,
     RequestSnapshot,
+    ResetHistory,
     ResultReceived,
     RunCallbacks,
     SendAnswer,
@@ -189,12 +189,12 @@ class CoordinatorServer:
                 peer.send("histograms")
             return bool(peers)
 
-    def heard_s_ago(self) -> dict[int, float]:
+    def silence_s(self) -> dict[int, float]:
         """Return worker -> seconds since its last message."""
         now_s = time.monotonic()
         with self._lock:
             return {
-                peer.registered.worker: now_s - peer.connection.heard_s
+                peer.registered.worker: now_s - peer.connection.received_s
                 for peer in self._peers.values()
                 if peer.registered is not None
             }
@@ -271,8 +271,8 @@ class CoordinatorServer:
             now_s = self.clock.tick(time.monotonic())
             with self._lock:
                 for number, peer in self._peers.items():
-                    if peer.alive_s is None or peer.heard_s != peer.connection.heard_s:
-                        peer.heard_s, peer.alive_s = peer.connection.heard_s, now_s
+                    if peer.alive_s is None or peer.received_s != peer.connection.received_s:
+                        peer.received_s, peer.alive_s = peer.connection.received_s, now_s
                     elif now_s - peer.alive_s > self._peer_timeout_s:
                         self._drop(number)
             if self._relay is not None:
@@ -341,7 +341,7 @@ class CoordinatorServer:
                 "clock",
                 {
                     "asked_s": float(fields["asked_s"]),
-                    "came_s": peer.connection.heard_s,
+                    "came_s": peer.connection.received_s,
                     "answered_s": time.monotonic(),
                 },
             )
@@ -493,7 +493,7 @@ class CoordinatorServer:
                 epoch, round = answer.moment
                 fields = {"ends": answer.ends, "learning_rate": answer.learning_rate}
                 self._send(number, "answered", {"epoch": epoch, "round": round, **fields})
-            case ForgetHistory():
+            case ResetHistory():
                 progress = self._coordinator.progress
                 if progress.averagings:
                     _log.warning(

@@ -35,8 +35,8 @@ from ._decisions import (
     ConnectionLost,
     EpochScored,
     Event,
-    ForgetHistory,
     KeepCheckpoint,
+    ResetHistory,
     ResultReceived,
     SendGroup,
     SendMeeting,
@@ -241,7 +241,7 @@ class SharingCoordinator(RunRules[_Member]):
         """Return a lost worker's piece to the remaining work, and end a ring that waits for it."""
         gone = self._members.pop(connection)
         if gone.piece is not None:
-            self._ledger.take_back(gone.piece)
+            self._ledger.return_piece(gone.piece)
         self._fruitless.clear()
         return self._request_regroup(gone.ring)
 
@@ -348,7 +348,7 @@ class SharingCoordinator(RunRules[_Member]):
             return []
         self._without_state_since_s = None
         self._ledger.restart()
-        return [ForgetHistory(), *self._begin_work(), *self._regroup()]
+        return [ResetHistory(), *self._begin_work(), *self._regroup()]
 
     def _begin_work(self) -> list[Action]:
         """Start from the driver's state: with an epoch, or the callbacks of the previous one."""
@@ -443,7 +443,7 @@ class SharingCoordinator(RunRules[_Member]):
             if self._writes:
                 self._checkpoint_s = self._now_s
             if self._copies is not None:
-                self._copies.took(self._now_s - self._meeting_s, now_s=self._now_s)
+                self._copies.record_copy(self._now_s - self._meeting_s, now_s=self._now_s)
             actions.append(KeepCheckpoint(progress=self.progress, write=self._writes))
         if self._are_callbacks_due and not self._is_winding_up:
             self.phase = "answering"
@@ -510,7 +510,7 @@ class SharingCoordinator(RunRules[_Member]):
         stopped = self._stopping and not (delivered and self._ledger.is_complete)
         if stopped and not (delivered or self._failure or self._timed_out) and self.generation:
             self._ledger.restart()  # no worker has the latest state
-            forget = [ForgetHistory()]
+            forget = [ResetHistory()]
         return forget + self._ended(stopped=stopped, reason=reason)
 
     def _snapshot_sources(self) -> Collection[int]:

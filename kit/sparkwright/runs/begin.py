@@ -27,12 +27,12 @@ from ._recorder import record_run, reserve_names
 from ._run import TrainingRun
 from ._run_file import is_off
 from ._tracking import RunTracking
-from .callbacks import DriverCallbacks, made_callbacks
+from .callbacks import DriverCallbacks, keras_callbacks
 from .comparing import flat_settings
 from .engine import Engine, Outcome, StartState, seeded
 from .extensions import in_notebook, show
 from .fit_options import CheckedOptions
-from .judged_run import JudgedRun
+from .monitored_run import MonitoredRun
 from .names import NAMES
 from .peer_engine import Launcher, PeerEngine, saves_updater
 from .record import RunRecord
@@ -118,9 +118,9 @@ class RunBeginning:
             _refuse_low_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)
-        self.judged: JudgedRun | None = None
+        self.judged: MonitoredRun | None = None
         if early_stopping is not None:
-            self.judged = JudgedRun(
+            self.judged = MonitoredRun(
                 early_stopping,
                 epochs=epochs,
                 validates=validates,
@@ -142,7 +142,7 @@ class RunBeginning:
                 "ParameterAveragingTrainingMaster."
             )
         self.callbacks = DriverCallbacks(
-            made_callbacks(options["callbacks"], model),
+            keras_callbacks(options["callbacks"], model),
             model,
             self.start,
             epochs=epochs,

@@ -71,7 +71,7 @@ def checked_callbacks(
     return callbacks
 
 
-def made_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
+def keras_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
     """Convert the result of `checked_callbacks` to Keras callbacks, for one run of `model`.
 
     Raises:

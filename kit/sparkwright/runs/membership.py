@@ -144,7 +144,7 @@ class Membership:
     ) -> WorkerRegistered | None:
         """Remove a connection, which was lost or closed as `silent`; return its worker, if any."""
         found = self._registered.pop(connection, None)
-        self._stalls.forget(connection)
+        self._stalls.remove(connection)
         self._asked.pop(connection, None)
         if found is not None:
             if found.worker < self.required:
@@ -241,7 +241,7 @@ class Membership:
         found = self._registered.get(event.connection)
         if found is None:
             return []
-        recovered = self._stalls.heard(
+        recovered = self._stalls.heartbeat(
             event.connection, steps=event.steps, computing=event.computing, now_s=now_s
         )
         return [ShowStalled(worker=found.worker, seconds=0.0)] if recovered else []
@@ -341,7 +341,7 @@ class Stalls:
         self._timeout_s = timeout_s
         self._seen: dict[int, _Seen] = {}  # by connection
 
-    def heard(self, connection: int, *, steps: int, computing: bool, now_s: float) -> bool:
+    def heartbeat(self, connection: int, *, steps: int, computing: bool, now_s: float) -> bool:
         """Process a heartbeat; return whether a worker shown as stalled has recovered."""
         seen = self._seen.get(connection)
         if seen is not None and computing and seen.steps == steps:
@@ -351,7 +351,7 @@ class Stalls:
             self._seen[connection] = _Seen(steps, now_s)
         return seen is not None and seen.shown
 
-    def forget(self, connection: int) -> None:
+    def remove(self, connection: int) -> None:
         """Remove a connection."""
         self._seen.pop(connection, None)
 

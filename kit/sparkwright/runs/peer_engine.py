@@ -41,7 +41,6 @@ from ._coordinator import Coordinator
 from ._decisions import (
     CallbacksAnswered,
     EndRun,
-    ForgetHistory,
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
@@ -49,6 +48,7 @@ from ._decisions import (
     Moment,
     Notification,
     ProgressSettled,
+    ResetHistory,
     RunCallbacks,
     SendVerdict,
     ShowStalled,
@@ -59,7 +59,7 @@ from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 from .callbacks import DriverCallbacks
 from .engine import Outcome
-from .judged_run import JudgedRun, failure_of_rules
+from .monitored_run import MonitoredRun, failure_of_rules
 from .record import RunRecord
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class PeerEngine:
                 encrypt=mesh.encrypt,
                 relay_timeout_s=mesh.connect_timeout_s if relays else None,
             )
-            record.heard_s_ago = self._server.heard_s_ago
+            record.silence_s = self._server.silence_s
             if self._stop_asked.is_set():
                 self._server.stop()
             record.state_changed("starting", f"waiting for {launcher.required} workers")
@@ -258,7 +258,7 @@ class PeerEngine:
                 if record.times.collects:
                     self._server.drain(_DRAIN_S)
                 self._server.close()
-                record.heard_s_ago = dict
+                record.silence_s = dict
             launcher.clean_up()
 
     def stop(self) -> None:
@@ -469,7 +469,7 @@ class PeerEngine:
         first = self._initial_epoch
         if self._resume is not None:
             first = min(self._resume.history.get("epoch", np.ones(1)).tolist(), default=1) - 1
-        self._record.plan_made(replace(plan, first_epoch=int(first)))
+        self._record.set_plan(replace(plan, first_epoch=int(first)))
         if self._resume is not None:
             found = self._resume
             self._record.resumed(found.history, found.validation, found.progress)
@@ -525,7 +525,7 @@ class PeerEngine:
                 self._take_message(worker, message)
             case ProgressSettled(progress=progress, exact=exact):
                 record.progress_settled(progress, exact=exact)
-            case ForgetHistory():
+            case ResetHistory():
                 record.history_forgotten()
             case KeepCheckpoint(progress=progress, write=write):
                 assert message is not None
@@ -567,7 +567,7 @@ class PeerEngine:
                 if trained:
                     self._judge(losses.tolist(), trained[-1]["metrics"])
             case "phases":
-                record.times.heard(worker, message)
+                record.times.add_message(worker, message)
             case "debug":
                 _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
             case "histograms":
@@ -584,7 +584,7 @@ class PeerEngine:
         judged, server = self._judged, self._server
         if judged is None or judged.problem is not None:
             return
-        reason = judged.heard(losses, metrics)
+        reason = judged.check_losses(losses, metrics)
         assert server is not None
         if judged.problem is not None:
             server.fail(failure_of_rules(judged))
@@ -624,7 +624,7 @@ def settings_of(
     master: TrainingMaster,
     *,
     epochs: int,
-    judged: JudgedRun | None = None,
+    judged: MonitoredRun | None = None,
     callbacks: DriverCallbacks | None = None,
     histograms: Histograms | None = None,
 ) -> Any:

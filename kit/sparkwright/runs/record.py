@@ -17,7 +17,7 @@ from sparkwright.workers.protocol import Progress
 
 from ._early_stopping import EarlyStoppingResult, Verdict
 from ._events import (
-    EarlyStoppingJudged,
+    EarlyStoppingVerdict,
     RowsLogged,
     RunEvent,
     RunState,
@@ -56,7 +56,7 @@ class RunRecord:
         facts: JSON-serializable facts that became known after the start.
         began_s: start time, by the monotonic clock.
         first_loss_s: seconds from the start to the first loss; None before.
-        heard_s_ago: returns worker -> seconds since its last message, from the server.
+        silence_s: returns worker -> seconds since its last message, from the server.
         behind: names of the runs whose task slots this run waits for.
     """
 
@@ -69,7 +69,7 @@ class RunRecord:
         self._starting = "waiting for workers"
         self.began_s = time.monotonic()
         self.first_loss_s: float | None = None
-        self.heard_s_ago: Callable[[], dict[int, float]] = dict
+        self.silence_s: Callable[[], dict[int, float]] = dict
         self._lock = threading.RLock()
         self._status = RunStatus(
             epochs=epochs, workers=tuple(WorkerStatus(worker=w) for w in range(workers))
@@ -95,7 +95,7 @@ class RunRecord:
     def status(self) -> RunStatus:
         """Return a snapshot of the status."""
         # Without this lock, because the server calls the record with its own lock held.
-        ago = self.heard_s_ago()
+        ago = self.silence_s()
         with self._lock:
             now_s = self._ended_s or time.monotonic()
             rate = self._rate(now_s)
@@ -180,7 +180,7 @@ class RunRecord:
             tracked = {**self._status.tracked, tracker: id}
             self._status = replace(self._status, tracked=tracked)
 
-    def plan_made(self, plan: TrainingPlan) -> None:
+    def set_plan(self, plan: TrainingPlan) -> None:
         """Set the plan, once the examples have been counted."""
         with self._lock:
             self._plan = plan
@@ -191,7 +191,7 @@ class RunRecord:
             self._enter(plan, max(self._status.epoch, plan.first_epoch + 1))
             self._status = replace(self._status, rounds=self._rounds, workers=workers)
 
-    def waits_behind(self, runs: tuple[str, ...]) -> None:
+    def set_waiting_for(self, runs: tuple[str, ...]) -> None:
         """Set the runs whose task slots this run waits for; empty: it can start."""
         with self._lock:
             changes, self.behind = runs != self.behind, runs
@@ -367,7 +367,7 @@ class RunRecord:
             self._status = replace(self._status, early_stopping=result)
         if verdict is not None and is_new:
             self._add(
-                EarlyStoppingJudged(
+                EarlyStoppingVerdict(
                     epoch=verdict.epoch,
                     score=verdict.score,
                     is_best=verdict.is_best,

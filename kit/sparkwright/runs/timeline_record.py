@@ -97,7 +97,7 @@ class TimelineRecord:
             if self.collects:
                 self._expected_s[worker] = time.monotonic()
 
-    def heard(self, worker: int, message: Message) -> None:
+    def add_message(self, worker: int, message: Message) -> None:
         """Add the spans in a worker's message.
 
         Raises:
@@ -120,7 +120,7 @@ class TimelineRecord:
         state: ClockState,
         *,
         asked_s: float,
-        heard_s: float,
+        received_s: float,
     ) -> float:
         """Add the spans that a Spark task returned.
 
@@ -130,7 +130,7 @@ class TimelineRecord:
             block: the spans.
             state: the state of the process' clocks.
             asked_s: time of the driver's monotonic clock when the job began.
-            heard_s: time of the driver's monotonic clock when the job had ended.
+            received_s: time of the driver's monotonic clock when the job had ended.
 
         Returns:
             The end of the last span, by the driver's monotonic clock.
@@ -141,10 +141,10 @@ class TimelineRecord:
                 # Treat the job as an exchange of a request and a reply for the clock comparison.
                 came_s = float(block.starts_s.min())
                 answered_s = float((block.starts_s + block.seconds).max())
-                times_s = asked_s, came_s, answered_s, heard_s
+                times_s = asked_s, came_s, answered_s, received_s
                 offset = self._offset_of((worker, process), times_s)
                 if offset is None:
-                    return heard_s
+                    return received_s
                 # The driver sent the request, so the sign of the offset is reversed.
                 state = replace(
                     state, offset_s=-offset.offset_s, uncertainty_s=offset.uncertainty_s

@@ -89,7 +89,7 @@ class SparkRoundsEngine:
             assert rows is not None  # of data in partitions
             record.noted(launcher.facts)
             plan = replace(master.plan(rows, epochs=self._epochs), first_epoch=progress.epoch)
-            record.plan_made(plan)
+            record.set_plan(plan)
             record.state_changed("starting", f"waiting for {launcher.workers} workers")
             assert launcher.layout is not None
             elements = launcher.layout.elements
@@ -211,12 +211,14 @@ class SparkRoundsEngine:
             total: _Sum = self._job.wait()
         finally:
             state.destroy()
-        heard_s = time.monotonic()
-        ends_s = [times.returned(*each, asked_s=asked_s, heard_s=heard_s) for each in total.spans]
+        received_s = time.monotonic()
+        ends_s = [
+            times.returned(*each, asked_s=asked_s, received_s=received_s) for each in total.spans
+        ]
         # After the last task, Spark only aggregates.
-        mapped_s = min(heard_s, max(ends_s, default=heard_s))
+        mapped_s = min(received_s, max(ends_s, default=received_s))
         times.ran(PhaseCode.MAP_PARTITIONS, asked_s, mapped_s)
-        times.ran(PhaseCode.AGGREGATE, mapped_s, heard_s)
+        times.ran(PhaseCode.AGGREGATE, mapped_s, received_s)
         times.enter(PhaseCode.PROCESS_PARAMS)
         if total.failures:
             raise error_of(total.failures[0])
@@ -251,7 +253,7 @@ class SparkRoundsEngine:
             record.worker_placed(fields["worker"], **fields["place"])
             ends = self._callbacks.ends_at(losses)
             if self._judged is not None:
-                ends = self._judged.heard(fields["losses"]) is not None or ends
+                ends = self._judged.check_losses(fields["losses"]) is not None or ends
             self._ending = self._ending or ends
         return vector, progress, next(iter(total.counters), b"")
 
@@ -268,7 +270,7 @@ class SparkRoundsEngine:
         if not self._schedule.is_due(step, asked=self._histograms_asked.is_set()):
             return
         self._histograms_asked.clear()
-        self._schedule.took(step)
+        self._schedule.record(step)
         began_s, variables = time.monotonic(), ChosenVariables(self._model, options)
         found = variables.histograms(variables.cut(after), variables.cut(before))
         note = 'Activations need `communication="ring"` or "driver".'

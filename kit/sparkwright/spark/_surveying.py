@@ -73,7 +73,7 @@ def survey_partitions(
     check_count("sample_rows", sample_rows, minimum=0)
     partitions = max(1, data.rdd.getNumPartitions())
     most = min(sample_rows, max(_FEWEST_ROWS, _MOST_ROWS // partitions))
-    look = partial(_look, output=label, most_rows=most, seed=seed)
+    look = partial(_survey_partition, output=label, most_rows=most, seed=seed)
     found = collect(
         data.spark, data.rdd.mapPartitionsWithIndex(look), description="survey partitions"
     )
@@ -126,7 +126,7 @@ def measure_repartition(data: DistributedDataSet, plan: RepartitionPlan) -> Meas
     )
 
 
-def _look(
+def _survey_partition(
     partition: int, chunks: Iterable[bytes], *, output: str | None, most_rows: int, seed: int
 ) -> Iterator[tuple[int, int, int, LabelSample | str]]:
     """Yield partition, rows, bytes, and labels or the reason for their absence; in a task."""

@@ -112,16 +112,16 @@ def _ends_with_pass(word: str) -> bool:
     return word.endswith("pass") and word not in ("bypass", "compass")
 
 
-def settings_to_tell(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def settings_to_show(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the settings chosen by the user; values not known to be harmless are hidden.
 
     Args:
         pairs: name and value of all settings that differ from Spark's defaults.
 
     Example:
-        >>> settings_to_tell([("spark.executor.memory", "1g"), ("spark.app.id", "local-1")])
+        >>> settings_to_show([("spark.executor.memory", "1g"), ("spark.app.id", "local-1")])
         {'spark.executor.memory': '1g'}
-        >>> settings_to_tell([("spark.hadoop.fs.s3a.secret.key", "abc")])
+        >>> settings_to_show([("spark.hadoop.fs.s3a.secret.key", "abc")])
         {'spark.hadoop.fs.s3a.secret.key': '(hidden)'}
     """
     found: dict[str, str] = {}
@@ -143,6 +143,6 @@ def session_facts(spark: "SparkSession") -> dict[str, Any]:
     return {
         "spark_master": context.master,
         "spark_parallelism": context.defaultParallelism,
-        "spark_settings": settings_to_tell(context.getConf().getAll()),
+        "spark_settings": settings_to_show(context.getConf().getAll()),
         "java": None if is_connect(spark) else context._jvm.System.getProperty("java.version"),
     }

@@ -198,14 +198,14 @@ class Hdf5File:
         """Raise if the file has soft or external links, or external or virtual data sets."""
         import h5py
 
-        def elsewhere(name: str, link: Any) -> str | None:
+        def external_link(name: str, link: Any) -> str | None:
             if not isinstance(link, h5py.HardLink):
                 return name
             found = self.root[name]
             outside = isinstance(found, h5py.Dataset) and (found.external or found.is_virtual)
             return name if outside else None
 
-        name = self.root.visititems_links(elsewhere)
+        name = self.root.visititems_links(external_link)
         if name is not None:
             raise DataError(
                 f"a model's HDF5 file must not refer to other files. Received: {self._url}, "

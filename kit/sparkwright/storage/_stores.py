@@ -30,7 +30,7 @@ def system_of(url: str) -> tuple[Any, str]:
 
 
 @contextlib.contextmanager
-def told(url: str, what: str) -> Generator[None]:
+def store_errors(url: str, what: str) -> Generator[None]:
     """Raise a store's errors as OSErrors that name the URL; raise other errors unchanged."""
     try:
         yield
@@ -89,10 +89,10 @@ def absolute(url: str) -> str:
         ('/data/a', 'memory://runs/a')
     """
     system, path = system_of(url)
-    return as_asked(system, url, path, path)
+    return in_requested_form(system, url, path, path)
 
 
-def as_asked(system: Any, url: str, path: str, name: str) -> str:
+def in_requested_form(system: Any, url: str, path: str, name: str) -> str:
     """Return a store's `name` in the form of the requested `url`, whose path is `path`."""
     if "://" not in url:
         return str(name)

@@ -13,18 +13,18 @@ from sparkwright.errors import ConfigurationError
 from ._hdfs_client import on_thread as on_thread
 from ._stores import (
     absolute as absolute,
-    as_asked as as_asked,
     beside,
+    in_requested_form as in_requested_form,
     is_object_store,
     is_on_this_machine as is_on_this_machine,
     like,
     local_path,
     put_in_place,
     remove_leftovers,
+    store_errors as store_errors,
     sync_file,
     sync_folder,
     system_of as system_of,
-    told as told,
 )
 
 _BLOCK_BYTES = 1 << 22
@@ -74,7 +74,7 @@ def write_bytes(url: str, content: bytes) -> None:
     """
     system, path = system_of(url)
     if is_object_store(system):  # a temporary name would only cost a copy
-        with told(url, "written"):
+        with store_errors(url, "written"):
             system.pipe_file(path, content)
         return
     with write_atomically(url) as file:
@@ -116,7 +116,7 @@ def write_folder(url: str) -> Generator[str]:
             remove_tree(new)
         raise
     try:
-        with told(url, "replaced"):
+        with store_errors(url, "replaced"):
             put_in_place(system, system_of(new)[1], system_of(url)[1], folder=True)
     except OSError as error:
         if is_object_store(system):
@@ -129,7 +129,7 @@ def write_folder(url: str) -> Generator[str]:
 def read_bytes(url: str) -> bytes:
     """Return the content of `url`."""
     local = local_path(url)
-    with told(url, "read"):
+    with store_errors(url, "read"):
         if local is not None:  # fsspec takes twice as long for a small file
             with open(local, "rb", buffering=0) as file:
                 return file.readall()
@@ -141,14 +141,14 @@ def read_bytes(url: str) -> bytes:
 def open_to_read(url: str) -> Generator[BinaryIO]:
     """Open `url` as a seekable file for reading."""
     system, path = system_of(url)
-    with told(url, "read"), system.open(path, "rb") as file:
+    with store_errors(url, "read"), system.open(path, "rb") as file:
         yield file
 
 
 def open_file(url: str) -> BinaryIO:
     """Open `url` as a seekable file for reading; the caller closes it."""
     local = local_path(url)
-    with told(url, "read"):
+    with store_errors(url, "read"):
         if local is not None:
             return open(local, "rb")
         system, path = system_of(url)
@@ -158,14 +158,14 @@ def open_file(url: str) -> BinaryIO:
 def exists(url: str) -> bool:
     """Whether a file or folder exists at `url`."""
     system, path = system_of(url)
-    with told(url, "looked for"):
+    with store_errors(url, "looked for"):
         return bool(system.exists(path))
 
 
 def is_folder(url: str) -> bool:
     """Whether `url` is an existing folder."""
     system, path = system_of(url)
-    with told(url, "looked for"):
+    with store_errors(url, "looked for"):
         return bool(system.isdir(path))
 
 
@@ -190,21 +190,21 @@ def move_files(names: Sequence[str], from_url: str, to_url: str) -> None:
     for name in names:
         target = join(to_url, name)
         system, path = system_of(target)
-        with told(target, "written"):
+        with store_errors(target, "written"):
             put_in_place(system, system_of(join(from_url, name))[1], path, folder=False)
 
 
 def remove(url: str) -> None:
     """Remove one file, if it exists."""
     system, path = system_of(url)
-    with contextlib.suppress(FileNotFoundError), told(url, "removed"):
+    with contextlib.suppress(FileNotFoundError), store_errors(url, "removed"):
         system.rm_file(path)
 
 
 def remove_tree(url: str) -> None:
     """Remove a folder and all of its content, if it exists."""
     system, path = system_of(url)
-    with contextlib.suppress(FileNotFoundError), told(url, "removed"):
+    with contextlib.suppress(FileNotFoundError), store_errors(url, "removed"):
         system.rm(path, recursive=True)
 
 
@@ -219,7 +219,7 @@ def remove_empty_folder(url: str) -> None:
 
 
 def _read_block(file: BinaryIO, url: str) -> bytes:
-    with told(url, "read"):
+    with store_errors(url, "read"):
         return file.read(_BLOCK_BYTES)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._stores import as_asked, looked_in, system_of, told
+from ._stores import in_requested_form, looked_in, store_errors, system_of
 
 _WILD = "*?["
 _HIDDEN = (".", "_")
@@ -45,7 +45,7 @@ def list_files(
     """
     system, path = system_of(url)
     system.invalidate_cache()
-    with told(url, "listed"):
+    with store_errors(url, "listed"):
         roots = _roots(system, path)
         found = _found(system, roots, recursive=recursive)
     if not roots:
@@ -54,7 +54,9 @@ def list_files(
         )
     endings = None if extensions is None else tuple(f".{e.lstrip('.').lower()}" for e in extensions)
     return [
-        StoredFile(as_asked(system, url, path, name), int(entry["size"] or 0), _version(entry))
+        StoredFile(
+            in_requested_form(system, url, path, name), int(entry["size"] or 0), _version(entry)
+        )
         for name, entry in sorted(found.items())
         if endings is None or name.lower().endswith(endings)
     ]
@@ -73,7 +75,7 @@ def list_entries(url: str) -> list[str]:
     system, path = system_of(url)
     system.invalidate_cache(path)  # some stores cache listings
     try:
-        with told(url, "listed"):
+        with store_errors(url, "listed"):
             entries = system.ls(path, detail=True)
     except FileNotFoundError:
         return []

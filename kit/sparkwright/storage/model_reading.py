@@ -20,7 +20,7 @@ from ._model_archive import (
     read_text_members,
     unpack_model,
 )
-from .files import absolute, exists, is_folder, open_to_read, remove, system_of, told
+from .files import absolute, exists, is_folder, open_to_read, remove, store_errors, system_of
 from .listing import StoredFile, list_files
 from .model_metadata import ModelInfo, info_from_about, metrics_text, size_text, time_text
 from .models import about_in, is_hdf5
@@ -151,7 +151,7 @@ def model_info(url: str) -> ModelInfo:
         DataError: if the file is damaged or not a model; names the URL.
     """
     system, path = system_of(url)
-    with told(url, "read"), system.open(path, "rb", block_size=_READ_BYTES) as file:
+    with store_errors(url, "read"), system.open(path, "rb", block_size=_READ_BYTES) as file:
         size_bytes = file.seek(0, os.SEEK_END)
         file.seek(0)
         return _info(file, url, size_bytes)

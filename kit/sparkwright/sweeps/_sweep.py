@@ -67,7 +67,7 @@ class Sweep:
         self._stopping, self._over = threading.Event(), threading.Event()
         # One trial starts at a time, because Keras' names and seeds are global to the process.
         self._lock, self._beginning = threading.RLock(), threading.Lock()
-        self._say(f"Sweep {self.name}: {trials} trials, {self.parallel} at a time")
+        self._write_line(f"Sweep {self.name}: {trials} trials, {self.parallel} at a time")
         self._start(self._main)
 
     def __repr__(self) -> str:
@@ -257,7 +257,7 @@ class Sweep:
         best, chosen = self.best, ", ".join(f"{n}={v!r:.20}" for n, v in trial.params.items())
         about = "" if best is None else f" - best: {best.value:.4g} (trial {best.number})"
         seconds = time.monotonic() - began_s
-        self._say(f"Trial {trial.number} {outcome} - {seconds:.1f}s{about} - {chosen}")
+        self._write_line(f"Trial {trial.number} {outcome} - {seconds:.1f}s{about} - {chosen}")
 
     def _train(self, trial: Any) -> str:
         """Train a trial's network and return a description of the outcome."""
@@ -301,7 +301,7 @@ class Sweep:
             self._has_best = True
         return f"done - {self.monitor}: {value:.4g}"
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         with contextlib.suppress(OSError, ValueError, AttributeError):  # a closed stream
             if self._prints:
                 sys.stdout.write(f"{line}\n")

@@ -49,15 +49,15 @@ class OffsetEstimator:
     _samples: tuple[tuple[Offset, float], ...] = ()
 
     def with_exchange(
-        self, asked_s: float, came_s: float, answered_s: float, heard_s: float
+        self, asked_s: float, came_s: float, answered_s: float, received_s: float
     ) -> "OffsetEstimator":
         """Return a copy with one more exchange, t0 to t3; ignore invalid exchanges."""
-        delay_s = (heard_s - asked_s) - (answered_s - came_s)
-        times = (asked_s, came_s, answered_s, heard_s)
+        delay_s = (received_s - asked_s) - (answered_s - came_s)
+        times = (asked_s, came_s, answered_s, received_s)
         if not all(map(math.isfinite, times)) or delay_s < 0 or answered_s < came_s:
             return self
-        found = Offset(((came_s - asked_s) + (answered_s - heard_s)) / 2, delay_s / 2)
-        return OffsetEstimator((*self._samples, (found, heard_s))[-_KEPT:])
+        found = Offset(((came_s - asked_s) + (answered_s - received_s)) / 2, delay_s / 2)
+        return OffsetEstimator((*self._samples, (found, received_s))[-_KEPT:])
 
     def estimate(self, now_s: float) -> Offset | None:
         """Return the offset at `now_s`, by the client's clock; None before the first exchange."""

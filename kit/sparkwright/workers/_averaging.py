@@ -119,7 +119,7 @@ class AveragingWorker:
                 if self._finish(ring, group):
                     return "stopped"
                 member.validate(ring)
-                if self._settings.judged and member.await_verdict(ring):
+                if self._settings.judged and member.wait_for_verdict(ring):
                     self._call_back(ring, group)
                     return "stopped"
             if self._call_back(ring, group):
@@ -280,7 +280,7 @@ class AveragingWorker:
             self._member.send_checkpoint(ring, group, write=write)
             if self._copies is not None:
                 sent_s = time.monotonic()
-                self._copies.took(sent_s - now_s, now_s=sent_s)
+                self._copies.record_copy(sent_s - now_s, now_s=sent_s)
         ends = any(meta.stopping for meta in metas.values())
         if self._averager.is_delayed and not (ends or averaging.is_as_planned):
             # The next round was planned as if all shares had been trained.

@@ -10,7 +10,7 @@ from sparkwright.data import DataSet
 from sparkwright.data.texts import is_text
 from sparkwright.errors import DataError
 from sparkwright.networks.signature import is_graph, pack, signature_of
-from sparkwright.networks.steps import label_order, takes_any_labels
+from sparkwright.networks.steps import computes_own_loss, label_order
 from sparkwright.networks.training import LOSSES, plain_name
 
 SPARSE, _DENSE = "sparse_categorical_crossentropy", "categorical_crossentropy"
@@ -51,7 +51,7 @@ class BatchLayout:
         for name, (dtype, shape) in zip(inputs, signature.inputs.values(), strict=True):
             _check_feature(name, groups.features[name], dtype, shape)
             shapes[f"features/{name}"] = shape
-        if takes_any_labels(model) or not signature.outputs:
+        if computes_own_loss(model) or not signature.outputs:
             names = outputs = label_order(signature, list(groups.labels))
         else:
             names = list(signature.outputs)

@@ -222,7 +222,7 @@ class ControlLine:
 
         Runs on the reader thread, so `tell` must not block.
         """
-        self._handlers["clock"] = lambda message: tell(message, self._connection.heard_s)
+        self._handlers["clock"] = lambda message: tell(message, self._connection.received_s)
 
     def on_connect_back(self, connect_back: Callable[[int], None]) -> None:
         """Call `connect_back` on the reader thread with the ticket of each peer that dials."""

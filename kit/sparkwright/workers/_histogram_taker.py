@@ -64,7 +64,7 @@ class HistogramTaker:
     ) -> None:
         """Compute and send histograms of two samples and of activations; see `HistogramsTaken`."""
         self._control.histograms_asked.clear()
-        self._schedule.took(step)
+        self._schedule.record(step)
         notes, found = list[str](), dict[tuple[str, str], Histogram]()
         with self._measured():
             try:
@@ -90,7 +90,7 @@ class HistogramTaker:
         """Return histograms of layer outputs in inference mode, on the first examples."""
         model, shard, replica = self._replica.model, self._shard, self._replica
         outputs = layer_outputs(model, notes)
-        outputs = {name: each for name, each in outputs.items() if self._options.takes(name)}
+        outputs = {name: each for name, each in outputs.items() if self._options.selects(name)}
         if not shard.columns:
             notes.append("Activations need examples in the worker's files, which it has none of.")
         if not (outputs and shard.columns):

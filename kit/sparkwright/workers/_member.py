@@ -360,7 +360,7 @@ class RunMember:
                 },
             )
 
-    def await_verdict(self, ring: Ring) -> bool:
+    def wait_for_verdict(self, ring: Ring) -> bool:
         """Wait, after `validate`, for the driver's decision; return True if training ends.
 
         Rank 0 waits for the driver, sends its average if it is the best so far, and broadcasts the

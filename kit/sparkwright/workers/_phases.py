@@ -126,7 +126,7 @@ class PhaseReporter:
         self._left = 0  # remaining exchanges of this burst
         self._asked_s = -_AGAIN_S
         self._sending = threading.Lock()
-        control.on_clock_answer(self._heard)
+        control.on_clock_answer(self._on_answer)
         control.on_heartbeat(self._beat)
         if measure:
             self._ask_some()
@@ -177,14 +177,14 @@ class PhaseReporter:
             self._left -= 1
             self._control.send("clock", {"asked_s": self._clock.now_s()})
 
-    def _heard(self, message: Message, heard_s: float) -> None:
-        """Handle an answer that arrived at monotonic time `heard_s`, on the reader thread."""
+    def _on_answer(self, message: Message, received_s: float) -> None:
+        """Handle an answer that arrived at monotonic time `received_s`, on the reader thread."""
         fields = message.fields
         self._estimator = self._estimator.with_exchange(
             float(fields["asked_s"]),
             float(fields["came_s"]),
             float(fields["answered_s"]),
-            heard_s + self._clock.shift_s,
+            received_s + self._clock.shift_s,
         )
         if self._left > 0:
             self._ask()

@@ -102,7 +102,7 @@ class Service:
         replica.keep_own_updater(getattr(master, "updater", "average") == "local")
         return replica
 
-    def forget(self, request: Request) -> None:
+    def discard(self, request: Request) -> None:
         """Remove the request's replica from the cache."""
         self._replicas.pop(_replica_key(request), None)
         self._digests.pop(_replica_key(request), None)
@@ -143,7 +143,7 @@ class Service:
                 )
             )
             phases.since(PhaseCode.BUILD, began_s)
-            _abort_when_gone(gone, control)
+            _abort_after_task(gone, control)
             worker.run()
             if control.lost and not gone.is_set():
                 return Answer(
@@ -356,7 +356,7 @@ def _read_weights(replica: Replica, path: Path, digest: str) -> None:
     replica.state.write_extras(unpack_arrays(rest, replica.state.read_extras()))
 
 
-def _abort_when_gone(gone: threading.Event, control: ControlLine) -> None:
+def _abort_after_task(gone: threading.Event, control: ControlLine) -> None:
     """Disconnect from the coordinator once the task is gone, which ends all waits."""
 
     def wait() -> None:

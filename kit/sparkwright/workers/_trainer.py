@@ -115,7 +115,7 @@ def _serve_task(connection: Connection, service: Service) -> None:
             except Exception as error:
                 # A user's layer may have left the replica in an inconsistent state.
                 if request is not None:
-                    service.forget(request)
+                    service.discard(request)
                 answer = Answer.of_error(error)
             finally:
                 watch.close()
@@ -167,10 +167,10 @@ class _Watch:
         self._finished = threading.Event()
         self._socket = sock
         self._wake_read, self._wake_write = os.pipe()
-        self._thread = threading.Thread(target=self._look, name="sparkwright-watch", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name="sparkwright-watch", daemon=True)
         self._thread.start()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         poller = select.poll()
         poller.register(self._socket, select.POLLIN | select.POLLHUP)
         poller.register(self._wake_read, select.POLLIN)

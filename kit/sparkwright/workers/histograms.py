@@ -124,7 +124,7 @@ class ChosenVariables:
         self._options, names = options, variable_names(model)
         sizes = [int(np.prod(tuple(v.shape))) for v in model.trainable_variables]
         self._edges = np.cumsum(sizes).tolist()
-        self._places = [n for n, name in enumerate(names) if options.takes(name)]
+        self._places = [n for n, name in enumerate(names) if options.selects(name)]
         self.names = [names[n] for n in self._places]
 
     def sample(self, views: Sequence[Vector]) -> list[Vector]:

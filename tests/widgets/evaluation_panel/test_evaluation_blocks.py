@@ -21,7 +21,7 @@ from sparkwright_widgets._evaluation_blocks import (
     evaluation_figures,
     worst_blocks,
 )
-from sparkwright_widgets._worst_examples import fitting_look
+from sparkwright_widgets._worst_examples import guess_kind
 
 
 @pytest.fixture(scope="module")
@@ -182,5 +182,5 @@ def test_features_of_any_shape_are_shown(features, sign, look):
 def test_flattened_image_can_be_shown_as_an_image():
     row = np.random.default_rng(0).random((1, 784))
     worst = WorstExamples.of_rows([1.0], {"x": row}, {}, count=1)
-    assert fitting_look(row[0]) == "row"
+    assert guess_kind(row[0]) == "row"
     assert "<img " in worst_blocks(worst, look="image")[0].html

@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.data import ColumnLook, DataSource
+from sparkwright.data import ColumnPreview, DataSource
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._format import count_text
 from sparkwright_widgets._ui import (
@@ -52,7 +52,7 @@ class ColumnChooser(widgets.VBox):
         self._setting = False
         self.problem = ""
         self.alert = widgets.HTML()
-        self._columns: tuple[ColumnLook, ...] = ()
+        self._columns: tuple[ColumnPreview, ...] = ()
         self.boxes: dict[str, Checkbox] = {}
         self.label = Dropdown(description="Label (column to predict)", options=[("(none)", None)])
         self.task = Dropdown(description="Task", options=_TASKS)
@@ -84,7 +84,7 @@ class ColumnChooser(widgets.VBox):
         self.alert.value = alert(sentence)
 
     def show(
-        self, source: DataSource, columns: Sequence[ColumnLook], *, reset: bool = False
+        self, source: DataSource, columns: Sequence[ColumnPreview], *, reset: bool = False
     ) -> None:
         """Show the columns that a source selects.
 

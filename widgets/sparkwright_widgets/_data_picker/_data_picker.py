@@ -27,7 +27,7 @@ from sparkwright_widgets._ui import (
 from . import _looks as looks
 from ._columns import ColumnChooser
 from ._fixes import Fix
-from ._place import PlaceChooser
+from ._location_chooser import LocationChooser
 from ._reading import read_preview
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class DataPicker(Part):
         )
         self.format.observe(self.guarded(self._format_chosen), "value")
         self.advice = widgets.HTML()
-        self.place = PlaceChooser(self.guarded(self._url_chosen))
+        self.place = LocationChooser(self.guarded(self._url_chosen))
         self.columns = ColumnChooser(self.guarded, self._edit)
         self.options: OptionForm | None = None
         self.options_box = widgets.VBox()

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Callable
 
-from sparkwright.data import ColumnLook, DataPreview, DataProblem, DataSource, ImageLook
+from sparkwright.data import ColumnPreview, DataPreview, DataProblem, DataSource, ImageThumbnail
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import bytes_text, count_text, escaped, short_number
@@ -97,7 +97,7 @@ def _more(left: int, what: str) -> str:
     return f" {count_text(left)} more {what} are not shown." if left > 0 else ""
 
 
-def _picture(image: ImageLook) -> str:
+def _picture(image: ImageThumbnail) -> str:
     data = base64.b64encode(image.png).decode("ascii")
     what = f"{image.name}, {image.size[0]} x {image.size[1]} pixels"
     alt = f"{what}, label {image.label}" if image.label else what
@@ -137,7 +137,7 @@ def column_table(preview: DataPreview) -> str:
     """Statistics of each column."""
     if not preview.columns:
         return ""
-    columns: dict[str, Callable[[ColumnLook], object]] = {
+    columns: dict[str, Callable[[ColumnPreview], object]] = {
         "Column": lambda c: c.name,
         "Type": kind_text,
         "Count": lambda c: count_text(c.count),
@@ -158,11 +158,11 @@ def column_table(preview: DataPreview) -> str:
     )
 
 
-def kind_text(column: ColumnLook) -> str:
+def kind_text(column: ColumnPreview) -> str:
     """The kind of a column in one or two words.
 
     Example:
-        >>> kind_text(ColumnLook(name="image", kind="array", shape=(28, 28)))
+        >>> kind_text(ColumnPreview(name="image", kind="array", shape=(28, 28)))
         'array (28 x 28)'
     """
     if column.kind == "array" and column.shape is not None:
@@ -174,7 +174,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else short_number(value)
 
 
-def _spread(column: ColumnLook) -> object:
+def _spread(column: ColumnPreview) -> object:
     """A small histogram of a numeric column; the most frequent values of a text column."""
     if column.histogram:
         most = max(column.histogram)

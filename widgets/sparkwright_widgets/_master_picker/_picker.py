@@ -38,7 +38,13 @@ from sparkwright_widgets._ui import (
     values_of,
 )
 
-from ._outlook import ASSUMPTIONS, Outlook, Surroundings, remark_html, slots_problem
+from ._forecast_section import (
+    ASSUMPTIONS,
+    ForecastSection,
+    Surroundings,
+    remark_html,
+    slots_problem,
+)
 from ._remarks import Remark, Remedy, remedies
 
 KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
@@ -159,9 +165,9 @@ class TrainingMasterPicker(Part):
         return slots_problem(self._master, self._around.slots, parallel=self._parallel)
 
     @property
-    def outlook(self) -> str:
+    def forecast(self) -> str:
         """The forecast as text."""
-        return self._outlook().text()
+        return self._forecast().text()
 
     @property
     def form(self) -> ConfigurationForm[Any]:
@@ -193,7 +199,7 @@ class TrainingMasterPicker(Part):
             self._forget_measurement()
             self._network = network
             self._around = self._around.with_network(network)
-        self._show_outlook()
+        self._show_forecast()
         self._show_slots_problem()
 
     def measure(self) -> None:
@@ -216,7 +222,7 @@ class TrainingMasterPicker(Part):
 
     def use_recommended(self) -> None:
         """Set the recommended training master, if there is advice."""
-        if (advice := self._outlook().advice) is not None:
+        if (advice := self._forecast().advice) is not None:
             self._take_master(advice.master)
 
     def _take_master(self, master: TrainingMaster) -> None:
@@ -269,7 +275,7 @@ class TrainingMasterPicker(Part):
             step_s=None if step_ms is None else step_ms / 1000,
             bandwidth_bytes_per_s=values["bandwidth_gbit"] * 1.25e8,
         )
-        self._show_outlook()
+        self._show_forecast()
 
     def _write(self, form: str) -> str:
         return self._master.to_json() if form == "json" else self._master.to_yaml()
@@ -331,7 +337,7 @@ class TrainingMasterPicker(Part):
             if self.text_fold.opened:
                 self.text.follow()
         self._known_problem = self.problem
-        self._show_outlook()
+        self._show_forecast()
         self._show_slots_problem()
 
     def _show_slots_problem(self) -> None:
@@ -344,21 +350,21 @@ class TrainingMasterPicker(Part):
     def _seed_text(self) -> str | None:
         return None if self._seed is None else f"the experiment's: {self._seed}"
 
-    def _outlook(self, master: TrainingMaster | None = None) -> Outlook:
+    def _forecast(self, master: TrainingMaster | None = None) -> ForecastSection:
         """The forecast of `master`; default: the current training master."""
         chosen, around = master or self._master, self._around
-        return Outlook(
+        return ForecastSection(
             found=around.prospect(chosen, parallel=self.parallel),
             slots=None if self.parallel else around.slots,
             cores=around.cores if self.parallel else None,
             advice=around.advice(chosen, parallel=self.parallel),
         )
 
-    def _show_outlook(self) -> None:
-        outlook = self._outlook()
-        self.plan.value = outlook.html(with_remarks=False)
-        self._show_notes(outlook.remarks)
-        advice = outlook.advice
+    def _show_forecast(self) -> None:
+        forecast = self._forecast()
+        self.plan.value = forecast.html(with_remarks=False)
+        self._show_notes(forecast.remarks)
+        advice = forecast.advice
         is_better = advice is not None and advice.recommended != 0
         self.recommend_button.disabled = not is_better
         self.recommend_button.layout.display = None if is_better else "none"
@@ -369,7 +375,7 @@ class TrainingMasterPicker(Part):
 
         def expect(master: TrainingMaster) -> list[Remark]:
             self._check(master)
-            return list(self._outlook(master).remarks)
+            return list(self._forecast(master).remarks)
 
         noted = [(remark, remedies(remark, self._master, expect)) for remark in remarks]
         if noted == self._noted:
@@ -417,7 +423,7 @@ class TrainingMasterPicker(Part):
         kind = f"{_TITLES[self._kind]} {where}."
         changed = changed_options(self._kind, self.form.values)
         rows = [[".".join(path), str(value)] for path, value in changed.items()]
-        outlook = self._outlook()
+        forecast = self._forecast()
         table = html_table(
             ["Option", "Value"],
             rows,
@@ -427,10 +433,10 @@ class TrainingMasterPicker(Part):
         html = (
             f"<style>{asset('master_picker.css')}</style>"
             f"<p><strong>{escaped(kind)}</strong> {count_text(len(rows))} options differ "
-            f"from their defaults.</p>{table if rows else ''}{outlook.html()}"
+            f"from their defaults.</p>{table if rows else ''}{forecast.html()}"
         )
         lines = [kind, *(f"{name}: {value}" for name, value in rows)]
-        return Block(html=html, text="\n".join([*lines, outlook.text()]), kind="master")
+        return Block(html=html, text="\n".join([*lines, forecast.text()]), kind="master")
 
 
 def _checked(master: TrainingMaster) -> TrainingMaster:

@@ -144,7 +144,7 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
     for name, feature in pairs.items():
         shape, data = inputs[name].options.get("shape"), features[feature]
         taken = tuple(shape) if isinstance(shape, list | tuple) else None
-        if taken is None or not _takes(taken, data):
+        if taken is None or not _fits(taken, data):
             changed = with_options(spec, name, shape=list(data))
             sentence = (
                 f"The input {name} has shape {shape_text(taken)}; each example of {feature} has "
@@ -258,7 +258,7 @@ def _has_units(spec: NetworkSpec, output: OutputSpec) -> bool:
     return layer is not None and "units" in layer.options
 
 
-def _takes(taken: Shape, data: Shape) -> bool:
+def _fits(taken: Shape, data: Shape) -> bool:
     pairs = zip(taken, data, strict=False)
     return len(taken) == len(data) and all(wanted in (None, size) for wanted, size in pairs)
 

@@ -95,7 +95,7 @@ class EditingPane(NetworkPane):
 
     def take(self, spec: NetworkSpec, what: str = "") -> None:
         """Replace the network; undoable except for the first. `what` describes the change."""
-        self.editor.forget()
+        self.editor.discard_typed()
         if what or self.spec.layers or self._state.past:
             self._change(spec, what or "replace the network", 0)
         else:
@@ -196,7 +196,7 @@ class EditingPane(NetworkPane):
             if self._refreshing:
                 return
         chosen = int(change["new"])
-        self.editor.forget()
+        self.editor.discard_typed()
         self._take(self._state.selecting(None if chosen < 0 else chosen))
 
     def _add(self) -> None:
@@ -214,7 +214,7 @@ class EditingPane(NetworkPane):
         self.take(spec, f"use the preset {name}")
 
     def _fix(self, fix: Fix) -> None:
-        self.editor.forget()
+        self.editor.discard_typed()
         self._change(fix.spec, f"“{fix.label}”")
         # The pressed button was removed: move the keyboard focus to another one.
         (self._fix_buttons[0] if self._fix_buttons else self.undo_button).focus()

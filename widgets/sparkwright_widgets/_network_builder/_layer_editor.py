@@ -105,7 +105,7 @@ class LayerEditor(widgets.VBox):
             is_named = name.removesuffix("_size") in words or bool(field.problem)
             (field.add_class if is_named else field.remove_class)("sparkwright-has-problem")
 
-    def forget(self) -> None:
+    def discard_typed(self) -> None:
         """Discard typed text at the next `show`."""
         self._shown = None
 

@@ -406,4 +406,4 @@ def _gain(forecast: PartitionForecast) -> tuple[bool, int, int]:
 
 
 def _note_html(sentence: str) -> str:
-    return f'<div class="sparkwright-told">{escaped(sentence)}</div>' if sentence else ""
+    return f'<div class="sparkwright-survey">{escaped(sentence)}</div>' if sentence else ""

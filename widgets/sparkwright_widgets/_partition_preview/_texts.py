@@ -87,7 +87,7 @@ def advice_html(sentences: Sequence[str]) -> str:
 
 def survey_html(survey: PartitionSurvey) -> str:
     """A sentence on what was counted and sampled, as HTML."""
-    return f'<div class="sparkwright-told">{escaped(survey.told)}</div>'
+    return f'<div class="sparkwright-survey">{escaped(survey.description)}</div>'
 
 
 def pictures_html(forecast: PartitionForecast) -> str:
@@ -231,7 +231,7 @@ def still_block(
     text = "\n".join(
         [
             title,
-            forecast.survey.told,
+            forecast.survey.description,
             *(f"{label}: {value}" for label, value in figures(forecast)),
             *sentences,
             *([measured] if measured else []),

@@ -5,7 +5,7 @@ import anywidget
 from sparkwright_widgets._assets import asset
 
 
-class KeptKeys(anywidget.AnyWidget):
+class ShortcutBlocker(anywidget.AnyWidget):
     """Invisible widget that blocks JupyterLab's single-key shortcuts in the part it belongs to.
 
     A control that loses the focus because it is disabled receives it when it is enabled again.

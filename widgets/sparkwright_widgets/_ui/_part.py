@@ -19,7 +19,7 @@ from sparkwright_widgets._format import escaped
 
 from ._background import Background
 from ._controls import Button
-from ._keys import KeptKeys
+from ._keys import ShortcutBlocker
 
 _logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Part(widgets.VBox):
         self.heading = widgets.HTML(f"<style>{css}</style>{heading}")
         self.doing = widgets.HTML()
         self.error = widgets.HTML()
-        self._keys = KeptKeys()
+        self._keys = ShortcutBlocker()
         super().__init__([self.heading, self.doing, self.error, self._keys])
         self.add_class("sparkwright-panel")
         self.add_class("sparkwright-part")

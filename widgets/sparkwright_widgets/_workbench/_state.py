@@ -7,7 +7,7 @@ from typing import Any
 from sparkwright import Experiment, SharedTrainingMaster
 from sparkwright.data import DataSource
 from sparkwright.networks import NetworkSpec
-from sparkwright_widgets._master_picker._outlook import slots_problem
+from sparkwright_widgets._master_picker._forecast_section import slots_problem
 
 # (step, method or attribute of its part) -> arguments of the method, or value of the attribute.
 Context = dict[tuple[str, str], Any]

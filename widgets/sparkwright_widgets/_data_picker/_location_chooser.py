@@ -10,7 +10,7 @@ from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._ui import Fold, ListBox, Part, Text, row
 
 
-class PlaceChooser(Part):
+class LocationChooser(Part):
     """A path or URL, typed or browsed; folders are listed in the background.
 
     Args:

@@ -142,7 +142,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outlook:
+class ForecastSection:
     """A forecast and advice as text and HTML; `found` is None if nothing is known of the run.
 
     `slots` is set for a run on Spark, `cores` for a run on one machine.
@@ -176,7 +176,7 @@ class Outlook:
         remarks = "".join(map(remark_html, self.remarks)) if with_remarks else ""
         known = "" if self.found is None else schedule_html(self.found)
         return (
-            '<section class="sparkwright-outlook" aria-label="Forecast">'
+            '<section class="sparkwright-forecast" aria-label="Forecast">'
             f"{known}{fragments.figure_list(self.figures)}"
             f'<p class="sparkwright-verdict"><span class="sparkwright-word">'
             f'<span aria-hidden="true">{icon}</span> {escaped(word)}.</span> '

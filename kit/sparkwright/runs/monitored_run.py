@@ -15,8 +15,8 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.workers.protocol import Failure, Progress
 
 from ._checkpoint import LatestWriter
-from ._checkpoint_format import Checkpoint, KeptState
-from ._early_stopping import Judge, StopReason, Verdict
+from ._checkpoint_format import Checkpoint, EpochState
+from ._early_stopping import StoppingMonitor, StopReason, Verdict
 from .engine import Outcome, StartState
 from .record import RunRecord
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _LAST_MODEL_S = 600.0
 
 
-class JudgedRun:
+class MonitoredRun:
     """Applies the rules of early stopping to a run, and to its outcome.
 
     Attributes:
@@ -59,11 +59,11 @@ class JudgedRun:
         Raises:
             ConfigurationError: if the rules need validation data and there is none.
         """
-        self.judge = Judge(rules, epochs=epochs, validates=validates)
+        self.judge = StoppingMonitor(rules, epochs=epochs, validates=validates)
         self.problem: ConfigurationError | None = None
         self._keeper = ModelKeeper(definition, master, save=save, url=rules.best_url)
         self._record: RunRecord | None = None
-        self._restored: KeptState | None = None  # saved when the run begins
+        self._restored: EpochState | None = None  # saved when the run begins
         if resume is not None and resume.early_stopping:
             best = resume.best if rules.keep_best is not None else None
             self.judge.restore(resume.early_stopping, kept_epoch=best and best.epoch)
@@ -83,10 +83,10 @@ class JudgedRun:
         """Start the clock, when all workers are connected."""
         self.judge.begin(now_s=time.monotonic())
 
-    def heard(
+    def check_losses(
         self, losses: Sequence[float] = (), metrics: Iterable[str] | None = None
     ) -> StopReason | None:
-        """Judge the losses since the last call; return why to stop now, or None.
+        """StoppingMonitor the losses since the last call; return why to stop now, or None.
 
         `metrics` are the names of the compiled metrics; None: unknown.
         """
@@ -104,7 +104,7 @@ class JudgedRun:
 
     def keep(self, message: Message, epoch: int) -> None:
         """Keep the best state so far, as received."""
-        self._keeper.keep(KeptState.of(message, epoch))
+        self._keeper.keep(EpochState.of(message, epoch))
 
     def checkpoint_fields(self) -> Mapping[str, Any]:
         """Return the fields of early stopping for a `Checkpoint`."""
@@ -155,7 +155,7 @@ class JudgedRun:
             self._record.early_stopping_found(self.judge.result, verdict)
 
 
-def failure_of_rules(judged: JudgedRun) -> Failure:
+def failure_of_rules(judged: MonitoredRun) -> Failure:
     """Return the failure of a run whose rules are invalid."""
     return Failure(worker=-1, host="the driver", kind="data", reason=str(judged.problem))
 
@@ -174,7 +174,7 @@ class ModelKeeper:
         self, definition: ModelDefinition, master: TrainingMaster, *, save: Save, url: str | None
     ) -> None:
         """Create without a state; the best model is saved to `url`; None: not saved."""
-        self.best: KeptState | None = None
+        self.best: EpochState | None = None
         self.best_url: str | None = None
         self.first: tuple[NDArray[Any], bytes] | None = None
         self._definition, self._master, self._save, self._url = definition, master, save, url
@@ -187,7 +187,7 @@ class ModelKeeper:
         """Set the state from which the run starts; saved models use its untrained parts."""
         self.first = (vector, extras)
 
-    def keep(self, state: KeptState) -> None:
+    def keep(self, state: EpochState) -> None:
         """Keep `state` as the best so far; non-blocking. Its arrays must not change any more."""
         self.best = state
         if self._url is not None and not self._closed:
@@ -210,7 +210,7 @@ class ModelKeeper:
             return None
         return url
 
-    def _save_best(self, state: KeptState) -> None:
+    def _save_best(self, state: EpochState) -> None:
         assert self._url is not None
         outcome = Outcome(
             vector=state.vector,
