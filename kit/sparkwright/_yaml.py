@@ -48,7 +48,7 @@ def read_yaml(text: str) -> Any:
 
 
 def write_yaml(value: Any, *, short: bool = False) -> str:
-    r"""Return JSON-able values as YAML for `read_yaml`.
+    r"""Return JSON-serializable values as YAML for `read_yaml`.
 
     Example:
         >>> write_yaml({"shape": [28, 28]}, short=True)

@@ -88,7 +88,9 @@ class Driver:
         """Wait until so many messages of workers have been taken in."""
         deadline = time.monotonic() + timeout_s
         while self.received < count:
-            assert time.monotonic() < deadline, f"the driver received {self.received} of {count} messages"
+            assert time.monotonic() < deadline, (
+                f"the driver received {self.received} of {count} messages"
+            )
             time.sleep(0.002)
 
     @property

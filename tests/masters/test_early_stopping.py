@@ -40,7 +40,7 @@ def test_unknown_metrics_need_an_explicit_mode(name: str) -> None:
         ({}, "early stopping needs at least one condition.*such as `patience=3`"),
         ({"max_epochs": 3, "min_improvement": 0.1}, "`min_improvement` is used only with `pat"),
         ({"max_epochs": 3, "keep_best": "/a.keras", "save_last": "/a.keras"}, "different files"),
-        ({"patience": 3, "monitor": "val_accuracy"}, "Give 'accuracy'"),
+        ({"patience": 3, "monitor": "val_accuracy"}, "Use 'accuracy'"),
     ],
 )
 def test_ignored_or_overwritten_options_raise(options: Any, text: str) -> None:

@@ -55,7 +55,7 @@ class Thirds:
     ("options", "text"),
     [
         ({"threshold": AdaptiveThreshold}, "an object with `init`, `update`, `to_dict`. Received"),
-        ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Give one."),
+        ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Set one."),
     ],
 )
 def test_options_that_contradict_one_another_are_rejected(options: Any, text: str) -> None:

@@ -82,11 +82,11 @@ def test_survey_distinguishes_counted_from_sampled_values():
     )
     assert sampled.label_basis == "sampled"
     assert "a sample of 200 of 1,500 rows, at most 100 of each" in sampled.description
-    assert "right to about 10 percentage points" in sampled.description
+    assert "accurate to about 10 percentage points" in sampled.description
     small = PartitionSurvey(
         rows=(1, 0, 1000), label_counts=((1,), (0,), (100,)), rows_looked_at=(1, 0, 100)
     )
-    assert "right to about 10 percentage points" in small.description
+    assert "accurate to about 10 percentage points" in small.description
     assert sampled.labels.tolist() == [[600.0, 400.0], [0.0, 500.0]]
 
 
@@ -96,7 +96,7 @@ def test_survey_distinguishes_counted_from_sampled_values():
         ({"rows": (3, -1)}, "at least 0"),
         ({"rows": (3, 1.5)}, "integers"),
         ({"rows": (3,), "label_counts": ((1,), (2,))}, "each of the 1 partitions"),
-        ({"rows": (3, 1), "label_counts": ((1, 1), (2,))}, "each of the 2 classes"),
+        ({"rows": (3, 1), "label_counts": ((1, 1), (2,))}, "2 entries per partition"),
         ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
     ],
 )

@@ -160,7 +160,7 @@ def test_a_checkpoint_that_could_not_be_read_is_rejected(
     with pytest.raises(DataError, match=reason):
         checkpoint_at(**fields)
     folder = new_folder()
-    with pytest.raises(TypeError, match="JSON-able"):
+    with pytest.raises(TypeError, match="JSON-serializable"):
         write_checkpoint(folder, checkpoint_at(master={"hooks": object()}), keep=1)
     assert list_folder(folder) == []
     for keep in (0, -1, True, 1.5, None):

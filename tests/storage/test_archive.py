@@ -140,16 +140,16 @@ class Bomb:
     ("content", "reason"),
     [
         (npy(np.array([Bomb()], dtype=object), allow_pickle=True), "not numeric"),
-        (pickle.dumps(Bomb()), "no array"),
-        (npy(np.zeros((2, 2))), "not 1-D"),
-        (npy(np.array(["text"])), "of numbers"),
-        (npy(np.zeros(3, [("x", "f4")])), "of numbers"),
-        (npy(np.zeros(3, np.dtype(float).newbyteorder())), "of numbers"),
+        (pickle.dumps(Bomb()), "not an array"),
+        (npy(np.zeros((2, 2))), "not a 1-D"),
+        (npy(np.array(["text"])), "not numeric"),
+        (npy(np.zeros(3, [("x", "f4")])), "not numeric"),
+        (npy(np.zeros(3, np.dtype(float).newbyteorder())), "not numeric"),
         (npy(np.zeros(4))[:-1], "size differs from that in its header"),
         (npy(np.zeros(4)).replace(b"(4,)", b"(9,)"), "size differs from that in its header"),
-        (npy(np.zeros(4)).replace(b"(4,), }     ", b"(999999999,)"), "no array"),
-        (npy(np.zeros(4)).replace(b"(4,)", b"(4L"), "no array"),
-        (b"", "no array"),
+        (npy(np.zeros(4)).replace(b"(4,), }     ", b"(999999999,)"), "not an array"),
+        (npy(np.zeros(4)).replace(b"(4,)", b"(4L"), "not an array"),
+        (b"", "not an array"),
     ],
 )
 def test_invalid_array_with_a_valid_digest_raises(content: bytes, reason: str) -> None:
@@ -169,7 +169,7 @@ def test_sizes_beyond_the_file_raise_before_allocation() -> None:
     at = whole.index(b"PK\x01\x02")  # the directory's first entry
     size = (3 << 30).to_bytes(4, "little")
     lying = whole[: at + 20] + size * 2 + whole[at + 28 :]
-    with pytest.raises(ArchiveError, match="does not fit"):
+    with pytest.raises(ArchiveError, match="exceeds the file"):
         read_archive(io.BytesIO(lying))
 
 
@@ -205,7 +205,7 @@ def test_duplicate_member_names_raise() -> None:
         pytest.warns(UserWarning, match="Duplicate name"),
     ):
         archive.writestr("a.bin", b"y")
-    with pytest.raises(ArchiveError, match="one name"):
+    with pytest.raises(ArchiveError, match="the same name"):
         read_archive(file)
 
 

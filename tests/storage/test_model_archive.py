@@ -130,7 +130,7 @@ def test_no_file_is_written_outside_the_folder(tmp_path: Path, name: str) -> Non
 def test_archive_bombs_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.storage._model_archive._ALWAYS_ALLOWED_BYTES", 1000)
     bomb = zipped({**FILES, "model.weights.h5": bytes(1_000_000)}, zipfile.ZIP_DEFLATED)
-    with pytest.raises(DataError, match=r"at most\. Received: store://a\.keras"):
+    with pytest.raises(DataError, match=r"times its size\. Received: store://a\.keras"):
         unpacked(bomb, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -140,8 +140,8 @@ def test_archive_bombs_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     [
         (b"", "must be complete"),
         (b"no archive", "must be complete"),
-        (zipped({"a": b""}), "must hold config.json"),
-        (zipped({"config.json": b"{}"}), "must hold config.json"),
+        (zipped({"a": b""}), "must contain config.json"),
+        (zipped({"config.json": b"{}"}), "must contain config.json"),
         (zipped({**FILES, "sparkwright.json": b"[" * 100_000}), "must be complete"),
         (zipped(FILES, zipfile.ZIP_BZIP2), "stored or deflated"),
     ],

@@ -136,9 +136,9 @@ def test_metrics_are_converted_to_json_types() -> None:
         ({"title": 1}, "`title` must be text, or None"),
         ({"saved_by": False}, "`saved_by` must be text, or None"),
         ({"metrics": 0.5}, "`metrics` must be a dict"),
-        ({"metrics": {"a": [object()]}}, r"`metrics\['a'\]\[0\]` must be JSON-able"),
+        ({"metrics": {"a": [object()]}}, r"`metrics\['a'\]\[0\]` must be JSON-serializable"),
         ({"metrics": {(1, 2): 1}}, "must have strings as keys"),
-        ({"training": {"a": {1, 2}}}, r"`training\['a'\]` must be JSON-able"),
+        ({"training": {"a": {1, 2}}}, r"`training\['a'\]` must be JSON-serializable"),
         ([1], "must be a dictionary of options"),
     ],
 )

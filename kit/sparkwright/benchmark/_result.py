@@ -73,7 +73,7 @@ class BenchmarkResult:
         return pd.DataFrame(list(self.runs))
 
     def to_dict(self) -> Facts:
-        """Return JSON-able fields, without addresses, paths and URLs."""
+        """Return JSON-serializable fields, without addresses, paths and URLs."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         advice = None if self.advice is None else self.advice.to_dict()
         return _without_places({**found, "advice": advice})

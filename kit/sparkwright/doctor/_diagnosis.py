@@ -37,7 +37,7 @@ class Check:
     remedy: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able fields."""
+        """Return JSON-serializable fields."""
         return asdict(self)
 
 
@@ -73,7 +73,7 @@ class Diagnosis:
         return tuple(check for check in self.checks if check.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able fields: `ok` and `checks`."""
+        """Return JSON-serializable fields: `ok` and `checks`."""
         return {
             "name": type(self).__name__,
             "ok": self.ok,

@@ -58,7 +58,7 @@ def examine(
     root: str = "/",
     java: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of a `Place` that need no other process, as JSON-able values.
+    """Return the fields of a `Place` that need no other process, as JSON-serializable values.
 
     `find_kit` locates the kit without importing it. With `java` None, the Java process is found
     among the parents of this process.

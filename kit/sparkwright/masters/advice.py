@@ -133,7 +133,7 @@ class Advice:
         return pd.DataFrame(self.to_dict()["alternatives"])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """JSON-serializable fields."""
         names = ("target", "workers", "step_s", "vector_bytes", "updater_bytes", "reason")
         between = self.costs.exchange
         return {

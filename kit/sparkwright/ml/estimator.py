@@ -170,7 +170,7 @@ class KerasEstimator(
 
         Raises:
             ConfigurationError: on `save`, if a Param cannot be saved: callbacks, a function as
-                `model`, or `fitOptions` that are not JSON-able.
+                `model`, or `fitOptions` that are not JSON-serializable.
         """
         return StageWriter(self)
 

@@ -203,7 +203,7 @@ class PartitionForecast:
         return bool(((distances > _NOTABLE) & (distances > 2.5 * chance)).any())
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able: the plan, the figures and the survey."""
+        """JSON-serializable: the plan, the figures and the survey."""
         figures = (
             *("kind", "batch_size", "label_forecast", "idle_without", "idle_after"),
             *("minibatches_without", "minibatches_after", "seconds_saved"),

@@ -198,7 +198,7 @@ class Exports:
 def data_facts(
     plan: RepartitionPlan, data: DistributedDataSet, validation: DistributedDataSet | None
 ) -> dict[str, Any]:
-    """Return JSON-able facts: `data` by set (rows, partitions, …) and the plan as `partitions`.
+    """Return JSON-serializable facts: `data` by set (rows, …) and the plan as `partitions`.
 
     Args:
         plan: the plan of the training data.

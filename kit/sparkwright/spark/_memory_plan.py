@@ -152,7 +152,7 @@ class MemoryPlan:
     __repr__ = describe
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able fields."""
+        """Return JSON-serializable fields."""
         return {"name": type(self).__name__, **asdict(self)}
 
     @classmethod

@@ -277,7 +277,7 @@ class SparkNetwork(EvaluatingNetwork):
         Args:
             url: destination.
             save_updater: include the optimizer state (default True), so that training can continue.
-            metrics: JSON-able results by name, shown by `model_info`; default none.
+            metrics: JSON-serializable results by name, shown by `model_info`; default none.
             title: a short title, shown by `model_info`.
             comment: a longer comment, shown by `model_info`.
             saved_by: author; default "auto": user and host name. None: not saved.

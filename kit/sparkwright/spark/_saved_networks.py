@@ -53,7 +53,7 @@ def distributed_master(url: str) -> TrainingMaster | None:
 
 
 def training_summary(master: TrainingMaster | None, run: TrainingRun | None) -> dict[str, Any]:
-    """Return JSON-able settings of the master, and a summary of the last run.
+    """Return JSON-serializable settings of the master, and a summary of the last run.
 
     Returns:
         "master" (settings by name), "run" (its id), "state", "epochs", "examples", "averagings",

@@ -42,7 +42,7 @@ class MeasuredRepartition:
         return max(0.0, self.repartition_s - self.read_s)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able fields."""
+        """Return JSON-serializable fields."""
         return {
             "name": "measured_repartition",
             "plan": self.plan.to_dict(),

@@ -51,7 +51,7 @@ def write_model_archive(
     """Write the files that Keras saved in `folder` to the archive `file`.
 
     `file` need not be seekable. `notes_of` takes the SHA-256 of every member by name and returns
-    JSON-able notes, which are written last.
+    JSON-serializable notes, which are written last.
     """
     paths = [folder / name for name in _FILES if (folder / name).is_file()]
     paths += sorted(path for path in (folder / _ASSETS).rglob("*") if path.is_file())

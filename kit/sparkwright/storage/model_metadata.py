@@ -71,7 +71,7 @@ class ModelMetadata(Configuration):
 
 
 def plain(value: Any, name: str) -> Any:
-    """Return `value` as JSON-able types."""
+    """Return `value` as JSON-serializable types."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
@@ -147,7 +147,7 @@ class ModelInfo:
     problem: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able fields by name; the time is text."""
+        """Return JSON-serializable fields by name; the time is text."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             **found,

@@ -89,7 +89,7 @@ class ModelList(Sequence[ModelInfo]):
         return frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able fields by name."""
+        """Return JSON-serializable fields by name."""
         return {"folder_url": self.folder_url, "models": [info.to_dict() for info in self.models]}
 
     def __len__(self) -> int:

@@ -90,10 +90,10 @@ def save_model(
             state is not saved if the model was never trained, or if it has LoRA, which Keras merges
             into the weights. Without a saved state, loading initializes the optimizer with the
             present learning rate.
-        notes: JSON-able values to store in the file for `read_notes`; default none.
+        notes: JSON-serializable values to store in the file for `read_notes`; default none.
         metadata: a dict with any of these keys; default none. "title" and "comment": text.
-            "metrics": JSON-able results by name. "saved_by": text; default: user and machine; None:
-            not saved. "training": JSON-able description of the training.
+            "metrics": JSON-serializable results by name. "saved_by": text; default: user and machine; None:
+            not saved. "training": JSON-serializable description of the training.
         normalizer: normalizer of the model's inputs and outputs, read by `load_normalizer`. It is
             applied to raw features and reverted on outputs. Default None.
         normalizer_place: "inside" (default): the normalizer is also saved as Keras layers around

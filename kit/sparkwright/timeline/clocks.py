@@ -87,7 +87,7 @@ class ClockState:
     uncertainty_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able fields."""
+        """Return JSON-serializable fields."""
         return asdict(self)
 
     @classmethod

@@ -120,7 +120,7 @@ class ResidualStatistics:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able fields and the sparsity."""
+        """Return JSON-serializable fields and the sparsity."""
         return {
             **asdict(self),
             "percentiles": dict(

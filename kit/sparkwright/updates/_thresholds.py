@@ -55,7 +55,7 @@ class ThresholdAlgorithm(Protocol):
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able name and configuration."""
+        """Return JSON-serializable name and configuration."""
         ...
 
 

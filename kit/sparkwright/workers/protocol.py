@@ -135,7 +135,7 @@ class Progress:
         return replace(self, epoch=self.epoch + 1, round=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """JSON-serializable fields."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
@@ -194,7 +194,7 @@ class Group:
         return [seat.worker for seat in self.seats].index(worker)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """JSON-serializable fields."""
         return {
             "generation": self.generation,
             "seats": [[s.worker, s.host, s.port, s.attempt] for s in self.seats],
@@ -242,5 +242,5 @@ class Failure:
     traceback: str = field(default="", repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """JSON-serializable fields."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

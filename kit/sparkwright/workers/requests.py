@@ -174,7 +174,7 @@ class InferRequest:
         digest: digest of the weights. A trainer with other weights answers with kind "weights".
         weights: file of the weights; empty if the trainer may have them already.
         columns: the examples, as returned by `DataSet.columns`.
-        records: JSON-able names of the examples, for evaluations that store some of them; sent as
+        records: JSON-serializable names of the examples, for evaluations that store some of them; sent as
             JSON text, because there may be many.
         batch_size: examples per call.
         what: what to compute from the outputs.
@@ -197,7 +197,7 @@ class Answer:
     """The answer to a request; `error` is empty on success.
 
     Attributes:
-        fields: JSON-able results.
+        fields: JSON-serializable results.
         payload: binary results; of a round, the vector, followed by worker 0's counters.
         kind: kind of a failure, see `Failure`; or "lost" if the connection to the driver broke,
             "weights" if the trainer needs the weights first.
