@@ -138,7 +138,7 @@ def settings_to_show(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def session_facts(spark: "SparkSession") -> dict[str, Any]:
-    """Return JSON-serializable `spark_master`, `spark_settings`, `spark_parallelism` and Java version."""
+    """Return `spark_master`, `spark_settings`, `spark_parallelism` and the Java version."""
     context: Any = context_of(spark)
     return {
         "spark_master": context.master,

@@ -1,9 +1,9 @@
 """Arrays and bytes in one file: an uncompressed ZIP archive with SHA-256 digests.
 
 Arrays are members in NumPy's format (`.npy`). The last member, `meta.json`, contains the caller's
-JSON-serializable fields and the SHA-256 of every other member. The archive's CRC-32 covers `meta.json`.
-Any ZIP tool can open the file. Reading executes no code and never allocates more than the file's
-size.
+JSON-serializable fields and the SHA-256 of every other member. The archive's CRC-32 covers
+`meta.json`. Any ZIP tool can open the file. Reading executes no code and never allocates more than
+the file's size.
 """
 
 import hashlib
@@ -44,8 +44,8 @@ def write_archive(
 ) -> None:
     """Write `meta` and `members` to `file`, which need not be seekable, without copying arrays.
 
-    `meta` must be JSON-serializable; NumPy scalars are allowed. A member is bytes, or a 1-D array of native
-    numbers with a name that ends in ".npy".
+    `meta` must be JSON-serializable; NumPy scalars are allowed. A member is bytes, or a 1-D array
+    of native numbers with a name that ends in ".npy".
     """
 
     def described(digests: Mapping[str, str]) -> str:

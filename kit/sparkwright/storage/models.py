@@ -92,8 +92,8 @@ def save_model(
             present learning rate.
         notes: JSON-serializable values to store in the file for `read_notes`; default none.
         metadata: a dict with any of these keys; default none. "title" and "comment": text.
-            "metrics": JSON-serializable results by name. "saved_by": text; default: user and machine; None:
-            not saved. "training": JSON-serializable description of the training.
+            "metrics": JSON-serializable results by name. "saved_by": text; default: user and
+            machine; None: not saved. "training": JSON-serializable description of the training.
         normalizer: normalizer of the model's inputs and outputs, read by `load_normalizer`. It is
             applied to raw features and reverted on outputs. Default None.
         normalizer_place: "inside" (default): the normalizer is also saved as Keras layers around

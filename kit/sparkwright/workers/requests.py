@@ -174,8 +174,8 @@ class InferRequest:
         digest: digest of the weights. A trainer with other weights answers with kind "weights".
         weights: file of the weights; empty if the trainer may have them already.
         columns: the examples, as returned by `DataSet.columns`.
-        records: JSON-serializable names of the examples, for evaluations that store some of them; sent as
-            JSON text, because there may be many.
+        records: JSON-serializable names of the examples, for evaluations that store some of them;
+            sent as JSON text, because there may be many.
         batch_size: examples per call.
         what: what to compute from the outputs.
     """
