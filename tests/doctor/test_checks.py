@@ -349,7 +349,11 @@ def test_executor_trains_one_network_per_gpu() -> None:
         ("locality.wait=3s", "Locality wait", "warning"),
         ("locality.wait.node=1s", "Locality wait", "warning"),
         ("locality.wait=0", "Locality wait", "ok"),
-        ("speculation=true", "Speculation", "problem"),
+        ("speculation=true", "Speculation", "ok"),
+        (
+            "speculation=true speculation.task.duration.threshold=30s",
+            *("Speculation", "problem"),
+        ),
         ("task.maxFailures=1", "Retries", "problem"),
         ("task.maxFailures=2", "Retries", "warning"),
         ("python.worker.reuse=false", "Python worker reuse", "warning"),

@@ -14,7 +14,7 @@ from sparkwright.updates import (
     encode,
 )
 
-DECAY = 0.9659363289  # half in twenty steps
+DECAY = 0.965936  # half in twenty steps
 
 
 @pytest.mark.parametrize(

@@ -31,19 +31,22 @@ def _locality(spark: SparkFacts) -> Note:
     longer = {name: wait for name, wait in waits.items() if seconds_of(wait, unit="ms") != 0}
     if not longer:
         return ok("spark.locality.wait=0s")
-    told = ", ".join(f"{name}={wait}" for name, wait in longer.items() if name in spark.settings)
+    changed = ", ".join(f"{name}={wait}" for name, wait in longer.items() if name in spark.settings)
     return warning(
-        told or "spark.locality.wait=3s, Spark's default",
+        changed or "spark.locality.wait=3s, Spark's default",
         "Set spark.locality.wait=0s: moving a partition is cheaper than a worker that waits.",
     )
 
 
 def _speculation(spark: SparkFacts) -> Note:
+    threshold = "spark.speculation.task.duration.threshold"
     if not _is_on(spark.settings, "spark.speculation"):
         return ok("off")
+    if not spark.settings.get(threshold):
+        return ok("on; workers are not copied, because each is the only task of its job")
     return fault(
-        "on: Spark starts a slow worker's task a second time",
-        "Set spark.speculation=false: the second one takes a slot, and the first one's place.",
+        f"{threshold}={spark.settings[threshold]}: Spark would start copies of workers",
+        f"Remove spark.speculation or {threshold}.",
     )
 
 

@@ -66,7 +66,7 @@ def _threshold(default: float, label: str, help: str) -> Any:
 
 def _decay() -> Any:
     return option(
-        default=0.5 ** (1 / 20),
+        default=0.965936,  # half in twenty steps
         minimum=0.5,
         below=1,
         label="Factor of one step",
