@@ -100,7 +100,7 @@ def test_many_steps_multiply(sparsities: list[float]) -> None:
     for sparsity in sparsities:
         state = algorithm.update(state, sparsity=sparsity)
         exponent += (sparsity < 1e-4) - (sparsity > 1e-2)
-    assert state.threshold == pytest.approx(1e-4 * 0.5 ** (exponent / 20), rel=1e-6)
+    assert state.threshold == pytest.approx(1e-4 * DECAY**exponent, rel=1e-6)
 
 
 def test_thresholds_settle_at_the_wanted_sparsity() -> None:
