@@ -12,10 +12,10 @@ LENGTH, VOCABULARY = 10, 12
 
 
 class PositionEmbedding(keras.layers.Layer):
-    """Adds a trained vector to each step: attention alone does not know the order of the steps."""
+    """Adds a trained vector to each step: attention alone ignores the order of the steps."""
 
     def build(self, shape):
-        """One vector for each step."""
+        """One vector per step."""
         self.vectors = self.add_weight(shape=shape[1:], initializer="random_normal", name="vectors")
 
     def call(self, inputs):
@@ -33,7 +33,7 @@ def block(x, heads, width):
 
 
 def build(blocks=1, width=32):
-    """(LENGTH,) token numbers to (LENGTH, VOCABULARY) probabilities, a token for each step."""
+    """(LENGTH,) token numbers to (LENGTH, VOCABULARY) probabilities."""
     tokens = keras.Input((LENGTH,), dtype="int32")
     x = keras.layers.Embedding(VOCABULARY, width)(tokens)
     x = PositionEmbedding()(x)

@@ -31,5 +31,5 @@ def test_excess_memory_raises_with_its_sum(html):
 
 
 def test_the_report_shows_the_prediction_and_needs_no_network(html):
-    assert "Predicted, not measured" in html
+    assert "Predicted speedup" in html
     assert outside_resources(html) == []

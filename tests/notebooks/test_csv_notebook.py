@@ -22,8 +22,8 @@ def test_two_workers_learn_to_classify_tumors(results):
 
 def test_malformed_line_is_named_and_counted(results):
     assert results["skipped"] == {"wrong number of columns": 1}
-    # The header, 142 tumours, and then the one that was added.
-    assert results["message"].startswith("tumours/part-2.csv, line 144: each record must have 31")
+    # The header, 142 tumors, and then the one that was added.
+    assert results["message"].startswith("tumors/part-2.csv, line 144: each record must have 31")
 
 
 def test_diabetes_regression_beats_predicting_the_mean(results):
@@ -42,9 +42,9 @@ def test_results_contain_a_valid_schema(results):
 @pytest.mark.parametrize(
     ("caption", "element", "marks"),
     [
-        (r"Each column as it comes, and on one scale\.", "<use", 500),  # dots outside of the boxes
+        (r"Each column before and after normalization\.", "<use", 500),  # dots outside of the boxes
         (r"On the gray line predictions are right", "<image", 1),  # many dots are pixels
-        (rf"\d+ of {TEST} right", "<use", 1),
+        (rf"\d+ of {TEST} correct", "<use", 1),
     ],
 )
 def test_the_report_shows_each_figure_with_its_caption(html, caption, element, marks):
@@ -67,7 +67,7 @@ def test_report_contains_the_threshold_and_baseline_of_the_panels(html):
 
 
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
-    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} tumours" in html
-    assert "1 broken line was left out" in html
+    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} test tumors" in html
+    assert "1 invalid line was skipped" in html
     assert outside_resources(html) == []
     assert "await run" not in html  # code is left out

@@ -10,7 +10,7 @@ from sparkwright_widgets._offline_html import outside_resources
 
 pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "07_evaluation.ipynb"
-TEST, MALIGNANT, OTHERS = 205, 87, 142  # tumours, those of them malignant; people
+TEST, MALIGNANT, OTHERS = 205, 87, 142  # tumors, those of them malignant; people
 
 
 def test_early_stopping_ends_training(results):
@@ -68,7 +68,7 @@ def test_regression_metrics_are_in_the_units_of_the_label(results):
 def test_sql_query_agrees_with_the_evaluation(results):
     benign, malignant = results["sql"]
     assert [benign["diagnosis"], malignant["diagnosis"]] == ["benign", "malignant"]
-    assert [benign["tumours"], malignant["tumours"]] == [TEST - MALIGNANT, MALIGNANT]
+    assert [benign["tumors"], malignant["tumors"]] == [TEST - MALIGNANT, MALIGNANT]
     above = [benign["above one half"], malignant["above one half"]]
     assert above == [row[1] for row in results["confusion"]]
     assert benign["mean"] < 0.2 < 0.7 < malignant["mean"]
@@ -77,7 +77,7 @@ def test_sql_query_agrees_with_the_evaluation(results):
 @pytest.mark.parametrize(
     ("caption", "times", "has_dots"),
     [
-        (r"\d+ of 205 right \(\d\d\.\d%\)", 2, False),  # the confusion matrix of each network
+        (r"\d+ of 205 correct \(\d\d\.\d%\)", 2, False),  # the confusion matrix of each network
         (r"AUC 0\.9\d+ \(95% interval", 2, False),
         (r"Average precision 0\.\d+ \(95% interval", 2, False),
         (
@@ -115,7 +115,7 @@ def test_the_report_shows_the_table_before_training_and_both_networks(html, resu
 
 
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
-    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} tumours" in html
+    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} test tumors" in html
     assert "Matthews correlation" in html
     assert outside_resources(html) == []
     assert "from IPython" not in html

@@ -93,6 +93,6 @@ def test_the_report_has_the_results_in_its_table_and_on_top(html, results):
         assert cells[0] == f"{results[f'{name}_accuracy']:.1%}"
         assert cells[2] == f"{results[f'{name}_bytes']:,}"
         assert len(cells) == 5
-    assert f"<strong>Result: averaging reads {results['averaging_accuracy']:.1%}" in html
+    assert f"<strong>Result: averaging classifies {results['averaging_accuracy']:.1%}" in html
     assert outside_resources(html) == []
     assert "import sparkwright" not in html

@@ -63,7 +63,7 @@ def test_the_report_shows_the_images_themselves(html, caption, images):
 
 
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
-    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} images" in html
-    assert "1 broken file was skipped" in html
+    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} test images" in html
+    assert "1 invalid file was skipped" in html
     assert outside_resources(html) == []
     assert "await run" not in html  # code is left out

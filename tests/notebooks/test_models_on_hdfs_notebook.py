@@ -68,13 +68,16 @@ def test_temporary_files_are_removed(results):
 
 
 def test_the_report_shows_the_models_and_needs_no_network(html, results):
-    assert f"{results['predicted_right']} of {results['predicted']} images are read right." in html
+    assert (
+        f"{results['predicted_right']} of {results['predicted']} images are classified correctly."
+        in html
+    )
     assert re.search(r"<b>2 models in hdfs://127\.0\.0\.1:\d+/user/ann/models</b>", html)
     listed = re.search(r'aria-label="Saved models".*?<table(.*?)</table>', html, re.DOTALL)
     assert listed is not None
     assert all(f"lenet-{number}.keras" in listed[1] for number in (1, 2))
     assert "eight epochs" in listed[1]
-    assert f"a network reads {results['accuracy']:.1%} of {results['predicted']}" in html
+    assert f"a network classifies {results['accuracy']:.1%} of {results['predicted']}" in html
     assert "WARN" not in html
     assert outside_resources(html) == []
     assert "from IPython" not in html

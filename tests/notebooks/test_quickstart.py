@@ -64,7 +64,7 @@ def test_report_shows_the_same_as_the_widgets(html, results):
     assert re.search(r"<td[^>]*>500</td><td>400,500</td>", html)
     # The evaluation, which agrees with the sentence on top.
     right = round(results["accuracy"] * 373)
-    assert f"{right} of 373 right ({results['accuracy']:.1%})" in html
+    assert f"{right} of 373 correct ({results['accuracy']:.1%})" in html
     assert "The 12 examples with the highest loss, of 373." in html
 
 

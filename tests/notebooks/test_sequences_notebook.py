@@ -45,5 +45,5 @@ def test_report_shows_the_network_and_the_hardest_charts(html):
 def test_the_report_of_the_run_needs_no_network_and_has_the_evaluation(reports, results):
     report = (reports / "sequences-run.html").read_text()
     assert outside_resources(report) == []
-    assert f"{round(results['accuracy'] * 120)} of 120 right" in report
+    assert f"{round(results['accuracy'] * 120)} of 120 correct" in report
     assert "GRU" in report

@@ -56,7 +56,7 @@ def test_saved_notebook_shows_the_final_state_of_each_widget(reports):
 
 
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
-    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} digits" in html
+    assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} test digits" in html
     assert outside_resources(html) == []
     assert "VBox(" not in html
 

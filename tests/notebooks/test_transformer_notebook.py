@@ -30,6 +30,6 @@ def test_report_shows_predictions_attention_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of " in html
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
     assert any("Mean attention of each head" in caption for caption in captions)
-    assert html.count("backwards is") == 3
+    assert html.count("reversed:") == 3
     assert f"{results['parameters']:,} parameters" in html
     assert outside_resources(html) == []

@@ -47,7 +47,7 @@ def test_partitions_may_all_be_empty():
 def test_confusion_matrix_has_a_text_description():
     block = confusion_figure(evaluation([[8, 2], [0, 10]], ["cat", "dog"]))
     sentence = (
-        "18 of 20 right (90.0%); the most frequent confusion is cat predicted as dog (2 times)."
+        "18 of 20 correct (90.0%); the most frequent confusion is cat predicted as dog (2 times)."
     )
     assert sentence in str(block)
     assert f'role="img" aria-label="Confusion matrix. {sentence}"' in block.html
@@ -68,7 +68,7 @@ def test_figure_caption_is_its_accessible_label():
 @pytest.mark.parametrize("size", [1, 2, 10, 40])
 def test_confusion_matrix_of_any_size_can_be_drawn(size):
     block = confusion_figure(evaluation(np.eye(size, dtype=int)))
-    assert f"{size} of {size} right (100.0%)." in str(block)
+    assert f"{size} of {size} correct (100.0%)." in str(block)
 
 
 def test_confusion_matrix_without_examples_shows_a_notice():

@@ -43,7 +43,7 @@ def confusion_sentence(counts: Matrix, names: Sequence[str]) -> str:
     total, right = int(counts.sum()), int(np.trace(counts))
     if total == 0:
         return "No examples were evaluated."
-    sentence = f"{right:,} of {total:,} right ({right / total:.1%})"
+    sentence = f"{right:,} of {total:,} correct ({right / total:.1%})"
     wrong = counts - np.diag(np.diag(counts))
     if wrong.max() == 0:
         return f"{sentence}."

@@ -50,7 +50,7 @@ def test_names_are_escaped_and_colors_work_in_light_and_dark(everything):
 def test_caption_matches_the_numbers():
     evaluation = Evaluation(confusion=np.array([[8, 2], [0, 10]]), class_names=("cat", "dog"))
     _, confusion, rates = blocks_of(evaluation)
-    assert "18 of 20 right (90.0%)" in confusion.text
+    assert "18 of 20 correct (90.0%)" in confusion.text
     assert "F1 ranges from 0.8889 (cat) to 0.9091 (dog)." in rates.text
     assert re.search(r"^cat +10 +8 +1\.0000 +0\.8000 +0\.8889$", rates.text, re.MULTILINE)
 
