@@ -1,54 +1,53 @@
-# Every target sets up what it needs first (.ci/setup); once that is done it costs a tenth of a
-# second and no network. Paths are relative, so that the clone may lie in any folder: make cannot
-# name a path with spaces.
+# Every target first sets up what it needs (.ci/setup); repeated, this takes 0.1 s and no network.
+# Paths are relative, because make does not support spaces in the path of the clone.
 
 RUN = . .venv/sparkwright.env &&
-# Python's byte code is kept, whatever the environment says: tests start hundreds of processes.
+# Keep Python's byte code: tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 CLUSTER_TESTS = tests/cluster tests/gpu tests/shipping tests/spark tests/yarn
 STORE_TESTS = tests/dl4j tests/spark/test_hdfs.py tests/storage
 CHAOS_TESTS = tests/chaos tests/spark/test_early_stopping.py
 NOTEBOOK = notebooks/01_quickstart.ipynb
-# Random faults in make chaos, from this seed on, and which tests of them.
+# For make chaos: number of random faults, first seed, and the expression that selects tests.
 RUNS = 100
 FIRST = 0
 CHAOS = chaos
-# The folder of the pictures that the documents show, for make screenshots.
+# The pictures of the documentation, for make screenshots.
 PICTURES = docs/images
-# Versions of PySpark for make spark-versions; none: those that .ci/spark-versions names.
+# Versions of PySpark for make spark-versions; empty: those in .ci/spark-versions.
 VERSIONS =
 SHARING = notebooks/02_gradient_sharing.ipynb
-# JupyterLab refuses to run as root unless told that this is meant.
+# JupyterLab refuses to run as root without this option.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
 .PHONY: help setup demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos
 .PHONY: check bench clean dist docs gpu gpu-wheels screenshots spark-versions
 
 help:
-	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
-	@echo 'make sharing train it by averaging and by sharing; reports/gradient_sharing.html compares them'
-	@echo 'make report NOTEBOOK=notebooks/03_csv.ipynb   the same for any of the notebooks'
-	@echo 'make lab     open the same notebook in JupyterLab'
-	@echo 'make hdfs    start a small HDFS to try things with, until Ctrl-C'
-	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
-	@echo 'make test-cluster  test clusters of several hosts, YARN among them, which make test leaves out'
-	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
+	@echo 'make demo    train LeNet on digits with Spark; writes reports/quickstart.html'
+	@echo 'make sharing compare averaging and sharing; writes reports/gradient_sharing.html'
+	@echo 'make report NOTEBOOK=notebooks/03_csv.ipynb   run another notebook and write its report'
+	@echo 'make lab     open the notebook of make demo in JupyterLab'
+	@echo 'make hdfs    start a small HDFS; Ctrl-C stops it'
+	@echo 'make test    run the tests, except those below; ARGS="tests/data -x" is passed to pytest'
+	@echo 'make test-cluster  test clusters: standalone, YARN, several hosts; 10 minutes'
+	@echo 'make browser  test the widgets in JupyterLab and Chromium; 7 minutes'
 	@echo 'make screenshots  draw the pictures of docs/images, 1280 and 420 pixels wide, light and dark'
-	@echo 'make connect  test over Spark Connect what make test tests with a session of its own'
-	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 5 minutes'
-	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
-	@echo 'make spark-versions  test PySpark 3.5, 4.0 and the newest; VERSIONS=3.5.9 tests one of them'
-	@echo 'make binder  build what Binder builds, and run the tour in it on one core'
-	@echo 'make tour-memory  run the tour in JupyterLab on one core: is it within the memory of Binder?'
-	@echo 'make chaos   strike 150 runs with faults, about an hour; RUNS=4 strikes fewer, FIRST=40 others'
-	@echo 'make check   check format, lint, types and spelling'
+	@echo 'make connect  repeat the Spark tests over Spark Connect'
+	@echo 'make stores  test a real HDFS, S3 and other stores; 4 minutes'
+	@echo 'make notebooks   test the notebooks and examples; 8 minutes'
+	@echo 'make spark-versions  test PySpark 3.5, 4.0 and the newest; VERSIONS=3.5.9 tests one version'
+	@echo 'make binder  build the Binder image, and run the tour in it on one core'
+	@echo 'make tour-memory  measure the memory of the tour in JupyterLab on one core, limited on Binder'
+	@echo 'make chaos   test 150 runs with faults, about an hour; RUNS=4 tests fewer, FIRST=40 others'
+	@echo 'make check   check format, lint, types, spelling and style'
 	@echo 'make docs    build the documentation site, reports/docs/index.html'
-	@echo 'make bench   measure, and write reports/benchmarks.json'
-	@echo 'make gpu     check and measure what needs an NVIDIA GPU, in 8 minutes; the report is reports/gpu.html'
-	@echo 'make gpu-wheels  fetch into build/gpu-wheels what a machine with a GPU and no network may lack'
+	@echo 'make bench   run the benchmarks; writes reports/benchmarks.json'
+	@echo 'make gpu     test and measure an NVIDIA GPU, 8 minutes; writes reports/gpu.html'
+	@echo 'make gpu-wheels  download the packages for make gpu without a network into build/gpu-wheels'
 	@echo 'make dist    build wheel and sdist into dist/, and test the wheel in a new environment'
-	@echo 'make setup   only set up: .venv with the Python packages, and Java'
-	@echo 'make clean   remove .venv, caches and build outputs; reports/ stays'
+	@echo 'make setup   install Java, and the Python packages into .venv'
+	@echo 'make clean   remove .venv, caches and build outputs, except reports/'
 
 setup:
 	@bash .ci/setup
