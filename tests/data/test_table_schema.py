@@ -169,7 +169,7 @@ def test_invalid_schemas_raise(content: Any) -> None:
         ({"labels": "e", "one_hot": True}, "`one_hot` needs one label column with `classes`"),
         ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
         ({"one_hot": 1}, "`one_hot` must be True or False"),
-        ({"categories": ["a"]}, "`categories` must be column -> values"),
+        ({"categories": ["a"]}, "`categories` must be a dict"),
         ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
         ({"categories": {"e": ["x"]}, "labels": "e"}, "must name feature columns. Received: 'e'"),
         ({"categories": {"a": []}}, "`categories` must not be empty"),

@@ -33,7 +33,7 @@ LEFT_OUT = "import mlflow"
 def test_code_blocks_of_pages_run(tmp_path: Path, pages: tuple[str, ...]) -> None:
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     (tmp_path / "flowers.csv").write_text(
-        "length,width,species\n" + "5.1,3.5,rose\n4.9,3.0,iris\n" * 100, encoding="utf-8"
+        "length,color,species\n" + "5.1,red,rose\n4.9,blue,iris\n" * 100, encoding="utf-8"
     )
     script = ""
     for page in pages:

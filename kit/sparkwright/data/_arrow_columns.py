@@ -34,8 +34,7 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
         column = column.cast(pa.uint8() if pa.types.is_boolean(kind) else pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise DataError(
-            f"column {name!r} must hold numbers. Received: the type {kind}. List columns of text "
-            "in `categories`, `text`, or labels with `classes`."
+            f"column {name!r} must hold numbers. Received: the type {kind}. {text_remedy(name)}."
         )
     missing = None
     if column.null_count:
@@ -124,3 +123,11 @@ def distinct(table: Any, names: Iterable[str]) -> dict[str, set[str]]:
         used = encoded.dictionary.take(encoded.indices.unique().drop_null())
         found[name] = {value for value in used.to_pylist() if value is not None}
     return found
+
+
+def text_remedy(name: str) -> str:
+    """Return how to use a column of text, without a full stop."""
+    return (
+        f'For a text feature, set `categories={{{name!r}: "infer"}}`; for free text, `text`; for '
+        "labels, `classes`"
+    )

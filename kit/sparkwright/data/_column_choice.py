@@ -110,8 +110,8 @@ class ColumnChoice:
         check_flag("one_hot", self.one_hot)
         if self.categories is not None and not isinstance(self.categories, Mapping):
             raise ConfigurationError(
-                '`categories` must be column -> values, or "infer". '
-                f"Received: categories={self.categories!r}."
+                '`categories` must be a dict, such as {"color": "infer"} or {"color": ["red", '
+                f'"blue"]}}. Received: categories={self.categories!r}.'
             )
         if self.classes is not None and self.labels is None:
             raise ConfigurationError(

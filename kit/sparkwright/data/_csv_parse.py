@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.data._arrow_columns import text_remedy
 from sparkwright.data._csv_blocks import LONGEST_RECORD_BYTES
 from sparkwright.data._csv_format import CsvFormat, line_count
 from sparkwright.data.pieces import SkipLog
@@ -189,12 +190,6 @@ def _structural_faults(
     return [fault for fault in found if fault.rows.size]
 
 
-_REMEDY = (
-    "If it stands for a missing value, add it to `missing_values`; list columns of text in "
-    "`categories`, `text`, or labels with `classes`."
-)
-
-
 def conversion_fault(
     name: str,
     text: Any,
@@ -202,7 +197,7 @@ def conversion_fault(
     *,
     ids: NDArray[np.int64],
     is_text: bool = False,
-    remedy: str = _REMEDY,
+    remedy: str = "",
 ) -> Fault:
     """Return the fault of a column's `bad` values; `ids` are the record numbers."""
 
@@ -222,6 +217,7 @@ def conversion_fault(
                 '`encoding`, such as "latin-1".'
             ),
         )
+    remedy = remedy or f"{text_remedy(name)}; if it means a missing value, set `missing_values`."
     return Fault(
         reason="not a number",
         column=name,
