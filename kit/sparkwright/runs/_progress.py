@@ -20,6 +20,8 @@ from .record import RunRecord
 _PAINT_S = 0.2
 # Maximum time that the script waits for a terminal that blocks output.
 _BLOCKED_S = 1.0
+# Rows of a short epoch arrive after the next epochs have begun; rows of a lost worker never do.
+_LATE_S = 5.0
 _CELLS = 20
 # Narrower terminals have no room for a bar.
 _WIDE_COLUMNS = 72
@@ -167,10 +169,10 @@ class ProgressLines:
         steps = self._record.steps_per_epoch or 0
         complete = int(mine.sum()) >= steps > 0
         validated = not self._validates or number in self._validated_s
-        # Rows of a lost worker may never arrive.
-        if not ((complete and validated) or over or status.epoch > number + 1):
-            return None
         ended_s = max(float(rows["time_s"][mine].max()), self._validated_s.get(number, 0.0))
+        late = status.epoch > number + 1 and status.elapsed_s > ended_s + _LATE_S
+        if not ((complete and validated) or over or late):
+            return None
         return self._line(rows, mine, status, ended_s=ended_s), ended_s
 
     def _line(
