@@ -144,7 +144,7 @@ class Bomb:
         (npy(np.zeros((2, 2))), "not a 1-D"),
         (npy(np.array(["text"])), "not numeric"),
         (npy(np.zeros(3, [("x", "f4")])), "not numeric"),
-        (npy(np.zeros(3, np.dtype(float).newbyteorder())), "not numeric"),
+        (npy(np.zeros(3, np.dtype(float).newbyteorder())), "array of numbers"),
         (npy(np.zeros(4))[:-1], "size differs from that in its header"),
         (npy(np.zeros(4)).replace(b"(4,)", b"(9,)"), "size differs from that in its header"),
         (npy(np.zeros(4)).replace(b"(4,), }     ", b"(999999999,)"), "not an array"),

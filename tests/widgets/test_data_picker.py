@@ -11,7 +11,7 @@ from ipywidgets.widgets.widget import _instances
 
 from sparkwright.data import DataSource, DataSplit, _previewing, browse
 from sparkwright.errors import ConfigurationError
-from sparkwright_widgets._data_picker import DataPicker, _place
+from sparkwright_widgets._data_picker import DataPicker, _location_chooser
 from sparkwright_widgets._data_picker._fixes import fixes
 
 pytestmark = pytest.mark.usefixtures("comms")
@@ -343,7 +343,7 @@ def test_last_requested_folder_is_listed(picker, tmp_path, monkeypatch):
         assert go_on.wait(30)
         return browse(url)
 
-    monkeypatch.setattr(_place, "browse", slow)
+    monkeypatch.setattr(_location_chooser, "browse", slow)
     for name in "abc":
         (tmp_path / name).mkdir()
         picker.place.go(str(tmp_path / name))

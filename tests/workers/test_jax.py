@@ -118,8 +118,8 @@ from sparkwright.networks import backend, state
 
 access = backend._JaxGpuVariables()
 state.variables = lambda: access
-log, gathered = [], access.gathered
-access.gathered = lambda held: (log.append(len(held)), gathered(held))[1]
+log, concatenated = [], access.concatenated
+access.concatenated = lambda held: (log.append(len(held)), concatenated(held))[1]
 access.read = None
 model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
 model.compile("adam", "mse")

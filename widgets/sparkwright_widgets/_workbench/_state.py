@@ -101,6 +101,7 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
     work = {"workers": state.workers, "batch_size": master.batch_size_per_worker}
     hand = state.current
     network = None if hand is None else hand.network
+    workers = None if state.experiment.parallel else master.workers
     found: Context = {
         ("data", "set_spark"): {"spark": state.spark},
         ("network", "set_context"): {**work, "master": kind},
@@ -117,7 +118,7 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
         ("train", "set_spark"): {"spark": state.spark},
         ("data", "set_loaded"): {"loaded": state.is_loaded},
         ("train", "set_ready"): {"reason": problem},
-        ("train", "set_wanted"): {"workers": None if state.experiment.parallel else master.workers},
+        ("train", "set_workers"): {"workers": workers},
         ("train", "set_weights"): {"source": _weights(hand, state)},
         ("train", "set_validation"): {"note": _validation(state.experiment)},
         ("evaluate", "set_context"): {"network": network, "data": state.parts_to_evaluate},
