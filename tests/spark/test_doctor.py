@@ -190,11 +190,11 @@ def test_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) 
 
 @pytest.mark.cluster
 def test_command_starts_spark_with_settings_and_checks_them() -> None:
-    settings = ("--conf", "spark.speculation=true", "--conf", "spark.locality.wait=3s")
+    settings = ("--conf", "spark.task.maxFailures=1", "--conf", "spark.locality.wait=3s")
     code, found = command("--workers", "1", *settings)
     wrong = {c["name"]: c["status"] for c in found["checks"] if c["where"] == "Spark"}
     assert code == 1
-    assert (wrong["Speculation"], wrong["Locality wait"]) == ("problem", "warning")
+    assert (wrong["Retries"], wrong["Locality wait"]) == ("problem", "warning")
     assert wrong["Executors"] == "ok"
 
 

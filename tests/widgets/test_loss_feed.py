@@ -85,8 +85,8 @@ def test_points_are_sent_as_little_endian_float32(run):
 
 
 def test_messages_are_at_most_one_megabyte(run):
-    """Notebooks refuse long messages; 64 workers with 8,000 steps each are 6 MB of points."""
-    steps, workers = np.repeat(np.arange(1, 8001), 64), np.tile(np.arange(64), 8000)
+    """Notebooks refuse long messages; 64 workers with 2,000 steps each are 1.5 MB of points."""
+    steps, workers = np.repeat(np.arange(1, 2001), 64), np.tile(np.arange(64), 2000)
     ones = np.ones(len(steps), int)
     rows = {"worker": workers, "epoch": ones, "round": steps, "step": steps, "examples": 32 * ones}
     feed = LossFeed()
@@ -94,7 +94,7 @@ def test_messages_are_at_most_one_megabyte(run):
     browser.hello()
     feed.add_rows({**rows, "loss": 1 / steps})
     for messages in (feed.append(), feed.hello()):
-        assert len(messages) > 5
+        assert len(messages) > 1
         assert max(len(points) for _, points in messages) < 1_000_000
         browser.receive(messages)
         assert sorted(browser.points) == sorted(feed.curve.points().tolist())
