@@ -6,6 +6,8 @@ RUN = . .venv/sparkwright.env &&
 unexport PYTHONDONTWRITEBYTECODE
 CLUSTER_TESTS = tests/cluster tests/gpu tests/shipping tests/spark tests/yarn
 STORE_TESTS = tests/dl4j tests/spark/test_hdfs.py tests/storage
+# STORES=stores also generates new networks with Deeplearning4j, which Maven downloads.
+STORES = stores and not slow
 CHAOS_TESTS = tests/chaos tests/spark/test_early_stopping.py
 NOTEBOOK = notebooks/01_quickstart.ipynb
 # For make chaos: number of random faults, first seed, and the expression that selects tests.
@@ -91,7 +93,7 @@ connect:
 
 stores:
 	@bash .ci/setup test
-	@$(RUN) .venv/bin/python -m pytest $(STORE_TESTS) -m stores $(ARGS)
+	@$(RUN) .venv/bin/python -m pytest $(STORE_TESTS) -m "$(STORES)" $(ARGS)
 
 notebooks:
 	@bash .ci/setup test

@@ -206,6 +206,7 @@ def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.stores
 def test_newly_generated_networks_match_deeplearning4j(tmp_path: Path) -> None:
     made = make_networks(tmp_path, seed=random.randrange(1 << 30))

@@ -16,7 +16,7 @@ import sparkwright as sw
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.ml import KerasEstimator, KerasModel
 
-pytestmark = [pytest.mark.spark, pytest.mark.versions]
+pytestmark = pytest.mark.spark
 MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
 
 
@@ -68,6 +68,7 @@ def columns(frame: Any, *names: str) -> list[Any]:
     ]
 
 
+@pytest.mark.versions
 @pytest.mark.connect
 def test_pipeline_fits_and_round_trips(flowers: Any, stages: list[Any], tmp_path: Path) -> None:
     model = dense("adam")
