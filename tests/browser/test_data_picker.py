@@ -64,7 +64,7 @@ def test_keyboard_selects_data_and_changes_its_label(open_picker):
     assert "missing=" in page.in_kernel("print(picker.problem)")
 
 
-def test_picker_fits_a_narrow_page_in_dark_mode(open_picker):
+def test_data_picker_fits_a_narrow_page_in_dark_mode(open_picker):
     page = open_picker(width=420, height=2400)
     page.set_theme("JupyterLab Dark")
     page.in_kernel("picker.place.url.value = 'data/iris.csv'; picker.settle()")

@@ -63,7 +63,7 @@ def test_master_is_selected_by_keys_and_errors_are_shown_at_the_field(open_picke
     assert found == "2 FixedThreshold(threshold=0.001) None"
 
 
-def test_picker_fits_a_narrow_page_in_dark_mode(open_picker):
+def test_master_picker_fits_a_narrow_page_in_dark_mode(open_picker):
     page = open_picker(width=420, height=2400)
     page.set_theme("JupyterLab Dark")
     page.page.get_by_role("button", name="Failures and diagnostics").click()
