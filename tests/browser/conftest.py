@@ -208,7 +208,8 @@ def lab(contexts, jupyter_server, request, tabs):
     ):
         """Args: files: copied next to the notebook. width, height: CSS pixels. scale: device's.
         kernel: the name of the kernel's specification."""
-        place = f"{request.node.name}-{len(opened)}".replace("[", "-").replace("]", "")
+        place = f"{request.path.stem}-{request.node.name}-{len(opened)}"
+        place = place.replace("[", "-").replace("]", "")
         # One folder down, so that a notebook that writes to ../reports stays in here.
         folder = jupyter_server.root / place / "notebooks"
         folder.mkdir(parents=True)
