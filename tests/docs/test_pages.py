@@ -29,6 +29,7 @@ GUIDE = (
 LEFT_OUT = "import mlflow"
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("pages", [PAGES, GUIDE], ids=["others", "guide"])
 def test_code_blocks_of_pages_run(tmp_path: Path, pages: tuple[str, ...]) -> None:
     (tmp_path / "tests").symlink_to(ROOT / "tests")
@@ -49,7 +50,7 @@ def test_code_blocks_of_pages_run(tmp_path: Path, pages: tuple[str, ...]) -> Non
         env={**os.environ, "SPARKWRIGHT_RUNS": "off"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=880,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -46,8 +46,8 @@ def test_new_network_continues_from_the_checkpoint(results, html):
     ("caption", "marks"),
     [
         (r"Loss curves of 2 runs\. Final values: averaging 0\.\d+ at step 3\d\d; sharing", 1),
-        (r"Bytes sent by all workers in each epoch", 0),
-        (r"How often .*: mean \d+\.\d\d, at most \d+\.", 0),
+        (r"Bytes sent by all workers per epoch", 0),
+        (r"Histogram of the staleness: mean \d+\.\d\d, at most \d+\.", 0),
     ],
 )
 def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):

@@ -52,7 +52,7 @@ def test_the_network_is_shown_layer_by_layer(html):
 @pytest.mark.parametrize(
     ("caption", "images"),
     [
-        (r"As read \(above\), and the variant", 24),
+        (r"Original images \(above\) and their variants", 24),
     ],
 )
 def test_the_report_shows_the_images_themselves(html, caption, images):

@@ -27,7 +27,7 @@ def test_unmatched_keys_are_listed_and_counted(results, html):
 
 def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
-    assert any("right (" in found for found in captions)
+    assert any("correct (" in found for found in captions)
     compared = next(found for found in captions if "Loss curves of 3 runs" in found)
     assert all(f"{name} 0." in compared for name in results["accuracy"])
     shown = f"with both tables {results['accuracy']['both tables']:.1%} of {results['examples']}"

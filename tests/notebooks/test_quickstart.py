@@ -43,7 +43,7 @@ def test_the_report_needs_no_network_and_no_code(html):
         "<strong>Result: 9",  # the verdict on top, written by the last cell
         "Loss curve of 2 workers over 345 steps",  # the live panel as it ended
         "Configuration of the run",
-        "every weight is the same",
+        "Every loaded weight is equal",
         "Processor cores",
     ):
         assert text in html, text

@@ -27,7 +27,7 @@ def test_accuracy_increases_with_unmasked_steps(results):
 
 def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
-    for caption in ("A chart of each kind", "right (", "by the steps seen"):
+    for caption in ("A chart of each kind", "correct (", "by the number of steps seen"):
         assert any(caption in found for found in captions), caption
     assert f"<strong>Result: {results['accuracy']:.1%} of 120 test charts" in html
     assert "train/kinds/0.csv, lines=1: " in html

@@ -32,6 +32,6 @@ def test_the_trace_has_events_of_driver_and_workers(results):
 
 
 def test_the_report_shows_the_lanes_and_the_shares(html):
-    assert re.search(r"What workers do once they train\.", html)
+    assert re.search(r"Share of each phase during training\.", html)
     assert "Result: averaging after each minibatch" in html
     assert outside_resources(html) == []
