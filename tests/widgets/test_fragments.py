@@ -138,7 +138,7 @@ def test_gradient_sharing_workers_show_their_messages(fake):
     )
     silent = fake.FakeWorker(worker=1)
     html = fragments.worker_table([worker, silent], Sharing())
-    heads = ["Loss", "Threshold", "Sparsity", "Sent", "Staleness", "Last heard"]
+    heads = ["Loss", "Threshold", "Sparsity", "Sent", "Staleness", "Last message"]
     assert "".join(f'<th scope="col">{head}</th>' for head in heads) in html
     assert "<td>0.013</td><td>4.48%</td><td>9.1 KiB</td><td>3</td>" in html
     assert "<td>—</td><td>—</td><td>0 B</td><td>—</td>" in html

@@ -191,7 +191,7 @@ def worker_table(workers: Sequence[Worker], sharing: Sharing | None = None) -> s
         return ""
     messages = [] if sharing is None else ["Threshold", "Sparsity", "Sent", "Staleness"]
     heads = ["Worker", "State", "Partition", "Rows", "Steps", "Loss", *messages]
-    heads += ["Last heard", "Restarts", "Device", "Host"]
+    heads += ["Last message", "Restarts", "Device", "Host"]
     rows = [_worker_row(worker, sharing) for worker in workers]
     text_columns = (1, len(heads) - 2, len(heads) - 1)
     return html_table(heads, rows, label="Workers", text_columns=text_columns)
