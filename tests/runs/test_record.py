@@ -176,7 +176,7 @@ def test_restarted_worker_is_counted(record: RunRecord) -> None:
 def test_status_never_waits_for_the_server_while_holding_the_lock(
     record: RunRecord,
 ) -> None:
-    # The server tells the record of rows while it holds its own lock, which `silence_s` takes.
+    # The server adds rows to the record while it holds its own lock, which `silence_s` takes.
     server = threading.Lock()
     inside = threading.Event()
 

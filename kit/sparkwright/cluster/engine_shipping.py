@@ -98,16 +98,16 @@ def check_same(own: Look, answers: Iterable[Look]) -> None:
     for answer in answers:
         if answer["fingerprint"] == own["fingerprint"]:
             continue
-        found = _named(answer) if answer["where"] else "none"
+        found = _text(answer) if answer["where"] else "none"
         raise ConfigurationError(
-            f"executors must run the driver's {PACKAGE}. Received: driver {_named(own)}, executor "
+            f"executors must run the driver's {PACKAGE}. Received: driver {_text(own)}, executor "
             f"on {answer['host']} {found}. Start the session without `{SHIP}=never`, so that the "
             f"driver ships it; or install {PACKAGE} {own['version']} there from the same "
             "sources. If the code has changed in the meantime, call `spark.stop()` and restart."
         )
 
 
-def _named(look: Look) -> str:
+def _text(look: Look) -> str:
     return f"{look['version']} (fingerprint {look['fingerprint']}, {look['where']})"
 
 

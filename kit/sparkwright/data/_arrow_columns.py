@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data.dataset import Array
+from sparkwright.data.wording import text_remedy
 from sparkwright.errors import DataError
 
 Mask = NDArray[np.bool_]
@@ -123,11 +124,3 @@ def distinct(table: Any, names: Iterable[str]) -> dict[str, set[str]]:
         used = encoded.dictionary.take(encoded.indices.unique().drop_null())
         found[name] = {value for value in used.to_pylist() if value is not None}
     return found
-
-
-def text_remedy(name: str) -> str:
-    """Return how to use a column of text, without a full stop."""
-    return (
-        f'For a text feature, set `categories={{{name!r}: "infer"}}`; for free text, `text`; for '
-        "labels, `classes`"
-    )

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.data._arrow_columns import text_remedy
 from sparkwright.data._csv_blocks import LONGEST_RECORD_BYTES
 from sparkwright.data._csv_format import CsvFormat, line_count
 from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import NAMED, Convert, Fault, report, taken
+from sparkwright.data.wording import text_remedy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

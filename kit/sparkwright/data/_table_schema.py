@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
 
 Statistic = Literal["mean", "median"]
 Missing = Literal["error", "skip", "mean", "median"] | float
 _SHOWN = 12
-_LONGEST = 250
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -268,6 +268,6 @@ def listed(names: Iterable[Any]) -> str:
         >>> listed(["a", "b"])
         "'a', 'b'"
     """
-    shown = [name if len(name) <= _LONGEST else name[:_LONGEST] + "…" for name in map(repr, names)]
+    shown = [clipped(repr(name), limit=250) for name in names]
     more = len(shown) - _SHOWN
     return ", ".join(shown[:_SHOWN]) + (f", … ({more} more)" if more > 0 else "") or "none"

@@ -33,6 +33,14 @@ def clipped(text: str, *, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
+def text_remedy(name: str) -> str:
+    """Return how to use a column of text, without a full stop."""
+    return (
+        f'For a text feature, set `categories={{{name!r}: "infer"}}`; for free text, `text`; for '
+        "labels, `classes`"
+    )
+
+
 def with_options_of(
     *sources: Callable[..., Any],
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:

@@ -108,7 +108,7 @@ class StoppingMonitor:
     """
 
     def __init__(self, rules: EarlyStopping, *, epochs: int, validates: bool) -> None:
-        """Create a judge without scores.
+        """Create a monitor without scores.
 
         Raises:
             ConfigurationError: if the rules need scores and there is no validation data.

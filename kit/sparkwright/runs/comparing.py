@@ -43,14 +43,14 @@ def differing(
     found: dict[str, list[Any]] = {}
     for name in dict.fromkeys(name for each in flat for name in each):
         values = [each.get(name, MISSING) for each in flat]
-        if not (matters and _names_a_place(name)) and not all(_same(values[0], v) for v in values):
+        if not (matters and _is_location(name)) and not all(_same(values[0], v) for v in values):
             found[name] = values
     if matters and len(found) > 1:
         found.pop("seed", None)
     return found
 
 
-def _names_a_place(name: str) -> bool:
+def _is_location(name: str) -> bool:
     parts = name.split(".")
     words = parts[-1].lower().split("_")
     return parts[0] in NO_SETTINGS or name in NO_SETTINGS or any(w in _PLACES for w in words)

@@ -86,7 +86,7 @@ class MonitoredRun:
     def check_losses(
         self, losses: Sequence[float] = (), metrics: Iterable[str] | None = None
     ) -> StopReason | None:
-        """StoppingMonitor the losses since the last call; return why to stop now, or None.
+        """Check the losses since the last call; return why to stop now, or None.
 
         `metrics` are the names of the compiled metrics; None: unknown.
         """
