@@ -22,7 +22,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root without this option.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos
+.PHONY: help setup dev demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos
 .PHONY: check bench clean dist docs gpu gpu-wheels screenshots spark-versions
 
 help:
@@ -53,6 +53,9 @@ help:
 
 setup:
 	@bash .ci/setup
+
+dev:
+	@bash .ci/setup dev
 
 demo: setup
 	@$(RUN) .venv/bin/python -m sparkwright_widgets.report $(NOTEBOOK) --output reports/quickstart.html
@@ -115,24 +118,24 @@ chaos:
 	@bash .ci/setup test
 	@$(RUN) SPARKWRIGHT_CHAOS_RUNS=$(RUNS) SPARKWRIGHT_CHAOS_FIRST=$(FIRST) .venv/bin/python -m pytest $(CHAOS_TESTS) -m "$(CHAOS)" $(ARGS)
 
-check: setup
+check: dev
 	@$(RUN) bash .ci/check
 
-docs: setup
+docs: dev
 	@$(RUN) NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build
 	@echo "The documentation site: reports/docs/index.html"
 
-bench: setup
+bench: dev
 	@$(RUN) .venv/bin/python tests/benchmarks/run.py $(ARGS)
 
 gpu:
 	@bash .ci/setup gpu
 	@$(RUN) .venv/bin/python -m tests.gpu $(ARGS)
 
-gpu-wheels: setup
+gpu-wheels: dev
 	@$(RUN) .venv/bin/python -m tests.gpu.wheels build/gpu-wheels
 
-dist: setup
+dist: dev
 	@.ci/dist
 
 clean:

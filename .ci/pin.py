@@ -17,17 +17,17 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 OLDEST_PYTHON = "3.11.0"
-# Needed to build the project and, for want of a wheel, PySpark.
-BUILD_TOOLS = ("editables", "hatchling", "setuptools", "wheel")
+# Installs the packages, and what builds the project and, for want of a wheel, PySpark.
+BUILD_TOOLS = ("editables", "hatchling", "setuptools", "uv", "wheel")
 # Binder's image brings its own JupyterLab, with a server and extensions that fit it.
 NOT_ON_BINDER = ("jupyterlab",)
-# Binder has no GPU; the CPU build is the same TensorFlow, and smaller.
-ON_BINDER_INSTEAD = {"tensorflow": "tensorflow-cpu"}
+# .venv has one of them, Binder the second: the same TensorFlow without CUDA.
+TENSORFLOW = ("tensorflow", "tensorflow-cpu")
 
 CONSTRAINTS_HEADER = """\
-# The exact versions that Sparkwright is developed and tested with, for pip's --constraint.
-# To refresh them: .venv/bin/python -m pip install --upgrade --upgrade-strategy eager
-# --editable '.[notebook,dev]', then .venv/bin/python .ci/pin.py, then make check test.
+# The exact versions that Sparkwright is developed and tested with, for --constraint of pip and uv.
+# To refresh them: .venv/bin/uv pip install --upgrade --editable '.[notebook]' --group dev, with
+# --override .venv/sparkwright.overrides; then .venv/bin/python .ci/pin.py, then make check test.
 """
 BINDER_HEADER = """\
 # Written by .ci/pin.py from constraints.txt; tests/test_binder.py compares them. These are the
@@ -49,11 +49,18 @@ def installed_closure(requirements: Iterable[str]) -> dict[str, str]:
             if key in visited:
                 continue
             visited.add(key)
-            distribution = metadata.distribution(requirement.name)
+            distribution = installed(requirement.name)
             reject_newer_python(distribution)
             found[distribution.metadata["Name"]] = distribution.version
             waiting += list(applicable(distribution.requires or [], extra))
     return found
+
+
+def installed(name: str) -> metadata.Distribution:
+    """Returns the package in this environment; for TensorFlow the build that is there."""
+    if name not in TENSORFLOW:
+        return metadata.distribution(name)
+    return next(d for each in TENSORFLOW for d in metadata.distributions(name=each))
 
 
 def applicable(requirements: Iterable[str], extra: str) -> Iterator[Requirement]:
@@ -89,20 +96,22 @@ def lines(versions: dict[str, str]) -> str:
 
 def main() -> None:
     """Writes both files."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    everything = [*project["dependencies"], *extras["notebook"], *extras["dev"], *BUILD_TOOLS]
-    (ROOT / "constraints.txt").write_text(CONSTRAINTS_HEADER + lines(installed_closure(everything)))
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, groups = settings["project"], settings["dependency-groups"]
+    notebook = project["optional-dependencies"]["notebook"]
+    everything = [*project["dependencies"], *notebook, *groups["dev"], *BUILD_TOOLS]
+    versions = installed_closure(everything)
+    versions |= dict.fromkeys(TENSORFLOW, installed("tensorflow").version)
+    (ROOT / "constraints.txt").write_text(CONSTRAINTS_HEADER + lines(versions))
 
     on_binder = [
         text
-        for text in (*project["dependencies"], *extras["notebook"], "editables", "hatchling")
+        for text in (*project["dependencies"], *notebook, "editables", "hatchling")
         if Requirement(text).name not in NOT_ON_BINDER
     ]
-    versions = {
-        ON_BINDER_INSTEAD.get(name, name): version
-        for name, version in installed_closure(on_binder).items()
-    }
+    versions = installed_closure(on_binder)
+    versions.pop("tensorflow", None)
+    versions["tensorflow-cpu"] = installed("tensorflow").version
     (ROOT / "binder" / "requirements.txt").write_text(BINDER_HEADER + lines(versions))
 
 
