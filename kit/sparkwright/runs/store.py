@@ -249,8 +249,8 @@ class RunStore:
             OSError: as for `runs`.
         """
         key = run.id if isinstance(run, StoredRun) else run
-        order = "ORDER BY id = ?1 DESC, started DESC LIMIT 1"
-        rows = self.select(f"SELECT {_COLUMNS} FROM runs WHERE ?1 IN (id, name) {order}", key)
+        order = "ORDER BY id = ? DESC, started DESC LIMIT 1"
+        rows = self.select(f"SELECT {_COLUMNS} FROM runs WHERE ? IN (id, name) {order}", key, key)
         if not rows:
             names = ", ".join(repr(each.name) for each in self.runs(limit=5)) or "no runs"
             raise ConfigurationError(
