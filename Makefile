@@ -6,6 +6,7 @@ RUN = . .venv/sparkwright.env &&
 unexport PYTHONDONTWRITEBYTECODE
 CLUSTER_TESTS = tests/cluster tests/gpu tests/shipping tests/spark tests/yarn
 STORE_TESTS = tests/dl4j tests/spark/test_hdfs.py tests/storage
+ALL = not notebook and not stores and not browser and not binder and not chaos and not cluster
 # STORES=stores also generates new networks with Deeplearning4j, which Maven downloads.
 STORES = stores and not slow
 CHAOS_TESTS = tests/chaos tests/spark/test_early_stopping.py
@@ -22,7 +23,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root without this option.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup dev demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos
+.PHONY: help setup dev demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos test-all
 .PHONY: check bench clean dist docs gpu gpu-wheels screenshots spark-versions
 
 help:
@@ -32,6 +33,7 @@ help:
 	@echo 'make lab     open the notebook of make demo in JupyterLab'
 	@echo 'make hdfs    start a small HDFS; Ctrl-C stops it'
 	@echo 'make test    run the tests, except those below; ARGS="tests/data -x" is passed to pytest'
+	@echo 'make test-all  also those tests that repeat on Spark or TensorFlow what others show; 12 minutes'
 	@echo 'make test-cluster  test clusters: standalone, YARN, several hosts; 10 minutes'
 	@echo 'make browser  test the widgets in JupyterLab and Chromium; 7 minutes'
 	@echo 'make screenshots  draw the pictures of docs/images, 1280 and 420 pixels wide, light and dark'
@@ -76,6 +78,10 @@ hdfs:
 test:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+test-all:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "$(ALL)" $(ARGS)
 
 test-cluster:
 	@bash .ci/setup test

@@ -52,10 +52,39 @@ sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgument
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run tests of Spark first, in one process that shares a session; other files beside them."""
+    _keep_short_cases(items)
     items.sort(key=lambda item: not _needs_spark(item))  # stable
     for item in items:
         group = "spark" if _needs_spark(item) else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _keep_short_cases(items: list[pytest.Item]) -> None:
+    """Take the mark `thorough(but=…)` from the cases that it names.
+
+    Raises:
+        pytest.UsageError: if a test has no such case.
+    """
+    named: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {}
+    for item in items:
+        mark = next((m for m in item.own_markers if m.name == "thorough" and m.kwargs), None)
+        if mark is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        case = item.callspec.id  # pyright: ignore[reportAttributeAccessIssue]
+        but = mark.kwargs["but"]
+        named[test] = {but} if isinstance(but, str) else set(but)
+        found.setdefault(test, set()).add(case)
+        if case in named[test]:
+            item.own_markers.remove(mark)
+    for test, cases in found.items():
+        # A single case may have been selected by hand.
+        if len(cases) > 1 and not named[test] <= cases:
+            raise pytest.UsageError(
+                f"`thorough(but=…)` must name cases of {test}: {sorted(cases)}. "
+                f"Received: {sorted(named[test])}."
+            )
 
 
 def _needs_spark(item: pytest.Item) -> bool:

@@ -209,6 +209,7 @@ def test_code_contains_only_non_default_options() -> None:
     assert eval(to_code(MeshConfig(ports=5)), {"sw": sw}) == MeshConfig(ports="5")
 
 
+@pytest.mark.thorough
 @given(
     st.recursive(
         st.text() | st.integers() | st.none() | st.booleans(),

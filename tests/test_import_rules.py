@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
 from tests.benchmarks import size
 
 import sparkwright
@@ -144,6 +145,7 @@ def roots(source: str, *, top_level: bool = False) -> set[str]:
     return {name.partition(".")[0] for name in imports(source, top_level=top_level)}
 
 
+@pytest.mark.thorough
 def test_pure_modules_import_numpy_and_the_standard_library() -> None:
     for source in PURE:
         # Inside functions there are three exceptions: PyYAML where YAML is read and written,
@@ -168,11 +170,13 @@ def test_pure_modules_import_only_pure_modules_of_the_engine() -> None:
         assert ours <= pure | packages, source
 
 
+@pytest.mark.thorough
 def test_heavy_packages_are_imported_inside_functions() -> None:
     found = {source: roots(source, top_level=True) & HEAVY for source in SOURCES}
     assert {source: heavy for source, heavy in found.items() if heavy} == SUBCLASSES
 
 
+@pytest.mark.thorough
 def test_engine_references_neither_widgets_nor_repository_folders() -> None:
     outside = {"kit", "tests", "widgets", "sparkwright_widgets"}
     for source in SOURCES:
@@ -181,6 +185,7 @@ def test_engine_references_neither_widgets_nor_repository_folders() -> None:
         assert not any(str(text).startswith("sparkwright_widgets") for text in texts), source
 
 
+@pytest.mark.thorough
 def test_importing_the_engine_imports_no_heavy_packages() -> None:
     modules = [f"sparkwright.{path.removesuffix('.py').replace('/', '.')}" for path in PURE]
     code = f"import sys, {', '.join(modules)}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
@@ -188,6 +193,7 @@ def test_importing_the_engine_imports_no_heavy_packages() -> None:
     assert done.stdout.split() == []
 
 
+@pytest.mark.thorough
 def test_packages_import_downwards_without_cycles() -> None:
     at_once, lazy = size.imports()
     pairs = [(name, other) for found in (at_once, lazy) for name in found for other in found[name]]

@@ -53,6 +53,7 @@ def test_memory_includes_child_processes(start):
     assert sum(both.by_process.values()) == both.pss_bytes
 
 
+@pytest.mark.thorough
 def test_cpu_time_includes_finished_child_processes(start):
     # Half a second, less what whole ticks leave out.
     assert ProcessTree(start(BUSY).pid).sample().cpu_s >= 0.4

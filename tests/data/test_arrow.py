@@ -46,6 +46,7 @@ def assert_round_trip(dataset: DataSet) -> None:
         assert array.tobytes() == expected[name].tobytes()
 
 
+@pytest.mark.thorough
 @given(dataset=datasets())
 def test_values_round_trip_bit_for_bit(dataset: DataSet) -> None:
     assert_round_trip(dataset)
@@ -68,6 +69,7 @@ def test_memory_layout_does_not_matter(array: Any) -> None:
     assert_round_trip(DataSet(array))
 
 
+@pytest.mark.thorough
 @given(dataset=datasets())
 def test_rows_are_counted_from_the_schema_alone(dataset: DataSet) -> None:
     content = to_bytes(dataset)

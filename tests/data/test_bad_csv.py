@@ -310,6 +310,7 @@ def test_no_remaining_rows_raises_with_the_reason(tmp_path: Path) -> None:
         sw.data.read_csv(path, on_error="skip", **COUNTED)
 
 
+@pytest.mark.thorough
 def test_many_bad_lines_are_counted_and_the_first_ones_reported(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     bad = random.random(30_000) < 0.3

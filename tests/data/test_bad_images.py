@@ -397,6 +397,7 @@ def test_file_too_large_for_a_batch_raises_before_reading(tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_executors_count_skipped_images_and_name_rejected_ones(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path, each=4)

@@ -513,6 +513,7 @@ def test_non_callable_functions_raise(tmp_path: Path, options: dict[str, Any]) -
         MapFileReader(str(tmp_path), **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_skipped_records_are_in_the_result(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(PLAIN["a length of 2 GB"](example_file()))

@@ -73,6 +73,7 @@ names = st.text(st.sampled_from("ab ,\"'\né€x"), min_size=1, max_size=5).filt
 )
 
 
+@pytest.mark.thorough
 @in_one_folder
 @given(
     st.lists(st.tuples(st.integers(-99, 99), names), min_size=1, max_size=30),
@@ -95,6 +96,7 @@ def test_quoted_texts_match_pandas_for_any_block_size(
     assert found.data.features["features"][:, 0].tolist() == frame["n"].tolist()
 
 
+@pytest.mark.thorough
 @in_one_folder
 @given(st.integers(1, 60), st.integers(1, 12), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
@@ -388,6 +390,7 @@ def test_fingerprint_depends_on_files_and_options(spark: Any, tmp_path: Path) ->
     assert fingerprint() != first
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_invalid_lines_on_spark_are_named_or_counted(spark: Any, tmp_path: Path) -> None:
     lines = [f"{n},{n % 3}" for n in range(20_000)]

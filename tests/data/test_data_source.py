@@ -260,6 +260,7 @@ def test_options_match_the_signature_of_the_reader(name: Any) -> None:
         option.check(option.default)
 
 
+@pytest.mark.thorough
 def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> None:
     lines = ["a,b,kind"] + [f"{row},{row % 7},{'xy'[row % 2]}" for row in range(200)]
     (tmp_path / "data.csv").write_text("\n".join(lines))
@@ -279,6 +280,7 @@ def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> No
     assert names["data"].fingerprint == source.load(spark).fingerprint
 
 
+@pytest.mark.thorough
 def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
     spark.createDataFrame([(1.0, 2.0), (3.0, 4.0)], "x double, y double").createOrReplaceTempView(
         "points"

@@ -39,6 +39,7 @@ def contents(export: sw.data.ExportedDataSet) -> list[list[int]]:
     return [file.labels["labels"].tolist() for file in files]
 
 
+@pytest.mark.thorough(but="1")
 @pytest.mark.parametrize("partitions", [1, 7])
 def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, partitions: int) -> None:
     sizes = [10, *[5] * 49, *[1, 1, 3] * 49]
@@ -50,6 +51,7 @@ def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, parti
     assert sorted(n for file in found for n in file) == list(range(500))
 
 
+@pytest.mark.thorough
 def test_only_one_file_is_smaller_and_order_is_preserved(spark: Any, tmp_path: Path) -> None:
     names = {"labels": ("a", "b")}
     data = partitioned(spark, [[3, 4], [], [9], [1, 1], [0, 5]], fingerprint="f", class_names=names)
@@ -135,6 +137,7 @@ def test_changed_leftover_raises(rows: int, tmp_path: Path) -> None:
         write_joined((0, left), folder=str(tmp_path), files_per_folder=9)
 
 
+@pytest.mark.thorough
 def test_failed_export_leaves_no_files(spark: Any, tmp_path: Path) -> None:
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=99)), step="")
@@ -143,6 +146,7 @@ def test_failed_export_leaves_no_files(spark: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "e").exists()
 
 
+@pytest.mark.thorough
 def test_export_of_the_same_data_is_reused(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "e")
     data = partitioned(spark, [[5], [6]], fingerprint="one")
@@ -171,6 +175,7 @@ def test_export_of_the_same_data_is_reused(spark: Any, tmp_path: Path) -> None:
     assert {str(path) for path in tmp_path.rglob("*.arrow")} == set(new.paths)
 
 
+@pytest.mark.thorough
 def test_items_skipped_while_reading_are_counted(spark: Any, tmp_path: Path) -> None:
     export = partitioned(spark, [[4] * 6]).export(str(tmp_path / "e"), batch_size=4)
     Path(export.paths[2]).write_bytes(b"")
@@ -185,6 +190,7 @@ def test_items_skipped_while_reading_are_counted(spark: Any, tmp_path: Path) -> 
     assert [len(file) for file in contents(again)] == [5, 5, 5, 1]
 
 
+@pytest.mark.thorough
 def test_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> None:
     export = partitioned(spark, [[20]]).export(str(tmp_path / "e"), batch_size=4)
     paths = sw.data.list_paths(str(tmp_path / "e"), spark=spark)

@@ -22,6 +22,7 @@ def test_vector_columns_become_one_array(spark: Any) -> None:
     assert found.labels["labels"].tolist() == [0, 1]
 
 
+@pytest.mark.thorough
 def test_arrays_with_nulls_inside_are_rejected(spark: Any) -> None:
     schema = "features array<double>, label int"
     rows = [([1.0, 2.0], 0), ([3.0, None], 1)]
@@ -39,6 +40,7 @@ def test_frame_without_a_features_column_raises(spark: Any) -> None:
         from_frame(frame, FrameColumns())
 
 
+@pytest.mark.thorough
 def test_missing_values_in_a_frame_raise_with_their_columns(spark: Any) -> None:
     rows = [(1.0, float("nan"), "a"), (None, 2.0, None), (3.0, 4.0, "b")]
     frame = spark.createDataFrame(rows, "width double, size double, kind string").coalesce(1)

@@ -141,6 +141,7 @@ def test_two_record_sources_join_and_missing_rows_are_dropped(spark: Any) -> Non
         join(spark, frames, **wanted, missing="drop")
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
     people = spark.createDataFrame(
@@ -165,6 +166,7 @@ def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
     assert found.labels["sold"].tolist() == [1, 1, 0]
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_csv_steps_are_sorted_as_numbers_even_if_one_is_text(spark: Any, tmp_path: Path) -> None:
     steps = [2**60 + i for i in (1, 12, 10, 11, 2, 3)] + [5, 40]
@@ -190,6 +192,7 @@ def test_csv_steps_are_sorted_as_numbers_even_if_one_is_text(spark: Any, tmp_pat
     assert joined(frame).collect().features["x"].ravel().tolist() == [10, 9]
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_skipped_rows_affect_neither_classes_nor_lengths(spark: Any) -> None:
     nan = float("nan")
@@ -214,6 +217,7 @@ def test_skipped_rows_affect_neither_classes_nor_lengths(spark: Any) -> None:
     assert data.skipped().counts == {"no key": 11, "lengths differ": 1, "missing value": 2}
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_invalid_sources_raise_with_their_names(spark: Any, tmp_path: Path) -> None:
     good, short, text = (tmp_path / f"{name}.csv" for name in ("good", "short", "text"))
@@ -246,6 +250,7 @@ def test_invalid_sources_raise_with_their_names(spark: Any, tmp_path: Path) -> N
         joined(tmp_path / "empty.csv")
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_csv_columns_have_the_narrowest_type(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(

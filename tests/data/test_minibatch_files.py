@@ -68,6 +68,7 @@ def test_files_hold_exactly_a_minibatch_in_order(place: str) -> None:
     }
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(1, 9))
 def test_no_example_is_lost_or_duplicated_for_any_sizes(sizes: list[int], size: int) -> None:

@@ -371,6 +371,7 @@ def test_one_pass_over_partitions_equals_one_machine(spark: Any) -> None:
     assert there.revert_labels(lazy).collect().equals(there.revert_labels(there.transform(data)))
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_non_finite_values_raise_with_their_partition(spark: Any) -> None:
     array = np.zeros((8, 3))
@@ -381,6 +382,7 @@ def test_non_finite_values_raise_with_their_partition(spark: Any) -> None:
     assert Standardize.fit(data, columns=[0, 1]).features[F].columns == (0, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_columns_of_a_table_have_names(spark: Any, tmp_path: Any) -> None:
     (tmp_path / "t.csv").write_text("age,income,label\n30,1000,1.5\n40,3000,2.5\n")

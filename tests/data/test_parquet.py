@@ -354,6 +354,7 @@ def test_error_in_part_of_a_large_file_names_the_row(save: Saver) -> None:
     assert log.skipped.first[0].startswith(f"{path}, {place}: column 'kind'")
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_spark_reads_the_same_data_as_one_process(spark: Any, tmp_path: Path) -> None:
     for part in range(2):

@@ -77,6 +77,7 @@ def counted(data: DistributedDataSet) -> DistributedDataSet:
     return DistributedDataSet(data.spark, data.rdd, counts=counts)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> None:
     attempts = tmp_path / "attempts"
@@ -103,6 +104,7 @@ def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> N
     assert {name: times for name, (_, times) in found.items()} == dict.fromkeys(ACTIONS, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_data_error_ends_the_job_while_other_tasks_run(spark: Any, tmp_path: Path) -> None:
     ended = tmp_path / "ended"
@@ -129,6 +131,7 @@ def test_invalid_on_error_raises(tmp_path: Path) -> None:
         from_pieces(none, [], read, sizes=[], on_error="ignore")  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_persisted_data_is_computed_once_until_unpersisted(
     spark: Any, leaves_nothing: None

@@ -56,6 +56,7 @@ def test_executors_write_and_read_an_export(spark: Any, bucket: str) -> None:
     assert fsspec.filesystem("s3").exists(bucket)
 
 
+@pytest.mark.thorough
 def test_failed_export_leaves_no_visible_files(spark: Any, bucket: str) -> None:
     def fail(chunk: Any) -> Any:
         raise ValueError("no")

@@ -85,6 +85,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 200)
 
 
+@pytest.mark.thorough(but="None")
 @pytest.mark.usefixtures("short_intervals")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @settings(max_examples=60)
@@ -136,6 +137,7 @@ def test_damage_at_the_end_of_a_range_is_detected(tmp_path: Path) -> None:
         read(bytes(content), 0, at)
 
 
+@pytest.mark.thorough
 @given(datasets())
 @example([DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))])
 def test_examples_of_any_layout_round_trip(expected: list[DataSet]) -> None:
@@ -318,6 +320,7 @@ def test_files_of_hadoop_are_read(spark: Any, tmp_path: Path, kind: str, codec: 
     assert [(decoders[0](k), decoders[1](v)) for _, k, v in found.records()] == pairs
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_other_codecs_are_read_with_hadoop(spark: Any, tmp_path: Path) -> None:
     url = hadoop_writes(spark, [("a", 1.0), ("bc", 2.0)], tmp_path / "out", "BLOCK", "SnappyCodec")
@@ -346,6 +349,7 @@ def test_every_value_type_matches_hadoop(spark: Any) -> None:
         assert theirs.toString() == expected
 
 
+@pytest.mark.thorough(but="block")
 @pytest.mark.spark
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compression) -> None:

@@ -73,6 +73,7 @@ def test_sequences_of_different_length_get_masks(spark: Any, tmp_path: Path) -> 
     assert longer.fingerprint != data.fingerprint
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_many_small_files_become_few_spark_records(spark: Any, tmp_path: Path) -> None:
     names = ["up", "down"] * 300
@@ -90,6 +91,7 @@ def test_many_small_files_become_few_spark_records(spark: Any, tmp_path: Path) -
     assert not found.features_masks  # all have two steps
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_skipped_sequences_are_counted_and_do_not_set_the_length(
     spark: Any, tmp_path: Path
@@ -104,6 +106,7 @@ def test_skipped_sequences_are_counted_and_do_not_set_the_length(
         sw.data.from_csv_sequences(spark, url)
 
 
+@pytest.mark.thorough(but="end")
 @pytest.mark.spark
 @pytest.mark.parametrize("align", ["start", "end"])
 def test_padded_gives_all_chunks_one_length(spark: Any, align: Any) -> None:
@@ -254,6 +257,7 @@ def test_natural_order_sorts_numbers_by_value(numbers: list[int]) -> None:
     assert sorted(names, key=natural_key) == [f"part{n}.csv" for n in sorted(numbers)]
 
 
+@pytest.mark.thorough
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=9), st.integers(1, 200))
 def test_chunk_size_does_not_change_the_examples(
     tmp_path_factory: Any, lengths: list[int], at_once: int

@@ -143,6 +143,7 @@ def test_blocks_use_every_example_once_and_partitions_are_equal(
     assert np.ptp(placement.target_counts) <= 1
 
 
+@pytest.mark.thorough
 def test_every_order_of_examples_is_equally_likely() -> None:
     orders: Counter[tuple[int, ...]] = Counter()
     for seed in range(6000):
@@ -175,6 +176,7 @@ def numbers(data: Any) -> list[int]:
     return data.collect().features["features"][:, 0].astype(int).tolist() if data.count() else []
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("split", "sizes"),
@@ -203,6 +205,7 @@ def test_stratified_split_preserves_class_proportions(numbered: Any) -> None:
     assert (np.abs(np.array(balance) - np.outer([0.75, 0.25], [100, 61, 40])) < 1).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_tasks_do_not_carry_the_quotas_of_all_partitions(numbered: Any) -> None:
     many = sw.data.from_arrays(
@@ -234,6 +237,7 @@ def test_shuffle_moves_examples_across_partitions_without_loss(numbered: Any) ->
     np.testing.assert_array_equal(labels.labels["labels"], LABELS[order])
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_shuffle_in_several_blocks_loses_no_examples(
     numbered: Any, monkeypatch: pytest.MonkeyPatch
@@ -243,6 +247,7 @@ def test_shuffle_in_several_blocks_loses_no_examples(
     assert sorted(order) == list(range(201))
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_sequences_of_different_length_are_shuffled(spark: Any) -> None:
     parts = [DataSet(np.full((3, length, 1), length)) for length in (2, 5, 4)]

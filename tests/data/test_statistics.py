@@ -61,6 +61,7 @@ def test_each_partition_has_statistics(data: Any, table: DataSet) -> None:
     assert len(statistics.to_frame()) == 3 * len(statistics)
 
 
+@pytest.mark.thorough
 def test_statistics_do_not_depend_on_partitions(
     spark: Any, table: DataSet, data: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

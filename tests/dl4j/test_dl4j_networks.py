@@ -102,6 +102,11 @@ def compare(path: Path) -> None:
         np.testing.assert_allclose(found, expected, atol=atol, rtol=0)
 
 
+# One of each kind of layer.
+SHORT = ("classifier", "convolution", "graph", "graves-lstm", "lenet", "losses", "updater-adam")
+
+
+@pytest.mark.thorough(but=SHORT)
 @pytest.mark.parametrize("name", NAMES)
 def test_network_outputs_match_deeplearning4j(name: str) -> None:
     compare(NETWORKS / f"{name}.zip")
@@ -156,6 +161,7 @@ def test_configuration_not_matching_the_parameters_raises(
         sw.import_dl4j(str(path))
 
 
+@pytest.mark.thorough
 @given(data=st.data(), name=st.sampled_from(["dense", "graph", "text"]))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_changed_configuration_is_read_or_raises_data_error(
@@ -183,6 +189,7 @@ def changed(name: str, folder: Path, old: bytes, new: bytes) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -> None:
     path = NETWORKS / "graves-lstm.zip"
     model, _ = imported(path)

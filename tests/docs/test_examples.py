@@ -10,6 +10,7 @@ from tests.support.in_process import InProcessPool
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
+@pytest.mark.thorough
 def test_the_gan_learns_the_circle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     monkeypatch.setattr(sys, "argv", ["gan.py", "--epochs", "40"])

@@ -110,6 +110,7 @@ def test_unreachable_driver_is_reported() -> None:
     assert answer["place"]["versions"]["Python"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_each_an_executor")
 def test_connected_executors_continue_without_missing_ones() -> None:
     meeting = Meeting(
@@ -159,6 +160,7 @@ def test_clock_that_is_ahead_is_measured(meeting: Meeting) -> None:
         assert abs(clock.offset_s - 5.0) <= clock.uncertainty_s + 1e-3
 
 
+@pytest.mark.thorough
 def test_hanging_or_failing_actions_do_not_block_others() -> None:
     hold = threading.Event()
 
@@ -192,6 +194,7 @@ def test_closing_releases_all_executors(meeting: Meeting) -> None:
     line.close()
 
 
+@pytest.mark.thorough
 def test_tasks_do_not_need_sparkwright_installed(tmp_path: Path) -> None:
     """The kit may be missing on executors; the answer says so."""
     import pyspark.cloudpickle as cloudpickle
@@ -267,6 +270,7 @@ def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path: Path) 
     assert problems["hdfs://b"].startswith("the file that executor 2 wrote is not here: FileNot")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_each_an_executor")
 def test_port_behind_a_firewall_is_reported_by_connecting_executors(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,7 @@ def batches(
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(batch=batches(), threshold=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 def test_rates_of_each_output_equal_scikit_learns(batch: Batch, threshold: float) -> None:

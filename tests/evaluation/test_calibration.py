@@ -110,6 +110,7 @@ def test_reliability_and_its_errors_equal_their_definition(
     ]
 
 
+@pytest.mark.thorough
 @few
 @given(table=tables(), bins=st.sampled_from([1, 7, 10, 50]))
 def test_histograms_equal_their_definition(table: tuple[np.ndarray, ...], bins: int) -> None:

@@ -45,6 +45,7 @@ THEIRS: dict[RegressionMetric, Any] = {
 }
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 1 << 32),
@@ -80,6 +81,7 @@ def test_metrics_equal_scikit_learns_for_any_grouping(
     assert evaluation.examples == mask.any(axis=1).sum()
 
 
+@pytest.mark.thorough
 def test_merging_many_single_row_parts_keeps_precision() -> None:
     rng = np.random.default_rng(0)
     labels = 1e3 + rng.normal(size=1000)

@@ -55,6 +55,7 @@ probabilities = st.integers(2, 40).flatmap(
 # Against scikit-learn
 
 
+@pytest.mark.thorough
 @settings(max_examples=150)
 @given(rows=scored(both=True))
 def test_areas_equal_scikit_learns(rows: Scored) -> None:
@@ -67,6 +68,7 @@ def test_areas_equal_scikit_learns(rows: Scored) -> None:
     assert roc.auprc == pytest.approx(sklearn.auc(recall, precision), rel=1e-12)
 
 
+@pytest.mark.thorough
 @settings(max_examples=150)
 @given(rows=scored(both=True))
 def test_curves_equal_scikit_learns(rows: Scored) -> None:
@@ -105,6 +107,7 @@ def test_auc_is_exact_where_a_sum_of_floats_would_round() -> None:
 # Thresholds
 
 
+@pytest.mark.thorough
 @settings(max_examples=150)
 @given(rows=probabilities, thresholds=st.integers(1, 40))
 def test_thresholded_equals_exact_of_scores_rounded_down(rows: Scored, thresholds: int) -> None:

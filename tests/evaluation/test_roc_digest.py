@@ -68,6 +68,7 @@ def random_roc(rows: int, decimals: int = 16) -> ROC:
     return ROC.from_predictions(labels, scores)
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(
     parts=partitioned(),

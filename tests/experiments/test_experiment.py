@@ -104,6 +104,7 @@ def parameters_cell(experiment):
     return "".join(cell["source"])
 
 
+@pytest.mark.thorough
 @settings(max_examples=20)
 @given(experiments)
 def test_notebook_with_its_parameters_equals_the_script(experiment):

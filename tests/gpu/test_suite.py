@@ -38,6 +38,7 @@ echo "0, GPU-aa, NVIDIA H100, 81559, 580.1"
 """
 
 
+@pytest.mark.thorough
 def test_outcomes_are_saved_after_each_check(tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "gpu"
     folder.mkdir(parents=True)

@@ -25,6 +25,7 @@ def trajectory(outer: OuterOptimizer, means: Any) -> Any:
     return np.array(found)
 
 
+@pytest.mark.thorough
 @given(
     numbers,
     st.builds(

@@ -157,6 +157,7 @@ def test_excess_concurrent_handshakes_are_rejected(listening: Listening) -> None
             assert third.recv(1) == b""
 
 
+@pytest.mark.thorough
 def test_rejected_client_retries_until_its_timeout(listening: Listening) -> None:
     listener, arrived = listening(max_handshakes=1)
     text = f"{HOST}:{listener.address[1]} could not be reached within 0.3 s: it disconnected before"

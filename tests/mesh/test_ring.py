@@ -202,6 +202,7 @@ def test_time_out_names_both_workers_and_the_duration(
     assert time.monotonic() - began_s >= 0.3
 
 
+@pytest.mark.thorough
 def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(
     ring_of: RingOf,
 ) -> None:
@@ -210,6 +211,7 @@ def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(
         ring.broadcast(np.zeros(5_000_000), source=0)
 
 
+@pytest.mark.thorough
 def test_the_meeting_before_an_averaging_waits_for_slow_workers(
     ring_of: RingOf,
 ) -> None:

@@ -148,6 +148,7 @@ def test_an_array_is_sent_as_it_is_and_may_be_empty(workers: Workers) -> None:
     assert len(nothing.payload) == 0
 
 
+@pytest.mark.thorough
 def test_a_big_update_passes_relays_whole(workers: Workers) -> None:
     meshes = of(workers, 3, mode="plain", max_log_bytes=1 << 20)
     payload = os.urandom(50_000_003)
@@ -211,6 +212,7 @@ def waits(mesh: UpdateMesh) -> bool:
     return before > mesh._max_pending_bytes
 
 
+@pytest.mark.thorough
 def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
     busy, other = of(workers, 2, max_pending_bytes=4_000_000, peer_timeout_s=60.0)
     done = publishing(other, 100)
@@ -239,6 +241,7 @@ def test_a_worker_that_waits_reads_all_that_comes(workers: Workers, how: str) ->
             assert done.wait(WAIT_S)
 
 
+@pytest.mark.thorough
 def test_neighbor_with_unread_data_is_not_silent(workers: Workers) -> None:
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=0.5)
     for sequence in range(1, 5):
@@ -341,6 +344,7 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
     return meshes, impostor
 
 
+@pytest.mark.thorough
 def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
     workers: Workers,
 ) -> None:
@@ -386,11 +390,13 @@ def test_sender_faster_than_its_relay_waits(workers: Workers) -> None:
     thread.join()
 
 
+@pytest.mark.thorough
 def test_a_silent_neighbor_is_dropped(workers: Workers) -> None:
     meshes, _ = with_an_impostor(workers, peer_timeout_s=1.5)
     wait_until(lambda: meshes[0].neighbors == {(1, 0)})
 
 
+@pytest.mark.thorough
 def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers: Workers) -> None:
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=1.5)
     payload = bytes(60)

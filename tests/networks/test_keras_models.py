@@ -37,6 +37,7 @@ def examples(spec: NetworkSpec, count: int = 4) -> Iterator[Any]:
         yield generator.integers(0, 2, shape) if classes else generator.random(shape)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_match_their_descriptions_and_train(preset: str) -> None:
     spec = PRESETS[preset].make()

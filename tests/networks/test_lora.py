@@ -49,6 +49,7 @@ def test_only_trainable_variables_are_averaged() -> None:
     assert {v.path.rpartition("/")[2] for v in state.fixed} == {"embeddings", "kernel"}
 
 
+@pytest.mark.thorough
 def test_rebuilt_network_has_the_same_variables() -> None:
     model = adapted()
     definition = ModelDefinition.of(model)
@@ -74,6 +75,7 @@ def test_frozen_parts_of_layers_are_frozen_in_the_rebuilt_network() -> None:
         assert [v.shape for v in getattr(one, group)] == [v.shape for v in getattr(other, group)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
 def test_fine_tuning_keeps_frozen_weights_bit_for_bit(
     master: Any, monkeypatch: pytest.MonkeyPatch
@@ -92,6 +94,7 @@ def test_fine_tuning_keeps_frozen_weights_bit_for_bit(
             np.testing.assert_array_equal(variable.numpy(), before[variable.path])
 
 
+@pytest.mark.thorough
 def test_saved_network_predicts_the_same_and_its_lora_trains_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_networks_round_trip_through_json_yaml_and_dicts(spec: NetworkSpec) -> N
     assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*does not support masking")
 @settings(max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None)
 @given(spec=networks())

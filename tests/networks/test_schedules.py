@@ -69,6 +69,7 @@ def test_settings_without_a_schedule_are_unchanged() -> None:
     assert float(usual.optimizer._learning_rate(100)) == pytest.approx(0.001)
 
 
+@pytest.mark.thorough
 @given(st.sampled_from(["CosineDecay", "PolynomialDecay"]), st.floats(0.125, 1), st.booleans())
 def test_other_keras_schedules_are_named(name: str, share: float, cycle: bool) -> None:
     schedules: Any = keras.optimizers.schedules

@@ -95,6 +95,7 @@ def test_chunks_too_large_to_be_joined_keep_the_order(strategy: RepartitionStrat
     assert [numbers_in(c) for c in locally([chunks, []], plan)] == expected(plan)
 
 
+@pytest.mark.thorough
 def test_joined_chunks_are_about_a_megabyte() -> None:
     tiny = plan_repartition([3000, 0], workers=2)
     assert [len(c) for c in locally([chunked(0, 3000, 1), []], tiny)] == [1, 1]
@@ -178,6 +179,7 @@ def test_repartitioning_shuffles_at_most_once(spark: Any) -> None:
     assert shuffles("num_partitions_workers_differs", 3) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
     # Where cached blocks lie decides what `coalesce` alone would group.
@@ -193,6 +195,7 @@ def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
     assert plan.target_counts == (9, 6, 5)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_data_without_partitions_becomes_empty_partitions(spark: Any) -> None:
     for mode in MODES:

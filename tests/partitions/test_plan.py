@@ -117,6 +117,7 @@ def test_groups_are_near_optimal(counts: list[int], workers: int) -> None:
     assert 3 * max(load) <= 4 * min(map(max, loads))
 
 
+@pytest.mark.thorough
 def test_same_arguments_give_the_same_plan_in_another_process() -> None:
     plan = "plan_repartition([91, 3, 0, 17], workers=3, strategy=each, seed=7)"
     code = (

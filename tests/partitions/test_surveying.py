@@ -26,6 +26,7 @@ def data(spark):
     return sw.data.from_arrays(spark, np.zeros((1000, 2), np.float32), labels, partitions=4)
 
 
+@pytest.mark.thorough
 def test_survey_counts_the_data_and_the_forecast_is_exact(data):
     survey = survey_partitions(data, sample_rows=1000)
     assert survey.rows == data.partition_counts()
@@ -40,6 +41,7 @@ def test_survey_counts_the_data_and_the_forecast_is_exact(data):
     assert measured.read_s > 0
 
 
+@pytest.mark.thorough
 def test_large_data_is_sampled(data):
     survey = survey_partitions(data, sample_rows=50)
     assert survey.rows_looked_at == (50,) * 4
@@ -48,6 +50,7 @@ def test_large_data_is_sampled(data):
     assert found.after.label_skew == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.thorough
 def test_rows_are_counted_without_classes(spark, data):
     numbers = sw.data.from_arrays(spark, np.zeros((9, 1)), np.arange(9) / 2, partitions=2)
     survey = survey_partitions(numbers)

@@ -21,6 +21,7 @@ def driver() -> Iterator[Callable[[str], Driver]]:
         one.close()
 
 
+@pytest.mark.thorough
 def test_fifty_workers_come_send_their_rows_and_end_a_run_of_averaging(
     driver: Callable[[str], Driver],
 ) -> None:
@@ -36,6 +37,7 @@ def test_fifty_workers_come_send_their_rows_and_end_a_run_of_averaging(
     assert len(rows["loss"]) == 4 * 5 * WORKERS
 
 
+@pytest.mark.thorough
 def test_fifty_workers_do_each_piece_of_work_once(driver: Callable[[str], Driver]) -> None:
     here = driver("sharing")
     here.tell("connect")

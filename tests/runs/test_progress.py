@@ -74,6 +74,7 @@ def test_each_epoch_is_one_finished_line_in_a_file() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_line_of_an_epoch_waits_for_late_rows() -> None:
     stream = io.StringIO()
     record, lines = begin(stream, epochs=4)
@@ -142,6 +143,7 @@ def test_a_terminal_shows_the_epoch_in_place_while_the_script_waits(
     assert max(map(len, painted)) < columns
 
 
+@pytest.mark.thorough
 def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners() -> None:
     """As after Ctrl-S."""
     may_write = threading.Event()

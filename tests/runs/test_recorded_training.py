@@ -24,6 +24,7 @@ def fit(blobs: Any) -> Any:
     return fit_blobs
 
 
+@pytest.mark.thorough
 def test_training_is_stored_with_the_settings_of_its_network(
     fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
@@ -52,6 +53,7 @@ def test_functions_among_losses_are_stored_by_their_names() -> None:
     assert compiled == {"loss": {"a": "dense", "b": ["mse", "mean_squared_error"]}}
 
 
+@pytest.mark.thorough(but="off-options0")
 @pytest.mark.parametrize(("variable", "options"), [("off", {}), ("", {"record": False})])
 def test_training_is_not_stored_when_that_is_off(
     fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, variable: str, options: Any
@@ -63,6 +65,7 @@ def test_training_is_not_stored_when_that_is_off(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_training_continues_if_runs_cannot_be_stored(
     fit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

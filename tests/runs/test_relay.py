@@ -213,6 +213,7 @@ def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(
         one.reach(other)
 
 
+@pytest.mark.thorough
 def test_unanswered_call_raises_and_names_both_sides(site: Make) -> None:
     here = site()
     one, silent = here.member(0), here.member(1, answers=False)

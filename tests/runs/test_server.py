@@ -414,6 +414,7 @@ def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
 # -- silence --------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_silent_worker_is_lost_after_the_time_out(site: Make) -> None:
     here = site(2, peer_timeout_s=1.0)
     stranger = here.worker(0)  # never registers
@@ -429,6 +430,7 @@ def test_silent_worker_is_lost_after_the_time_out(site: Make) -> None:
     assert here.sink.told[-1] == ("lost", 1)
 
 
+@pytest.mark.thorough
 def test_a_peer_may_build_its_network_for_long_before_it_registers(
     site: Make,
 ) -> None:
@@ -439,6 +441,7 @@ def test_a_peer_may_build_its_network_for_long_before_it_registers(
     worker.register().take("group")
 
 
+@pytest.mark.thorough
 def test_a_large_result_on_its_way_is_no_silence(site: Make) -> None:
     here = site(1, peer_timeout_s=1.0)
     (worker,) = here.training()
@@ -456,6 +459,7 @@ def test_a_large_result_on_its_way_is_no_silence(site: Make) -> None:
     assert here.server.result.payload == b"r" * 13
 
 
+@pytest.mark.thorough
 def test_heartbeats_are_received_while_the_start_is_sent(site: Make) -> None:
     ready = threading.Event()
 

@@ -135,6 +135,7 @@ def test_without_a_file_there_are_no_runs_and_none_is_made(store: RunStore) -> N
 # -- while a run goes on --------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
     run, engine, recorder = begin(store)
     found = until(lambda: [r for r in store.runs() if r.epoch == 3])[0]
@@ -170,6 +171,7 @@ def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> Non
     assert run.status.state == "done"
 
 
+@pytest.mark.thorough
 def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> None:
     run, engine, recorder = begin(store)
     until(lambda: store.runs() and store.runs()[0].sparkline)
@@ -217,6 +219,7 @@ def test_unwritable_file_warns_once_and_training_continues(
     assert "SPARKWRIGHT_RUNS" in warning
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("impatient")
 def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
     first = train(store)
@@ -264,6 +267,7 @@ def test_several_processes_write_while_others_read(store: RunStore, processes: A
         assert process.communicate()[1] == ""  # no write failed
 
 
+@pytest.mark.thorough
 def test_a_run_whose_process_was_killed_has_ended_with_its_kernel(
     store: RunStore, processes: Any
 ) -> None:
@@ -279,6 +283,7 @@ def test_a_run_whose_process_was_killed_has_ended_with_its_kernel(
     assert found.metrics["loss"] > 0
 
 
+@pytest.mark.thorough
 def test_the_end_is_stored_before_the_interpreter_exits(store: RunStore) -> None:
     code = f"""
 from tests.runs.recorded import begin

@@ -1,6 +1,7 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
@@ -31,6 +32,7 @@ def columns(rows: list[tuple[int, int, int]]) -> dict[str, NDArray[np.int64]]:
     return dict(zip(("worker", "epoch", "examples"), table.T, strict=True))
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(
     rows=st.lists(st.integers(0, 60), min_size=1, max_size=4),

@@ -57,6 +57,7 @@ def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path: Path) ->
     assert not any("widgets" in name.split("/")[0] for name in names)
 
 
+@pytest.mark.thorough
 def test_a_folder_and_its_archive_have_one_fingerprint_and_are_not_imported(
     tmp_path: Path,
 ) -> None:
@@ -81,6 +82,7 @@ def test_any_change_changes_the_fingerprint(tmp_path: Path) -> None:
     assert changed["fingerprint"] != own_engine()["fingerprint"]
 
 
+@pytest.mark.thorough
 def test_python_runs_the_engine_from_the_archive(tmp_path: Path) -> None:
     code = (
         "import sparkwright, sparkwright.workers._trainer as trainer, sparkwright.runs.extensions;"

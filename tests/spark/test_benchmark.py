@@ -15,6 +15,7 @@ pytestmark = pytest.mark.spark
 network_of = importlib.import_module("sparkwright.benchmark._network")
 
 
+@pytest.mark.thorough
 def test_everything_is_measured_and_the_model_is_unchanged(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:

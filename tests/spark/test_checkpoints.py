@@ -70,6 +70,7 @@ OWN_MOMENTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.thorough(but="averaged")
 @pytest.mark.versions
 @pytest.mark.spark
 @pytest.mark.parametrize("settings", [{}, OWN_MOMENTS], ids=["averaged", "own moments"])
@@ -97,6 +98,7 @@ def test_resumed_run_ends_with_identical_bits(
     assert (np.diff(history[history["worker"] == 0]["time_s"]) >= 0).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 def test_resumed_gradient_sharing_run_continues_where_it_stopped(
     blobs: DataSet, tmp_path: Path
@@ -116,6 +118,7 @@ def test_resumed_gradient_sharing_run_continues_where_it_stopped(
     assert second.history[second.history["epoch"] == 6]["loss"].mean() < first
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 def test_checkpoint_thresholds_are_used_by_a_run_with_the_same_algorithm(
     blobs: DataSet, tmp_path: Path
@@ -137,6 +140,7 @@ def test_checkpoint_thresholds_are_used_by_a_run_with_the_same_algorithm(
     assert first_threshold(3, replace(falling, initial=1e3, decay=0.99)) > 500
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("options", "settings"),
@@ -176,6 +180,7 @@ def test_run_of_one_process_is_resumed_on_this_machine(
             np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_resuming_from_an_incompatible_checkpoint_raises(
     spark: Any, blobs: DataSet, tmp_path: Path

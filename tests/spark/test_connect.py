@@ -35,6 +35,7 @@ def seen(rdd: Any) -> list[list[Any]]:
     return found
 
 
+@pytest.mark.thorough
 def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
     rdd = numbered(spark)
     parts = [[(index, number) for number in part] for index, part in enumerate(PARTS)]
@@ -47,6 +48,7 @@ def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
     assert rdd.map(lambda pair: pair[1]).treeReduce(lambda a, b: a + b) == 28
 
 
+@pytest.mark.thorough
 def test_elements_move_to_the_partition_of_their_key(spark: Any) -> None:
     moved = numbered(spark).map(lambda pair: (7 - pair[1], pair[0]))
     assert [sorted(part) for part in seen(moved.partitionBy(3, lambda key: key % 3))] == [
@@ -79,6 +81,7 @@ def test_persisted_elements_are_computed_once(spark: Any, tmp_path: Path) -> Non
     assert not rdd.is_cached
 
 
+@pytest.mark.thorough
 def test_large_elements_are_transferred_in_parts(spark: Any) -> None:
     content = bytes(range(256)) * (40 << 12)  # 40 MiB: three rows, and a broadcast
     large = context_of(spark).broadcast(content)
@@ -86,5 +89,6 @@ def test_large_elements_are_transferred_in_parts(spark: Any) -> None:
     assert ones.collect() == [content[::-1]] * 2
 
 
+@pytest.mark.thorough
 def test_example_learns(spark: Any) -> None:
     assert runpy.run_path(str(EXAMPLE))["main"](spark) > 0.9

@@ -49,6 +49,7 @@ def test_every_executor_is_checked(spark: Any, tmp_path: Path, leaves_nothing: N
     assert json.loads(diagnosis.to_json())["ok"] is True
 
 
+@pytest.mark.thorough
 def test_driver_with_occupied_ports_is_reported(spark: Any, taken_port: int) -> None:
     diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=taken_port))
     (check,) = diagnosis.problems
@@ -66,6 +67,7 @@ def test_executors_without_a_free_port_are_reported(spark: Any) -> None:
     assert rows(diagnosis, "Port of the driver") == [("driver", "ok")]
 
 
+@pytest.mark.thorough
 def test_driver_unreachable_from_executors_is_reported(spark: Any) -> None:
     mesh = sw.MeshConfig(controller_address="127.0.0.2")  # where it does not listen
     diagnosis = sw.doctor(spark, mesh=mesh, timeout_s=8)
@@ -108,6 +110,7 @@ def test_folders_threads_and_cached_data_are_checked(
     assert cached.found.endswith("4 of 4 partitions kept")
 
 
+@pytest.mark.thorough
 def test_slots_held_by_another_job_are_reported(spark: Any) -> None:
     assert sw.doctor(spark).ok  # Python has started on all executors
     with busy(spark, 2):
@@ -151,6 +154,7 @@ spark.stop()
     assert "with 1 worker with TensorFlow" in checks["Memory"]["found"]
 
 
+@pytest.mark.thorough
 def test_cluster_without_a_free_slot_is_a_problem_and_does_not_block(spark: Any) -> None:
     with busy(spark, 4):
         diagnosis = sw.doctor(spark, timeout_s=2)
@@ -198,6 +202,7 @@ def test_command_starts_spark_with_settings_and_checks_them() -> None:
     assert wrong["Executors"] == "ok"
 
 
+@pytest.mark.thorough(but="torch-1")
 @pytest.mark.parametrize(("backend", "code"), [("tensorflow", 0), ("torch", 1)])
 def test_command_exits_with_1_if_there_is_a_problem(
     tmp_path: Path, backend: str, code: int

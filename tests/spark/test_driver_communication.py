@@ -22,6 +22,7 @@ def sockets_of(pids: set[int]) -> list[Any]:
     return [c for pid in pids for c in psutil.Process(pid).net_connections("tcp")]
 
 
+@pytest.mark.thorough(but="SharedTrainingMaster")
 @pytest.mark.usefixtures("local_trainers")
 @pytest.mark.parametrize("kind", [AVERAGING, SHARING])
 def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet, kind: Any) -> None:
@@ -41,6 +42,7 @@ def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet, ki
     assert len([c for c in found if c.raddr]) >= 4  # two control lines, and both ends of a link
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("local_trainers")
 @pytest.mark.parametrize("kind", [AVERAGING, SHARING])
 def test_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path, kind: Any) -> None:
@@ -63,6 +65,7 @@ def test_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path, kind: Any) ->
         np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.parametrize("encrypt", [False, True])
 def test_executors_that_reach_only_the_driver_train_like_a_ring(

@@ -223,6 +223,7 @@ def test_loss_above_the_limit_ends_a_run_and_keeps_the_best_state(two: Any) -> N
         two.model.optimizer.learning_rate.assign(0.25)
 
 
+@pytest.mark.thorough(but="sharing-stop")
 @pytest.mark.parametrize(
     ("master_of", "non_finite"),
     [(averaging, "continue"), (averaging, "stop"), (sharing, "stop")],
@@ -249,6 +250,7 @@ def test_nan_loss_ends_a_run_with_the_best_state(
                 wrapper.fit(broken, epochs=9, validation=blobs, early_stopping=strict)
 
 
+@pytest.mark.thorough
 def test_stopped_run_returns_the_best_state(two: Any) -> None:
     paced = averaging().with_hooks(Paced(0.02))
     model = clock()
@@ -376,6 +378,7 @@ def test_unwritable_path_is_reported_and_the_run_continues(
     assert epoch_of(two.model) == 2
 
 
+@pytest.mark.thorough
 def test_resumed_run_continues_with_its_scores_and_best_state(tmp_path: Path) -> None:
     """Stopped after the best epoch; the second run finds nothing better, and so hands that back."""
     data = script(3, 1, *[2] * 12)
@@ -421,6 +424,7 @@ def test_missing_metric_raises_after_the_first_round(two: Any) -> None:
         trained(two, [3, 2], rules(patience=1), validation=script(1).take(slice(0, 0)))
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_time_and_loss_limits_end_a_run_with_spark_averaging(
     spark: Any, leaves_nothing: None

@@ -58,6 +58,7 @@ def test_several_evaluations_in_one_pass_equal_local_ones(
     assert network.evaluate_roc_multi_class(data) == found[1]
 
 
+@pytest.mark.thorough
 def test_evaluations_are_created_without_data_and_merged_afterwards(
     network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
@@ -142,6 +143,7 @@ def test_outputs_are_named_after_their_label_columns(spark: Any, tmp_path: Path)
     assert _regression(spark, two, data, output="loan").output_names == ("rent",)
 
 
+@pytest.mark.thorough
 def test_outputs_without_label_columns_keep_their_network_names(spark: Any) -> None:
     inputs = keras.Input((2,))
     for width, layer, expected in (
@@ -162,6 +164,7 @@ def _regression(spark: Any, model: Any, data: Any, **options: Any) -> Regression
     return sw.SparkNetwork(spark, model).evaluate_regression(data, **options)
 
 
+@pytest.mark.thorough
 def test_evaluation_requires_labels_numbers_and_examples(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
@@ -200,6 +203,7 @@ def test_results_round_trip_through_json_at_a_url(
         assert (sw.load_evaluation(url) + found).examples == 240
 
 
+@pytest.mark.thorough
 @pytest.mark.versions
 def test_exact_roc_of_many_rows_is_aggregated_on_the_cluster(
     spark: Any, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +234,7 @@ def test_exact_roc_of_many_rows_is_aggregated_on_the_cluster(
     assert ROCMultiClass.from_dict(large.to_dict()) == large
 
 
+@pytest.mark.thorough
 def test_partitions_of_large_arrays_are_at_most_16_mib(spark: Any) -> None:
     data = from_arrays(spark, np.zeros((50, 1 << 20), np.float32))  # 200 MB
     assert max(data.partition_counts()) * (4 << 20) <= 16 << 20

@@ -26,34 +26,29 @@ pytestmark = pytest.mark.spark
 
 
 AVERAGING, SHARING = sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster
-SIZES = [
-    ([97], {"workers": 3, "batch_size_per_worker": 7}),  # primes
-    ([2], {"workers": 4}),  # fewer examples than workers
-    ([0, 31, 0, 2], {"workers": 4, "repartition": "never", "batch_size_per_worker": 4}),
-]
+EMPTY = {"workers": 4, "repartition": "never", "batch_size_per_worker": 4}
+EXPORT = {"training_approach": "export", "batch_size_per_worker": 4}
+CASES = {
+    "primes": ([97], {"workers": 3, "batch_size_per_worker": 7}),
+    "fewer examples than workers": ([2], {"workers": 4}),
+    "empty partitions": ([0, 31, 0, 2], EMPTY),
+    "small partitions": ([50, 1, 1], {**EMPTY, "workers": 3, "batch_size_per_worker": 64}),
+    "no prefetching": ([40, 3], {"averaging_frequency": 1, "prefetch_batches": 0}),
+    "two partitions": ([40, 3], {"repartition": "num_partitions_workers_differs"}),
+    "approximate": ([40, 3, 8], {"repartition_strategy": "approximate_balanced"}),
+    "shuffled": ([40, 3, 8], {"repartition_strategy": "spark_default"}),
+    "export": ([23, 8], EXPORT),
+}
+SHARED = {name: CASES[name] for name in list(CASES)[:3]} | {"one": ([23], {**EXPORT, "workers": 1})}
 
 
+@pytest.mark.thorough(but=("primes", "shared primes", "empty partitions", "shared one"))
 @pytest.mark.parametrize(
     ("kind", "sizes", "options"),
     [
-        *((kind, *case) for kind in (AVERAGING, SHARING) for case in SIZES),
-        (
-            AVERAGING,
-            [50, 1, 1],
-            {"workers": 3, "repartition": "never", "batch_size_per_worker": 64},
-        ),
-        (AVERAGING, [40, 3], {"averaging_frequency": 1, "prefetch_batches": 0}),
-        (AVERAGING, [40, 3], {"repartition": "num_partitions_workers_differs"}),
-        (AVERAGING, [40, 3, 8], {"repartition_strategy": "approximate_balanced"}),
-        (AVERAGING, [40, 3, 8], {"repartition_strategy": "spark_default"}),
-        (AVERAGING, [23, 8], {"training_approach": "export", "batch_size_per_worker": 4}),
-        (
-            SHARING,
-            [23],
-            {"workers": 1, "training_approach": "export", "batch_size_per_worker": 4},
-        ),
+        *(pytest.param(AVERAGING, *case, id=name) for name, case in CASES.items()),
+        *(pytest.param(SHARING, *case, id=f"shared {name}") for name, case in SHARED.items()),
     ],
-    ids=str,
 )
 def test_every_example_is_trained_once_per_epoch(
     spark: Any,
@@ -75,6 +70,7 @@ def test_every_example_is_trained_once_per_epoch(
     assert network.delete_temp_files()
 
 
+@pytest.mark.thorough(but="average-None")
 @pytest.mark.versions
 @pytest.mark.parametrize(
     ("updater", "outer"),
@@ -113,6 +109,7 @@ def test_undisturbed_run_and_killed_run_end_with_identical_bits(
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=tolerance)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "again"), [(AVERAGING, 0), (SHARING, 5)])
 def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(
     spark: Any, tmp_path: Path, kind: Any, again: int

@@ -56,6 +56,7 @@ def test_same_yaml_trains_the_same_network_again(spark, experiment, first):
     assert run.status.validation
 
 
+@pytest.mark.thorough
 def test_script_and_notebook_reproduce_the_experiment(experiment, first):
     cells = "\n".join(step.code for step in steps(experiment, in_notebook=True))
     for code in (experiment.to_code(), cells.replace("await run", "run.wait()")):
@@ -67,6 +68,7 @@ def test_script_and_notebook_reproduce_the_experiment(experiment, first):
         assert made["evaluation"].examples == made["test"].count()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("local_trainers")
 def test_experiment_trains_with_processes_of_this_machine(spark, experiment):
     parallel = replace(experiment, parallel=True, epochs=1, normalize=None, validate_on="test")
@@ -79,6 +81,7 @@ def test_experiment_trains_with_processes_of_this_machine(spark, experiment):
     assert prepared.network.evaluate(prepared.data["test"]).examples > 120
 
 
+@pytest.mark.thorough
 def test_only_a_run_with_fresh_weights_has_reproducing_code(spark, experiment, prepared, first):
     kept = prepare(experiment, spark, data=prepared.data, network=prepared.network)
     known = [first[0].code]

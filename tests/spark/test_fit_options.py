@@ -19,6 +19,7 @@ def halved() -> Any:
     return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else rate)
 
 
+@pytest.mark.thorough
 @pytest.mark.connect
 def test_killed_worker_leaves_callbacks_and_history_consistent(
     spark: Any, blobs: DataSet, tmp_path: Path
@@ -49,6 +50,7 @@ def test_killed_worker_leaves_callbacks_and_history_consistent(
     np.testing.assert_allclose(history.history["learning_rate"], [0.1, 0.05, 0.025], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: DataSet) -> None:
     found: list[Any] = []
     for communication in ("ring", "spark"):
@@ -82,6 +84,7 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
     assert len(found[0][1]["loss"]) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.connect
 def test_dataframe_weight_column_equals_a_weight_array(spark: Any, blobs: DataSet) -> None:
     trust = np.linspace(0, 2, len(blobs), dtype=np.float32)

@@ -65,6 +65,7 @@ def test_arrays_are_accepted_in_keras_form(spark: Any) -> None:
     assert len(worst) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.connect
 def test_columns_of_a_spark_frame_are_named(spark: Any) -> None:
     frame = spark.createDataFrame(flowers()).repartition(2)

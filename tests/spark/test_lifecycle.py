@@ -80,6 +80,7 @@ def test_stop_keeps_the_average_of_the_last_round(
     training.assert_model_is_last_average()
 
 
+@pytest.mark.thorough
 @pytest.mark.connect
 def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
     spark: Any, blobs: DataSet, leaves_nothing: None
@@ -132,6 +133,7 @@ def test_run_stopped_while_counting_data_ends_immediately(spark: Any, communicat
     wait_until(lambda: not tracker.getActiveJobsIds(), 10)
 
 
+@pytest.mark.thorough
 def test_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     run = sw.SparkNetwork(spark, dense(), master_of().with_hooks(Slow())).start(blobs, epochs=500)
 
@@ -151,6 +153,7 @@ def test_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_nothin
     assert run.status.state == "stopped"
 
 
+@pytest.mark.thorough
 @pytest.mark.connect
 def test_concurrent_runs_do_not_affect_each_other(
     spark: Any, blobs: DataSet, leaves_nothing: None
@@ -182,6 +185,7 @@ def test_too_few_slots_raise(spark: Any, blobs: DataSet) -> None:
         sw.SparkNetwork(spark, dense(), master_of(workers=9)).fit(blobs)
 
 
+@pytest.mark.thorough
 def test_slots_held_by_other_jobs_raise_a_clear_error(spark: Any, blobs: DataSet) -> None:
     """Another job holds all slots: no worker comes; the message says what to look at."""
     master = master_of(mesh=sw.MeshConfig(queue_timeout_s=2))
@@ -191,6 +195,7 @@ def test_slots_held_by_other_jobs_raise_a_clear_error(spark: Any, blobs: DataSet
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
+@pytest.mark.thorough
 def test_missing_workers_raise_a_clear_error(spark: Any, blobs: DataSet) -> None:
     master = master_of(mesh=sw.MeshConfig(rendezvous_timeout_s=2))
     error = pytest.raises(
@@ -200,6 +205,7 @@ def test_missing_workers_raise_a_clear_error(spark: Any, blobs: DataSet) -> None
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
+@pytest.mark.thorough
 def test_failing_layer_raises(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     import keras
 
@@ -245,6 +251,7 @@ def test_unreachable_driver_raises(spark: Any, blobs: DataSet) -> None:
         sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)
 
 
+@pytest.mark.thorough
 def test_failing_rdd_raises_with_the_users_error(spark: Any) -> None:
     def bad(number: int) -> Any:
         raise KeyError(f"no such record: {number}")
@@ -270,6 +277,7 @@ def test_invalid_models_and_arguments_raise(spark: Any, blobs: DataSet) -> None:
         sw.SparkNetwork(spark, dense(), master_of()).fit([1, 2, 3])
 
 
+@pytest.mark.thorough
 def test_large_network_trains_with_the_default_driver_memory(
     spark: Any, leaves_nothing: None, tmp_path: Path
 ) -> None:
@@ -292,6 +300,7 @@ def test_large_network_trains_with_the_default_driver_memory(
     assert model.get_weights()[-1].max() > 0
 
 
+@pytest.mark.thorough
 def test_interrupt_in_a_long_step_keeps_the_last_average(
     spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def test_half_precision_networks_have_single_precision_state(policy: str) -> Non
     assert {str(v.dtype) for v in (*state.averaged, *state.updater)} == {"float32"}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("master", "policy"),
@@ -67,6 +68,7 @@ def test_half_precision_networks_learn(blobs: DataSet, master: Any, policy: str)
         assert float(model.optimizer.dynamic_scale.numpy()) == 2.0**15
 
 
+@pytest.mark.thorough
 def test_loss_scale_survives_an_updater_reset(blobs: DataSet) -> None:
     # Far too large: its gradients overflow, so that steps do nothing but halve it.
     replica = make_replica(ModelDefinition.of(network("mixed_float16", scale=2.0**60)))

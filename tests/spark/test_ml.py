@@ -68,6 +68,7 @@ def columns(frame: Any, *names: str) -> list[Any]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.versions
 @pytest.mark.connect
 def test_pipeline_fits_and_round_trips(flowers: Any, stages: list[Any], tmp_path: Path) -> None:
@@ -103,6 +104,7 @@ def test_pipeline_fits_and_round_trips(flowers: Any, stages: list[Any], tmp_path
 
 
 # CrossValidator leaves its pool of threads open.
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*ThreadPool:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed running multiprocessing pool:ResourceWarning")
 def test_grid_search_runs_fits_in_parallel(prepared: Any) -> None:
@@ -123,6 +125,7 @@ def test_grid_search_runs_fits_in_parallel(prepared: Any) -> None:
     assert len(fitted.bestModel.history.epoch) == 6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("outputs", "loss", "made"),
     [
@@ -147,6 +150,7 @@ def test_logits_become_probabilities(prepared: Any, outputs: int, loss: Any, mad
     assert np.array_equal(prediction, probability.argmax(1))
 
 
+@pytest.mark.thorough
 def test_regression_predicts_a_double(prepared: Any) -> None:
     stage = KerasModel(one(1, None, "mse")).setParams(featuresCols=["a", "b", "c", "d"])
     found = stage.transform(prepared)

@@ -64,6 +64,7 @@ def test_averaging_continues_after_loading_as_without_interruption(
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["model.keras"]
 
 
+@pytest.mark.thorough
 def test_gradient_sharing_state_is_complete_after_loading(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_gradient_sharing_state_is_complete_after_loading(
     assert not np.array_equal(before, weights(loaded.model))
 
 
+@pytest.mark.thorough
 def test_training_configuration_is_saved_with_the_network(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:

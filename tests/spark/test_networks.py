@@ -71,6 +71,7 @@ def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
     assert run.history["mean_prediction"].notna().sum() == run.status.averagings
 
 
+@pytest.mark.thorough
 def test_feature_and_label_masks_hide_padding(spark: Any) -> None:
     """What is masked may hold anything: it changes neither the result nor the loss."""
 
@@ -171,6 +172,7 @@ def test_training_without_examples_raises_and_lists_skipped_rows(
         network.fit(data)
 
 
+@pytest.mark.thorough
 def test_skipped_rows_are_reported_when_training_begins(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

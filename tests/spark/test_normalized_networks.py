@@ -50,6 +50,7 @@ def test_training_on_raw_data_equals_training_on_normalized_data(
     assert trained.score(raw) == plain.score(normalized)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 def test_training_without_spark_also_normalizes(raw: DataSet, tmp_path: Path) -> None:
     normalizer = Standardize.fit(raw)
@@ -82,6 +83,7 @@ def test_training_without_spark_also_normalizes(raw: DataSet, tmp_path: Path) ->
         sw.ParallelWrapper(model, master(), normalizer=wrong)
 
 
+@pytest.mark.thorough(but="memory")
 @pytest.mark.parametrize("store", ["file", "memory"])
 def test_network_is_loaded_with_its_normalizer(
     spark: Any, raw: DataSet, trained: sw.SparkNetwork, tmp_path: Path, store: str
@@ -98,6 +100,7 @@ def test_network_is_loaded_with_its_normalizer(
     np.testing.assert_array_equal(weights(sw.load_model(url)), weights(trained.model))
 
 
+@pytest.mark.thorough
 def test_keras_alone_predicts_the_same_as_the_cluster(spark: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(5)
     features = random.normal([0, 2_000, 1e6, -3], [1, 400, 10, 1e-6], (90, 4)).astype(np.float32)
@@ -125,6 +128,7 @@ def test_keras_alone_predicts_the_same_as_the_cluster(spark: Any, tmp_path: Path
     np.testing.assert_array_equal(weights(again.model), weights(network.model))
 
 
+@pytest.mark.thorough
 def test_new_files_are_read_like_the_training_files(spark: Any, tmp_path: Path) -> None:
     old, new, url = (str(tmp_path / name) for name in ("old.csv", "new.csv", "model.keras"))
     Path(old).write_text("color,size,kind\nred,1,a\nblue,2,b\ngreen,3,c\nred,4,a\n")

@@ -32,6 +32,7 @@ def master(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     )
 
 
+@pytest.mark.thorough
 def test_custom_train_steps_run_with_spark_communication(spark: Any, blobs: DataSet) -> None:
     network = sw.SparkNetwork(spark, compiled(OwnTrainStep()), master(communication="spark"))
     run = network.start(blobs, epochs=3, display=False)
@@ -41,6 +42,7 @@ def test_custom_train_steps_run_with_spark_communication(spark: Any, blobs: Data
     assert losses.iloc[-1] < losses.iloc[0]
 
 
+@pytest.mark.thorough
 def test_gan_trains_on_executors(spark: Any, blobs: DataSet) -> None:
     network = sw.SparkNetwork(spark, gan, master())
     network.fit(DataSet(blobs.features), epochs=1)

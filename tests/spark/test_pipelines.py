@@ -24,6 +24,7 @@ def by_label(data: Any) -> dict[int, list[Any]]:
     return {n: list(found.features["features"][labels == n]) for n in (0, 1)}
 
 
+@pytest.mark.thorough
 @pytest.mark.connect
 @pytest.mark.versions
 def test_file_bytes_become_the_pixels_of_from_images(spark: Any, tmp_path: Path) -> None:
@@ -57,6 +58,7 @@ def test_spark_image_source_rows_become_the_pixels_of_pillow(spark: Any, tmp_pat
         assert found["size"].tolist() == [[1.0]]
 
 
+@pytest.mark.thorough
 def test_image_errors_name_their_column(spark: Any, tmp_path: Path) -> None:
     write(tmp_path / "a.png", pixels(1))
     (tmp_path / "b.png").write_bytes(b"no image")

@@ -55,6 +55,7 @@ def test_prediction_returns_the_type_of_its_input(network: sw.SparkNetwork, blob
     assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
 
 
+@pytest.mark.thorough
 @pytest.mark.versions
 def test_distributed_data_keeps_its_order_and_labels(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
@@ -68,6 +69,7 @@ def test_distributed_data_keeps_its_order_and_labels(
     assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
 
 
+@pytest.mark.thorough
 def test_lazy_predictions_use_the_weights_at_the_time_of_the_call(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
@@ -127,6 +129,7 @@ def test_sequences_of_different_length_with_masks_by_key(spark: Any, masked_mode
         assert close(found, expected[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.versions
 def test_output_column_is_added_to_the_users_columns(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
@@ -176,6 +179,7 @@ def test_network_can_be_used_as_a_function_in_queries(
     assert close(row["other"], other[0])
 
 
+@pytest.mark.thorough
 def test_regression_outputs_are_in_label_units(spark: Any) -> None:
     random = np.random.default_rng(4)
     x = random.normal(size=(40, 3)) * 5 + 2
@@ -202,6 +206,7 @@ def test_regression_outputs_are_in_label_units(spark: Any) -> None:
     assert is_near([[row["prediction"]] for row in udf.collect()])
 
 
+@pytest.mark.thorough
 @pytest.mark.versions
 def test_table_with_text_is_predicted_with_its_training_schema(spark: Any, tmp_path: Any) -> None:
     file = tmp_path / "passengers.csv"
@@ -252,6 +257,7 @@ def test_losses_of_examples_equal_those_of_batches_of_one(spark: Any, blobs: Dat
         network.score_examples(two, keyed=True).collect()
 
 
+@pytest.mark.thorough
 def test_losses_of_sequences_and_of_several_outputs(
     spark: Any, masked_model: Any, two: sw.SparkNetwork
 ) -> None:
@@ -295,6 +301,7 @@ def test_eval_workers_must_be_positive_and_all_examples_are_evaluated(
         network.evaluate(data, eval_workers=0)
 
 
+@pytest.mark.thorough
 def test_network_reads_predictions_of_another_in_the_same_task(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
@@ -319,6 +326,7 @@ def test_features_are_matched_to_their_scaling_by_name(spark: Any) -> None:
         network.predict(income)
 
 
+@pytest.mark.thorough
 def test_keys_of_invalid_examples_are_named(spark: Any, network: sw.SparkNetwork) -> None:
     pairs = [("good", np.zeros(4)), ("short", np.zeros(3))]
     with pytest.raises(Exception, match="key='short'"):
@@ -329,6 +337,7 @@ def test_keys_of_invalid_examples_are_named(spark: Any, network: sw.SparkNetwork
     assert network.predict(named).collect()[0][1].shape == (3,)
 
 
+@pytest.mark.thorough
 def test_sum_reduced_loss_is_summed(spark: Any, blobs: DataSet) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(reduction="sum"))

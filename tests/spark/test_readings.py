@@ -31,6 +31,7 @@ def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
     return float(change / np.linalg.norm(before)) / minibatches
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs: DataSet) -> None:
     master = sw.ParameterAveragingTrainingMaster(
@@ -51,6 +52,7 @@ def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs:
     assert found.notes == ('Activations need `communication="ring"` or "driver".',)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 def test_averaging_reports_rate_and_ratio_of_its_rounds(blobs: DataSet) -> None:
     master = sw.ParameterAveragingTrainingMaster(**FIXED, averaging_frequency=2)
@@ -80,6 +82,7 @@ def check_averaging(run: Any, blobs: DataSet) -> None:
         assert worker.partition == worker.worker
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 def test_gradient_sharing_reports_rate_and_ratio_of_its_messages(blobs: DataSet) -> None:
     master = sw.SharedTrainingMaster(**FIXED, minibatches_per_message=1, max_staleness=None)

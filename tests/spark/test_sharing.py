@@ -60,6 +60,7 @@ def test_loss_decreases_and_the_encoding_is_reported(
         assert worker.threshold is not None
 
 
+@pytest.mark.thorough
 def test_stop_keeps_the_trained_weights(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     model = dense()
     before = weights(model)
@@ -72,6 +73,7 @@ def test_stop_keeps_the_trained_weights(spark: Any, blobs: DataSet, leaves_nothi
     assert int(model.optimizer.iterations) > 0
 
 
+@pytest.mark.thorough
 def test_interrupt_in_a_long_step_keeps_shared_updates(
     spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
 ) -> None:

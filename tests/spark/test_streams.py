@@ -22,6 +22,7 @@ def make(shard: int, shards: int) -> Any:
     return found.shard(shards, shard).batch(7)
 
 
+@pytest.mark.thorough
 def test_shard_of_a_killed_worker_is_trained_completely(
     spark: Any, tmp_path: Path, leaves_nothing: None
 ) -> None:

@@ -31,6 +31,7 @@ def halves(data: DataSet) -> dict[str, Any]:
     return {"data": data.take(slice(0, 90)), "validation": data.take(slice(90, None))}
 
 
+@pytest.mark.thorough
 @pytest.mark.connect
 def test_trials_train_in_parallel_and_the_best_network_is_kept(
     spark: Any, blobs: DataSet, leaves_nothing: None
@@ -89,6 +90,7 @@ class _PruneOdd(optuna.pruners.BasePruner):
         return trial.number % 2 == 1
 
 
+@pytest.mark.thorough
 def test_pruned_trial_stops_after_the_epoch_and_others_continue(spark: Any, blobs: DataSet) -> None:
     master = MASTER.with_hooks(Paced(0.02))
     options = {**QUIET, "master": master, "pruner": _PruneOdd(), "monitor": "accuracy"}
@@ -125,6 +127,7 @@ def test_failed_trial_is_recorded_and_the_sweep_continues(
         sw.sweep(spark, dense_of, **halves(blobs), trials=1, monitor="auc", **QUIET)
 
 
+@pytest.mark.thorough
 def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
 ) -> None:
@@ -167,6 +170,7 @@ def test_ctrl_c_returns_the_sweep(spark: Any, blobs: DataSet) -> None:
         _ = sweep.best_network
 
 
+@pytest.mark.thorough
 def test_trials_use_several_workers_and_invalid_sweeps_raise(spark: Any, blobs: DataSet) -> None:
     data = halves(blobs)
     options = {**QUIET, "master": sw.SharedTrainingMaster(workers=3, seed=1)}
@@ -186,6 +190,7 @@ def test_trials_use_several_workers_and_invalid_sweeps_raise(spark: Any, blobs: 
 
 
 # MLflow's packages warn of one another.
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 def test_mlflow_nests_the_runs_of_trials(spark: Any, blobs: DataSet, tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")

@@ -106,6 +106,7 @@ def test_layers_that_cannot_be_adapted_are_rejected(
         sw.adapt(layer(), data, column=column)
 
 
+@pytest.mark.thorough
 def test_text_is_exported_shuffled_and_inspected(spark: Any, tmp_path: Path) -> None:
     whole = mixed(50)
     data = sw.data.from_arrays(spark, whole.features, partitions=1)

@@ -14,6 +14,7 @@ from sparkwright.errors import DataError
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.thorough
 def test_worst_examples_have_the_highest_loss_for_any_partitioning(
     spark: Any, blobs: DataSet
 ) -> None:
@@ -37,6 +38,7 @@ def test_worst_examples_have_the_highest_loss_for_any_partitioning(
         network.worst_examples(from_arrays(spark, x, partitions=2))
 
 
+@pytest.mark.thorough
 def test_features_are_in_data_units_and_predictions_in_label_units(
     spark: Any,
 ) -> None:

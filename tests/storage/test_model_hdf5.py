@@ -42,6 +42,7 @@ def elephas(**config: Any) -> bytes:
     return json.dumps({"class_name": "SparkModel", "config": config}).encode()
 
 
+@pytest.mark.thorough
 def test_whole_model_is_loaded_with_its_optimizer(saved: str, trained: Any) -> None:
     model = sw.load_model(saved)
     np.testing.assert_array_equal(
@@ -67,6 +68,7 @@ def test_metadata_of_the_file_is_returned(saved: str) -> None:
     assert [model.url for model in sw.list_models(str(Path(saved).parent))] == [saved]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("loss", ["mse", "mae", "mean_squared_error"])
 def test_losses_are_resolved_by_their_short_names(tmp_path: Path, loss: str) -> None:
     url = str(tmp_path / "model.h5")
@@ -176,6 +178,7 @@ def test_incomplete_models_raise(saved: str, trained: Any, tmp_path: Path) -> No
     assert [problem is None for problem in problems] == [False, True, False]
 
 
+@pytest.mark.thorough
 def test_optimizer_continues_with_the_moments_of_the_file(saved: str, trained: Any) -> None:
     model = sw.load_model(saved)
     for read, kept in zip(model.optimizer.variables, trained.optimizer.variables, strict=True):
@@ -184,6 +187,7 @@ def test_optimizer_continues_with_the_moments_of_the_file(saved: str, trained: A
     assert int(model.optimizer.iterations) == 12
 
 
+@pytest.mark.thorough
 def test_keras_2_optimizer_is_reset_with_a_warning(saved: str) -> None:
     with h5py.File(saved, "a") as file:
         group = file["optimizer_weights"]
@@ -197,6 +201,7 @@ def test_keras_2_optimizer_is_reset_with_a_warning(saved: str) -> None:
     train(model)
 
 
+@pytest.mark.thorough
 def test_elephas_file_trains_with_its_master(saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     distribute(saved, elephas(**SYNCHRONOUS))

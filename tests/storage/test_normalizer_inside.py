@@ -99,6 +99,7 @@ def agreeing(
     return plain, url
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "fit",
     [
@@ -125,6 +126,7 @@ def test_keras_alone_predicts_the_same_values(fit: Any, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_sparkwright_restores_the_model_and_continues_training(tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data, labels=True)
@@ -148,6 +150,7 @@ def test_sparkwright_restores_the_model_and_continues_training(tmp_path: Path) -
     sw.verify_model(url)
 
 
+@pytest.mark.thorough
 def test_plain_keras_evaluates_and_trains_on_raw_data(tmp_path: Path) -> None:
     data = DataSet(table(), random.integers(0, 3, 40))
     normalizer = Standardize.fit(data)
@@ -169,6 +172,7 @@ def test_plain_keras_evaluates_and_trains_on_raw_data(tmp_path: Path) -> None:
         np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_several_inputs_and_outputs_are_matched_by_name(tmp_path: Path) -> None:
     photo = keras.Input((6, 6, 3), name="photo")
     facts = keras.Input((5,), name="facts")
@@ -240,6 +244,7 @@ def test_steps_skipped_by_a_masking_layer_are_unchanged(tmp_path: Path) -> None:
     assert not np.allclose(ours, expected(model, raw, normalizer), rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_masked_steps_do_not_count_in_the_loss_of_plain_keras(tmp_path: Path) -> None:
     recurrent = layers.LSTM(4, return_sequences=True)
     steps = [keras.Input((None, 2)), layers.Masking(), recurrent, layers.Dense(1)]
@@ -270,6 +275,7 @@ def test_explicit_mask_reaches_the_layers(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
 def test_every_precision_round_trips(policy: str, tmp_path: Path) -> None:
     data = DataSet(table(), prices())
@@ -295,6 +301,7 @@ class Own(keras.Model):
     """Functional, of a class of its own."""
 
 
+@pytest.mark.thorough
 def test_custom_classes_are_saved_with_their_normalizer(tmp_path: Path) -> None:
     x = keras.Input((5,), name="x")
     model: Any = Own(x, layers.Dense(1)(x), name="own")
@@ -347,6 +354,7 @@ def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_pa
         sw.save_model(sequential(), str(tmp_path / "a.keras"), normalizer_place=wrong)
 
 
+@pytest.mark.thorough
 def test_placement_beside_keeps_the_model_without_normalizer(tmp_path: Path) -> None:
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data)
@@ -374,6 +382,7 @@ def test_placement_beside_keeps_the_model_without_normalizer(tmp_path: Path) -> 
     assert sw.model_info(old).normalizer is None
 
 
+@pytest.mark.thorough
 def test_second_normalizer_raises(tmp_path: Path) -> None:
     normalizer = Standardize.fit(DataSet(table()))
     plain = keras_alone(saved(sequential(), normalizer, tmp_path))

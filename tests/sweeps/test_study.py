@@ -56,6 +56,7 @@ def test_invalid_range_is_rejected_by_name(value: Any) -> None:
         studies.distributions_of({"units": value})
 
 
+@pytest.mark.thorough(but="a/trials.log")
 @pytest.mark.parametrize("file", ["a/trials.sqlite", "a/trials.log", "sqlite:///{}/x.db"])
 def test_study_resumes_where_it_stopped(tmp_path: Path, file: str) -> None:
     storage = file.format(tmp_path) if "://" in file else tmp_path / file
@@ -93,6 +94,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.thorough
 def test_trials_of_a_killed_driver_fail_and_are_repeated(tmp_path: Path) -> None:
     path = str(tmp_path / "trials.sqlite")
     killed = subprocess.run([sys.executable, "-c", _KILLED, path], check=False, timeout=60)

@@ -37,6 +37,7 @@ def totals_of(frame):
     return {(lane, codes[name]): value for (lane, name), value in summed.items() if value}
 
 
+@pytest.mark.thorough
 @settings(max_examples=50)
 @given(messages, st.integers(0, 30))
 def test_total_time_is_preserved_for_any_exact_limit(sent, exact_limit):
@@ -54,6 +55,7 @@ def test_total_time_is_preserved_for_any_exact_limit(sent, exact_limit):
     assert timeline.tallies.count.sum() == sum(len(rows) for _, rows in sent)
 
 
+@pytest.mark.thorough
 @settings(max_examples=50)
 @given(messages, st.booleans())
 def test_aggregates_cover_the_original_times(sent, coarser):
@@ -124,6 +126,7 @@ def test_batch_with_an_invalid_span_is_rejected(lane, codes, starts_s, seconds, 
     assert len(store) == 0
 
 
+@pytest.mark.thorough
 def test_memory_is_bounded_for_1000_workers_and_10_hours():
     # Few spans, but as long as those of a whole run: room depends on lanes, phases and buckets.
     store = SpanStore(workers=1000, exact_limit=1000)

@@ -103,6 +103,7 @@ def test_three_runs_are_shown_live_until_the_last_ends(fake, comms):
     shown.close()
 
 
+@pytest.mark.thorough
 def test_restarted_run_is_read_again_in_a_comparison(fake, comms):
     runs = [trained(fake, state="training"), trained(fake, factor=3.0)]
     shown = compare_runs(runs, names=["again", "done"])

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from sparkwright_widgets._curve import CLOCK, EPOCH, MEAN, POINTS_PER_LINE, VALIDATION, Curve
 from sparkwright_widgets._quantities import MOST_METRICS, VALIDATION_PLACE
@@ -116,6 +117,7 @@ def test_loss_beyond_float32_becomes_a_gap_without_a_warning(run):
     assert np.isinf(curve.add_rows(run.log.rows())[-1, 2])
 
 
+@pytest.mark.thorough
 def test_million_rows_stay_bounded_and_keep_their_extremes():
     count = 500_000
     steps = np.repeat(np.arange(1, count + 1), 2)

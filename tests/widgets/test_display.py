@@ -68,6 +68,7 @@ def test_closed_panel_is_replaced(run, published):
     assert panel_for(run).panel is not first
 
 
+@pytest.mark.thorough
 def test_finished_run_is_displayed_complete_immediately(run, published):
     run.report(0, 1, 0.5)
     run.set(state="stopped")
@@ -78,6 +79,7 @@ def test_finished_run_is_displayed_complete_immediately(run, published):
     assert all("0.5000" in data["text/plain"] for data in published.first.values())
 
 
+@pytest.mark.thorough
 def test_panel_does_not_keep_a_finished_run_alive(fake, published):
     run = fake.FakeRun()
     panel_for(run)._ipython_display_()

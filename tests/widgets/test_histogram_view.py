@@ -48,6 +48,7 @@ def view(run):
     assert not shown._thread.is_alive()
 
 
+@pytest.mark.thorough
 def test_histograms_taken_during_the_run_are_shown(run, view, monkeypatch):
     assert "No histograms yet" in view.picture.value
     run.histograms.add(taken(5))
@@ -64,6 +65,7 @@ def test_histograms_taken_during_the_run_are_shown(run, view, monkeypatch):
     assert view.button.disabled
 
 
+@pytest.mark.thorough
 def test_selected_variable_is_kept_when_histograms_are_added(run, view):
     run.histograms.add(taken(5))
     view.refresh()
@@ -99,6 +101,7 @@ def test_values_that_are_not_runs_raise(source):
         HistogramView(source)
 
 
+@pytest.mark.thorough
 def test_report_shows_samples_of_each_kind_and_their_cost(run):
     assert histogram_blocks(run) == []
     run.histograms.add(taken(5, names=[f"layer_{n}/kernel" for n in range(8)], notes=("None.",)))

@@ -2,6 +2,7 @@
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given
 
 from sparkwright_widgets._loss_feed import LossFeed
@@ -84,6 +85,7 @@ def test_points_are_sent_as_little_endian_float32(run):
     assert np.frombuffer(points, "<f4")[:3].tolist() == [3, 7, 0.5]
 
 
+@pytest.mark.thorough
 def test_messages_are_at_most_one_megabyte(run):
     """Notebooks refuse long messages; 64 workers with 2,000 steps each are 1.5 MB of points."""
     steps, workers = np.repeat(np.arange(1, 2001), 64), np.tile(np.arange(64), 2000)

@@ -187,6 +187,7 @@ def test_local_training_rejects_options_that_need_spark() -> None:
     assert picker.problem is None
 
 
+@pytest.mark.thorough
 @settings(max_examples=10)
 @given(MASTERS)
 def test_switching_the_kind_and_back_loses_nothing(master: TrainingMaster) -> None:
@@ -321,6 +322,7 @@ def test_plan_is_drawn_with_a_lane_per_worker() -> None:
     assert "One round: 10 minibatches 200 ms, averaging" in picker.plan.value
 
 
+@pytest.mark.thorough
 @given(
     MASTERS,
     st.none() | st.lists(st.integers(0, 10_000), max_size=30),

@@ -142,6 +142,7 @@ def test_columns_missing_from_the_log_give_no_lines():
     assert line(points, "threshold", 0) == [[1, 1]]
 
 
+@pytest.mark.thorough
 def test_hour_has_about_one_point_per_second_and_five_at_the_start():
     times = np.arange(0, 3600, 0.05)
     means = new_means()

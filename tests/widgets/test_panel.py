@@ -63,6 +63,7 @@ def test_unknown_message_is_ignored(panel):
     assert panel.comm.custom_messages() == []
 
 
+@pytest.mark.thorough
 def test_stop_calls_the_run_once_and_is_shown(run, panel):
     panel.comm.receive({"kind": "stop"})
     assert run.stop_calls == 1
@@ -81,6 +82,7 @@ def test_error_in_stop_is_shown_and_the_button_is_reenabled(run, panel):
     assert panel.stop_word == "Stop"
 
 
+@pytest.mark.thorough
 def test_error_of_the_run_is_shown_and_the_panel_keeps_working(run, panel):
     good = run.log.rows
     run.log.rows = lambda start: {}[start]
@@ -127,6 +129,7 @@ def heartbeats(panel):
     return sum(content == {"kind": "alive"} for content, _ in told)
 
 
+@pytest.mark.thorough
 def test_heartbeats_continue_during_a_slow_poll_and_end_with_the_run(run, comms, monkeypatch):
     monkeypatch.setattr(_live_chart, "_HEARTBEAT_S", 0.02)
     gate, rows = threading.Event(), run.log.rows
@@ -153,6 +156,7 @@ def test_panel_without_a_stop_button_never_gets_one(run, comms):
     panel.close()
 
 
+@pytest.mark.thorough
 def test_closing_ends_the_thread_and_frees_the_widgets(run, comms):
     before = set(ipywidgets.widgets.widget._instances)
     panel = LivePanel(run)
@@ -203,6 +207,7 @@ def test_any_curve_can_be_kept(run, panel, losses):
     assert ("not finite" in html) == (not np.isfinite(losses).all())
 
 
+@pytest.mark.thorough
 def test_ten_thousand_appends_stay_bounded(run, comms):
     """Messages carry each point once; what is kept does not grow with the run."""
     from sparkwright_widgets._live_chart import LiveChart
@@ -246,6 +251,7 @@ def test_screen_reader_summary_follows_the_run(run, panel):
     assert panel.summary.startswith("done; epoch 1 of 5; loss 0.2500")
 
 
+@pytest.mark.thorough
 def test_text_updates_at_least_once_a_minute_without_reports(run, panel, monkeypatch):
     """Binder ends a session after ten silent minutes; the elapsed time is the sign of life."""
     wait_until(lambda: "12 s" in panel.texts.get("progress", ""))
@@ -283,6 +289,7 @@ def test_gradient_sharing_run_has_its_own_labels(panel, sharing_run, comms):
     assert sharing.wait(5)
 
 
+@pytest.mark.thorough
 def test_gradient_sharing_shows_the_same_live_and_saved(sharing_run, comms, fake):
     panel = LivePanel(sharing_run)
     for step in range(1, 31):

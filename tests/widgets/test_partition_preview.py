@@ -127,6 +127,7 @@ def test_choices_change_the_forecast_and_notify_listeners(preview):
     assert told == [preview]
 
 
+@pytest.mark.thorough
 def test_invalid_number_is_reported_at_its_field(preview):
     preview.form.field("workers").control.value = "0"
     assert "at least 1" in preview.form.field("workers").alert.value
@@ -135,6 +136,7 @@ def test_invalid_number_is_reported_at_its_field(preview):
     assert preview.forecast.plan.workers == 3
 
 
+@pytest.mark.thorough
 def test_context_is_applied_without_notification(preview):
     told = []
     preview.on_change(told.append)
@@ -146,6 +148,7 @@ def test_context_is_applied_without_notification(preview):
     assert told == []
 
 
+@pytest.mark.thorough(but="context0")
 @pytest.mark.parametrize("context", [{"workers": 0}, {"batch_size": 0}, {"kind": "x"}])
 def test_invalid_context_raises(preview, context):
     with pytest.raises(ConfigurationError, match=next(iter(context))):
@@ -160,6 +163,7 @@ def test_embedded_preview_has_no_option_fields(comms):
     assert preview.forecast.plan.workers == 4
 
 
+@pytest.mark.thorough
 def test_mode_and_strategy_can_be_set(preview):
     preview.strategy = "spark_default"
     preview.mode = "never"
@@ -223,6 +227,7 @@ def test_failed_count_is_shown_and_buttons_are_enabled_again(spark_preview):
     assert not preview.count_button.disabled
 
 
+@pytest.mark.thorough
 def test_counts_of_other_data_are_dropped(spark_preview):
     preview, go = spark_preview
     preview.count_button.click()
@@ -232,6 +237,7 @@ def test_counts_of_other_data_are_dropped(spark_preview):
     assert preview.survey.rows == (1, 2)
 
 
+@pytest.mark.thorough
 def test_forecasts_of_other_data_are_dropped(comms, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
     forecasts = Choice.forecasts
@@ -300,6 +306,7 @@ def test_saved_notebook_keeps_metrics_figures_and_the_table(preview):
     assert ".sparkwright-bars" in bundle["text/html"]
 
 
+@pytest.mark.thorough
 def test_button_applies_the_advised_repartition_where_it_is_better(comms):
     preview = PartitionPreview.of_counts([980, 240, 120, 60, 40], workers=2, mode="never")
     told = []

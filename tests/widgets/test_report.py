@@ -35,6 +35,7 @@ def notebook(tmp_path):
     return write
 
 
+@pytest.mark.thorough
 def test_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
     path = notebook(
         "# A tour\n\nWith some words.",
@@ -64,6 +65,7 @@ def test_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
     assert path.read_text() == path.read_text()
 
 
+@pytest.mark.thorough
 def test_run_that_ends_during_a_later_cell_is_reported_complete(notebook, tmp_path):
     path = notebook(
         f"import sys, time; sys.path.insert(0, {str(FAKE_RUN.parent)!r})\n"
@@ -97,6 +99,7 @@ def test_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, capsys
     assert "noise" not in html
 
 
+@pytest.mark.thorough
 def test_dead_kernel_is_distinguished_from_a_failing_cell(notebook, tmp_path, capsys):
     path = notebook("import os\nos.write(2, b'out of memory\\n')\nos._exit(1)")
     assert main([str(path), "--output", str(tmp_path / "dead.html")]) == 1
@@ -105,6 +108,7 @@ def test_dead_kernel_is_distinguished_from_a_failing_cell(notebook, tmp_path, ca
     assert "out of memory" in told
 
 
+@pytest.mark.thorough
 def test_results_of_an_earlier_run_are_not_reported(notebook, tmp_path, capsys):
     results = tmp_path / "old.json"
     results.write_text(json.dumps({"accuracy": 0.5}))
@@ -118,6 +122,7 @@ def test_path_without_a_notebook_prints_a_clear_error(tmp_path, capsys):
     assert "must be an existing file" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_interrupting_leaves_no_kernel_running(notebook, tmp_path):
     path = notebook("print('begun')\nimport time\ntime.sleep(1000)")
     output = tmp_path / "interrupted.html"
@@ -138,6 +143,7 @@ def test_interrupting_leaves_no_kernel_running(notebook, tmp_path):
     assert not any(kernel.is_running() for kernel in kernels)
 
 
+@pytest.mark.thorough
 def test_run_with_parameters_lists_them_and_can_keep_the_code(notebook, tmp_path, capsys):
     path = notebook("# T", "epochs = 1\nname = 'a'", "print(f'{name} for {epochs}')", "secret = 1")
     content = nbformat.read(path, as_version=4)
@@ -176,6 +182,7 @@ def test_executed_notebook_is_used_as_it_is(notebook, tmp_path, capsys):
     assert main([str(path), "--as-executed", "-p", "a", "1"]) == 2
 
 
+@pytest.mark.thorough
 def test_report_next_to_its_notebook_leaves_it_unchanged(notebook):
     path = notebook("1")
     before = path.read_bytes()

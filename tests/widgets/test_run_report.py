@@ -69,6 +69,7 @@ def report(run, **options):
     return run_report_html(run, made_at=NOW, **options)
 
 
+@pytest.mark.thorough
 def test_report_is_complete_and_needs_no_network(trained):
     run = trained()
     run.configuration["partitions"] = plan_repartition([100, 20], workers=2).to_dict()
@@ -117,6 +118,7 @@ def test_run_with_zero_or_one_minibatch_has_a_report(fake, rows):
     assert pictures_without_text(html) == []
 
 
+@pytest.mark.thorough
 def test_failed_run_shows_its_error_escaped(trained):
     run = trained(state="failed")
     run.set(message="worker 1: <script>alert(1)</script>", error="Traceback\n<b>ValueError</b>")
@@ -283,6 +285,7 @@ def test_keras_model_is_described_without_importing_keras():
     assert network_facts("no network") is None
 
 
+@pytest.mark.thorough
 def test_named_evaluations_get_headings_and_invalid_ones_raise(trained):
     labels = np.arange(40) % 2
     good, bad = (ROC().updated(labels, np.abs(labels - shift)) for shift in (0.2, 0.5))
@@ -303,6 +306,7 @@ def test_missing_model_is_reported_without_raising(trained, tmp_path):
     assert "The file cannot be read" in html
 
 
+@pytest.mark.thorough
 def test_file_name_selects_html_or_pdf(trained, monkeypatch):
     from sparkwright_widgets._reports import _run_report
 

@@ -185,6 +185,7 @@ def test_run_of_another_kernel_appears_and_ends_automatically(store, table, monk
     until(lambda: texts(shown)[0][1] == "✓ Done")
 
 
+@pytest.mark.thorough
 def test_chart_of_a_running_run_is_kept_and_updated(store, table):
     _, engine, recorder = begin(store, name="elsewhere", epochs=4)
     until(lambda: store.runs() and store.runs()[0].epoch == 4)

@@ -37,6 +37,7 @@ def exported(notebook, *, with_state):
     return html
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("epochs", [400, 2], ids=["in mid-run", "afterwards"])
 def test_saved_notebook_can_be_exported_and_shows_run_progress(epochs):
     ends = [END] if epochs == 2 else []

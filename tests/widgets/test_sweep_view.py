@@ -63,6 +63,7 @@ def told(sweep, *values):
         sweep.study.tell(trial, value)
 
 
+@pytest.mark.thorough
 def test_trials_are_shown_during_the_sweep(sweep, view):
     assert "Trials are training: 0 of 4 trials" in view.body.value
     assert "<svg" not in view.body.value

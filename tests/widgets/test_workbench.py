@@ -204,6 +204,7 @@ def test_selections_of_a_part_update_the_experiment(bench):
     assert bench.experiment.title == "Mine"
 
 
+@pytest.mark.thorough
 def test_new_experiment_is_shown_in_every_created_widget(bench):
     for name in bench.sections:
         bench.open_step(name)
@@ -388,6 +389,7 @@ def test_invalid_path_is_a_problem_of_data_and_training(bench):
     assert bench.header.start.disabled
 
 
+@pytest.mark.thorough
 def test_changing_the_format_clears_the_previous_file_name(bench, loaded, tmp_path):
     path = tmp_path / "iris.csv"
     path.write_text("a,b,name\n" + "1,2,x\n3,4,y\n" * 5)
@@ -402,6 +404,7 @@ def test_changing_the_format_clears_the_previous_file_name(bench, loaded, tmp_pa
     assert "iris.csv" not in bench.experiment.to_yaml()
 
 
+@pytest.mark.thorough
 def test_finished_run_does_not_hide_that_no_other_can_start(bench, begun):
     bench.start().set(state="done", epoch=5)
     assert bench.sections["train"].part.live.wait(5)
@@ -525,6 +528,7 @@ def test_saved_notebook_shows_the_state_of_each_step(bench):
     assert "name: Experiment" in still.html
 
 
+@pytest.mark.thorough
 def test_closing_frees_every_widget(comms):
     from ipywidgets.widgets.widget import _instances
 
@@ -537,6 +541,7 @@ def test_closing_frees_every_widget(comms):
     assert len(_instances) == before
 
 
+@pytest.mark.thorough
 def test_evaluate_waits_until_the_step_has_the_network(bench, begun, monkeypatch):
     panel = bench.sections["evaluate"].part
     found = []

@@ -36,6 +36,7 @@ def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "settings",
     [
@@ -65,6 +66,7 @@ def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(
     assert scores[0] == scores[1]
 
 
+@pytest.mark.thorough
 def test_only_the_driver_uses_the_configured_ports_and_network(
     blobs: DataSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +78,7 @@ def test_only_the_driver_uses_the_configured_ports_and_network(
     fit(dense(), averaging(mesh=mesh, **BY_DRIVER), blobs)
 
 
+@pytest.mark.thorough
 def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
     blobs: DataSet, tmp_path: Path
 ) -> None:
@@ -93,6 +96,7 @@ def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "master",
     [
@@ -115,6 +119,7 @@ def test_idle_workers_fetch_examples_of_a_slow_worker(master: Any, tmp_path: Pat
     assert seen(tmp_path) == Counter(dict.fromkeys(range(120), 2))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["plain", "mesh"])
 def test_gradient_sharing_through_the_driver_learns(blobs: DataSet, mode: Any) -> None:
     master = sw.SharedTrainingMaster(

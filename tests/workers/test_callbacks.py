@@ -101,6 +101,7 @@ def fit_here(data: DataSet, callbacks: list[Any], **options: Any) -> Any:
     return model
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", MASTERS)
 def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, kind: str) -> None:
     def callbacks(name: str) -> list[Any]:
@@ -129,6 +130,7 @@ def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, 
     np.testing.assert_allclose(rates, [0.08, 0.04, 0.02], rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", MASTERS)
 def test_checkpoint_plateau_and_early_stopping_callbacks_work(
     blobs: DataSet, tmp_path: Path, kind: str
@@ -168,6 +170,7 @@ def test_checkpoint_plateau_and_early_stopping_callbacks_work(
         np.testing.assert_array_equal(weights(saved), expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", MASTERS)
 def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet, kind: str) -> None:
     rules = sw.ReduceOnPlateau(
@@ -191,6 +194,7 @@ def test_plateau_requires_validation_and_a_constant_rate(blobs: DataSet) -> None
         sw.ReduceOnPlateau(monitor="mine")
 
 
+@pytest.mark.thorough
 def test_tensorboard_writes_its_files(blobs: DataSet, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     callback = keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, update_freq=1)
@@ -223,6 +227,7 @@ class Seen(keras.callbacks.Callback):
         self.calls.append(("epoch", epoch))
 
 
+@pytest.mark.thorough
 def test_callbacks_at_averagings_equal_keras(blobs: DataSet, tmp_path: Path) -> None:
     """As with `steps_per_execution`; Keras counts beyond the epoch if it does not divide it."""
     here, there = Seen(), Seen()
@@ -255,6 +260,7 @@ def test_callbacks_at_averagings_equal_keras(blobs: DataSet, tmp_path: Path) -> 
     assert files[0] == files[1] != []
 
 
+@pytest.mark.thorough
 def test_training_can_end_at_an_averaging(blobs: DataSet) -> None:
     class Ends(Seen):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -274,6 +280,7 @@ def test_training_can_end_at_an_averaging(blobs: DataSet) -> None:
     np.testing.assert_array_equal(weights(model), callback.states[-1][2:])
 
 
+@pytest.mark.thorough
 def test_worker_lost_at_an_averaging_does_not_affect_callbacks(
     blobs: DataSet, control_lines: list[Any]
 ) -> None:
@@ -319,6 +326,7 @@ def test_callbacks_at_averagings_require_averagings(blobs: DataSet) -> None:
         fitted(network(), master_of("sharing"), blobs, callbacks=Seen(), callback_frequency=3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", MASTERS)
 def test_failing_callback_ends_the_run_with_the_latest_average(blobs: DataSet, kind: str) -> None:
     averages: list[Any] = []
@@ -355,6 +363,7 @@ def test_callback_failing_at_the_start_or_end_fails_the_run(blobs: DataSet, meth
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", MASTERS)
 @pytest.mark.parametrize("non_finite", ["stop", "continue"])
 def test_terminate_on_nan_ends_the_run_without_an_error(
@@ -371,6 +380,7 @@ def test_terminate_on_nan_ends_the_run_without_an_error(
     assert np.isfinite(weights(model)).all()
 
 
+@pytest.mark.thorough(but="sharing")
 @pytest.mark.parametrize("kind", MASTERS)
 def test_worker_lost_while_callbacks_run_does_not_affect_them(
     blobs: DataSet, control_lines: list[Any], kind: str
@@ -404,6 +414,7 @@ def test_worker_lost_while_callbacks_run_does_not_affect_them(
         np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", MASTERS)
 def test_run_resumes_from_a_checkpoint_with_its_learning_rate(
     blobs: DataSet, tmp_path: Path, kind: str
@@ -422,6 +433,7 @@ def test_run_resumes_from_a_checkpoint_with_its_learning_rate(
     assert run.history["epoch"].max() == 4
 
 
+@pytest.mark.thorough
 def test_retrained_network_uses_its_own_learning_rate(blobs: DataSet) -> None:
     """Workers keep their replicas from run to run, but not what callbacks did to them."""
     halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
@@ -431,6 +443,7 @@ def test_retrained_network_uses_its_own_learning_rate(blobs: DataSet) -> None:
         np.testing.assert_allclose(rates, [expected], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_history_without_callbacks_equals_keras(blobs: DataSet) -> None:
     local = fit_here(blobs, [], epochs=3).history
     model = network()

@@ -75,6 +75,7 @@ def compiled(metrics: list[Any]) -> Any:
     return model
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("master", MASTERS)
 def test_metric_of_all_workers_equals_that_of_all_validation_data(
     master: Any, blobs: DataSet
@@ -95,6 +96,7 @@ def test_metric_of_all_workers_equals_that_of_all_validation_data(
     assert all(0 < history[name][-1] <= 1 for name in ("f1", "macro_auc"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("master", MASTERS)
 def test_binary_keras_metrics_equal_those_of_all_data(master: Any, blobs: DataSet) -> None:
     data = DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))

@@ -96,6 +96,7 @@ def test_regroup_breaks_the_ring_of_its_generation(
     assert is_broken(ring, wait_s=10.0 if breaks else 0.5) == breaks
 
 
+@pytest.mark.thorough
 def test_heartbeats_are_sent_without_a_request(
     line: Line,
 ) -> None:

@@ -54,6 +54,7 @@ def test_reading_a_delayed_average_waits_for_it(blobs: DataSet) -> None:
     assert found == pytest.approx(model.evaluate(features, labels, verbose=0)[0], rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs: DataSet) -> None:
     master = averaging().with_hooks(Paced(0.01))
     model = dense("adam")
@@ -69,6 +70,7 @@ def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs: DataSet)
     assert np.isfinite(weights(model)).all()
 
 
+@pytest.mark.thorough
 def test_failure_during_an_averaging_keeps_its_result(blobs: DataSet) -> None:
     """The NaN comes in the second round, while the first one is averaged."""
     features = blobs.features["features"].copy()
@@ -88,6 +90,7 @@ def test_failure_during_an_averaging_keeps_its_result(blobs: DataSet) -> None:
     np.testing.assert_allclose(weights(model), mean, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_timeline_shows_the_overlapped_averaging_time(blobs: DataSet) -> None:
     master = averaging(collect_training_stats=True)
     with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:

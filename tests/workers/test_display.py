@@ -42,6 +42,7 @@ def test_notebook_shows_the_panel_and_no_lines(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.thorough
 def test_runs_of_a_session_have_distinct_names() -> None:
     names = [train(display=False, name=name).name for name in (None, None, "mine", "mine")]
     assert len(set(names)) == 4

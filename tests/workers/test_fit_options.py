@@ -40,6 +40,7 @@ WEIGHTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
 @pytest.mark.parametrize("options", [o for _, o in WEIGHTS], ids=[name for name, _ in WEIGHTS])
 def test_weights_and_splits_equal_keras(blobs: DataSet, kind: str, options: Any) -> None:
@@ -66,6 +67,7 @@ def two_outputs() -> Any:
     return model
 
 
+@pytest.mark.thorough
 def test_weights_of_each_output_equal_keras(blobs: DataSet) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
     labels, by_output = {"one": y, "two": x[:, :1]}, {"one": SAMPLE, "two": SAMPLE[::-1].copy()}
@@ -118,6 +120,7 @@ def test_invalid_weights_are_rejected(weight: Any, problem: str) -> None:
         weighted(DataSet(np.zeros((2, 1)), np.zeros(2)), sample_weight=weight)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
 def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind: str) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
@@ -134,6 +137,7 @@ def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind:
     assert run.configuration["master"]["steps_per_epoch"] == 4
 
 
+@pytest.mark.thorough
 def test_steps_are_distributed_over_the_workers(blobs: DataSet) -> None:
     run = fitted(network(), master_of("averaging", 2), blobs, epochs=2, steps_per_epoch=5)
     counts = run.history.groupby(["epoch", "worker"]).size()
@@ -141,6 +145,7 @@ def test_steps_are_distributed_over_the_workers(blobs: DataSet) -> None:
     assert run.history.groupby("epoch").size().tolist() == [5, 5]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
 def test_first_epoch_has_the_given_number(blobs: DataSet, kind: str) -> None:
     seen: list[int] = []
@@ -157,6 +162,7 @@ def test_first_epoch_has_the_given_number(blobs: DataSet, kind: str) -> None:
     assert plain.epoch_history.epoch == [2, 3]
 
 
+@pytest.mark.thorough
 def test_shuffle_overrides_the_master(blobs: DataSet) -> None:
     models = [network() for _ in range(3)]
     for model, shuffle in zip(models, (None, False, True), strict=True):

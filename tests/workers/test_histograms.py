@@ -114,6 +114,7 @@ def data(blobs):
 SHARING = {"minibatches_per_message": 1}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(("kind", "workers"), [("averaging", 1), ("averaging", 2), ("sharing", 1)])
 def test_histograms_do_not_change_training_bits(kind, workers):
@@ -147,6 +148,7 @@ def test_weights_and_updates_match_the_network(kind):
         np.testing.assert_allclose(np.diff(means), changes[1:], atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
 def test_activations_of_the_first_examples_equal_keras(kind):
@@ -160,6 +162,7 @@ def test_activations_of_the_first_examples_equal_keras(kind):
         assert last.counts.sum() == values.size
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
 def test_histograms_are_taken_on_request_in_a_run_without_them(kind):

@@ -34,6 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any
     return facts, np.load(folder / "jax.npz"), expected
 
 
+@pytest.mark.thorough
 def test_weights_and_losses_equal_tensorflow(found: Any) -> None:
     _, arrays, expected = found
     assert len(expected) == 9
@@ -58,6 +59,7 @@ def test_two_workers_share_updates(found: Any) -> None:
     assert last < 0.9 * first
 
 
+@pytest.mark.thorough
 def test_other_backends_custom_steps_and_text_inputs_are_rejected() -> None:
     program = """
 import os, keras, sparkwright as sw
@@ -88,6 +90,7 @@ for model in (keras.Model(text, text), own, own):
     assert "Received: backend='torch'" in torch
 
 
+@pytest.mark.thorough
 def test_written_state_is_unaffected_by_later_vector_changes() -> None:
     """JAX copies some arrays later than it returns, and of others takes over the memory."""
     program = """
@@ -110,6 +113,7 @@ print(json.dumps(wrong))
     assert json_printed_by("-c", program, environment=environment) == 0
 
 
+@pytest.mark.thorough
 def test_gpu_variables_are_updated_like_cpu_variables() -> None:
     """JAX' CPU stands in for the GPU: the copies are the same calls."""
     program = """
@@ -151,6 +155,7 @@ print(json.dumps({
     assert found == expected
 
 
+@pytest.mark.thorough
 def test_minibatches_in_one_compiled_loop_train_like_single_steps() -> None:
     """Which only GPUs do, so a CPU is called one here."""
     program = """

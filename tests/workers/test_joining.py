@@ -95,6 +95,7 @@ def test_run_on_a_stream_cannot_be_joined(gate: Gate) -> None:
         wrapper.start(TfData(make, examples=10))
 
 
+@pytest.mark.thorough
 def test_result_without_a_join_equals_that_of_the_initial_workers(gate: Gate) -> None:
     model, alone = dense(), dense()
     for each, workers in ((model, (2, 4)), (alone, 2)):
@@ -109,6 +110,7 @@ def test_result_without_a_join_equals_that_of_the_initial_workers(gate: Gate) ->
 DELAYED: dict[str, Any] = {"updater": "local", "averaging_frequency": 3, "averaging_delay": 2}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "build",
     [averaging, sharing, partial(averaging, **DELAYED)],
@@ -131,6 +133,7 @@ def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, buil
     assert [worker.rows for worker in run.status.workers] == [202, 201, 0, 0]
 
 
+@pytest.mark.thorough
 def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
     with sw.ParallelWrapper(dense(), averaging(hooks=(Slow(),)), cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(400), epochs=100, display=False)
@@ -143,6 +146,7 @@ def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
     assert not gate.passed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"updater": "local", "exchange_precision": "int8"}])
 def test_run_of_two_workers_is_resumed_with_joining_workers(
     gate: Gate, tmp_path: Path, options: dict[str, Any]

@@ -95,6 +95,7 @@ KINDS: dict[str, tuple[Any, DataSet]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("build", "data"), KINDS.values(), ids=KINDS)
 def test_one_worker_trains_like_keras(build: Callable[[], Any], data: DataSet) -> None:
     model, local = build(), build()
@@ -108,6 +109,7 @@ def test_one_worker_trains_like_keras(build: Callable[[], Any], data: DataSet) -
 
 
 # Other kinds are averaged by two workers in the tests below.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("how", "kind"),
     [
@@ -126,6 +128,7 @@ def test_two_workers_train_all_variables(how: Any, kind: str) -> None:
     assert run.status.state == "done"
 
 
+@pytest.mark.thorough
 def test_averaging_each_step_averages_the_state_of_all_optimizers() -> None:
     data = without_labels(40)
     run = fit(gan, master(2, averaging_frequency=1), data)
@@ -151,6 +154,7 @@ def _floats(model: Any) -> list[Any]:
     return [variable for variable in found if "float" in str(variable.dtype)]
 
 
+@pytest.mark.thorough
 def test_train_step_builds_a_model_without_call() -> None:
     model = Stepped()  # which Keras' own `fit` cannot build
     model.compile(keras.optimizers.Adam(0.01))
@@ -158,6 +162,7 @@ def test_train_step_builds_a_model_without_call() -> None:
     assert losses.iloc[-1] < losses.iloc[0]
 
 
+@pytest.mark.thorough
 def test_train_step_logs_are_the_metrics_of_the_run() -> None:
     run = fit(compiled(OwnTrainStep()), master(), examples())
     local = compiled(OwnTrainStep())
@@ -165,6 +170,7 @@ def test_train_step_logs_are_the_metrics_of_the_run() -> None:
     assert run.history["largest"].iloc[-1] == pytest.approx(history["largest"][0], rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
     model = compiled(OwnTestStep())
     run = fit(model, master(2, averaging_frequency=2), examples(), validation=examples(50))
@@ -177,6 +183,7 @@ def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
     assert found.metrics["distance"] == pytest.approx(np.mean(1 - likely), rel=0.05)
 
 
+@pytest.mark.thorough(but="True")
 @pytest.mark.parametrize("listed", [True, False])
 def test_keras_test_step_validates_a_model_with_custom_metrics(listed: bool) -> None:
     class Counting(OwnTrainStep):
@@ -192,6 +199,7 @@ def test_keras_test_step_validates_a_model_with_custom_metrics(listed: bool) -> 
     assert run.status.validation[-1].loss == pytest.approx(np.mean(expected), rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> None:
     url = str(tmp_path / "checkpoints")
     how = master(checkpoint=sw.Checkpointing(url, every_rounds=1))
@@ -216,6 +224,7 @@ def test_builder_code_is_not_written_to_files(tmp_path: Path) -> None:
 # -- inputs and outputs
 
 
+@pytest.mark.thorough
 def test_features_and_outputs_are_matched_by_name() -> None:
     random = np.random.default_rng(0)
     data = DataSet(
@@ -274,6 +283,7 @@ def test_shapes_of_a_built_model_are_known_without_data() -> None:
 # -- files
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "build", [lambda: compiled(Plain()), lambda: compiled(Nested()), undescribed, gan]
 )
@@ -405,6 +415,7 @@ def test_validation_requires_test_step_or_a_loss() -> None:
         fit(gan, master(), without_labels(), validation=without_labels())
 
 
+@pytest.mark.thorough
 def test_predictions_require_call() -> None:
     model = gan()
     columns = {"features/features": ("float32", (4,))}

@@ -111,6 +111,7 @@ def work(worker: Worker) -> None:
     worker.recorder.add(PhaseCode.COMPUTE, now_s, now_s + 0.5)
 
 
+@pytest.mark.thorough
 def test_clock_offsets_up_to_5_seconds_are_within_the_uncertainty(
     driver: Driver, hired: Callable[..., Worker]
 ) -> None:
@@ -134,6 +135,7 @@ def test_clock_offsets_up_to_5_seconds_are_within_the_uncertainty(
     assert frame.start_s.max() <= time.monotonic() - began_s + 1.0
 
 
+@pytest.mark.thorough
 def test_spans_arrive_every_second_and_the_rest_at_the_end(
     driver: Driver, hired: Callable[..., Worker]
 ) -> None:

@@ -6,6 +6,7 @@ from tests.benchmarks.sharing_quality import PROBLEMS, loss
 from tests.support.in_process import InProcessPool
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
 def test_defaults_reach_the_loss_of_plain_keras(
     optimizer: str, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,7 @@ def test_hidden_packages_can_be_imported_again_afterwards():
     assert "wave" not in sys.modules
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_trainer_skips_unneeded_packages_that_users_can_still_import():
     with TemporaryDirectory(prefix="sw-") as folder:  # a socket's path must be short

@@ -95,6 +95,7 @@ def second_features(folder: Path) -> dict[int, set[float]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("examples", [ROWS, None])
 @pytest.mark.parametrize(
     "master",
@@ -120,6 +121,7 @@ def test_every_example_of_every_shard_is_trained_once_per_epoch(
     assert set(run.history["examples"]) == {5, 1}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [Noisy(), Numbers], ids=["tf.data", "PyDataset"])
 @pytest.mark.parametrize("master", [averaging(), sharing()], ids=["averaging", "sharing"])
 def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, make: Any) -> None:
@@ -135,6 +137,7 @@ def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, m
         assert all(values == {0, 1, 2} for values in found.values())
 
 
+@pytest.mark.thorough
 def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch() -> None:
     blocks = [numbered(40).take(slice(k * 20, k * 20 + 20)) for k in range(2)]
 
@@ -178,6 +181,7 @@ def by_epoch(shard: int, shards: int, epoch: int) -> Any:
     return dataset(40).shard(shards, shard).shuffle(20, seed=epoch).batch(3)
 
 
+@pytest.mark.thorough
 def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
     undisturbed, first, resumed = (dense("adam") for _ in range(3))
     fit(undisturbed, averaging(), TfData(by_epoch, examples=40), epochs=3)
@@ -192,6 +196,7 @@ def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
         fit(dense("adam"), master, TfData(by_epoch), epochs=3, resume=checkpoint)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [averaging, sharing], ids=["averaging", "sharing"])
 def test_replaced_worker_continues_in_its_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]
@@ -227,6 +232,7 @@ def test_replaced_worker_continues_in_its_shard(
         assert run.history["examples"].sum() == 3 * ROWS
 
 
+@pytest.mark.thorough(but=("endless", "iterator", "examples", "shape"))
 @pytest.mark.parametrize(
     ("make", "examples", "why"),
     [

@@ -55,6 +55,7 @@ def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
     return run
 
 
+@pytest.mark.thorough
 def test_one_worker_trains_on_text_like_keras() -> None:
     data = sentences()
     master = sw.ParameterAveragingTrainingMaster(
@@ -69,6 +70,7 @@ def test_one_worker_trains_on_text_like_keras() -> None:
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
 def test_two_workers_learn_from_text(kind: str) -> None:
     options: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 10, "seed": 1}
@@ -87,6 +89,7 @@ def test_two_workers_learn_from_text(kind: str) -> None:
     assert run.status.validation[-1].metrics["acc"] == pytest.approx(accuracy)
 
 
+@pytest.mark.thorough
 def test_steps_of_text_networks_are_timed() -> None:
     assert sw.measure_step(classifier(), batch_size=4, budget_s=0.1).seconds > 0
 

@@ -83,6 +83,7 @@ class CountedThreshold:
         return {}
 
 
+@pytest.mark.thorough
 def test_custom_threshold_algorithm_runs_on_the_workers(blobs: DataSet) -> None:
     text = sharing(threshold=CountedThreshold(), minibatches_per_message=1).to_json()
     master = sw.SharedTrainingMaster.from_json(text, allow=[f"{__name__}.CountedThreshold"])
@@ -106,6 +107,7 @@ def test_thresholds_are_carried_over_between_fits(blobs: DataSet) -> None:
         assert set(other.history["threshold"]) == {0.125}
 
 
+@pytest.mark.thorough
 def test_one_fit_per_epoch_learns_the_same_as_one_fit(blobs: DataSet) -> None:
     def loss(calls: int) -> float:
         model = dense("adam")
@@ -118,6 +120,7 @@ def test_one_fit_per_epoch_learns_the_same_as_one_fit(blobs: DataSet) -> None:
     assert loss(8) <= 1.1 * loss(1)
 
 
+@pytest.mark.thorough
 def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> None:
     url = str(tmp_path / "export")
     sw.data.to_minibatch_files(numbered(61), url, batch_size=8)
@@ -138,6 +141,7 @@ def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> Non
         fit(dense(), averaging(), url, validation=3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
@@ -181,6 +185,7 @@ def optimizer(name: str) -> Any:
     }[name]
 
 
+@pytest.mark.thorough(but="sgd-average")
 @pytest.mark.parametrize(
     ("name", "updater"), [("sgd", "average"), ("adam", "reset"), ("adam", "local")]
 )
@@ -196,6 +201,7 @@ def test_one_worker_equals_local_training(blobs: DataSet, name: str, updater: An
     assert int(model.optimizer.iterations) == 3
 
 
+@pytest.mark.thorough(but="local")
 @pytest.mark.parametrize("updater", ["average", "local"])
 def test_moments_continue_across_averagings(blobs: DataSet, updater: Any) -> None:
     master = one_worker(averaging_frequency=2, updater=updater)
@@ -307,6 +313,7 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
     return replicas[0], [v.numpy() for v in replicas[0].optimizer.variables[2:]]
 
 
+@pytest.mark.thorough(but="local-plain")
 @pytest.mark.parametrize("outer", OUTER, ids=["plain", "diloco", "slowmo", "no velocity"])
 @pytest.mark.parametrize("updater", ["average", "local", "reset"])
 def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer: Any) -> None:
@@ -327,6 +334,7 @@ def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer:
             np.testing.assert_allclose(variable.numpy(), value, atol=2e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("updater", "frequency", "delay", "outer"),
     [
@@ -370,6 +378,7 @@ class KeepsParameters:
     def post_update(self, minibatch: Any, model: Any) -> None: ...
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 @pytest.mark.parametrize("updater", ["local", "reset"])
 def test_rounded_averages_stay_close_to_exact_ones(
@@ -383,6 +392,7 @@ def test_rounded_averages_stay_close_to_exact_ones(
     assert 0 < apart.max() < {"bfloat16": 2e-3, "int8": 5e-3}[precision]
 
 
+@pytest.mark.thorough(but="local-bfloat16")
 @pytest.mark.parametrize(
     ("updater", "precision"),
     [
@@ -405,6 +415,7 @@ def test_replicas_hold_the_same_parameters_after_each_averaging(
         assert np.array_equal(one, other) == (step % 3 == 0), step
 
 
+@pytest.mark.thorough
 def test_local_moments_are_reset_after_a_nan(blobs: DataSet) -> None:
     """The NaN is in the last of worker 1's minibatches; in the next epoch it trains again."""
     features = blobs.features["features"].copy()
@@ -428,6 +439,7 @@ class SpoilsMoments:
                 moment.assign(np.full(moment.shape, np.inf))
 
 
+@pytest.mark.thorough
 def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs: DataSet) -> None:
     """With 12 minibatches an epoch, the 20 after which a worker looks are never reached."""
     master = averaging(updater="local", averaging_frequency=1).with_hooks(SpoilsMoments())
@@ -496,12 +508,14 @@ def test_several_inputs_and_outputs_by_name() -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_sample_weights_are_applied(blobs: DataSet) -> None:
     random = np.random.default_rng(0)
     weighted = DataSet(blobs.features, blobs.labels, weights=random.random(len(blobs)))
     trains_as_here(dense, one_worker(), weighted)
 
 
+@pytest.mark.thorough
 def test_batch_normalization_is_averaged_and_frozen_weights_stay(
     blobs: DataSet,
 ) -> None:
@@ -555,6 +569,7 @@ def test_integer_state_is_unchanged(blobs: DataSet) -> None:
     assert int(model.layers[0].calls.numpy()) == 6  # worker 0's own count, no mean
 
 
+@pytest.mark.thorough
 def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs: DataSet) -> None:
     def after(workers: int) -> Any:
         model = keras.Sequential(
@@ -579,6 +594,7 @@ def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs: DataSe
     assert abs(both - after(1)).max() > 1e-4
 
 
+@pytest.mark.thorough
 def test_learning_rate_schedules_follow_the_iterations(blobs: DataSet) -> None:
     def build() -> Any:
         schedule = keras.optimizers.schedules.ExponentialDecay(0.5, 5, 0.1)
@@ -603,6 +619,7 @@ def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs: Da
     assert points[-1].metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_measuring_xla_does_not_change_the_result(blobs: DataSet) -> None:
     """Whichever is chosen, the trial leaves no trace in the result."""
     found = []
@@ -623,6 +640,7 @@ def test_bounded_staleness_limits_a_fast_worker(blobs: DataSet) -> None:
     assert run.history["staleness"].max() > 4
 
 
+@pytest.mark.thorough(but="sharing")
 @pytest.mark.parametrize(
     "master",
     [
@@ -668,6 +686,7 @@ class SlowWorkerZero:
         del minibatch, model
 
 
+@pytest.mark.thorough
 def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state() -> None:
     """With all that could carry it on: Adam's moments, BatchNormalization's statistics."""
     features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
@@ -688,6 +707,7 @@ def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state() -> None:
         assert np.isfinite(variable.numpy()).all(), variable.path
 
 
+@pytest.mark.thorough
 def test_batch_normalization_and_lstm_train() -> None:
     random = np.random.default_rng(0)
     labels = np.arange(160, dtype=np.int32) % 2
@@ -730,6 +750,7 @@ def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs: DataSet
     np.testing.assert_array_equal(weights(first), weights(second))
 
 
+@pytest.mark.thorough
 def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[Any] = []
 
@@ -789,6 +810,7 @@ def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs: DataSet) 
     assert [e.state for e in heard if isinstance(e, StateChanged)][-1] == "done"
 
 
+@pytest.mark.thorough
 def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs: DataSet) -> None:
     poisoned = blobs.take(slice(0, 60))
     features = poisoned.features["features"].copy()
@@ -807,6 +829,7 @@ def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs: DataSet) -> N
     assert np.isfinite(weights(going_on)).all()  # that worker's part is left out
 
 
+@pytest.mark.thorough(but="5-expected1")
 @pytest.mark.parametrize(
     ("frequency", "expected"),
     [

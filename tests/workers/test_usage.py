@@ -84,6 +84,7 @@ def test_gpu_that_cannot_be_measured_is_not_queried_again(tmp_path, monkeypatch,
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
 def test_log_has_the_usage_of_each_worker_at_the_last_minibatch_of_a_round(

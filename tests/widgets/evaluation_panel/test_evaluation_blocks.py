@@ -30,6 +30,7 @@ def everything():
     return evaluation_figures(several)
 
 
+@pytest.mark.thorough
 def test_every_picture_has_alt_text_a_caption_and_a_table(everything):
     pictures = [block for block in everything if "<figure>" in block.html]
     assert len(pictures) >= 14
@@ -72,6 +73,7 @@ def test_roc_of_a_single_class_has_no_curve():
     assert len(blocks_of(ROC.from_predictions([1, 1], [0.2, 0.3]))) == 1
 
 
+@pytest.mark.thorough
 def test_calibration_uses_class_1_if_binary_else_the_predicted_class():
     two = blocks_of(found.of_scores()[2])
     assert "Reliability diagram of class 1" in two[1].html
@@ -85,6 +87,7 @@ def test_too_high_probabilities_are_reported():
     assert "On average, probabilities are too high by 0.4000." in blocks_of(sure)[1].text
 
 
+@pytest.mark.thorough
 def test_a_regression_is_compared_with_always_predicting_the_mean():
     actual = np.array([[1.0], [2.0], [3.0], [6.0]])
     good = blocks_of(RegressionEvaluation.from_predictions(actual, actual + 0.5))
@@ -102,6 +105,7 @@ def test_empty_evaluation_shows_only_a_headline(empty):
     assert [block.kind for block in evaluation_figures(empty)] == ["headline"]
 
 
+@pytest.mark.thorough
 def test_html_of_many_classes_stays_small():
     random = np.random.default_rng(0)
     counts = random.integers(0, 3, (300, 300)) + 20 * np.eye(300, dtype=int)

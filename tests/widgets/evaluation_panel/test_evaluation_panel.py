@@ -29,6 +29,7 @@ def press(button):
     button.click()
 
 
+@pytest.mark.thorough
 def test_button_runs_and_shows_matching_evaluations(panel):
     told = []
     panel.on_change(told.append)
@@ -45,6 +46,7 @@ def test_button_runs_and_shows_matching_evaluations(panel):
     assert not panel.evaluate_button.disabled
 
 
+@pytest.mark.thorough
 def test_deselected_evaluations_are_not_run(panel):
     for kind in ("roc", "calibration", "worst"):
         panel.kind_boxes[kind].value = False
@@ -53,6 +55,7 @@ def test_deselected_evaluations_are_not_run(panel):
     assert result.worst is None
 
 
+@pytest.mark.thorough
 def test_task_can_be_selected():
     panel = EvaluationPanel(found.Network(width=1, loss="mse"), found.Data(classes=2))
     assert panel.task_choice.value == "numbers"
@@ -114,6 +117,7 @@ def test_button_is_disabled_with_a_reason_without_network_or_data():
         panel.evaluate("none")
 
 
+@pytest.mark.thorough
 def test_results_get_unique_names_and_are_compared(panel):
     for kind in ("roc", "calibration", "worst"):  # drawing takes a while
         panel.kind_boxes[kind].value = False
@@ -135,6 +139,7 @@ def test_results_get_unique_names_and_are_compared(panel):
     assert "Nothing has been evaluated yet." in panel._still().text
 
 
+@pytest.mark.thorough
 def test_selecting_a_result_shows_it():
     panel = EvaluationPanel()
     panel.add("classes", found.of_classes())
@@ -151,6 +156,7 @@ def test_selecting_a_result_shows_it():
         panel.add("text", ["accuracy"])
 
 
+@pytest.mark.thorough
 def test_panel_of_results_needs_no_spark():
     evaluation, roc, calibration = found.of_scores()
     panel = EvaluationPanel.of(evaluation=evaluation, roc=roc, calibration=calibration)
@@ -172,6 +178,7 @@ def test_other_selections_are_drawn_in_the_background():
     assert "<img" not in shown.pictures["worst"].value
 
 
+@pytest.mark.thorough
 def test_selection_made_while_drawing_is_drawn_next(panel, monkeypatch):
     panel.evaluate()
     shown, may_draw = panel.shown, threading.Event()
@@ -193,6 +200,7 @@ def test_selection_made_while_drawing_is_drawn_next(panel, monkeypatch):
     assert shown.doing.value == ""
 
 
+@pytest.mark.thorough
 def test_button_stays_disabled_during_evaluation(monkeypatch):
     network, may_evaluate = found.Network(), threading.Event()
     evaluate = network.do_evaluation
@@ -219,6 +227,7 @@ def test_unnamed_class_is_not_mistaken_for_a_score():
     assert "Threshold on the score of class 0:" in panel._repr_mimebundle_()["text/plain"]
 
 
+@pytest.mark.thorough
 def test_saved_notebook_keeps_figures_and_the_selected_threshold(panel):
     panel.evaluate()
     panel.shown.explorer.threshold = 2.0
@@ -231,6 +240,7 @@ def test_saved_notebook_keeps_figures_and_the_selected_threshold(panel):
     assert "&lt;b&gt;bee" in bundle["text/html"]
 
 
+@pytest.mark.thorough
 def test_close_also_closes_shown_widgets(panel):
     panel.evaluate()
     explorer, picture = panel.shown.explorer, panel.shown.pictures["roc"]

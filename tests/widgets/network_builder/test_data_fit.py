@@ -43,6 +43,7 @@ def test_input_gets_the_shape_of_the_data():
     assert found(changed(misfit), features={"features": (12,)}) == ()
 
 
+@pytest.mark.thorough
 def test_several_inputs_are_matched_by_name():
     spec = NetworkSpec(
         layers=(
@@ -211,6 +212,7 @@ def test_problem_offers_valid_fixes(spec, labels):
     assert all(fix.spec.analysis.ok for fix in offered)
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(st.data())
 def test_fixes_for_any_problem_give_buildable_networks(data):

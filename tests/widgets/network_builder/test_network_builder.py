@@ -136,6 +136,7 @@ def test_every_layer_of_keras_can_be_added(builder):
     assert builder.spec.layers[1].options == {"mode": "horizontal"}
 
 
+@pytest.mark.thorough
 def test_lenet_is_built_from_an_empty_network():
     builder = NetworkBuilder(NetworkSpec())
     assert "no layers" in builder.problem
@@ -238,6 +239,7 @@ def test_renaming_updates_outputs_and_duplicates_are_rejected(builder):
     assert builder.spec.outputs[0].layer == "classes"
 
 
+@pytest.mark.thorough
 def test_merging_layer_takes_its_inputs_by_name(builder):
     choose(builder, 1)
     add(builder, "Add")
@@ -314,6 +316,7 @@ def test_preset_replaces_the_network_and_can_be_undone(builder):
     assert builder.spec == before
 
 
+@pytest.mark.thorough
 def test_mismatched_data_shape_is_reported_and_adopted_by_a_button(builder, monkeypatch):
     focused = []
     monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
@@ -489,6 +492,7 @@ def test_unknown_layer_can_be_viewed_moved_and_deleted():
     assert [layer.name for layer in builder.spec.layers] == ["in"]
 
 
+@pytest.mark.thorough
 def test_no_row_actions_are_offered_without_a_selected_row(builder):
     choose(builder, 0)
     press(builder, "delete")
@@ -504,6 +508,7 @@ def test_no_row_actions_are_offered_without_a_selected_row(builder):
     assert {part.layout.display for part in builder.editing.editor.children} == {None}
 
 
+@pytest.mark.thorough
 def test_sixty_layers_need_no_more_widgets_than_six(comms):
     def made_by(count):
         before = len(comms)
@@ -517,6 +522,7 @@ def test_sixty_layers_need_no_more_widgets_than_six(comms):
     assert made_by(60) == made_by(6)
 
 
+@pytest.mark.thorough
 def test_closing_closes_every_widget_including_replaced_ones(comms):
     builder = NetworkBuilder()
     builder.editing.folds["training"].set_opened(True)
