@@ -60,31 +60,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _keep_short_cases(items: list[pytest.Item]) -> None:
-    """Take the mark `thorough(but=…)` from the cases that it names.
-
-    Raises:
-        pytest.UsageError: if a test has no such case.
-    """
-    named: dict[str, set[str]] = {}
-    found: dict[str, set[str]] = {}
+    """Take the mark `thorough(but=…)` from the cases that it names."""
     for item in items:
         mark = next((m for m in item.own_markers if m.name == "thorough" and m.kwargs), None)
-        if mark is None:
-            continue
-        test = item.nodeid.partition("[")[0]
-        case = item.callspec.id  # pyright: ignore[reportAttributeAccessIssue]
-        but = mark.kwargs["but"]
-        named[test] = {but} if isinstance(but, str) else set(but)
-        found.setdefault(test, set()).add(case)
-        if case in named[test]:
+        if mark is not None and _case_of(item) in mark.kwargs["but"]:
             item.own_markers.remove(mark)
-    for test, cases in found.items():
-        # A single case may have been selected by hand.
-        if len(cases) > 1 and not named[test] <= cases:
-            raise pytest.UsageError(
-                f"`thorough(but=…)` must name cases of {test}: {sorted(cases)}. "
-                f"Received: {sorted(named[test])}."
-            )
+
+
+def _case_of(item: pytest.Item) -> str:
+    return item.name.partition("[")[2].removesuffix("]")
 
 
 def _needs_spark(item: pytest.Item) -> bool:

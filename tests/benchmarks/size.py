@@ -1,9 +1,11 @@
 """How large the code is and how it hangs together, as a table.
 
 python -m tests.benchmarks.size
+python -m tests.benchmarks.size --record     # writes tests/ratchet.json
 """
 
 import ast
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KIT, WIDGETS, TESTS = ROOT / "kit/sparkwright", ROOT / "widgets/sparkwright_widgets", ROOT / "tests"
+# The largest number of statements of each package that tests/test_ratchet.py accepts.
+RATCHET = TESTS / "ratchet.json"
 # A package imports what stands before it; see kit/README.md.
 ORDER = (
     ("errors", "_version", "_yaml", "options", "configuration", "_interrupts", "_notices"),
@@ -41,10 +45,7 @@ def measured() -> Iterator[tuple[str, int | float]]:
         texts = [file.read_text(encoding="utf-8") for file in files]
         yield f"{name}: lines", sum(text.count("\n") for text in texts)
         yield f"{name}: files", len(files)
-        yield (
-            f"{name}: statements in the syntax trees",
-            sum(isinstance(node, ast.stmt) for text in texts for node in ast.walk(ast.parse(text))),
-        )
+        yield f"{name}: statements in the syntax trees", sum(map(statements_of, files))
     at_import, lazy = imports()
     yield "kit: modules in import cycles", len(cyclic(at_import))
     everything = {name: at_import[name] | lazy[name] for name in at_import}
@@ -70,6 +71,23 @@ def measured() -> Iterator[tuple[str, int | float]]:
     for name, file in (("sparkwright", KIT), ("sparkwright_widgets", WIDGETS)):
         tree = ast.parse((file / "__init__.py").read_text(encoding="utf-8"))
         yield f"public names in {name}", len(set(_public(tree)))
+
+
+def statements_of(file: Path) -> int:
+    """The number of statements in a file's syntax tree."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
+
+
+def statements() -> dict[str, int]:
+    """Package -> statements, as "kit/data"; a root's own modules and the tests count as one each."""
+    found = {"tests": 0}
+    for root in (KIT, WIDGETS, TESTS):
+        for file in root.rglob("*.py"):
+            inner = file.relative_to(root).parts[:-1]
+            name = "/".join((root.parent.name, *inner[:1])) if root != TESTS else "tests"
+            found[name] = found.get(name, 0) + statements_of(file)
+    return dict(sorted(found.items()))
 
 
 def _public(tree: ast.Module) -> Iterator[str]:
@@ -147,4 +165,7 @@ def cyclic(graph: dict[str, set[str]]) -> set[str]:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--record"]:
+        RATCHET.write_text(json.dumps(statements(), indent=2) + "\n", encoding="utf-8")
+    else:
+        main()

@@ -283,7 +283,7 @@ def test_files_with_different_columns_are_reported(tmp_path: Path) -> None:
     assert "Received: 'a', 'z' in " in found(source)
 
 
-@pytest.mark.thorough(but="parquet")
+@pytest.mark.thorough(but=["parquet"])
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_classes_after_the_first_rows_are_not_reported(tmp_path: Path, format: Any) -> None:
     table = pa.table({"x": np.arange(30_000) % 17, "y": ["a", "b"] * 7_500 + ["c"] * 15_000})

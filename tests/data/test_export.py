@@ -39,7 +39,7 @@ def contents(export: sw.data.ExportedDataSet) -> list[list[int]]:
     return [file.labels["labels"].tolist() for file in files]
 
 
-@pytest.mark.thorough(but="1")
+@pytest.mark.thorough(but=["1"])
 @pytest.mark.parametrize("partitions", [1, 7])
 def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, partitions: int) -> None:
     sizes = [10, *[5] * 49, *[1, 1, 3] * 49]

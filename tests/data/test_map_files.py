@@ -292,7 +292,7 @@ def test_hadoop_finds_keys_in_our_map_files(
     reader.close()
 
 
-@pytest.mark.thorough(but="RECORD")
+@pytest.mark.thorough(but=["RECORD"])
 @pytest.mark.spark
 @pytest.mark.parametrize("compression", ["NONE", "RECORD", "BLOCK"])
 def test_keys_are_found_in_map_files_of_hadoop(

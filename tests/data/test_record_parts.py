@@ -137,7 +137,7 @@ def test_invalid_options_raise(tmp_path: Path, form: Format, options: dict[str, 
         form.write(digits(3), str(tmp_path / "out"), **options)
 
 
-@pytest.mark.thorough(but="MapFile")
+@pytest.mark.thorough(but=["MapFile"])
 @pytest.mark.spark
 @each_format
 def test_distributed_data_is_written_and_read_in_order(

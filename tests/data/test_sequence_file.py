@@ -85,7 +85,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 200)
 
 
-@pytest.mark.thorough(but="None")
+@pytest.mark.thorough(but=["None"])
 @pytest.mark.usefixtures("short_intervals")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @settings(max_examples=60)
@@ -349,7 +349,7 @@ def test_every_value_type_matches_hadoop(spark: Any) -> None:
         assert theirs.toString() == expected
 
 
-@pytest.mark.thorough(but="block")
+@pytest.mark.thorough(but=["block"])
 @pytest.mark.spark
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compression) -> None:

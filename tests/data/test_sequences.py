@@ -106,7 +106,7 @@ def test_skipped_sequences_are_counted_and_do_not_set_the_length(
         sw.data.from_csv_sequences(spark, url)
 
 
-@pytest.mark.thorough(but="end")
+@pytest.mark.thorough(but=["end"])
 @pytest.mark.spark
 @pytest.mark.parametrize("align", ["start", "end"])
 def test_padded_gives_all_chunks_one_length(spark: Any, align: Any) -> None:

@@ -272,7 +272,7 @@ def _pump(source: socket.socket, target: socket.socket, change: bool) -> None:
 # -- strangers that say nothing -------------------------------------------------------------
 
 
-@pytest.mark.thorough(but=("authenticated-127.0.0.2", "encrypted-127.0.0.2"))
+@pytest.mark.thorough(but=["authenticated-127.0.0.2", "encrypted-127.0.0.2"])
 @pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("127.0.0.2", marks=on_linux)])
 def test_silent_connections_do_not_keep_a_peer_out(scene: Scene, host: str) -> None:
     listener = scene.listener("driver")

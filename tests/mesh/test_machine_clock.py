@@ -42,7 +42,7 @@ def test_ntp_clock_measures_the_offset_of_this_machine() -> None:
     assert abs(state.offset_s - 5.0) <= state.uncertainty_s + 2e-3
 
 
-@pytest.mark.thorough(but="99-2")
+@pytest.mark.thorough(but=["99-2"])
 @pytest.mark.parametrize(("silent", "retries"), [(2, 9), (99, 2)])
 def test_without_an_answer_the_machines_own_clock_serves(silent: int, retries: int) -> None:
     with ntp_server(silent=silent) as server:

@@ -23,7 +23,7 @@ def added(rounding: Any, content: Any, size: int) -> Any:
     return found
 
 
-@pytest.mark.thorough(but="bfloat16")
+@pytest.mark.thorough(but=["bfloat16"])
 @pytest.mark.parametrize("precision", PRECISIONS)
 @given(
     values=arrays.arrays(

@@ -53,7 +53,7 @@ def test_functions_among_losses_are_stored_by_their_names() -> None:
     assert compiled == {"loss": {"a": "dense", "b": ["mse", "mean_squared_error"]}}
 
 
-@pytest.mark.thorough(but="off-options0")
+@pytest.mark.thorough(but=["off-options0"])
 @pytest.mark.parametrize(("variable", "options"), [("off", {}), ("", {"record": False})])
 def test_training_is_not_stored_when_that_is_off(
     fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, variable: str, options: Any

@@ -70,7 +70,7 @@ OWN_MOMENTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.thorough(but="averaged")
+@pytest.mark.thorough(but=["averaged"])
 @pytest.mark.versions
 @pytest.mark.spark
 @pytest.mark.parametrize("settings", [{}, OWN_MOMENTS], ids=["averaged", "own moments"])

@@ -202,7 +202,7 @@ def test_command_starts_spark_with_settings_and_checks_them() -> None:
     assert wrong["Executors"] == "ok"
 
 
-@pytest.mark.thorough(but="torch-1")
+@pytest.mark.thorough(but=["torch-1"])
 @pytest.mark.parametrize(("backend", "code"), [("tensorflow", 0), ("torch", 1)])
 def test_command_exits_with_1_if_there_is_a_problem(
     tmp_path: Path, backend: str, code: int

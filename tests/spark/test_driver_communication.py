@@ -22,7 +22,7 @@ def sockets_of(pids: set[int]) -> list[Any]:
     return [c for pid in pids for c in psutil.Process(pid).net_connections("tcp")]
 
 
-@pytest.mark.thorough(but="SharedTrainingMaster")
+@pytest.mark.thorough(but=["SharedTrainingMaster"])
 @pytest.mark.usefixtures("local_trainers")
 @pytest.mark.parametrize("kind", [AVERAGING, SHARING])
 def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet, kind: Any) -> None:

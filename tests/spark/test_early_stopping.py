@@ -223,7 +223,7 @@ def test_loss_above_the_limit_ends_a_run_and_keeps_the_best_state(two: Any) -> N
         two.model.optimizer.learning_rate.assign(0.25)
 
 
-@pytest.mark.thorough(but="sharing-stop")
+@pytest.mark.thorough(but=["sharing-stop"])
 @pytest.mark.parametrize(
     ("master_of", "non_finite"),
     [(averaging, "continue"), (averaging, "stop"), (sharing, "stop")],

@@ -55,7 +55,7 @@ def test_average_is_weighted_by_minibatches(spark: Any, blobs: DataSet) -> None:
     np.testing.assert_allclose(weights(model), expected, atol=1e-5)
 
 
-@pytest.mark.thorough(but="average-None")
+@pytest.mark.thorough(but=["average-None"])
 @pytest.mark.versions
 @pytest.mark.parametrize(("updater", "outer"), [("average", None), ("reset", sw.OuterOptimizer())])
 def test_ring_and_spark_communication_agree(

@@ -42,7 +42,7 @@ CASES = {
 SHARED = {name: CASES[name] for name in list(CASES)[:3]} | {"one": ([23], {**EXPORT, "workers": 1})}
 
 
-@pytest.mark.thorough(but=("primes", "shared primes", "empty partitions", "shared one"))
+@pytest.mark.thorough(but=["primes", "shared primes", "empty partitions", "shared one"])
 @pytest.mark.parametrize(
     ("kind", "sizes", "options"),
     [
@@ -70,7 +70,7 @@ def test_every_example_is_trained_once_per_epoch(
     assert network.delete_temp_files()
 
 
-@pytest.mark.thorough(but="average-None")
+@pytest.mark.thorough(but=["average-None"])
 @pytest.mark.versions
 @pytest.mark.parametrize(
     ("updater", "outer"),

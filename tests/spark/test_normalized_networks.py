@@ -83,7 +83,7 @@ def test_training_without_spark_also_normalizes(raw: DataSet, tmp_path: Path) ->
         sw.ParallelWrapper(model, master(), normalizer=wrong)
 
 
-@pytest.mark.thorough(but="memory")
+@pytest.mark.thorough(but=["memory"])
 @pytest.mark.parametrize("store", ["file", "memory"])
 def test_network_is_loaded_with_its_normalizer(
     spark: Any, raw: DataSet, trained: sw.SparkNetwork, tmp_path: Path, store: str

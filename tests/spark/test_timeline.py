@@ -40,7 +40,7 @@ def assert_is_consistent(run: Any) -> Any:
     return frame
 
 
-@pytest.mark.thorough(but="ParameterAveragingTrainingMaster-own0")
+@pytest.mark.thorough(but=["ParameterAveragingTrainingMaster-own0"])
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("kind", "own"),

@@ -40,7 +40,7 @@ def called_with(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
     return found
 
 
-@pytest.mark.thorough(but="averaging")
+@pytest.mark.thorough(but=["averaging"])
 @pytest.mark.parametrize("make", [averaging, sharing])
 def test_uncounted_data_and_paths_are_persisted_at_their_levels(
     spark: Any, monkeypatch: pytest.MonkeyPatch, leaves_nothing: None, make: Any
@@ -57,7 +57,7 @@ def test_uncounted_data_and_paths_are_persisted_at_their_levels(
     assert network.delete_temp_files()
 
 
-@pytest.mark.thorough(but="averaging")
+@pytest.mark.thorough(but=["averaging"])
 @pytest.mark.parametrize("make", [averaging, sharing])
 def test_minibatches_are_exported_to_the_export_directory(
     spark: Any, tmp_path: Path, make: Any
@@ -70,7 +70,7 @@ def test_minibatches_are_exported_to_the_export_directory(
     assert not list((tmp_path / "export").rglob("*.arrow"))
 
 
-@pytest.mark.thorough(but="1")
+@pytest.mark.thorough(but=["1"])
 @pytest.mark.parametrize("depth", [1, 3])
 def test_averages_are_aggregated_at_the_given_depth(
     spark: Any, monkeypatch: pytest.MonkeyPatch, depth: int
@@ -113,7 +113,7 @@ class CollectsGarbage:
         del minibatch, model
 
 
-@pytest.mark.thorough(but="True")
+@pytest.mark.thorough(but=["True"])
 @pytest.mark.parametrize("periodic", [True, False])
 def test_workers_collect_garbage_only_periodically(
     spark: Any, tmp_path: Path, periodic: bool

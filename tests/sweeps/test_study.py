@@ -56,7 +56,7 @@ def test_invalid_range_is_rejected_by_name(value: Any) -> None:
         studies.distributions_of({"units": value})
 
 
-@pytest.mark.thorough(but="a/trials.log")
+@pytest.mark.thorough(but=["a/trials.log"])
 @pytest.mark.parametrize("file", ["a/trials.sqlite", "a/trials.log", "sqlite:///{}/x.db"])
 def test_study_resumes_where_it_stopped(tmp_path: Path, file: str) -> None:
     storage = file.format(tmp_path) if "://" in file else tmp_path / file

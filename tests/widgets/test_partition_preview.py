@@ -148,7 +148,7 @@ def test_context_is_applied_without_notification(preview):
     assert told == []
 
 
-@pytest.mark.thorough(but="context0")
+@pytest.mark.thorough(but=["context0"])
 @pytest.mark.parametrize("context", [{"workers": 0}, {"batch_size": 0}, {"kind": "x"}])
 def test_invalid_context_raises(preview, context):
     with pytest.raises(ConfigurationError, match=next(iter(context))):

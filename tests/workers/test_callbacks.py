@@ -380,7 +380,7 @@ def test_terminate_on_nan_ends_the_run_without_an_error(
     assert np.isfinite(weights(model)).all()
 
 
-@pytest.mark.thorough(but="sharing")
+@pytest.mark.thorough(but=["sharing"])
 @pytest.mark.parametrize("kind", MASTERS)
 def test_worker_lost_while_callbacks_run_does_not_affect_them(
     blobs: DataSet, control_lines: list[Any], kind: str

@@ -183,7 +183,7 @@ def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
     assert found.metrics["distance"] == pytest.approx(np.mean(1 - likely), rel=0.05)
 
 
-@pytest.mark.thorough(but="True")
+@pytest.mark.thorough(but=["True"])
 @pytest.mark.parametrize("listed", [True, False])
 def test_keras_test_step_validates_a_model_with_custom_metrics(listed: bool) -> None:
     class Counting(OwnTrainStep):

@@ -42,7 +42,7 @@ def two_headed() -> Any:
     return compiled([left, right], {"kind": kind, "size": size}, loss, "sgd")
 
 
-@pytest.mark.thorough(but=("class numbers", "one-hot", "two inputs and outputs"))
+@pytest.mark.thorough(but=["class numbers", "one-hot", "two inputs and outputs"])
 @pytest.mark.parametrize(
     "make",
     [

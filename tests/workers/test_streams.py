@@ -232,7 +232,7 @@ def test_replaced_worker_continues_in_its_shard(
         assert run.history["examples"].sum() == 3 * ROWS
 
 
-@pytest.mark.thorough(but=("endless", "iterator", "examples", "shape"))
+@pytest.mark.thorough(but=["endless", "iterator", "examples", "shape"])
 @pytest.mark.parametrize(
     ("make", "examples", "why"),
     [

@@ -185,7 +185,7 @@ def optimizer(name: str) -> Any:
     }[name]
 
 
-@pytest.mark.thorough(but="sgd-average")
+@pytest.mark.thorough(but=["sgd-average"])
 @pytest.mark.parametrize(
     ("name", "updater"), [("sgd", "average"), ("adam", "reset"), ("adam", "local")]
 )
@@ -201,7 +201,7 @@ def test_one_worker_equals_local_training(blobs: DataSet, name: str, updater: An
     assert int(model.optimizer.iterations) == 3
 
 
-@pytest.mark.thorough(but="local")
+@pytest.mark.thorough(but=["local"])
 @pytest.mark.parametrize("updater", ["average", "local"])
 def test_moments_continue_across_averagings(blobs: DataSet, updater: Any) -> None:
     master = one_worker(averaging_frequency=2, updater=updater)
@@ -313,7 +313,7 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
     return replicas[0], [v.numpy() for v in replicas[0].optimizer.variables[2:]]
 
 
-@pytest.mark.thorough(but="local-plain")
+@pytest.mark.thorough(but=["local-plain"])
 @pytest.mark.parametrize("outer", OUTER, ids=["plain", "diloco", "slowmo", "no velocity"])
 @pytest.mark.parametrize("updater", ["average", "local", "reset"])
 def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer: Any) -> None:
@@ -392,7 +392,7 @@ def test_rounded_averages_stay_close_to_exact_ones(
     assert 0 < apart.max() < {"bfloat16": 2e-3, "int8": 5e-3}[precision]
 
 
-@pytest.mark.thorough(but="local-bfloat16")
+@pytest.mark.thorough(but=["local-bfloat16"])
 @pytest.mark.parametrize(
     ("updater", "precision"),
     [
@@ -640,7 +640,7 @@ def test_bounded_staleness_limits_a_fast_worker(blobs: DataSet) -> None:
     assert run.history["staleness"].max() > 4
 
 
-@pytest.mark.thorough(but="sharing")
+@pytest.mark.thorough(but=["sharing"])
 @pytest.mark.parametrize(
     "master",
     [
@@ -829,7 +829,7 @@ def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs: DataSet) -> N
     assert np.isfinite(weights(going_on)).all()  # that worker's part is left out
 
 
-@pytest.mark.thorough(but="5-expected1")
+@pytest.mark.thorough(but=["5-expected1"])
 @pytest.mark.parametrize(
     ("frequency", "expected"),
     [
