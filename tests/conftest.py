@@ -3,6 +3,7 @@
 import contextlib
 import fnmatch
 import gc
+import json
 import os
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests.scripts import started_ahead
+from tests.support import tally
 from tests.support.connect_server import ConnectServer
 
 # On shared cores a slow example is no error. Half of Hypothesis' default number of examples keeps
@@ -33,6 +35,17 @@ os.environ["SPARKWRIGHT_RUNS"] = str(Path(_temporary.name) / "runs" / "runs.sqli
 
 # Before Spark starts anywhere, in other processes too.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_defaults")))
+
+# Counts of this process and of those that it starts; the processes of pytest-xdist have their own.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ[tally.FOLDER] += "/" + os.environ["PYTEST_XDIST_WORKER"]
+else:
+    os.environ[tally.FOLDER] = f"{_temporary.name}/tally"
+Path(os.environ[tally.FOLDER]).mkdir()
+tally.enter("collection")
+tally.install()
+# Trainers and Spark's Python workers take this process' path.
+sys.path.append(str(tally.STARTUP))
 
 # Before TensorFlow is imported anywhere: quiet, and no thread pool beyond the machine's two cores.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -103,6 +116,28 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
         )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Count for the package of the running test."""
+    parts = Path(item.location[0]).parts
+    tally.enter(parts[1] if len(parts) > 2 else parts[0])
+    try:
+        return (yield)
+    finally:
+        tally.count_jobs()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the numbers of processes, graphs, sessions and jobs; write them to a file."""
+    counts = tally.total(Path(os.environ[tally.FOLDER]))
+    reports = Path(__file__).parents[1] / "reports"
+    reports.mkdir(exist_ok=True)
+    (reports / "tally.json").write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
+    for kind, by_package in counts.items():
+        listed = ", ".join(f"{name} {number:,}" for name, number in by_package.items())
+        terminalreporter.write_line(f"{kind}: {sum(by_package.values()):,} ({listed})")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """Four executors of one core: enough for four workers, or two runs of two at once.
@@ -124,7 +159,10 @@ def spark() -> Iterator[Any]:
     settings = {
         # Python workers start with the imports done, by a module of the tests.
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(
-            [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+            [
+                *(str(Path(__file__).parents[1]), str(tally.STARTUP)),
+                *filter(None, [os.environ.get("PYTHONPATH")]),
+            ]
         ),
         "spark.python.daemon.module": "tests.support.python_daemon",
         # Else SQL functions have an environment of their own, and so daemons and trainers.
