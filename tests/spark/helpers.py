@@ -82,7 +82,11 @@ class RecordingHook:
         import uuid
 
         numbers = minibatch.features["features"][:, 0]
-        np.save(Path(self.folder) / uuid.uuid4().hex, numbers)
+        path = Path(self.folder) / uuid.uuid4().hex
+        # Under its name when it is complete: a test may kill this process at any time.
+        with path.open("wb") as file:
+            np.save(file, numbers)
+        path.rename(f"{path}.npy")
 
     def post_update(self, minibatch: Any, model: Any) -> None:
         del minibatch, model
