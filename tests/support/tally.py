@@ -6,6 +6,7 @@ the tests writes there which package they belong to. `tests/support/startup` cou
 Spark's Python workers.
 """
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import os
@@ -25,9 +26,11 @@ _TRACING = "tensorflow.python.framework.func_graph"
 def count(kind: str, number: int = 1) -> None:
     """Add to a count of the package whose test runs now."""
     folder = Path(os.environ[FOLDER])
-    package = (folder / "package").read_text(encoding="utf-8")
-    with (folder / f"{os.getpid()}.count").open("a", encoding="utf-8") as file:
-        file.write(f"{kind}\t{package}\t{number}\n")
+    # Tests fill disks and use up descriptors, and a trainer may outlive the folder.
+    with contextlib.suppress(OSError):
+        package = (folder / "package").read_text(encoding="utf-8")
+        with (folder / f"{os.getpid()}.count").open("a", encoding="utf-8") as file:
+            file.write(f"{kind}\t{package}\t{number}\n")
 
 
 def enter(package: str) -> None:
