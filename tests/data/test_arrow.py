@@ -46,7 +46,6 @@ def assert_round_trip(dataset: DataSet) -> None:
         assert array.tobytes() == expected[name].tobytes()
 
 
-@pytest.mark.thorough
 @given(dataset=datasets())
 def test_values_round_trip_bit_for_bit(dataset: DataSet) -> None:
     assert_round_trip(dataset)

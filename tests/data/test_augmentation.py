@@ -19,7 +19,6 @@ def variants(image: Any, label: Any = None, *, key: str = "/a.png", **options: A
     return Augmentation(**options).apply(image, label, key=key)
 
 
-@pytest.mark.thorough
 @given(pictures, st.text(max_size=9), st.integers(0, 2**64 - 1))
 def test_variants_of_an_image_are_deterministic(image: Any, key: str, seed: int) -> None:
     options: dict[str, Any] = {
@@ -70,7 +69,6 @@ def test_shift_moves_whole_pixels_and_repeats_the_edge(image: Any, shift: float)
         assert any(np.array_equal(made, p) for p in possible)
 
 
-@pytest.mark.thorough
 @given(pictures, st.data())
 def test_crop_is_a_region_of_the_image(image: Any, data: Any) -> None:
     height = data.draw(st.integers(1, image.shape[0]))

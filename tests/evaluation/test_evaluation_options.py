@@ -129,7 +129,6 @@ def found_by_sorting(
     return [(-minus, record) for minus, record in sorted(wrong)[:keep]]
 
 
-@pytest.mark.thorough
 @given(batch=batches(), keep=st.integers(0, 5))
 def test_most_confident_errors_are_kept(batch: tuple[np.ndarray, np.ndarray], keep: int) -> None:
     labels, scores = batch

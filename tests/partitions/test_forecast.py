@@ -53,7 +53,6 @@ def test_counted_labels_are_forecast_exactly(partitions, workers, mode, strategy
     assert np.array_equal(found.after.labels, held)
 
 
-@pytest.mark.thorough
 @given(COUNTS, st.integers(1, 5), st.sampled_from(MODES), st.sampled_from(STRATEGIES))
 def test_total_label_counts_are_preserved(counts, workers, mode, strategy):
     halves = tuple((n // 2, n - n // 2) for n in counts)

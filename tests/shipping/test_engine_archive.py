@@ -57,7 +57,6 @@ def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path: Path) ->
     assert not any("widgets" in name.split("/")[0] for name in names)
 
 
-@pytest.mark.thorough
 def test_a_folder_and_its_archive_have_one_fingerprint_and_are_not_imported(
     tmp_path: Path,
 ) -> None:

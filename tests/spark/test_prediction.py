@@ -301,7 +301,6 @@ def test_eval_workers_must_be_positive_and_all_examples_are_evaluated(
         network.evaluate(data, eval_workers=0)
 
 
-@pytest.mark.thorough
 def test_network_reads_predictions_of_another_in_the_same_task(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:

@@ -85,7 +85,6 @@ def tracked(spark: Any, mlflow: Any, server: str, tmp_path_factory: pytest.TempP
     return run, folder, parent.info.run_id
 
 
-@pytest.mark.thorough
 def test_mlflow_has_parameters_metrics_and_files(tracked: Any, mlflow: Any) -> None:
     run, _, parent = tracked
     client = mlflow.MlflowClient()
@@ -122,7 +121,6 @@ def test_logged_model_equals_the_network(tracked: Any, mlflow: Any, spark: Any) 
     np.testing.assert_allclose(found, run.model.predict(rows, verbose=0), atol=1e-5)
 
 
-@pytest.mark.thorough
 def test_tensorboard_reads_scalars_histograms_and_the_graph(tracked: Any) -> None:
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run, folder, _ = tracked

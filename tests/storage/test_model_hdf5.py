@@ -42,7 +42,6 @@ def elephas(**config: Any) -> bytes:
     return json.dumps({"class_name": "SparkModel", "config": config}).encode()
 
 
-@pytest.mark.thorough
 def test_whole_model_is_loaded_with_its_optimizer(saved: str, trained: Any) -> None:
     model = sw.load_model(saved)
     np.testing.assert_array_equal(

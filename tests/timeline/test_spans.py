@@ -37,7 +37,6 @@ def totals_of(frame):
     return {(lane, codes[name]): value for (lane, name), value in summed.items() if value}
 
 
-@pytest.mark.thorough
 @settings(max_examples=50)
 @given(messages, st.integers(0, 30))
 def test_total_time_is_preserved_for_any_exact_limit(sent, exact_limit):

@@ -161,7 +161,6 @@ def test_invalid_option_is_the_problem_until_corrected(picker, table):
     assert told[-1] is picker.problem is None
 
 
-@pytest.mark.thorough
 def test_empty_feature_selection_is_rejected_and_boxes_stay_empty(picker, table):
     type_url(picker, table)
     columns = picker.columns
@@ -178,7 +177,6 @@ def test_empty_feature_selection_is_rejected_and_boxes_stay_empty(picker, table)
     assert columns.alert.value == ""
 
 
-@pytest.mark.thorough
 def test_classes_are_detected_counted_or_named_and_stay_as_typed(picker, table):
     type_url(picker, table)
     typed = (("z,y , x", ("z", "y", "x")), ("3", 3), ("0", 3), ("", "infer"))
@@ -193,7 +191,6 @@ def test_classes_are_detected_counted_or_named_and_stay_as_typed(picker, table):
     assert (picker.place.url.value, picker.source.url) == (f" {table} ", table)
 
 
-@pytest.mark.thorough
 def test_numeric_categories_stay_categories_as_features(picker, tmp_path, slow_looks):
     begun, go_on = slow_looks
     path = tmp_path / "places.csv"
@@ -273,7 +270,6 @@ def test_no_session_hint_is_shown_beside_the_start_button():
     assert DataPicker(with_load=False).loaded.value == ""
 
 
-@pytest.mark.thorough
 def test_failed_preview_removes_the_previous_data(picker, table):
     type_url(picker, table)
     assert picker.statistics.value
@@ -326,7 +322,6 @@ def test_change_during_a_preview_is_previewed_next(picker, table, slow_looks):
     assert picker.preview.source == picker.source
 
 
-@pytest.mark.thorough
 def test_folders_are_listed_and_a_split_selected_during_a_preview(picker, table, slow_looks):
     begun, go_on = slow_looks
     picker.place.url.value = table
@@ -390,7 +385,6 @@ def test_picker_closed_during_a_preview_leaves_no_widgets(comms, table, slow_loo
     assert set(_instances) == before
 
 
-@pytest.mark.thorough
 def test_setting_a_source_shows_it_and_replaces_invalid_text(picker, table):
     type_url(picker, table)
     picker.options.fields["skip_lines"].control.value = "-3"

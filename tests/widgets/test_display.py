@@ -68,7 +68,6 @@ def test_closed_panel_is_replaced(run, published):
     assert panel_for(run).panel is not first
 
 
-@pytest.mark.thorough
 def test_finished_run_is_displayed_complete_immediately(run, published):
     run.report(0, 1, 0.5)
     run.set(state="stopped")

@@ -65,7 +65,6 @@ def test_histograms_taken_during_the_run_are_shown(run, view, monkeypatch):
     assert view.button.disabled
 
 
-@pytest.mark.thorough
 def test_selected_variable_is_kept_when_histograms_are_added(run, view):
     run.histograms.add(taken(5))
     view.refresh()

@@ -322,7 +322,6 @@ def test_plan_is_drawn_with_a_lane_per_worker() -> None:
     assert "One round: 10 minibatches 200 ms, averaging" in picker.plan.value
 
 
-@pytest.mark.thorough
 @given(
     MASTERS,
     st.none() | st.lists(st.integers(0, 10_000), max_size=30),

@@ -127,7 +127,6 @@ def test_choices_change_the_forecast_and_notify_listeners(preview):
     assert told == [preview]
 
 
-@pytest.mark.thorough
 def test_invalid_number_is_reported_at_its_field(preview):
     preview.form.field("workers").control.value = "0"
     assert "at least 1" in preview.form.field("workers").alert.value
@@ -136,7 +135,6 @@ def test_invalid_number_is_reported_at_its_field(preview):
     assert preview.forecast.plan.workers == 3
 
 
-@pytest.mark.thorough
 def test_context_is_applied_without_notification(preview):
     told = []
     preview.on_change(told.append)
@@ -163,7 +161,6 @@ def test_embedded_preview_has_no_option_fields(comms):
     assert preview.forecast.plan.workers == 4
 
 
-@pytest.mark.thorough
 def test_mode_and_strategy_can_be_set(preview):
     preview.strategy = "spark_default"
     preview.mode = "never"
@@ -306,7 +303,6 @@ def test_saved_notebook_keeps_metrics_figures_and_the_table(preview):
     assert ".sparkwright-bars" in bundle["text/html"]
 
 
-@pytest.mark.thorough
 def test_button_applies_the_advised_repartition_where_it_is_better(comms):
     preview = PartitionPreview.of_counts([980, 240, 120, 60, 40], workers=2, mode="never")
     told = []

@@ -118,7 +118,6 @@ def test_run_with_zero_or_one_minibatch_has_a_report(fake, rows):
     assert pictures_without_text(html) == []
 
 
-@pytest.mark.thorough
 def test_failed_run_shows_its_error_escaped(trained):
     run = trained(state="failed")
     run.set(message="worker 1: <script>alert(1)</script>", error="Traceback\n<b>ValueError</b>")

@@ -404,7 +404,6 @@ def test_changing_the_format_clears_the_previous_file_name(bench, loaded, tmp_pa
     assert "iris.csv" not in bench.experiment.to_yaml()
 
 
-@pytest.mark.thorough
 def test_finished_run_does_not_hide_that_no_other_can_start(bench, begun):
     bench.start().set(state="done", epoch=5)
     assert bench.sections["train"].part.live.wait(5)
@@ -528,7 +527,6 @@ def test_saved_notebook_shows_the_state_of_each_step(bench):
     assert "name: Experiment" in still.html
 
 
-@pytest.mark.thorough
 def test_closing_frees_every_widget(comms):
     from ipywidgets.widgets.widget import _instances
 
@@ -541,7 +539,6 @@ def test_closing_frees_every_widget(comms):
     assert len(_instances) == before
 
 
-@pytest.mark.thorough
 def test_evaluate_waits_until_the_step_has_the_network(bench, begun, monkeypatch):
     panel = bench.sections["evaluate"].part
     found = []

@@ -34,7 +34,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any
     return facts, np.load(folder / "jax.npz"), expected
 
 
-@pytest.mark.thorough
 def test_weights_and_losses_equal_tensorflow(found: Any) -> None:
     _, arrays, expected = found
     assert len(expected) == 9

@@ -150,7 +150,6 @@ def test_later_task_of_the_application_uses_the_same_trainer(pool: TrainerPool, 
     assert process_of(later) == first
 
 
-@pytest.mark.thorough
 def test_secret_reaches_the_trainer_through_its_input_only(pool: TrainerPool, stub: None) -> None:
     with pool.borrow(device="cpu", cores=1):
         proc = Path(f"/proc/{process_of(pool).pid}")
@@ -163,7 +162,6 @@ def test_secret_reaches_the_trainer_through_its_input_only(pool: TrainerPool, st
             assert SECRET not in file.read_bytes()
 
 
-@pytest.mark.thorough
 def test_trainer_reads_nothing_from_a_peer_without_the_secret(
     pool: TrainerPool, stub: None, tmp_path: Path
 ) -> None:
@@ -191,7 +189,6 @@ class Evil:
         return os.mkdir, (str(self.path),)
 
 
-@pytest.mark.thorough
 def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: None) -> None:
     with pool.borrow(device="cpu", cores=1) as trainer:
         process_of(pool).kill()
@@ -203,7 +200,6 @@ def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: Non
     assert failure_of(caught.value, worker=1, host="node7").traceback == ""  # not of the task
 
 
-@pytest.mark.thorough
 def test_exited_trainer_is_reported_with_its_traceback(pool: TrainerPool, stub: None) -> None:
     with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
         trainer.ask(request("ends"))
@@ -214,7 +210,6 @@ def test_exited_trainer_is_reported_with_its_traceback(pool: TrainerPool, stub: 
     assert "oneDNN" not in reason
 
 
-@pytest.mark.thorough
 def test_exit_of_another_processs_trainer_is_reported_without_a_status(
     pool: TrainerPool, stub: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

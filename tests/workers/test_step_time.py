@@ -102,7 +102,6 @@ def test_random_labels_match_the_loss_whatever_its_name(loss: Any, shape: Any) -
     assert labels.shape == shape
 
 
-@pytest.mark.thorough
 def test_alternative_labels_are_tried_if_the_loss_rejects_the_first() -> None:
     with keras.saving.custom_object_scope({"of_class_numbers": of_class_numbers}):
         assert measure_step(classifier(of_class_numbers), 4, budget_s=0.001).seconds > 0

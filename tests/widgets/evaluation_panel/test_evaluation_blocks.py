@@ -30,7 +30,6 @@ def everything():
     return evaluation_figures(several)
 
 
-@pytest.mark.thorough
 def test_every_picture_has_alt_text_a_caption_and_a_table(everything):
     pictures = [block for block in everything if "<figure>" in block.html]
     assert len(pictures) >= 14

@@ -46,7 +46,6 @@ def test_button_runs_and_shows_matching_evaluations(panel):
     assert not panel.evaluate_button.disabled
 
 
-@pytest.mark.thorough
 def test_deselected_evaluations_are_not_run(panel):
     for kind in ("roc", "calibration", "worst"):
         panel.kind_boxes[kind].value = False

@@ -43,7 +43,6 @@ def test_input_gets_the_shape_of_the_data():
     assert found(changed(misfit), features={"features": (12,)}) == ()
 
 
-@pytest.mark.thorough
 def test_several_inputs_are_matched_by_name():
     spec = NetworkSpec(
         layers=(

@@ -316,7 +316,6 @@ def test_preset_replaces_the_network_and_can_be_undone(builder):
     assert builder.spec == before
 
 
-@pytest.mark.thorough
 def test_mismatched_data_shape_is_reported_and_adopted_by_a_button(builder, monkeypatch):
     focused = []
     monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
