@@ -63,21 +63,33 @@ sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgument
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run tests of Spark first, in one process that shares a session; other files beside them."""
-    _keep_short_cases(items)
+    _keep_short_cases(items, config.args)
     items.sort(key=lambda item: not _needs_spark(item))  # stable
     for item in items:
         group = "spark" if _needs_spark(item) else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _keep_short_cases(items: list[pytest.Item]) -> None:
-    """Take the mark `thorough(but=…)` from the cases that it names."""
+def _keep_short_cases(items: list[pytest.Item], selected: list[str]) -> None:
+    """Take the mark `thorough(but=…)` from the cases that it names.
+
+    Raises:
+        pytest.UsageError: if a whole file is collected and a test in it has no such case.
+    """
+    absent: dict[str, set[str]] = {}
     for item in items:
         mark = next((m for m in item.own_markers if m.name == "thorough" and m.kwargs), None)
-        if mark is not None and _case_of(item) in mark.kwargs["but"]:
+        if mark is None:
+            continue
+        case, test = _case_of(item), item.nodeid.partition("[")[0]
+        absent.setdefault(test, set(mark.kwargs["but"])).discard(case)
+        if case in mark.kwargs["but"]:
             item.own_markers.remove(mark)
+    unknown = {test: names for test, names in absent.items() if names}
+    if unknown and not any("::" in argument for argument in selected):
+        raise pytest.UsageError(f"`thorough(but=…)` must name cases. Received: {unknown}.")
 
 
 def _case_of(item: pytest.Item) -> str:
