@@ -52,7 +52,7 @@ def test_binder_installs_all_imports_of_the_engine_and_notebooks():
 def test_dependencies_of_every_binder_pin_are_pinned():
     pinned = binder_pins()
     missing = set()
-    for name in pinned:
+    for name in pinned.keys() - {"libclang"}:  # requires nothing; .ci/setup omits it
         for text in metadata.requires(name) or []:
             requirement = Requirement(text)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
