@@ -1,12 +1,9 @@
 """How large the code is and how it hangs together, as a table.
 
 python -m tests.benchmarks.size
-python -m tests.benchmarks.size --check      # fails if a package grew, see tests/ratchet.json
-python -m tests.benchmarks.size --record     # writes tests/ratchet.json
 """
 
 import ast
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +11,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KIT, WIDGETS, TESTS = ROOT / "kit/sparkwright", ROOT / "widgets/sparkwright_widgets", ROOT / "tests"
-# The largest number of statements of each package. It grows only in commits that say why.
-RATCHET = TESTS / "ratchet.json"
 # A package imports what stands before it; see kit/README.md.
 ORDER = (
     ("errors", "_version", "_yaml", "options", "configuration", "_interrupts", "_notices"),
@@ -89,23 +84,6 @@ def statements() -> dict[str, int]:
             name = "/".join((root.parent.name, *inner[:1])) if root != TESTS else "tests"
             found[name] = found.get(name, 0) + statements_of(file)
     return dict(sorted(found.items()))
-
-
-def check() -> None:
-    """Raise SystemExit if a package has more statements than recorded."""
-    recorded = json.loads(RATCHET.read_text(encoding="utf-8"))
-    found = statements()
-    grown = [
-        f"{name}: {count}, recorded {recorded.get(name, 0)}"
-        for name, count in found.items()
-        if count > recorded.get(name, 0)
-    ]
-    if grown:
-        raise SystemExit(
-            "No package may have more statements than tests/ratchet.json says. Received: "
-            f"{'; '.join(grown)}. Remove some, or run `python -m tests.benchmarks.size --record` "
-            "and say why in the commit."
-        )
 
 
 def _public(tree: ast.Module) -> Iterator[str]:
@@ -183,9 +161,4 @@ def cyclic(graph: dict[str, set[str]]) -> set[str]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--check"]:
-        check()
-    elif sys.argv[1:] == ["--record"]:
-        RATCHET.write_text(json.dumps(statements(), indent=2) + "\n", encoding="utf-8")
-    else:
-        main()
+    main()
