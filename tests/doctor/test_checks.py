@@ -1,10 +1,13 @@
 """Each problem made up as values, and what is said of it."""
 
+import importlib.metadata
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sparkwright.doctor._executor_rules import PACKAGES
 from sparkwright.doctor._findings import (
     GIB,
     MIB,
@@ -179,12 +182,7 @@ CASES: list[tuple[Findings, str, str, str]] = [
     (with_executor(**clock(-5.0)), "Clock", "warning", "behind"),
     (with_executor(**clock(400.0)), "Clock", "problem", "Kerberos"),
     (with_executor(**clock(0.5, 0.45)), "Clock", "ok", "within"),
-    (
-        with_both(**CROWDED),
-        "Memory",
-        "warning",
-        "times 2 executors on this machine: 4.6 GiB",
-    ),
+    (with_both(**CROWDED), "Memory", "warning", "times 2 executors on this machine: 4.6 GiB"),
     (with_both(**with_memory(total=3 * GIB)), "Memory", "ok", ""),
     (with_executor(**with_memory(limit=GIB)), "Memory", "warning", "1.0 GiB in this container"),
     (
@@ -286,18 +284,12 @@ def test_executor_without_a_package_is_a_problem(name: str) -> None:
 
 
 def test_minimum_versions_match_the_package_requirements() -> None:
-    import importlib.metadata
-    import re
-
-    from sparkwright.doctor._executor_rules import PACKAGES
-
     needs = importlib.metadata.requires("sparkwright") or []
     for name, rule in PACKAGES.items():
         found = [n for n in needs if re.match(rf"{name.lower()}\b", n) and "extra" not in n]
-        if found:
-            match = re.search(r">=([\d.]+)", found[0])
-            assert match
-            assert rule.least == tuple(map(int, match[1].split("."))), name
+        for need in found[:1]:
+            (least,) = re.findall(r">=([\d.]+)", need)
+            assert rule.least == tuple(map(int, least.split("."))), name
 
 
 def test_port_that_the_driver_cannot_open_is_a_problem() -> None:
@@ -387,6 +379,11 @@ def test_settings_are_classified(settings: str, name: str, status: str) -> None:
     assert [c.name for c in diagnosis.checks if c.status != "ok"] == [name] * (status != "ok")
 
 
+def test_default_locality_wait_is_a_warning() -> None:
+    findings = with_spark(settings={"spark.executor.cores": "1"})
+    assert diagnose(findings).find("Locality wait")[0].status == "warning"
+
+
 def test_encryption_matters_only_with_executors_on_other_machines() -> None:
     bare = replace(FINE, spark=replace(SPARK, settings={}))
     (check,) = diagnose(bare).find("Encryption")
@@ -403,11 +400,6 @@ def test_yarn_user_shared_by_all_tenants_is_reported() -> None:
     assert (check.status, "runs all tenants' containers as one user" in check.found) == ("ok", True)
     (check,) = diagnose(with_settings("yarn", spark__authenticate="false")).find("Encryption")
     assert (check.status, "LinuxContainerExecutor" in check.remedy) == ("warning", True)
-
-
-def test_default_locality_wait_is_a_warning() -> None:
-    findings = with_spark(settings={"spark.executor.cores": "1"})
-    assert diagnose(findings).find("Locality wait")[0].status == "warning"
 
 
 @pytest.mark.parametrize(
@@ -438,13 +430,7 @@ def test_only_this_machine_is_checked_without_spark() -> None:
     assert diagnosis.ok
     assert diagnosis.find("Executors")[0].status == "not checked"
     assert not diagnosis.find("Locality wait")
-
-
-def test_spark_that_does_not_start_is_a_problem() -> None:
+    assert [check.where for check in diagnosis.find("Cores")] == ["driver"]
+    assert [check.where for check in diagnose(FINE).find("Cores")] == ["all 2 executors"]
     diagnosis = diagnose(Findings(driver=DRIVER, spark_problem="Spark needs Java"))
     assert [check.found for check in diagnosis.problems] == ["Spark needs Java"]
-
-
-def test_driver_cores_count_only_without_executors() -> None:
-    assert [check.where for check in diagnose(FINE).find("Cores")] == ["all 2 executors"]
-    assert [check.where for check in diagnose(Findings(driver=DRIVER)).find("Cores")] == ["driver"]

@@ -2,6 +2,8 @@
 
 import getpass
 import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,8 +38,6 @@ def test_current_process_can_be_inspected() -> None:
 
 
 def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None:
-    import subprocess
-
     code = (
         "import sys; from sparkwright.doctor import _machine; _machine.examine();"
         "print(*{'tensorflow', 'keras', 'pandas', 'pyspark'} & set(sys.modules))"
@@ -87,49 +87,40 @@ def test_smallest_limit_of_nested_control_groups_applies(
 
 
 YES, NO = "[Login]\nKillUserProcesses=yes\n", "[Login]\nKillUserProcesses=no\n"
+MAIN, TEN = "etc/systemd/logind.conf", "systemd/logind.conf.d/10.conf"
+LINGER = {"var/lib/systemd/linger/ann": ""}
 
 
 @pytest.mark.parametrize(
-    ("user", "files", "kills"),
+    ("user", "files", "kills", "lingers"),
     [
-        ("ann", {"etc/logind.conf": f"#KillUserProcesses=no\n{YES}"}, True),
+        ("ann", {MAIN: f"#KillUserProcesses=no\n{YES}"}, True, False),
         # A comment is the default of the distribution.
-        ("ann", {"etc/logind.conf": "[Login]\n#KillUserProcesses=no\n"}, False),
-        ("ann", {"etc/logind.conf": "[Login]\n"}, None),
+        ("ann", {MAIN: "[Login]\n#KillUserProcesses=no\n"}, False, False),
+        ("ann", {MAIN: "[Login]\n"}, None, False),
         # The last name counts, whatever its folder; a file in etc hides one of the same name.
-        (
-            "ann",
-            {"etc/logind.conf.d/10.conf": NO, "run/logind.conf.d/20.conf": YES},
-            True,
-        ),
-        ("ann", {"etc/logind.conf.d/10.conf": NO, "run/logind.conf.d/10.conf": YES}, False),
-        ("ann", {"etc/logind.conf": f"{YES}KillExcludeUsers=root ann\n"}, False),
-        ("root", {"etc/logind.conf": YES}, False),
+        ("ann", {f"etc/{TEN}": NO, "run/systemd/logind.conf.d/20.conf": YES}, True, False),
+        ("ann", {f"etc/{TEN}": NO, f"run/{TEN}": YES}, False, False),
+        ("ann", {MAIN: f"{YES}KillExcludeUsers=root ann\n"}, False, False),
+        ("root", {MAIN: YES}, False, False),
+        ("ann", {MAIN: YES, **LINGER}, True, True),
+        ("bob", {MAIN: YES, **LINGER}, True, False),
     ],
 )
-def test_setting_that_kills_processes_after_logout_is_read(
+def test_settings_that_kill_processes_after_logout_are_read(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     user: str,
     files: dict[str, str],
     kills: bool | None,
+    lingers: bool,
 ) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: user)
     assert _machine.logind(tmp_path) is None  # no systemd
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     for name, content in files.items():
-        folder, _, file = name.partition("/")
-        write(tmp_path / folder / "systemd" / file, content)
-    assert _machine.logind(tmp_path) == {"user": user, "kills": kills, "lingers": False}
-
-
-def test_lingering_users_are_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: "ann")
-    (tmp_path / "run/systemd/system").mkdir(parents=True)
-    write(tmp_path / "var/lib/systemd/linger/ann", "")
-    found = _machine.logind(tmp_path)
-    assert found is not None
-    assert found["lingers"] is True
+        write(tmp_path / name, content)
+    assert _machine.logind(tmp_path) == {"user": user, "kills": kills, "lingers": lingers}
 
 
 def test_missing_preloaded_paths_are_found(tmp_path: Path) -> None:
@@ -139,26 +130,24 @@ def test_missing_preloaded_paths_are_found(tmp_path: Path) -> None:
     assert _machine.missing_preloads("") == []
 
 
-def test_gpus_match_the_nvidia_smi_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(tmp_path, "nvidia-smi", "echo '0, NVIDIA A100, 40960 MiB, 570.1'; echo '1, …'")
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = _machine.examine()
-    assert found["gpus"] == ["0, NVIDIA A100, 40960 MiB, 570.1", "1, …"]
-    assert found["gpu_problem"] == ""
-
-
 @pytest.mark.parametrize(
-    ("script", "words"), [("echo broken >&2; exit 9", "broken"), ("sleep 60", "no answer")]
+    ("script", "gpus", "problem"),
+    [
+        ("echo '0, NVIDIA A100, 40960 MiB, 570.1'; echo '1, …'", 2, "^$"),
+        ("echo broken >&2; exit 9", 0, "broken"),
+        ("exec sleep 60", 0, "no answer"),
+    ],
+    ids=["two", "failure", "timeout"],
 )
-def test_nvidia_smi_failure_or_timeout_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+def test_gpus_are_those_that_nvidia_smi_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, gpus: int, problem: str
 ) -> None:
-    program(tmp_path, "nvidia-smi", f"exec {script}" if "sleep" in script else script)
+    program(tmp_path, "nvidia-smi", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(_machine, "_COMMAND_S", 0.5)
     found = _machine.examine()
-    assert found["gpus"] == []
-    assert words in found["gpu_problem"]
+    assert found["gpus"] == ["0, NVIDIA A100, 40960 MiB, 570.1", "1, …"][:gpus]
+    assert re.search(problem, found["gpu_problem"])
 
 
 def test_worker_data_folder_is_sparks_local_folder(

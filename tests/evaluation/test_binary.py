@@ -12,17 +12,11 @@ from sparkwright.evaluation import EvaluationBinary, ROCBinary
 pytest.importorskip("matplotlib").use("Agg")
 
 coarse = st.integers(0, 8).map(lambda n: n / 8)
-RATES = {
-    "precision": sklearn.precision_score,
-    "recall": sklearn.recall_score,
-    "f1": sklearn.f1_score,
-}
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @st.composite
-def batches(
-    draw: st.DrawFn, *, outputs: int | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def batches(draw: st.DrawFn, *, outputs: int | None = None) -> Batch:
     """Labels, predictions and a mask per output, (n, C) each."""
     shape = (draw(st.integers(0, 15)), outputs or draw(st.integers(2, 4)))
     labels = draw(npst.arrays(np.int64, shape, elements=st.integers(0, 1)))
@@ -31,36 +25,25 @@ def batches(
     return labels, scores, mask
 
 
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
 @pytest.mark.thorough
 @settings(max_examples=30)
 @given(batch=batches(), threshold=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
-def test_rates_of_each_output_equal_scikit_learns(batch: Batch, threshold: float) -> None:
+def test_counts_and_rates_of_each_output_equal_scikit_learns(
+    batch: Batch, threshold: float
+) -> None:
     labels, scores, mask = batch
     evaluation = EvaluationBinary.from_predictions(labels, scores, mask=mask, thresholds=threshold)
     assert evaluation.examples == mask.any(axis=1).sum()
     for k in range(labels.shape[1]):
-        kept = mask[:, k]
-        was, said = labels[kept, k], scores[kept, k] > threshold
-        if not kept.any():
-            assert evaluation.accuracy(of=k) == 0.0
+        keep = mask[:, k]
+        was, said = labels[keep, k], (scores[keep, k] > threshold).astype(int)
+        if not keep.any():
             continue
         assert evaluation.accuracy(of=k) == pytest.approx(sklearn.accuracy_score(was, said))
-        for name, theirs in RATES.items():
-            expected = theirs(was, said, zero_division=0.0)
-            assert getattr(evaluation, name)(of=k) == pytest.approx(expected, abs=1e-12)
-            assert evaluation.per_output(name)[k] == pytest.approx(expected, abs=1e-12)  # type: ignore[arg-type]
-        beta = sklearn.fbeta_score(was, said, beta=2, zero_division=0.0)
-        assert evaluation.f_beta(2, of=k) == pytest.approx(beta, abs=1e-12)
-        if len(set(was) | set(said)) > 1:
-            correlation = sklearn.matthews_corrcoef(was, said)
-            assert evaluation.matthews_correlation(of=k) == pytest.approx(correlation, abs=1e-12)
-        tn, fp, fn, tp = sklearn.confusion_matrix(was, said, labels=[0, 1]).ravel()
-        assert evaluation.confusion[k].tolist() == [[tn, fp], [fn, tp]]
-        assert evaluation.false_positive_rate(of=k) == pytest.approx(fp / max(fp + tn, 1))
-        assert evaluation.false_negative_rate(of=k) == pytest.approx(fn / max(fn + tp, 1))
+        f1 = sklearn.f1_score(was, said, zero_division=0.0)
+        assert evaluation.f1(of=k) == evaluation.per_output("f1")[k] == pytest.approx(f1)
+        counts = sklearn.confusion_matrix(was, said, labels=[0, 1])
+        np.testing.assert_array_equal(evaluation.confusion[k], counts)
 
 
 def test_outputs_without_a_value_are_excluded_from_macro_averages() -> None:
@@ -100,8 +83,6 @@ def test_inner_roc_uses_the_same_data(batch: Batch) -> None:
     assert evaluation.roc == ROCBinary.from_predictions(labels, scores, mask=mask)
     assert evaluation.headline()["AUC (macro)"] == evaluation.roc.auc()
     assert "AUC" in evaluation.summary()
-    assert evaluation.keeps_rows
-    assert not EvaluationBinary(roc_thresholds=10).keeps_rows
 
 
 def test_a_summary_shows_averages_and_each_output() -> None:
@@ -114,17 +95,5 @@ def test_a_summary_shows_averages_and_each_output() -> None:
     assert text.endswith(
         "\n<wind>         3    0              1    0.6667          0       —       0"
     )
-    assert repr(evaluation) == "EvaluationBinary(3 examples, 2 outputs, accuracy=0.6667)"
-    each = EvaluationBinary(("a", "b"), thresholds=(0.1, 0.2), roc_thresholds=0)
-    assert "yes above" in each.summary()
-    assert "max_outputs=2" in each.summary(max_outputs=1)
-
-
-@pytest.mark.parametrize("outputs", [0, 1, 3, 30])
-def test_the_plot_has_three_bars_for_each_output(outputs: int) -> None:
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    counts = np.full((outputs, 2, 2), 3, np.int64)
-    axes = EvaluationBinary(confusion=counts, rows=12 if outputs else 0).plot()
-    assert len(axes.patches) == 3 * min(outputs, 20)
-    assert "by output" in axes.get_title()
-    pyplot.close("all")
+    assert "max_outputs=2" in evaluation.summary(max_outputs=1)
+    assert len(evaluation.plot().patches) == 3 * 2  # bars

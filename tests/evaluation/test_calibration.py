@@ -58,9 +58,6 @@ def exact_reliability(p: np.ndarray, yes: np.ndarray, bin_of: np.ndarray, bins: 
     return found
 
 
-# Metrics
-
-
 @few
 @given(table=tables(), bins=st.sampled_from([1, 3, 10, 50]))
 def test_reliability_and_its_errors_equal_their_definition(
@@ -86,28 +83,19 @@ def test_reliability_and_its_errors_equal_their_definition(
         assert diagram.bins.tolist() == [each[0] for each in expected]
         assert diagram.counts.tolist() == [each[1] for each in expected]
         close = {"rtol": 1e-12, "atol": 1e-130}
-        np.testing.assert_allclose(
-            diagram.mean_predicted, [float(each[2]) for each in expected], **close
-        )
-        np.testing.assert_allclose(
-            diagram.fraction_positive, [float(each[3]) for each in expected], **close
-        )
+        means, shares = ([float(each[i]) for each in expected] for i in (2, 3))
+        np.testing.assert_allclose(diagram.mean_predicted, means, **close)
+        np.testing.assert_allclose(diagram.fraction_positive, shares, **close)
         gaps = [(count, abs(mean - share)) for _, count, mean, share in expected]
-        error = sum((count * gap for count, gap in gaps), Fraction(0)) / max(n, 1)
-        assert evaluation.expected_calibration_error(of=of) == pytest.approx(
-            float(error), abs=1e-15
-        )
-        largest = max((gap for _, gap in gaps), default=0)
-        assert evaluation.maximum_calibration_error(of=of) == pytest.approx(
-            float(largest), abs=1e-15
-        )
+        error = float(sum((count * gap for count, gap in gaps), Fraction(0)) / max(n, 1))
+        assert evaluation.expected_calibration_error(of=of) == pytest.approx(error, abs=1e-15)
+        largest = float(max((gap for _, gap in gaps), default=0))
+        assert evaluation.maximum_calibration_error(of=of) == pytest.approx(largest, abs=1e-15)
     macro = [evaluation.expected_calibration_error(of=k) for k in range(evaluation.classes)]
     assert evaluation.expected_calibration_error("macro") == pytest.approx(np.mean(macro))
     assert evaluation.examples == n
-    assert evaluation.label_counts.tolist() == [int((labels == k).sum()) for k in range(len(macro))]
-    assert evaluation.prediction_counts.tolist() == [
-        int((top == k).sum()) for k in range(len(macro))
-    ]
+    for found, classes in ((evaluation.label_counts, labels), (evaluation.prediction_counts, top)):
+        assert found.tolist() == [int((classes == k).sum()) for k in range(len(macro))]
 
 
 @pytest.mark.thorough
@@ -156,22 +144,21 @@ def test_scores_equal_scikit_learns(seed: int, n: int, width: int, hard: bool) -
         p[:, 0] = 1 - p[:, 1]
     labels = rng.integers(0, classes, n)
     evaluation = calibration(labels, p[:, 1:] if width == 1 else p)
+    close = {"rel": 1e-12, "abs": 1e-15}
     options = {"labels": list(range(classes))}
-    assert evaluation.log_loss() == pytest.approx(
-        sklearn.log_loss(labels, p, **options), rel=1e-12, abs=1e-15
-    )
+    assert evaluation.log_loss() == pytest.approx(sklearn.log_loss(labels, p, **options), **close)
     if classes == 2:
         expected = sklearn.brier_score_loss(labels, p[:, 1], pos_label=1, labels=[0, 1])
     else:
         expected = sklearn.brier_score_loss(labels, p, **options)
-    assert evaluation.brier_score() == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert evaluation.brier_score() == pytest.approx(expected, **close)
     for k in range(classes):
-        mean = np.mean((p[:, k] - (labels == k)) ** 2)
-        assert evaluation.brier_score(of=k) == pytest.approx(mean, rel=1e-12, abs=1e-15)
         mine = labels == k
+        mean = np.mean((p[:, k] - mine) ** 2)
+        assert evaluation.brier_score(of=k) == pytest.approx(mean, **close)
         losses = -np.log(np.maximum(p[mine, k], 2.0**-52))
         expected = losses.mean() if mine.any() else 0.0
-        assert evaluation.log_loss(of=k) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+        assert evaluation.log_loss(of=k) == pytest.approx(expected, **close)
 
 
 def test_log_loss_is_clipped_as_documented() -> None:
@@ -189,11 +176,8 @@ def test_empty_bins_are_omitted_on_request() -> None:
     assert whole.fraction_positive.tolist() == [0.0] * 9 + [1.0]
 
 
-# Bins
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("bins", [1, 3, 7, 10, 50, 100])
+@pytest.mark.parametrize("bins", [1, 7, 10, 100])
 def test_bin_edges_belong_to_the_bin_they_start_in_any_precision(bins: int, dtype: Any) -> None:
     edges = bin_edges(bins).astype(dtype)
     assert bin_numbers(edges, bins).tolist() == [*range(bins), bins - 1]
@@ -202,37 +186,24 @@ def test_bin_edges_belong_to_the_bin_they_start_in_any_precision(bins: int, dtyp
     assert mirrored_bin_numbers(edges, bins).tolist() == [bins - 1, *reversed(range(bins))]
 
 
-# Inputs
-
-
 def test_probabilities_slightly_outside_0_and_1_are_clipped() -> None:
     ends = calibration([0, 1], [[0.0], [1.0]])
     assert calibration([0, 1], [[-0.0005], [1.0005]]) == calibration([0, 1], [[0], [1]]) == ends
-
-
-# Reports and plots
 
 
 def test_the_plot_shows_the_diagram_and_its_counts() -> None:
     rng = np.random.default_rng(0)
     p = rng.random((500, 1))
     evaluation = calibration(rng.random(500) < p[:, 0], p, class_names=["no", "yes"])
-    axes = evaluation.plot()
-    diagram = evaluation.reliability(of="yes")
-    line = axes.lines[1]
+    axes, diagram = evaluation.plot(), evaluation.reliability(of="yes")
+    line, below = axes.lines[1], axes.figure.axes[1]
     assert line.get_label().startswith("yes (error")
     np.testing.assert_array_equal(line.get_xdata(), diagram.mean_predicted)
     np.testing.assert_array_equal(line.get_ydata(), diagram.fraction_positive)
-    below = axes.figure.axes[1]
     np.testing.assert_array_equal(below.patches[0].get_data().values, diagram.counts)
-    plt.close("all")
-
-
-@pytest.mark.parametrize(("classes", "lines"), [(2, 1), (3, 3), (6, 6), (7, 1)])
-def test_only_distinguishable_lines_are_drawn(classes: int, lines: int) -> None:
-    p = np.random.default_rng(0).dirichlet(np.ones(classes), size=50)
-    axes = calibration(np.arange(50) % classes, p).plot()
-    assert len(axes.lines) == 1 + lines
+    for classes, lines in ((2, 1), (6, 6), (7, 1)):  # as many as can be distinguished
+        p = rng.dirichlet(np.ones(classes), size=50)
+        assert len(calibration(np.arange(50) % classes, p).plot().lines) == 1 + lines
     plt.close("all")
 
 
@@ -246,14 +217,13 @@ def test_histograms_are_drawn() -> None:
     assert "b" in axes.get_title()
     texts = evaluation.plot_probabilities(of=1).get_legend().get_texts()
     assert [text.get_text() for text in texts] == ["rows of b", "other rows"]
-    figure, axes = plt.subplots()
-    assert evaluation.plot_probabilities(axes=axes) is axes
+    _, axes = plt.subplots()
+    evaluation.plot_probabilities(axes=axes)
     assert axes.get_legend() is None
     for empty in (EvaluationCalibration(), EvaluationCalibration(class_names=("a", "b"))):
-        empty.plot()
         empty.plot_residuals()
         empty.plot_probabilities()
-    figure.canvas.draw()
+    axes.figure.canvas.draw()
     plt.close("all")
 
 

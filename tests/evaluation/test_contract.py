@@ -3,7 +3,7 @@
 import json
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
@@ -152,8 +152,10 @@ def test_merging_parts_in_any_grouping_equals_the_whole(kind: Kind, data: st.Dat
 
 
 @every_kind
-def test_prototype_is_the_identity_of_addition(kind: Kind) -> None:
+def test_equality_and_addition_follow_the_data(kind: Kind) -> None:
     some = counted(kind)
+    assert some == counted(kind)
+    assert some not in (counted(kind, seed=1), some + some, 5)
     assert kind.prototype.examples == 0
     assert kind.prototype + some == some + kind.prototype == some
     assert kind.prototype + kind.prototype == kind.prototype
@@ -208,15 +210,6 @@ def test_adding_evaluations_with_different_options_raises(kind: Kind) -> None:
 
 
 @every_kind
-def test_evaluations_of_different_data_are_not_equal(kind: Kind) -> None:
-    one = counted(kind)
-    assert one == counted(kind)
-    assert one != counted(kind, seed=1)
-    assert one != one + one
-    assert one != 5
-
-
-@every_kind
 def test_state_cannot_be_changed(kind: Kind) -> None:
     one = counted(kind)
     state: list[Any] = [getattr(one, field.name) for field in fields(one)]  # pyright: ignore[reportArgumentType]
@@ -225,9 +218,6 @@ def test_state_cannot_be_changed(kind: Kind) -> None:
     for array in (value for value in state if isinstance(value, np.ndarray) and value.size):
         with pytest.raises(ValueError, match="read-only"):
             array.reshape(-1)[0] = 5
-
-
-# JSON
 
 
 def digest() -> ROCDigest:
@@ -240,11 +230,7 @@ COUNTED = [*map(counted, KINDS.values()), digest()]
 
 @pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
 def test_every_kind_is_deserialized_by_its_name(one: AbstractEvaluation) -> None:
-    for read in (
-        evaluation_from_json(one.to_json()),
-        evaluation_from_dict(json.loads(json.dumps(one.to_dict()))),
-        type(one).from_json(one.to_json()),
-    ):
+    for read in (evaluation_from_json(one.to_json()), evaluation_from_dict(one.to_dict())):
         assert type(read) is type(one)
         assert read == one
         assert read.headline() == one.headline()
@@ -262,55 +248,46 @@ def test_every_kind_of_the_package_can_be_deserialized() -> None:
 WRONG = [None, "x", -1, 1.5, math.nan, 10**400, True, [], [3], ["0p0"], {}, {"a": 1}]
 
 
-def places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(values: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Paths to the values, of lists the first entries only."""
     entries: Any = values.items() if isinstance(values, dict) else enumerate(values[:2])
-    found: list[tuple[Any, ...]] = []
     for key, value in entries:
-        found.append((*path, key))
+        yield (*path, key)
         if isinstance(value, dict | list):
-            found += places(value, (*path, key))
-    return found
+            yield from places(value, (*path, key))
 
 
 @pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
 def test_damaged_values_are_rejected_or_harmless(one: AbstractEvaluation) -> None:
     refused = 0
-    for path in places(one.to_dict()):
+    for *parents, last in places(one.to_dict()):
         for wrong in WRONG:
             values = json.loads(one.to_json())
             place = values
-            for key in path[:-1]:
+            for key in parents:
                 place = place[key]
-            place[path[-1]] = wrong
+            place[last] = wrong
             try:
-                read = type(one).from_dict(values)
-                read.summary()
+                type(one).from_dict(values).summary()
             except DataError:
                 refused += 1
     assert refused > 10
 
 
 @pytest.mark.parametrize(
-    "values",
-    [{}, {"name": "accuracy"}, {"name": "abstract"}, {"name": ["roc"]}, {"name": None}, [1], 3],
+    "text",
+    [
+        *("{}", '{"name": "accuracy"}', '{"name": "abstract"}', '{"name": ["roc"]}', "[1]", "3"),
+        *("", "{", "[" * 100_000, '{"name": "evaluation"}'),
+    ],
 )
-def test_unknown_kinds_raise_with_the_known_ones(values: Any) -> None:
-    with pytest.raises(DataError, match=r"'evaluation', 'evaluation_binary'.*'roc_multi_class'"):
-        evaluation_from_dict(values)
-    with pytest.raises(DataError, match=r"'regression_evaluation'"):
-        evaluation_from_json(json.dumps(values))
-
-
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"name": "evaluation"}', "[1]"])
 def test_text_that_is_not_an_evaluation_is_rejected(text: str) -> None:
-    with pytest.raises(DataError):
+    with pytest.raises(DataError) as refused:
         evaluation_from_json(text)
+    if "accuracy" in text:
+        assert "'evaluation', 'evaluation_binary'" in str(refused.value)
     with pytest.raises(DataError):
         Evaluation.from_json(text)
-
-
-# Reports and plots
 
 
 @every_kind

@@ -1,12 +1,8 @@
-"""`CustomEvaluation`: two functions, merged in any grouping, carried to other processes."""
+"""`CustomEvaluation`: two functions, merged in any grouping, read from JSON."""
 
 import json
-import pickle
-import subprocess
-import sys
 from typing import Any
 
-import cloudpickle
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -73,24 +69,6 @@ def test_fully_masked_examples_are_not_counted() -> None:
     assert prototype().updated([1, 2], [0, 0], mask=[[0], [0]]) == prototype()
     assert prototype().updated([], []) == prototype()
     assert prototype().updated(np.zeros(0), np.zeros(0), mask=np.zeros((0, 3))) == prototype()
-
-
-def test_functions_survive_cloudpickle() -> None:
-    factor = 3
-    custom = CustomEvaluation(lambda was, said, mask: factor * len(was), lambda a, b: a + b)
-    code = (
-        "import pickle, sys;"
-        "custom = pickle.load(sys.stdin.buffer).updated([1, 2], [3, 4]);"
-        "sys.stdout.write(custom.to_json())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=cloudpickle.dumps(custom), capture_output=True
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    back = custom.with_result_from(json.loads(done.stdout))
-    assert (back + custom.updated([1], [1])).result == 9
-    copy = pickle.loads(cloudpickle.dumps(back))
-    assert (copy + back).result == 12
 
 
 def test_evaluation_from_json_has_no_functions_and_raises() -> None:

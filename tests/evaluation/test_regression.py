@@ -18,7 +18,7 @@ from sparkwright.evaluation import (
     RegressionMetric,
     compare,
 )
-from sparkwright.evaluation.pair_sample import PairSample, points_per_output
+from sparkwright.evaluation.pair_sample import PairSample
 from sparkwright.evaluation.reports import Figure
 
 mpl.use("agg")
@@ -27,9 +27,6 @@ METRICS: tuple[RegressionMetric, ...] = get_args(RegressionMetric)
 
 def regression(labels: Any, predictions: Any, **options: Any) -> RegressionEvaluation:
     return RegressionEvaluation.from_predictions(labels, predictions, **options)
-
-
-# Metrics
 
 
 THEIRS: dict[RegressionMetric, Any] = {
@@ -81,33 +78,13 @@ def test_metrics_equal_scikit_learns_for_any_grouping(
     assert evaluation.examples == mask.any(axis=1).sum()
 
 
-@pytest.mark.thorough
-def test_merging_many_single_row_parts_keeps_precision() -> None:
-    rng = np.random.default_rng(0)
-    labels = 1e3 + rng.normal(size=1000)
-    predictions = labels + rng.normal(0.1, 1, 1000)
-    one_by_one = RegressionEvaluation()
-    for label, prediction in zip(labels, predictions, strict=True):
-        one_by_one = one_by_one.updated([label], [prediction])
-    for metric in METRICS:
-        expected = THEIRS[metric](labels, predictions)
-        assert getattr(one_by_one, metric)() == pytest.approx(expected, rel=1e-12)
-
-
-def test_large_means_keep_precision() -> None:
-    labels = 1e12 + np.array([0.0, 1.0, 2.0])
-    evaluation = regression(labels, labels + np.array([0.5, 0.0, -0.5]))
-    assert evaluation.r2() == 0.75
-    assert evaluation.pearson_correlation() == pytest.approx(1.0, rel=1e-14)
-
-
 @pytest.mark.parametrize("mean", [1e6, 1e9])
 def test_large_means_keep_precision_in_small_parts(mean: float) -> None:
-    labels = mean + np.random.default_rng(0).standard_normal(2_000)
+    labels = mean + np.random.default_rng(0).standard_normal(1_000)
     values = list(map(Fraction, labels.tolist()))
     center = sum(values) / len(values)
     exact = float(sum((value - center) ** 2 for value in values))
-    parts = [regression(labels[i : i + 7], labels[i : i + 7]) for i in range(0, 2_000, 7)]
+    parts = [regression(labels[i : i + 7], labels[i : i + 7]) for i in range(0, 1_000, 7)]
     moments = sum(parts[1:], parts[0]).moments
     assert moments.products.values[0, 0] == pytest.approx(exact, rel=1e-14)
 
@@ -160,13 +137,6 @@ def test_numbers_of_any_type_keep_their_value(dtype: Any) -> None:
     )
 
 
-# The sample
-
-
-def test_sample_size_per_output_shrinks_with_more_outputs() -> None:
-    assert [points_per_output(n) for n in (1, 20, 100, 10**6)] == [1000, 1000, 200, 10]
-
-
 def test_sample_is_uniform() -> None:
     values = np.arange(100_000.0)
     sample = PairSample.of(values, values, size=1000)
@@ -186,13 +156,6 @@ def test_positive_and_negative_zero_are_the_same_number() -> None:
     one, other = regression([0.0, -0.0], [-0.0, 0.0]), regression([0.0, 0.0], [0.0, 0.0])
     assert one == other
     assert one.to_json() == other.to_json()
-    negative = PairSample.of(np.array([-0.0]), np.array([-0.0]), size=5)
-    assert repr(negative.to_dict()) == repr(
-        PairSample.of(np.zeros(1), np.zeros(1), size=5).to_dict()
-    )
-
-
-# Reports and plots
 
 
 def test_plots_show_the_sample() -> None:
@@ -215,10 +178,7 @@ def test_plots_show_the_sample() -> None:
     plt.close("all")
 
 
-@pytest.mark.parametrize(
-    ("scale", "middle"),
-    [(1e-9, 0), (1e-4, 5), (1, 0), (1, 5), (220, 0), (2.2e4, 5), (3.3e6, 0), (1e12, 5)],
-)
+@pytest.mark.parametrize(("scale", "middle"), [(1e-9, 0), (1, 5), (220, 0), (1e12, 5)])
 def test_no_tick_labels_collide(scale: float, middle: float) -> None:
     rng = np.random.default_rng(0)
     labels = scale * (middle + rng.normal(size=(20_000, 1)))
@@ -228,16 +188,13 @@ def test_no_tick_labels_collide(scale: float, middle: float) -> None:
         drawn = mpl.figure.Figure(figsize=figure.size, layout="constrained")
         figure.draw(drawn.add_subplot())
         drawn.draw_without_rendering()
-        for axes in drawn.axes:
-            for axis in (axes.xaxis, axes.yaxis):
-                low, high = axis.get_view_interval()
-                pairs = zip(axis.get_majorticklocs(), axis.get_major_ticks(), strict=True)
-                labels = [tick.label1 for place, tick in pairs if low <= place <= high]
-                shown = [each for each in labels if each.get_visible()]
-                for one, other in itertools.pairwise(shown):
-                    boxes = (one.get_window_extent(), other.get_window_extent())
-                    assert not boxes[0].overlaps(boxes[1]), (figure.kind, one, other)
-            assert axes.xaxis.get_offset_text().get_text() == ""
+        for axis in (axis for axes in drawn.axes for axis in (axes.xaxis, axes.yaxis)):
+            low, high = axis.get_view_interval()
+            pairs = zip(axis.get_majorticklocs(), axis.get_major_ticks(), strict=True)
+            shown = [tick.label1 for place, tick in pairs if low <= place <= high]
+            boxes = [each.get_window_extent() for each in shown if each.get_visible()]
+            assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
+        assert {axes.xaxis.get_offset_text().get_text() for axes in drawn.axes} == {""}
 
 
 def test_numbers_are_formatted_without_exponents() -> None:

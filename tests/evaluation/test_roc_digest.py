@@ -97,17 +97,16 @@ def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(
     assert ROCDigest.from_json(digest.to_json()) == digest
 
 
-@pytest.mark.parametrize("parts", [1, 3, 50])
+@pytest.mark.parametrize("parts", [1, 50])
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda rng: rng.random(20_000),
         lambda rng: 1 / (1 + np.exp(-8 * rng.standard_normal(20_000))),
         lambda rng: 0.5 + rng.random(20_000) * 2.0**-30,
         lambda rng: rng.standard_cauchy(20_000) * 1e300,
         lambda rng: np.repeat([0.25, 0.5, 0.75], [500, 1000, 500]),
     ],
-    ids=["even", "at both ends", "close together", "far apart", "tied"],
+    ids=["at both ends", "close together", "far apart", "tied"],
 )
 def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts: int, draw: Any) -> None:
     rng = np.random.default_rng(0)
@@ -129,8 +128,8 @@ def test_retained_points_include_the_best_thresholds() -> None:
     assert len(digest.counts) == 4
     for by in ("f1", "youden"):
         assert digest.best_threshold(by) == roc.best_threshold(by)
-    assert digest.confusion_at(2.0) == roc.confusion_at(2.0)
-    assert digest.confusion_at(-1.0) == roc.confusion_at(-1.0)
+    for beyond in (-1.0, 2.0):
+        assert digest.confusion_at(beyond) == roc.confusion_at(beyond)
     with pytest.raises(ConfigurationError, match=r"one of the 4 .*between"):
         digest.confusion_at(digest.counts.thresholds[1] + 1e-9)
 

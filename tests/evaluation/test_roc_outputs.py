@@ -34,10 +34,7 @@ def class_rows(draw: st.DrawFn, classes: int | None = None) -> Rows:
     )
 
 
-# Values
-
-
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(rows=binary_rows(), thresholds=st.sampled_from([0, 6]))
 def test_each_output_is_the_roc_of_its_unmasked_rows(
     rows: tuple[np.ndarray, np.ndarray, np.ndarray], thresholds: int
@@ -65,20 +62,17 @@ def test_classes_against_the_rest_equal_scikit_learns(rows: Rows) -> None:
     defined = [k for k in range(scores.shape[1]) if 0 < (labels == k).sum() < len(labels)]
     areas = [sklearn.roc_auc_score(labels == k, scores[:, k]) for k in defined]
     precisions = [sklearn.average_precision_score(labels == k, scores[:, k]) for k in defined]
-    for k, area in zip(defined, areas, strict=True):
-        assert classes.auc(of=k) == pytest.approx(area, rel=1e-12, abs=1e-12)
+    close = {"rel": 1e-12, "abs": 1e-12}
+    assert [classes.auc(of=k) for k in defined] == pytest.approx(areas, **close)
     if defined:
-        assert classes.auc() == pytest.approx(np.mean(areas), rel=1e-12, abs=1e-12)
-        assert classes.average_precision() == pytest.approx(np.mean(precisions), rel=1e-12)
+        assert classes.auc() == pytest.approx(np.mean(areas), **close)
+        assert classes.average_precision() == pytest.approx(np.mean(precisions), **close)
         everything = np.eye(scores.shape[1])[labels].ravel(), scores.ravel()
-        assert classes.auc("micro") == pytest.approx(
-            sklearn.roc_auc_score(*everything), rel=1e-12, abs=1e-12
-        )
+        micro = sklearn.roc_auc_score(*everything)
+        assert classes.auc("micro") == pytest.approx(micro, **close)
         assert classes.auprc("micro") == ROC.from_predictions(*everything).auprc
-    else:
-        assert (classes.auc(), classes.auprc()) == (0.5, 0.0)
-    named = {str(k) for k in range(scores.shape[1])} - {str(k) for k in defined}
-    assert set(classes.left_out()) == (named if len(labels) else set())
+    left_out = {str(k) for k in range(scores.shape[1]) if k not in defined}
+    assert set(classes.left_out()) == (left_out if len(labels) else set())
 
 
 def test_macro_averages_exclude_outputs_without_positives_or_negatives() -> None:
@@ -98,25 +92,6 @@ def test_single_probability_gives_a_roc_of_two_classes() -> None:
     assert classes.auc(of=0) == classes.auc(of=1) == 0.75
 
 
-# Merging and JSON
-
-
-TWO = ROCBinary.from_predictions([[0, 1], [1, 0]], [[0.2, 0.5], [0.7, 0.5]], names=["a", "b"])
-
-
-# Wrong arguments
-
-
-# Reports and plots
-
-
-def test_a_summary_shows_averages_and_each_output() -> None:
-    assert "AUC (macro)                0.7500\n" in TWO.summary()
-    assert TWO.summary().endswith("\nb         1         1  0.5000  0.7500")
-    assert repr(TWO) == "ROCBinary(2 examples, 2 outputs, exact)"
-    assert repr(ROCMultiClass(4)) == "ROCMultiClass(0 examples, 0 classes, 4 thresholds)"
-
-
 def of_classes(count: int) -> ROCMultiClass:
     generator = np.random.default_rng(0)
     return ROCMultiClass.from_predictions(
@@ -130,10 +105,8 @@ def test_plots_show_a_curve_per_output_or_the_mean_of_many() -> None:
         axes = plot()
         names = [text.get_text() for text in axes.get_legend().get_texts()]
         assert f"1  {value:.4f}" in names
-        assert plot(axes=axes) is axes
     for plot in (many.plot_roc, many.plot_precision_recall):
         names = [text.get_text() for text in plot().get_legend().get_texts()]
         assert names[:2] == ["mean of 12 classes", "lowest to highest"]
-    ROCBinary().plot()
     ROCBinary().plot_precision_recall()
     matplotlib.pyplot.close("all")  # type: ignore[attr-defined]

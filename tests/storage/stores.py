@@ -1,6 +1,7 @@
 """Stores for tests, each started once and when it is first needed."""
 
 import functools
+import io
 import uuid
 from typing import Any
 
@@ -8,6 +9,20 @@ import pytest
 from tests.support.hdfs import HdfsCluster
 
 from sparkwright.errors import ConfigurationError, NetworkError
+
+
+class OneWay(io.RawIOBase):
+    """A store that takes bytes one after the other."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, block: Any) -> int:
+        self.content += block
+        return len(block)
 
 
 def started_or_skipped(**options: Any) -> HdfsCluster:

@@ -95,8 +95,8 @@ def test_writing_and_reading_without_datanodes_raise(
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 10})
 
     def both() -> None:
-        for number in range(2):
-            cluster.kill_datanode(number)
+        cluster.kill_datanode(0)
+        cluster.kill_datanode(1)
 
     try:
         for name in ("old", "new"):
@@ -106,8 +106,8 @@ def test_writing_and_reading_without_datanodes_raise(
             read_bytes(f"{folder}/old")
         assert list_entries(folder) == ["old"]
     finally:
-        for number in range(2):
-            cluster.restart_datanode(number)
+        cluster.restart_datanode(0)
+        cluster.restart_datanode(1)
     assert read_bytes(f"{folder}/old") == b"old"
 
 
@@ -147,20 +147,6 @@ def test_safe_mode_rejects_writes_and_allows_reads(cluster: HdfsCluster, folder:
     write_bytes(f"{folder}/new", b"1")
 
 
-def test_folder_of_another_user_raises_permission_error(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster.set_permissions(folder.removeprefix(cluster.url), "711", owner="alice")
-    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
-    assert exists(f"{folder}/old")
-    with pytest.raises(PermissionError, match=f"{folder}/new could not be written.*user=bob"):
-        write_bytes(f"{folder}/new", b"1")
-    with pytest.raises(PermissionError, match=f"{folder} could not be listed.*user=bob"):
-        list_files(folder)
-    monkeypatch.setenv("HADOOP_USER_NAME", "alice")
-    assert list_entries(folder) == ["old"]
-
-
 def test_hanging_namenode_times_out_and_is_found_again(
     cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,12 +174,8 @@ def test_restarted_namenode_has_the_written_files(
     write_bytes(f"{folder}/new", CONTENT)
     settings = {"dfs.client.failover.max.attempts": 0}
     monkeypatch.setitem(fsspec.config.conf, "hdfs", settings)
-
-    def write_while_it_ends() -> None:
-        write_pieces(f"{folder}/other", cluster.stop_namenode)
-
     with pytest.raises(ConnectionError, match=f"{folder}/other could not be written"):
-        write_while_it_ends()
+        write_pieces(f"{folder}/other", cluster.stop_namenode)
     with pytest.raises(ConnectionError, match="cannot be reached"):
         exists(folder)
     cluster.start_namenode()

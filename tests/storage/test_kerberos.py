@@ -152,10 +152,6 @@ def test_executors_export_and_read_with_the_tokens_of_their_job(session: Any) ->
     assert session["loaded_equals_saved"] is True
 
 
-def test_spark_readers_have_tokens_on_a_standalone_cluster(session: Any) -> None:
-    assert session["rows"] == 3
-
-
 def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(session: Any) -> None:
     assert "requires a valid Kerberos ticket. Received: No Kerberos credentials" in session["none"]
     assert session["expired"].startswith("PermissionError: ")
@@ -167,11 +163,9 @@ def test_later_job_carries_new_tokens(session: Any) -> None:
     assert session["later"] == "content"
 
 
-def test_tokens_match_a_namenode_by_host_name(session: Any) -> None:
+def test_spark_readers_and_host_names_are_given_tokens_which_no_log_has(session: Any) -> None:
+    assert session["rows"] == 3
     assert session["by_name"] == "content"
-
-
-def test_event_log_contains_no_token(session: Any) -> None:
     assert session["logged"] == {"the setting": True, "a token": False}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.storage.stores import OneWay
 
 from sparkwright.errors import DataError
 from sparkwright.storage._model_archive import (
@@ -26,20 +27,6 @@ FILES = {
 names = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=3, unique=True).map(
     lambda parts: "assets/" + "/".join(parts) + ".txt"
 )
-
-
-class OneWay(io.RawIOBase):
-    """A store that takes bytes one after the other."""
-
-    def __init__(self) -> None:
-        self.content = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, block: Any) -> int:
-        self.content += block
-        return len(block)
 
 
 def saved(folder: Path, files: dict[str, bytes], notes: dict[str, Any] | None = None) -> bytes:

@@ -33,8 +33,6 @@ def info(file: str, *, hours: float | None = None, **more: Any) -> ModelInfo:
 def test_newest_model_is_first_and_undated_models_are_last() -> None:
     models = ModelList.of("/m", [info("b"), info("c", hours=1), info("a"), info("d", hours=2)])
     assert [found.url[-1] for found in models] == ["d", "c", "a", "b"]
-    assert models[0].url == "/m/d"
-    assert [found.url[-1] for found in models[1:3]] == ["c", "a"]
 
 
 def test_damaged_files_are_listed_with_their_error() -> None:
@@ -78,12 +76,11 @@ def test_frame_has_a_column_for_each_numeric_metric() -> None:
     frame = models.to_frame()
     assert frame["metrics.accuracy"].tolist()[0] == 0.5
     assert "metrics.matrix" not in frame
-    assert len(ModelList.of("/m", []).to_frame()) == 0
     assert "saved_at" in ModelList.of("/m", []).to_frame()
 
 
 @given(field=st.sampled_from(FIELDS), value=anything)
-def test_invalid_metadata_types_raise(field: str, value: Any) -> None:
+def test_metadata_of_any_type_is_shown_or_raises(field: str, value: Any) -> None:
     try:
         found = info_from_about({field: value}, url="store://a", size_bytes=1)
     except DataError as error:
@@ -91,9 +88,7 @@ def test_invalid_metadata_types_raise(field: str, value: Any) -> None:
     else:
         refusal = "store://a"
         assert repr(found)
-        assert found._repr_html_()
         assert ModelList.of("store://", [found])._repr_html_()
-        assert found.to_dict()["url"] == "store://a"
     assert "store://a" in refusal
 
 

@@ -1,6 +1,5 @@
 """Models written to and read from each kind of store, with Keras."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.storage.files import join, open_to_read, read_bytes, write_bytes
+from sparkwright.storage.files import join, read_bytes, write_bytes
 from sparkwright.storage.listing import list_entries
 from sparkwright.storage.models import read_notes
 
@@ -47,16 +46,13 @@ def train(model: Any) -> None:
     model.fit(FEATURES, LABELS, batch_size=8, epochs=1, shuffle=False, verbose=0)
 
 
-def state(model: Any) -> dict[str, np.ndarray[Any, Any]]:
-    values = [*model.variables, *model.optimizer.variables]
-    return {f"{number}": np.asarray(variable) for number, variable in enumerate(values)}
+def state(model: Any) -> list[np.ndarray[Any, Any]]:
+    return [np.asarray(each) for each in (*model.variables, *model.optimizer.variables)]
 
 
 def assert_equal(first: Any, second: Any) -> None:
-    expected, found = state(first), state(second)
-    assert expected.keys() == found.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
+    for expected, found in zip(state(first), state(second), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.fixture(scope="module")
@@ -160,23 +156,6 @@ def test_plain_keras_model_is_loaded(store: str, trained: Any, tmp_path: Path) -
     assert read_notes(url) == {}
 
 
-def test_only_the_end_of_a_file_is_read_for_its_metadata(
-    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = str(tmp_path / "model.keras")
-    sw.save_model(trained, url)
-    seen: list[str] = []
-    opened = zipfile.ZipFile.open
-
-    def look(archive: Any, entry: Any, *rest: Any) -> Any:
-        seen.append(entry.filename)
-        return opened(archive, entry, *rest)
-
-    monkeypatch.setattr(zipfile.ZipFile, "open", look)
-    sw.model_info(url)
-    assert seen == ["sparkwright.json"]
-
-
 def test_optimizer_without_saved_state_starts_fresh(trained: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
     before = state(trained)
@@ -187,27 +166,21 @@ def test_optimizer_without_saved_state_starts_fresh(trained: Any, tmp_path: Path
     assert all(not np.asarray(v).any() for v in model.optimizer.variables)
     np.testing.assert_array_equal(model.get_weights()[0], trained.get_weights()[0])
     # Neither is the model that was saved changed, nor what is saved of it next.
-    for name, value in state(trained).items():
-        np.testing.assert_array_equal(value, before[name])
+    for now, earlier in zip(state(trained), before, strict=True):
+        np.testing.assert_array_equal(now, earlier)
     sw.save_model(trained, url)
     assert int(sw.load_model(url).optimizer.iterations) == 6
-
-
-def test_current_learning_rate_is_saved_without_optimizer_state(tmp_path: Path) -> None:
-    model = network("sgd")
-    train(model)
-    model.optimizer.learning_rate = 0.125
-    sw.save_model(model, str(tmp_path / "a.keras"), save_updater=False)
-    assert float(sw.load_model(str(tmp_path / "a.keras")).optimizer.learning_rate) == 0.125
 
 
 @pytest.mark.parametrize("save_updater", [True, False])
 def test_untrained_and_uncompiled_models_round_trip(tmp_path: Path, save_updater: bool) -> None:
     url = str(tmp_path / "model.keras")
     model = network()
+    model.optimizer.learning_rate = 0.125
     sw.save_model(model, url, save_updater=save_updater)
     loaded = sw.load_model(url)
     np.testing.assert_array_equal(model.get_weights()[0], loaded.get_weights()[0])
+    assert float(loaded.optimizer.learning_rate) == 0.125
     train(loaded)
     sw.save_model(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]), url)
     assert sw.model_info(url).has_updater is False
@@ -234,17 +207,6 @@ def test_loss_scaling_round_trips(tmp_path: Path, save_updater: bool) -> None:
         assert int(loaded.optimizer.inner_optimizer.iterations) == 0
 
 
-def test_vocabularies_round_trip(tmp_path: Path) -> None:
-    url = str(tmp_path / "model.keras")
-    lookup = keras.layers.StringLookup(name="lookup")
-    lookup.adapt(["a", "b", "b"])
-    model = keras.Sequential([keras.Input((1,), dtype="string"), lookup])
-    sw.save_model(model, url)
-    loaded = sw.load_model(url)
-    words = keras.ops.convert_to_tensor(np.array([["b"], ["c"]], dtype="object"))
-    assert np.asarray(loaded(words)).tolist() == np.asarray(model(words)).tolist() == [[1], [0]]
-
-
 class Scale(keras.layers.Layer):
     def call(self, x: Any) -> Any:
         return 2 * x
@@ -261,16 +223,13 @@ def test_custom_layers_must_be_passed(tmp_path: Path) -> None:
     assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_code_is_executed_only_on_request(tmp_path: Path) -> None:
+def test_vocabularies_round_trip(tmp_path: Path) -> None:
     url = str(tmp_path / "model.keras")
-    double = keras.layers.Lambda(lambda x: 2 * x, name="double")
-    sw.save_model(keras.Sequential([keras.Input((2,)), double]), url)
-    with pytest.raises(sw.DataError, match="a lambda in 'double'") as told:
-        sw.load_model(url)
-    assert url in str(told.value)
-    assert "`safe_mode=False`" in str(told.value)
-    model = sw.load_model(url, safe_mode=False)
-    assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
+    lookup = keras.layers.StringLookup(name="lookup")
+    lookup.adapt(["a", "b", "b"])
+    sw.save_model(keras.Sequential([keras.Input((1,), dtype="string"), lookup]), url)
+    words = keras.ops.convert_to_tensor(np.array([["b"], ["c"]], dtype="object"))
+    assert np.asarray(sw.load_model(url)(words)).tolist() == [[1], [0]]
 
 
 def test_other_extensions_and_names_raise(tmp_path: Path, trained: Any) -> None:
@@ -283,22 +242,3 @@ def test_other_extensions_and_names_raise(tmp_path: Path, trained: Any) -> None:
         with pytest.raises(sw.ConfigurationError, match="not be a folder"):
             sw.delete_model(str(tmp_path / name))
     assert [path.name for path in tmp_path.iterdir()] == ["folder.keras"]
-
-
-def test_failed_save_leaves_no_files(
-    tmp_path: Path, trained: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = str(tmp_path / "model.keras")
-    sw.save_model(trained, url)
-    before = read_bytes(url)
-
-    def fail(*_: Any) -> str:
-        raise OSError("no space")
-
-    monkeypatch.setattr("sparkwright.storage._model_archive._blocks", fail)
-    with pytest.raises(OSError, match=r"model\.keras could not be written: no space"):
-        sw.save_model(trained, url)
-    assert read_bytes(url) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["model.keras"]
-    with open_to_read(url) as file:
-        assert file.read(2) == b"PK"

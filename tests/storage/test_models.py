@@ -57,11 +57,3 @@ def test_oversized_metadata_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
     with pytest.raises(DataError, match=r"must have at most 10 bytes\. Received: 29"):
         read_notes(url)
-
-
-def test_metadata_in_an_unsupported_compression_raises(tmp_path: Path) -> None:
-    path = tmp_path / "a.keras"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as packed:
-        packed.writestr("sparkwright.json", "{}")
-    with pytest.raises(DataError, match="stored or deflated"):
-        read_notes(str(path))

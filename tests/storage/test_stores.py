@@ -4,10 +4,8 @@ import os
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 
-from sparkwright.storage.archive import read_archive, write_archive
 from sparkwright.storage.files import (
     absolute,
     exists,
@@ -54,20 +52,14 @@ def test_files_round_trip(store: str) -> None:
     assert read_bytes(url) == b"678"
     with open_file(url) as file:
         assert file.read() == b"678"
+    assert list_entries(f"{store}/a") == ["b"]
     for empty in (put(f"{store}/empty", b""), f"{store}/nothing"):
         write_bytes(empty, b"")
         assert read_bytes(empty) == b""
     assert list_folder(store) == ["empty", "nothing"]
 
 
-def test_rewriting_a_file_leaves_only_the_new_content(store: str) -> None:
-    for content in (b"old", b"new"):
-        put(f"{store}/file", content)
-    assert below(store) == {"file": b"new"}
-    assert list_entries(store) == ["file"]
-
-
-@pytest.mark.parametrize("error", [OSError("disk full"), ValueError("no"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
 def test_failed_write_block_changes_nothing(store: str, error: BaseException) -> None:
     put(f"{store}/file", b"old")
 
@@ -160,18 +152,16 @@ def test_files_and_folders_are_removed_and_missing_ones_ignored(store: str) -> N
         remove_tree(f"{store}/c")
         assert list_entries(store) == ["b"]
     for _ in range(2):
+        remove_empty_folder(store)  # which it is not
+        assert read_bytes(f"{store}/b") == b"content"
+    for _ in range(2):
         remove_tree(store)
         assert not exists(store)
-
-
-def test_remove_empty_folder_keeps_nonempty_folders(store: str) -> None:
     put(f"{store}/a/b")
-    remove_empty_folder(f"{store}/a")
-    assert read_bytes(f"{store}/a/b") == b"content"
     remove(f"{store}/a/b")
-    remove_empty_folder(f"{store}/a")
-    remove_empty_folder(f"{store}/a")
-    assert list_entries(store) == []
+    for _ in range(2):
+        remove_empty_folder(f"{store}/a")
+        assert list_entries(store) == []
 
 
 def test_folder_replaces_another(store: str) -> None:
@@ -231,23 +221,10 @@ def test_large_file_is_read_from_any_position(store: str) -> None:
         assert file.read(1) == b""
 
 
-def test_archives_of_arrays_are_written_and_read(store: str) -> None:
-    arrays = {"a.npy": np.arange(500_000.0), "b": b"bytes"}
-    with write_atomically(f"{store}/a.swc") as file:
-        write_archive(file, {"n": 1}, arrays)
-    with open_to_read(f"{store}/a.swc") as file:
-        meta, found = read_archive(file)
-    assert meta == {"n": 1}
-    assert found["b"] == b"bytes"
-    np.testing.assert_array_equal(np.asarray(found["a.npy"]), arrays["a.npy"])
-
-
 def test_urls_keep_their_form(store: str) -> None:
     put(f"{store}/a")
     assert absolute(f"{store}/") == store
     assert [file.url for file in list_files(f"{store}/")] == [f"{store}/a"]
     assert is_on_this_machine(store) == (store[0] == "/" or store.startswith("file:"))
-    with pytest.raises(FileExistsError, match="must differ"):
-        move(f"{store}/a", f"{store}/a")
     system, path = system_of(f"{store}/a")
     assert system.cat_file(path, start=1, end=3) == b"on"

@@ -61,9 +61,8 @@ def test_images_and_table_regions_have_labels():
     assert page.all("svg")
     for picture in page.all("svg"):
         assert re.match(r"\d.* spans from .* to ", picture["aria-label"])
-    assert len(page.all("table")) == 2
-    regions = [d for d in page.all("div") if d.get("role") == "region"]
-    assert [region["aria-label"] for region in regions] == ["Time by phase", "Workers"]
+    regions = [d["aria-label"] for d in page.all("div") if d.get("role") == "region"]
+    assert regions == ["Time by phase", "Workers"]
 
 
 def test_workers_with_the_longest_compute_time_are_shown(monkeypatch):
@@ -131,8 +130,9 @@ def test_page_of_1000_workers_and_10_hours_is_below_5_megabytes():
         starts_s = 20.0 + np.concatenate([[0.0], np.cumsum(seconds)[:-1]])
         store.append(worker, codes, starts_s, seconds.astype(np.float32))
     hosts = [f"host-{worker // 8}.example" for worker in range(1000)]
-    text = store.timeline(elapsed_s=hours_s, hosts=hosts).html()
-    assert len(text.encode()) < 5e6
+    timeline = store.timeline(elapsed_s=hours_s, hosts=hosts)
+    assert len(timeline.html().encode()) < 5e6
+    assert timeline.rest.width_s > 1.0  # buckets become longer instead of more
 
 
 def test_more_workers_than_rows_share_rows():
