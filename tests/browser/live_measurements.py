@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.browser.conftest import FAKE_RUN
 
 pytestmark = pytest.mark.browser
 
-FAKE_RUN = Path(__file__).parents[1] / "widgets" / "fake_run.py"
 UPDATES, WARM = 10_000, 500
 STEADY_S = 20
 

@@ -1,26 +1,15 @@
 """The live panel in marimo, a notebook without ipywidgets' front end, and without a network."""
 
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
+from tests.browser.conftest import FAKE_RUN, SCREENSHOTS, free_port, started
 
 pytest.importorskip("marimo", reason="marimo is not installed")
 pytestmark = pytest.mark.browser
 
-FAKE_RUN = Path(__file__).parents[1] / "widgets" / "fake_run.py"
-SCREENSHOTS = Path(__file__).parents[2] / "reports" / "screenshots"
 CANVAS = ".sparkwright-chart > canvas"
-_START_TIMEOUT_S = 60
 
 NOTEBOOK = """
 import marimo
@@ -66,43 +55,15 @@ def marimo_server(tmp_path):
     """The address of a marimo server that runs the notebook; its settings are its own."""
     shutil.copy(FAKE_RUN, tmp_path)
     (tmp_path / "notebook.py").write_text(NOTEBOOK)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
-        *(sys.executable, "-m", "marimo", "run", "notebook.py", "--headless"),
+        *("marimo", "run", "notebook.py", "--headless"),
         *("--no-token", "--no-check", "--host", "127.0.0.1", "--port", str(port)),
     ]
-    homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), tmp_path)
-    environment = {**os.environ, **{name: str(path) for name, path in homes.items()}}
-    log = tmp_path / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            env=environment,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_until_up(url, process, log)
+    homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), ".")
+    url = f"http://127.0.0.1:{port}"
+    with started(command, f"{url}/health", folder=tmp_path, environment=homes):
         yield url
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _wait_until_up(url, process, log):
-    deadline_s = time.monotonic() + _START_TIMEOUT_S
-    while time.monotonic() < deadline_s and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.2)
-    pytest.fail(f"marimo did not start. Its log:\n{log.read_text()[-4000:]}")
 
 
 @pytest.fixture
@@ -128,6 +89,7 @@ def page(marimo_server, contexts):
 
 
 def test_marimo_shows_the_curve_live_and_stops_the_run(page):
+    """Only marimo has its own front end, which must find all it needs in the widget."""
     panel = page.locator(".sparkwright-panel").first
     panel.locator(".sparkwright-badge", has_text="Training").wait_for()
     canvas = panel.locator(CANVAS)
@@ -147,7 +109,3 @@ def test_marimo_shows_the_curve_live_and_stops_the_run(page):
     comparison = page.locator(".sparkwright-panel").nth(1)
     comparison.get_by_role("rowheader", name="a second run").wait_for()
     comparison.get_by_role("button", name="a second run", exact=True).wait_for()
-    for width, height in ((420, 900), (1280, 1400)):
-        page.set_viewport_size({"width": width, "height": height})
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=SCREENSHOTS / f"panel-marimo-{width}px.png")

@@ -1,15 +1,13 @@
 """Reports in a real browser: nothing is fetched, nothing overflows, keys open the tables."""
 
 import importlib.util
-import threading
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import numpy as np
 import pytest
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from tests.browser.conftest import FAKE_RUN
 from tests.widgets.test_saved_notebooks import BEGIN, SHOW, executed, exported
 
 from sparkwright.data import DataSet
@@ -21,8 +19,6 @@ from sparkwright_widgets._reports._run_report import run_report_html
 
 pytestmark = pytest.mark.browser
 
-FAKE_RUN = Path(__file__).parents[1] / "widgets" / "fake_run.py"
-SCREENSHOTS = Path(__file__).parents[2] / "reports" / "screenshots"
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 # The pictures that a screen reader would pass over, and how far the page is too wide.
@@ -64,57 +60,27 @@ def run_report():
 
 
 @pytest.fixture
-def site():
-    """A server on this machine, and the paths that somebody fetched from it."""
-    fetched = []
+def open_page(open_file, tmp_path):
+    """`open_page(html, name, …)`: `open_file` of a file with this content."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            fetched.append(self.path)
-            self.send_response(404)
-            self.end_headers()
+    def opened(html, name, **options):
+        path = tmp_path / f"{name}.html"
+        path.write_text(html, encoding="utf-8")
+        return open_file(path, **options)
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", fetched
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    return opened
 
 
-def open_page(chromium, path, *, width, dark=False):
-    scheme = "dark" if dark else "light"
-    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page = context.new_page()
-    page.goto(path.as_uri(), wait_until="networkidle")
-    return page
-
-
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (420, False), (420, True)])
-def test_report_fits_any_page_and_every_image_has_alt_text(
-    chromium, run_report, tmp_path, width, dark
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (420, "dark")])
+def test_report_fits_every_image_has_alt_text_and_tables_open_by_keys(
+    open_page, run_report, width, scheme
 ):
-    path = tmp_path / "run.html"
-    path.write_text(run_report, encoding="utf-8")
-    page = open_page(chromium, path, width=width, dark=dark)
+    """Only a page has a width, what a screen reader passes over, and a focus."""
+    page = open_page(run_report, "report", width=width, scheme=scheme)
     found = page.evaluate(LOOK)
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    name = f"report-{width}{'-dark' if dark else ''}.png"
-    page.screenshot(path=SCREENSHOTS / name, full_page=True)
-    page.context.close()
     assert found["nameless"] == 0
     assert found["pictures"] >= 6
     assert found["overflow"] == 0
-
-
-def test_table_opens_by_keyboard(chromium, run_report, tmp_path):
-    path = tmp_path / "run.html"
-    path.write_text(run_report, encoding="utf-8")
-    page = open_page(chromium, path, width=1280)
     table = page.get_by_role("region", name="Loss by epoch")
     assert not table.is_visible()
     for _ in range(40):
@@ -124,11 +90,11 @@ def test_table_opens_by_keyboard(chromium, run_report, tmp_path):
     page.keyboard.press("Enter")
     assert table.is_visible()
     assert "★ best" in table.inner_text()
-    page.context.close()
 
 
-def test_report_fetches_no_resources_for_any_notebook(chromium, tmp_path, site):
-    url, fetched = site
+def test_report_fetches_no_resources_for_any_notebook(open_page, tmp_path):
+    """Only a browser fetches what a notebook's output names."""
+    url = "http://127.0.0.1:9"
     html = (
         f'<link rel="stylesheet" href="{url}/a.css"><script src="{url}/a.js"></script>'
         f"<script>fetch('{url}/fetched'); new Image().src = '{url}/made.png';"
@@ -143,17 +109,17 @@ def test_report_fetches_no_resources_for_any_notebook(chromium, tmp_path, site):
         ]
     )
     text = offline_html(notebook, name="t", made_at=NOW, took="", folder=tmp_path)
-    path = tmp_path / "notebook.html"
-    path.write_text(text, encoding="utf-8")
-    page = open_page(chromium, path, width=1280)
+    page = open_page(text, "notebook", may_ask=True)
+    fetched = []  # what the page's policy lets through
+    page.route(f"{url}/**", lambda route: (fetched.append(route.request.url), route.abort()))
+    page.reload(wait_until="networkidle")
     assert page.evaluate("document.body.dataset.ran") == "yes"
     assert page.evaluate(LOOK)["nameless"] == 0
-    pdf_of(text)
-    page.context.close()
     assert fetched == []
 
 
 def test_a_report_is_printed_as_a_pdf_of_several_pages(chromium, run_report):
+    """Only Chromium prints."""
     printed = pdf_of(run_report)
     assert printed.startswith(b"%PDF-")
     assert printed.count(b"/Type /Page\n") >= 3
@@ -163,20 +129,16 @@ CURVES = """() => [...document.querySelectorAll('svg[aria-label^="Loss curve of"
     .filter((each) => each.checkVisibility()).length"""
 
 
-def test_an_exported_notebook_shows_the_curve_once_without_a_click(chromium, tmp_path):
+def test_an_exported_notebook_shows_the_curve_once_without_a_click(open_page):
+    """Only a page shows or hides parts, here without the network where widgets are found."""
     begin = BEGIN.format(folder=str(FAKE_RUN.parent), epochs=2)
     notebook = executed(
         begin, SHOW, "while not run.finished:\n    await asyncio.sleep(0.02)\nsettle()"
     )
     for name, with_state in (("executed", True), ("saved", False)):
-        path = tmp_path / f"{name}.html"
-        path.write_text(exported(notebook, with_state=with_state), encoding="utf-8")
-        context = chromium.new_context(viewport={"width": 420, "height": 900}, offline=True)
-        page = context.new_page()
-        page.goto(path.as_uri())  # what shows widgets lies on the network
-        page.screenshot(path=SCREENSHOTS / f"exported-{name}-420.png", full_page=True)
+        html = exported(notebook, with_state=with_state)
+        page = open_page(html, f"exported-{name}", width=420, offline=True, may_ask=True)
         assert page.evaluate(CURVES) == 1, name
-        context.close()
 
 
 # Pairs of boxes that overlap, list numbers in view, and what may be split between pages.
@@ -199,7 +161,8 @@ CARDS = """() => {
 
 
 @pytest.mark.parametrize("width", [420, 1280])
-def test_cards_do_not_overlap_and_are_printed_whole(chromium, tmp_path, width):
+def test_cards_do_not_overlap_and_are_printed_whole(open_page, width):
+    """Only a page lays cards out, and breaks them when it prints."""
     names = ("a name of several words that is long", "x" * 80, "b")
     texts = np.array([f"{'word ' * 200}{'y' * 90}" for _ in range(9)], dtype=object)[:, None]
     shares = np.random.default_rng(0).dirichlet([1, 1, 1], 9)
@@ -214,14 +177,10 @@ def test_cards_do_not_overlap_and_are_printed_whole(chromium, tmp_path, width):
     html, _ = HTMLExporter().from_notebook_node(
         new_notebook(cells=[new_code_cell("1", outputs=outputs)])
     )
-    path = tmp_path / "worst.html"
-    path.write_text(html, encoding="utf-8")
-    page = open_page(chromium, path, width=width)
-    page.screenshot(path=SCREENSHOTS / f"worst-{width}.png", full_page=True)
+    page = open_page(html, "worst", width=width, may_ask=True)
     for media in ("screen", "print"):
         page.emulate_media(media=media)
         found = page.evaluate(CARDS)
         is_split = found.pop("split")
         assert found == {"cards": 9, "overlapping": 0, "outside": 0, "numbered": 0}, media
         assert media == "screen" or not is_split
-    page.context.close()

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.browser.test_model_store import press
 
 pytestmark = pytest.mark.browser
 
@@ -13,9 +12,9 @@ from recorded import begin, train
 from sparkwright.runs import RunStore
 from sparkwright_widgets import RunsTable
 store = RunStore("runs.sqlite")
-train(store, name="brisk-heron", epochs=8, optimizer={"name": "Adam", "learning_rate": 0.001})
-train(store, name="calm-otter", epochs=12, optimizer={"name": "Adam", "learning_rate": 0.01})
-train(store, name="a-rather-long-name-of-a-run-that-somebody-gave", epochs=12,
+train(store, name="brisk-heron", epochs=2, optimizer={"name": "Adam", "learning_rate": 0.001})
+train(store, name="calm-otter", epochs=3, optimizer={"name": "Adam", "learning_rate": 0.01})
+train(store, name="a-rather-long-name-of-a-run-that-somebody-gave", epochs=3,
       optimizer={"name": "SGD", "learning_rate": 0.01, "momentum": 0.9})
 train(store, name="broken", epochs=1, error=ValueError("no such column"))
 store.tag("calm-otter", "baseline", "<i>digits")
@@ -24,39 +23,31 @@ _, engine, recorder = begin(store, name="going-on", epochs=20)
 
 
 def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab_of):
+    """Only a page keeps ticks and order while the table is drawn anew."""
     cells = (STORE, "table = RunsTable(store)\ntable")
     page = lab_of(*cells, files=[RECORDED], width=1280, height=1500)
     at = page.page
-    at.get_by_role("heading", name="Runs").wait_for()
     at.get_by_role("row", name="going-on").get_by_text("Training").wait_for()
     assert at.get_by_role("cell", name="just now").count() == 5
     for name in ("brisk-heron", "calm-otter"):
-        at.get_by_role("checkbox", name=name, exact=True).focus()
-        at.keyboard.press("Space")
+        at.get_by_role("checkbox", name=name, exact=True).press("Space")
         at.get_by_role("heading", name="Runs").wait_for()
     at.get_by_role("region", name="Results of the runs").wait_for()
     at.get_by_text("5 runs; 2 selected.").wait_for()
-    page.wait_until_it_fits()
-    page.screenshot("runs-1280px")
     # A run of another kernel ends: the table follows, the ticks stay.
     page.in_kernel("engine.may_end.set()")
     at.get_by_role("row", name="going-on").get_by_text("Done").wait_for()
     assert at.get_by_role("checkbox", name="calm-otter", exact=True).is_checked()
+    page.show_at("runs", 1280, "Light")
     at.get_by_role("button", name="Loss", exact=True).click()
     first = at.locator(".sparkwright-runs tbody tr").first
     assert first.locator("label").inner_text().strip() == "broken"
     at.get_by_role("textbox", name="Tag", exact=True).fill("kept")
-    press(page, "Add tag")
+    page.press("Add tag")
     at.get_by_role("row", name="brisk-heron").get_by_text("kept").wait_for()
-    page.set_theme("JupyterLab Dark")
-    page.screenshot("runs-1280px-dark")
-    at.set_viewport_size({"width": 420, "height": 1500})
-    page.wait_until_it_fits()
-    page.screenshot("runs-420px-dark")
-    page.set_theme("JupyterLab Light")
-    press(page, "Delete …")
+    page.show_at("runs", 420, "Dark")
+    page.press("Delete …")
     at.get_by_role("alert").filter(has_text="Delete 2 runs?").wait_for()
-    page.screenshot("runs-420px")
-    press(page, "Delete permanently")
+    page.press("Delete permanently")
     at.get_by_text("3 runs; select runs").wait_for()
     assert page.in_kernel("print(len(store.runs()))") == "3"

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.browser.conftest import SCREENSHOTS
+from tests.browser.conftest import FAKE_RUN, SCREENSHOTS
 from tests.browser.test_evaluation_panel import CELL as EVALUATION
-from tests.browser.test_model_store import CELL as MODELS
-from tests.browser.test_partition_preview import CELL as PARTITIONS
+from tests.browser.test_model_store import CELL as MODELS, FAKE_STORE
 
 PICTURES = os.environ.get("SPARKWRIGHT_PICTURES")
-WIDGETS = Path(__file__).parents[1] / "widgets"
 SIZES = ((1280, "light"), (420, "light"), (1280, "dark"), (420, "dark"))
 # Of each picture the documents show the wide, light one; and these.
 ALSO_SHOWN = {"workbench-420-dark": "workbench-narrow"}
@@ -44,6 +42,17 @@ from sparkwright_widgets import DataPicker
 picker = DataPicker()
 picker.settle()
 picker
+"""
+PARTITIONS = """
+from sparkwright_widgets._partition_preview import PartitionPreview
+rows = [5200, 800, 2100, 60, 1900, 400]
+labels = [[round(n * s) for s in shares] for n, shares in zip(rows, [
+    (.7, .1, .1, .1), (.25, .25, .25, .25), (.1, .6, .2, .1), (0, 0, 1, 0), (.2, .2, .2, .4),
+    (.3, .3, .3, .1)])]
+preview = PartitionPreview.of_counts(
+    [sum(line) for line in labels], labels, ["cat", "dog", "owl", "a very long name of a class"],
+    workers=3)
+preview
 """
 BUILDER = "from sparkwright_widgets import NetworkBuilder\nNetworkBuilder()"
 MASTER = """
@@ -107,11 +116,9 @@ ALL = {
     "partitions": Picture(cell=PARTITIONS, ready=".sparkwright-bars svg"),
     "evaluation": Picture(cell=EVALUATION, ready=".sparkwright-threshold-point"),
     "models": Picture(
-        cell=f"{MODELS}\nstore.refresh()\nstore",
-        ready="text=4 models in",
-        files=(WIDGETS / "fake_store.py",),
+        cell=f"{MODELS}\nstore.refresh()\nstore", ready="text=4 models in", files=(FAKE_STORE,)
     ),
-    "run": Picture(cell=RUN, ready=".sparkwright-chart canvas", files=(WIDGETS / "fake_run.py",)),
+    "run": Picture(cell=RUN, ready=".sparkwright-chart canvas", files=(FAKE_RUN,)),
     "runs": Picture(cell=RUNS, ready="text=4 runs; 3 selected."),
     "workbench": Picture(
         cell=WORKBENCH, ready=".sparkwright-chart canvas", shown=".sparkwright-bench"
@@ -129,7 +136,7 @@ def test_screenshot_is_drawn(lab_of, name):
     page.wait_idle(120)
     drawn = []
     for width, theme in SIZES:
-        page.set_theme(f"JupyterLab {theme.title()}")
+        page.set_theme(theme.title())
         page.page.set_viewport_size({"width": width, "height": 1000 if whole else 2600})
         page.page.wait_for_timeout(1500)  # until figures and chart have taken the new width
         file = f"{name}-{width}-{theme}"
@@ -137,7 +144,6 @@ def test_screenshot_is_drawn(lab_of, name):
         shown = name if (width, theme) == SIZES[0] else ALSO_SHOWN.get(file)
         if shown is not None:
             drawn.append(Path(shutil.copy(drawn[-1], Path(PICTURES) / f"{shown}.png")))
-    page.set_theme("JupyterLab Light")
     for each in drawn:
         print(each.resolve())
         assert each.stat().st_size > 10_000
