@@ -89,6 +89,14 @@ def digits_arrays(count: int) -> tuple[Any, Any]:
     return images[..., None].astype(np.float32), bunch.target[pick].astype(np.int32)
 
 
+def dense(*widths: int, activation: str | None = None, top: str | None = None) -> Any:
+    """A network of dense layers; `widths` are those of the input, the layers, and the output."""
+    import keras
+
+    inner = [keras.layers.Dense(width, activation) for width in widths[1:-1]]
+    return keras.Sequential([keras.Input(widths[:1]), *inner, keras.layers.Dense(widths[-1], top)])
+
+
 # -- runs and processes ---------------------------------------------------------------------
 
 
@@ -136,10 +144,3 @@ def status_mib(pid: int | str = "self") -> dict[str, float]:
         return {}
     return {name: int(size.split()[0]) / 1024 for name, _, size in
             (line.partition(":") for line in lines) if size.endswith(" kB")}  # fmt: skip
-
-
-def largest_python_worker_mib() -> float:
-    """The largest resident set that any Python worker of this Spark has ever had."""
-    # Not "pyspark" alone: that is in the class path of the executors' JVMs.
-    workers = processes("pyspark.daemon")
-    return max((status_mib(each.pid).get("VmHWM", 0.0) for each in workers), default=0.0)

@@ -3,13 +3,11 @@
 What they are told to do, each with an answer in numbers:
 
     connect            all connect and register, and wait for the first group
-    alive SECONDS      all give a sign of life every second
     rows COUNT         all send COUNT messages with rows of 5 minibatches, as fast as they can
     finish             all report the end, and one delivers; of sharing, all do pieces until then
 """
 
 import contextlib
-import itertools
 import json
 import resource
 import selectors
@@ -63,19 +61,6 @@ class SimulatedWorkers:
             "grouped_s": time.perf_counter() - began_s,
             "group_bytes": self.bytes // self._count,
         }
-
-    def alive(self, seconds: float) -> Fields:
-        """Signs of life, each worker one a second, spread over it; the messages sent."""
-        sent, deadline = 0, time.monotonic() + seconds
-        pause_s = 1 / self._count
-        for line in itertools.cycle(self._lines):
-            due_s = deadline - seconds + sent * pause_s
-            if due_s > deadline:
-                break
-            time.sleep(max(0.0, due_s - time.monotonic()))
-            line.send("alive", {"sent_s": time.time(), "steps": sent, "computing": True})
-            sent += 1
-        return {"events": sent}
 
     def rows(self, count: float) -> Fields:
         """Messages with rows; how many were sent."""

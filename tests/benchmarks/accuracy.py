@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import ROOT, Row, row, show, trained_here
+from tests.benchmarks._harness import ROOT, Row, dense, row, show, trained_here
 
 import sparkwright as sw
 
@@ -23,6 +23,7 @@ _LOCAL: dict[str, Any] = {"updater": "local"}
 _SELDOM: dict[str, Any] = {"averaging_frequency": {1: 1, 2: 50}}
 _OUTER: dict[str, Any] = {"outer_optimizer": sw.OuterOptimizer()}
 PICTURE = ROOT / "docs" / "images" / "accuracy.png"
+_FAST: dict[str, Any] = {**_LOCAL, "exchange_precision": "int8", "averaging_delay": 4}
 MASTERS: dict[str, dict[str, Any]] = {
     "every 5, the default": {},
     "every minibatch, local moments": {**_LOCAL, "averaging_frequency": 1},
@@ -30,23 +31,12 @@ MASTERS: dict[str, dict[str, Any]] = {
     "every 5, bfloat16": {**_LOCAL, "exchange_precision": "bfloat16"},
     "every 5, int8": {**_LOCAL, "exchange_precision": "int8"},
     "every 5, delay 4": {**_LOCAL, "averaging_delay": 4},
-    "every 5, int8, delay 4": {**_LOCAL, "exchange_precision": "int8", "averaging_delay": 4},
+    "every 5, int8, delay 4": _FAST,
     "every 50": {"averaging_frequency": 50},
     "every 50, local moments": {**_LOCAL, "averaging_frequency": 50},
     "every 50, outer optimizer": {**_LOCAL, **_OUTER, "averaging_frequency": 50},
-    "every 50, int8, delay 4": {
-        **_LOCAL,
-        "averaging_frequency": 50,
-        "exchange_precision": "int8",
-        "averaging_delay": 4,
-    },
-    "every 50, all": {
-        **_LOCAL,
-        **_OUTER,
-        **_SELDOM,
-        "exchange_precision": "int8",
-        "averaging_delay": 5,
-    },
+    "every 50, int8, delay 4": {**_FAST, "averaging_frequency": 50},
+    "every 50, all": {**_FAST, **_OUTER, **_SELDOM, "averaging_delay": 5},
 }
 
 
@@ -83,14 +73,7 @@ def _network(inputs: int, classes: int, seed: int) -> Any:
     import keras
 
     keras.utils.set_random_seed(seed)
-    model = keras.Sequential(
-        [
-            keras.Input((inputs,)),
-            keras.layers.Dense(128, "relu"),
-            keras.layers.Dense(128, "relu"),
-            keras.layers.Dense(classes, "softmax"),
-        ]
-    )
+    model = dense(inputs, 128, 128, classes, activation="relu", top="softmax")
     model.compile(
         keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"]
     )

@@ -34,7 +34,7 @@ from sparkwright.workers.protocol import Progress
 
 SIZES = (10, 100, 1_000)
 _BATCH, _PIECE = 32, 5
-_QUIET_S, _MESSAGES = 5.0, 20
+_MESSAGES = 20
 
 
 class Driver:
@@ -143,54 +143,24 @@ class Driver:
 
 
 def coordinator(sizes: Sequence[int] = SIZES) -> Iterator[Row]:
-    """Start-up, signs of life, rows, pieces and memory, by the number of workers."""
+    """Start-up, rows and memory of averaging, by the number of workers."""
     for size in sizes:
-        yield from _averaging(size)
-        yield from _sharing(size)
-
-
-def _averaging(size: int) -> Iterator[Row]:
-    driver = Driver(size, "averaging")
-    try:
-        found = driver.tell("connect")
-        yield row(f"{size:,} workers: connected", found["connected_s"], "s", runs=found)
-        yield row(f"{size:,} workers: all in the first group", found["grouped_s"], "s", runs=found)
-        yield row(f"{size:,} workers: driver's memory", driver.grown_mib, "MiB")
-        before_s = time.process_time()
-        alive = driver.tell(f"alive {_QUIET_S}")
-        spent_s = time.process_time() - before_s
-        yield row(
-            f"{size:,} workers: driver's cores at rest", spent_s / _QUIET_S, "cores", runs=alive
-        )
-        yield row(f"{size:,} workers: a sign of life", 1e6 * spent_s / alive["events"], "us")
-        driver.wait_for_events(alive["events"])
-        before_s, began_s = time.process_time(), time.perf_counter()
-        rows = driver.tell(f"rows {_MESSAGES}")
-        driver.wait_for_events(alive["events"] + rows["events"])
-        seconds = time.perf_counter() - began_s
-        yield row(f"{size:,} workers: messages with rows", rows["events"] / seconds, "1/s")
-        spent_s = time.process_time() - before_s
-        yield row(f"{size:,} workers: a message with rows", 1e6 * spent_s / rows["events"], "us")
-        end = driver.tell("finish")
-        assert driver.ended.wait(60)
-        yield row(f"{size:,} workers: end of the run", end["seconds"], "s")
-    finally:
-        driver.close()
-
-
-def _sharing(size: int) -> Iterator[Row]:
-    driver = Driver(size, "sharing")
-    try:
-        driver.tell("connect")
-        before_s = time.process_time()
-        found = driver.tell("finish")
-        assert driver.ended.wait(60)
-        spent_s = time.process_time() - before_s
-        rate = found["pieces"] / found["seconds"]
-        yield row(f"{size:,} workers: pieces of work", rate, "1/s", runs=found)
-        yield row(f"{size:,} workers: a piece of work", 1e6 * spent_s / found["pieces"], "us")
-    finally:
-        driver.close()
+        driver = Driver(size, "averaging")
+        name = f"{size:,} workers"
+        try:
+            found = driver.tell("connect")
+            yield row(f"{name}: all in the first group", found["grouped_s"], "s", runs=found)
+            yield row(f"{name}: driver's memory", driver.grown_mib, "MiB")
+            began_s = time.perf_counter()
+            rows = driver.tell(f"rows {_MESSAGES}")
+            driver.wait_for_events(rows["events"])
+            rate = rows["events"] / (time.perf_counter() - began_s)
+            yield row(f"{name}: messages with rows", rate, "1/s")
+            end = driver.tell("finish")
+            assert driver.ended.wait(60)
+            yield row(f"{name}: end of the run", end["seconds"], "s")
+        finally:
+            driver.close()
 
 
 if __name__ == "__main__":

@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import (
-    Row,
-    Side,
-    compared,
-    in_turn,
-    largest_python_worker_mib,
-    rates,
-    row,
-)
+from tests.benchmarks._harness import Row, Side, compared, in_turn, rates
 
 import sparkwright as sw
 
@@ -27,21 +19,18 @@ SIZE_BYTES = int(float(os.environ.get("CSV_GB", 1)) * 1e9)
 
 
 def csv_files() -> Iterator[Row]:
-    """MB/s from a file of floats and a label to minibatches in tasks; memory for two sizes."""
+    """MB/s from a file of floats and a label to minibatches in tasks."""
     with tempfile.TemporaryDirectory(prefix="sparkwright-benchmark-") as folder:
-        whole, quarter = Path(folder) / "whole.csv", Path(folder) / "quarter.csv"
+        whole = Path(folder) / "whole.csv"
         _write(whole, SIZE_BYTES)
-        _write(quarter, SIZE_BYTES // 4)
         size_mb = whole.stat().st_size / 1e6
         spark = sw.start_spark(workers=2)
-        _minibatches(spark, quarter)  # starts the Python workers
-        small_mib = largest_python_worker_mib()
+        _minibatches(spark, whole)  # starts the Python workers
         sides: dict[str, Side] = {
             "pyarrow": lambda: _read_with_pyarrow(whole),
             "ours": lambda: _minibatches(spark, whole),
         }
         found = rates(size_mb, in_turn(REPEATS, sides))
-        large_mib = largest_python_worker_mib()
         spark.stop()
     yield compared(
         f"CSV of {size_mb / 1e3:.2g} GB to minibatches of {BATCH_SIZE}, 2 workers",
@@ -49,8 +38,6 @@ def csv_files() -> Iterator[Row]:
         target=">= 0.8",
         runs=found,
     )
-    what = "CSV: largest Python worker (peak RSS), baseline a quarter of the file"
-    yield row(what, large_mib, "MiB", small_mib, target="<= 1.1")
 
 
 def _minibatches(spark: Any, path: Path) -> int:

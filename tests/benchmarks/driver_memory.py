@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, row, seconds, status_mib
+from tests.benchmarks._harness import Row, dense, row, seconds, status_mib
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, to_bytes
@@ -55,7 +55,7 @@ def _tiny() -> Any:
     import keras
 
     keras.utils.set_random_seed(0)
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
+    model = dense(4, 1, top="sigmoid")
     model.compile("sgd", loss="binary_crossentropy")
     return model
 

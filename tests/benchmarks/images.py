@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import (
-    Row,
-    Side,
-    compared,
-    in_turn,
-    largest_python_worker_mib,
-    rates,
-    row,
-)
+from tests.benchmarks._harness import Row, Side, compared, in_turn, rates
 
 import sparkwright as sw
 
@@ -25,7 +17,7 @@ SIZE = (64, 64)
 
 
 def images() -> Iterator[Row]:
-    """Images/s from a listing to arrays of 64 x 64 x 3, and the peak memory of a process."""
+    """Images/s from a listing to arrays of 64 x 64 x 3."""
     with tempfile.TemporaryDirectory(prefix="sparkwright-benchmark-") as folder:
         files, batches = f"{folder}/files", f"{folder}/batches"
         size_bytes = _write_jpegs(Path(files))
@@ -39,12 +31,9 @@ def images() -> Iterator[Row]:
                 sw.data.from_image_batches(spark, batches, size=SIZE)
             ),
         }
-        _drained(sw.data.from_images(spark, f"{files}/class_0", size=SIZE, label=None), COUNT // 10)
-        of_a_tenth_mib = largest_python_worker_mib()
         for way in ways.values():
             way()  # starts TensorFlow
         found = rates(COUNT, in_turn(REPEATS, ways))
-        of_all_mib = largest_python_worker_mib()
         spark.stop()
     best = [max(pair) for pair in zip(*list(found.values())[:2], strict=True)]
     for name, each in found.items():
@@ -52,8 +41,6 @@ def images() -> Iterator[Row]:
         theirs: Row = {"target": ">= 0.9"} if ours else {"baseline": None, "ratio": None}
         what = f"{COUNT:,} JPEGs of {size_bytes / COUNT / 1e3:.0f} kB, {name}"
         yield compared(what, "images/s", each, best, runs=each) | theirs
-    what = "images: a Python worker's peak memory, against a tenth of the images"
-    yield row(what, of_all_mib, "MiB", of_a_tenth_mib, target="about 1")
 
 
 def _write_jpegs(folder: Path) -> int:
@@ -96,9 +83,9 @@ def _tf_data(folder: str, parallel: int) -> None:
     assert count == COUNT
 
 
-def _drained(data: sw.DistributedDataSet, expected: int = COUNT) -> None:
+def _drained(data: sw.DistributedDataSet) -> None:
     """All examples as arrays in the executors' Python workers, where training takes them from."""
     from sparkwright.data import from_bytes
 
     counts = data.rdd.map(lambda chunk: len(from_bytes(chunk))).collect()
-    assert sum(counts) == expected
+    assert sum(counts) == COUNT

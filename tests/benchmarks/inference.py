@@ -1,8 +1,6 @@
 """Prediction and evaluation by two workers, against Keras' own in one process on the same cores."""
 
 from collections.abc import Iterator
-from typing import Any
-from unittest import mock
 
 from tests.benchmarks._harness import Row, Side, compared, digits_arrays, in_turn, rates
 
@@ -32,7 +30,6 @@ def inference() -> Iterator[Row]:
     for side in sides.values():
         side()  # starts TensorFlow, compiles
     found = rates(COUNT, in_turn(REPEATS, sides))
-    functions = sql_functions(spark, images)
     spark.stop()
     for ours in ("predict", "evaluate"):
         theirs = f"model.{ours}"
@@ -42,34 +39,3 @@ def inference() -> Iterator[Row]:
             target=">= 1",
             runs={ours: found[ours], theirs: found[theirs]},
         )
-    yield functions
-
-
-def sql_functions(spark: Any, images: Any) -> Row:
-    """Rows/s of a dense network as a pandas UDF (PySpark 3.5, 4.0) and as an Arrow UDF (4.1)."""
-    import keras
-    import pandas as pd
-    from pyspark.sql import functions
-
-    model = keras.Sequential([keras.Input((784,)), keras.layers.Dense(10, "softmax")])
-    network = sw.SparkNetwork(spark, model)
-    rows = pd.DataFrame({"pixels": list(images.reshape(len(images), -1))})
-    frame = spark.createDataFrame(rows).repartition(PARTITIONS).cache()
-    arrow = network.as_udf()
-    with mock.patch.object(functions, "arrow_udf"):
-        del functions.arrow_udf
-        pandas = network.as_udf()
-
-    def run(function: Any) -> None:
-        frame.select(function("pixels")).write.format("noop").mode("overwrite").save()
-
-    sides: dict[str, Side] = {"pandas": lambda: run(pandas), "arrow": lambda: run(arrow)}
-    for side in sides.values():
-        side()
-    found = rates(COUNT, in_turn(REPEATS, sides))
-    return compared(
-        "SQL function over pandas, against one over Arrow",
-        *("rows/s", found["pandas"], found["arrow"]),
-        target=">= 0.8",
-        runs=found,
-    )

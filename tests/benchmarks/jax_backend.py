@@ -10,7 +10,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tests.benchmarks._harness import ROOT, Row, compared, digits_arrays, steady, trained_here
+from tests.benchmarks._harness import (
+    ROOT,
+    Row,
+    compared,
+    dense,
+    digits_arrays,
+    steady,
+    trained_here,
+)
 
 import sparkwright as sw
 
@@ -68,11 +76,7 @@ def _rates() -> dict[str, float]:
 
 
 def _dense() -> Any:
-    import keras
-
-    layers = [keras.layers.Dense(512, activation="relu") for _ in range(2)]
-    top = keras.layers.Dense(10, activation="softmax")
-    model = keras.Sequential([keras.Input((784,)), *layers, top])
+    model = dense(784, 512, 512, 10, activation="relu", top="softmax")
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 

@@ -11,59 +11,30 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.benchmarks import training  # noqa: E402
 from tests.benchmarks._harness import Row, show  # noqa: E402
-from tests.benchmarks.auc import auc  # noqa: E402
-from tests.benchmarks.coordinator import coordinator  # noqa: E402
-from tests.benchmarks.csv_files import csv_files  # noqa: E402
-from tests.benchmarks.driver_memory import driver_memory  # noqa: E402
-from tests.benchmarks.encoding import encoding  # noqa: E402
-from tests.benchmarks.exported import exported  # noqa: E402
-from tests.benchmarks.hdfs import hdfs  # noqa: E402
-from tests.benchmarks.images import images  # noqa: E402
-from tests.benchmarks.inference import inference  # noqa: E402
-from tests.benchmarks.jax_backend import jax  # noqa: E402
-from tests.benchmarks.live import live  # noqa: E402
-from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
-from tests.benchmarks.scaling import scaling  # noqa: E402
-from tests.benchmarks.sharing import sharing  # noqa: E402
-from tests.benchmarks.sweeps import sweeps  # noqa: E402
-from tests.benchmarks.timeline import timeline  # noqa: E402
-from tests.benchmarks.trackers import trackers  # noqa: E402
 
-BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
-    "lenet": training.lenet,
-    "driver": training.by_driver,
-    "start": training.start,
-    "peers": training.peers,
-    "ring": training.ring,
-    "workers": training.workers,
-    "panel": training.panel,
-    "encoding": encoding,
-    "images": images,
-    "mesh": mesh_growth,
-    "sharing": sharing,
-    "coordinator": coordinator,
-    "scaling": scaling,
-    "timeline": timeline,
-    "trackers": trackers,
-    "sweeps": sweeps,
-    "exported": exported,
-    "csv": csv_files,
-    "inference": inference,
-    "auc": auc,
-    "jax": jax,
-    "driver_memory": driver_memory,
-    "hdfs": hdfs,
-    "live": live,
+# Name -> module and function.
+BENCHMARKS = {
+    **{name: ("training", name) for name in ("lenet", "start", "peers", "ring", "workers")},
+    "driver": ("training", "by_driver"),
+    "mesh": ("mesh_growth", "mesh_growth"),
+    "csv": ("csv_files", "csv_files"),
+    "jax": ("jax_backend", "jax"),
+    **{
+        name: (name, name)
+        for name in (
+            *("encoding", "images", "sharing", "coordinator", "scaling", "exported", "inference"),
+            *("auc", "driver_memory"),
+        )
+    },
 }
 _PACKAGES = ("sparkwright", "tensorflow", "keras", "pyspark", "numpy", "pyarrow")
 
@@ -74,7 +45,9 @@ def main() -> None:
     rows: list[Row] = []
     for name in only or BENCHMARKS:
         print(f"… {name}", file=sys.stderr, flush=True)
-        rows += show({"benchmark": name, **row} for row in BENCHMARKS[name]())
+        module, function = BENCHMARKS[name]
+        measure = getattr(import_module(f"tests.benchmarks.{module}"), function)
+        rows += show({"benchmark": name, **row} for row in measure())
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"platform": platform.platform(), "cores": os.cpu_count()},

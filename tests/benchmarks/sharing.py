@@ -8,9 +8,9 @@ import numpy as np
 from tests.benchmarks._harness import (
     Row,
     compared,
+    dense,
     digits_arrays,
     row,
-    show,
     steady,
     trained_here,
 )
@@ -26,7 +26,6 @@ def sharing() -> Iterator[Row]:
     """Steady examples/s for LeNet, then milliseconds a step for 25 million parameters."""
     yield from _lenet()
     yield from _large()
-    yield from adam()
 
 
 def _lenet() -> Iterator[Row]:
@@ -74,48 +73,18 @@ def _large() -> Iterator[Row]:
         later, before = history[history.epoch == 3], history[history.epoch == 2]
         return 1e3 * (later.time_s.max() - before.time_s.max()) / len(later)
 
-    found = _in_turn(*_wide(keras.optimizers.SGD(0.01), 2_048), masters, step_ms, epochs=3)
+    model = dense(WIDTH, WIDTH)
+    model.compile(keras.optimizers.SGD(0.01), "mse")
+    x = np.random.default_rng(0).normal(size=(2_048, WIDTH)).astype(np.float32)
+    data = sw.DataSet(x, (x[:, ::-1] * 0.5).copy())
+    found = _in_turn(model, data, masters, step_ms, epochs=3)
     medians = {name: statistics.median(values) for name, values in found.items()}
-    dense, shared, alone = medians.values()
-    for name, baseline in zip(masters, (None, dense, dense), strict=True):
+    each_minibatch, shared, alone = medians.values()
+    for name, baseline in zip(masters, (None, each_minibatch, each_minibatch), strict=True):
         what = f"25 M parameters, a step: {name}"[:72]
         yield row(what, medians[name], "ms", baseline, runs=found[name])
     what = "25 M parameters: exchange's part of a step, sharing/dense"
-    yield row(what, shared - alone, "ms", dense - alone)
-
-
-def adam() -> Iterator[Row]:
-    """A step of 25 million parameters with Adam and small minibatches, against training alone."""
-    import keras
-
-    masters: dict[str, Any] = {
-        "alone": sw.ParameterAveragingTrainingMaster(
-            batch_size_per_worker=16, averaging_frequency=1_000, seed=1
-        ),
-        "sharing": sw.SharedTrainingMaster(batch_size_per_worker=16, seed=1),
-    }
-
-    def step_ms(run: Any) -> float:
-        last = run.history[run.history.epoch == 3].groupby("worker").time_s
-        return float(1e3 * ((last.max() - last.min()) / (last.count() - 1)).mean())
-
-    found = _in_turn(*_wide(keras.optimizers.Adam(1e-4), 768), masters, step_ms, epochs=3)
-    yield compared(
-        "25 M parameters, Adam, batch 16: sharing against training alone",
-        *("ms", found["sharing"], found["alone"]),
-        target="<= 1.25",
-        runs=found,
-    )
-
-
-def _wide(optimizer: Any, rows: int) -> tuple[Any, sw.DataSet]:
-    """One dense layer of 25 million parameters, and data for it."""
-    import keras
-
-    model = keras.Sequential([keras.Input((WIDTH,)), keras.layers.Dense(WIDTH)])
-    model.compile(optimizer, "mse")
-    x = np.random.default_rng(0).normal(size=(rows, WIDTH)).astype(np.float32)
-    return model, sw.DataSet(x, (x[:, ::-1] * 0.5).copy())
+    yield row(what, shared - alone, "ms", each_minibatch - alone)
 
 
 def _in_turn(
@@ -127,7 +96,3 @@ def _in_turn(
         for name, master in masters.items():
             found[name].append(measure(trained_here(model, master, data, epochs=epochs)))
     return found
-
-
-if __name__ == "__main__":
-    show(adam())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from tests.benchmarks._harness import Row, row, show
+from tests.benchmarks._harness import Row, dense, row, show
 
 import sparkwright as sw
 
@@ -61,10 +61,7 @@ def table(seed: int) -> Any:
     import keras
 
     keras.utils.set_random_seed(seed)
-    hidden = keras.layers.Dense(8, activation="tanh")
-    return keras.Sequential(
-        [keras.Input((4,)), hidden, keras.layers.Dense(3, activation="softmax")]
-    )
+    return dense(4, 8, 3, activation="tanh", top="softmax")
 
 
 def lenet(seed: int) -> Any:

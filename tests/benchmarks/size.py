@@ -7,6 +7,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,14 +66,18 @@ def measured() -> Iterator[tuple[str, int | float]]:
         )
     yield "import sparkwright, processor seconds", min(seconds)
     for name, file in (("sparkwright", KIT), ("sparkwright_widgets", WIDGETS)):
-        tree = ast.parse((file / "__init__.py").read_text(encoding="utf-8"))
-        yield f"public names in {name}", len(set(_public(tree)))
+        yield f"public names in {name}", len(set(_public(tree_of(file / "__init__.py"))))
 
 
 def statements_of(file: Path) -> int:
     """The number of statements in a file's syntax tree."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(tree_of(file)))
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def statements() -> dict[str, int]:
@@ -110,22 +115,24 @@ def imports() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     for name, file in files.items():
         at_once[name], lazy[name] = set(), set()
         base = name if file.name == "__init__.py" else name.rpartition(".")[0]
-        for node, inside in _imports(ast.parse(file.read_text(encoding="utf-8"))):
+        for node, inside in imports_in(tree_of(file)):
             found = set(_targets(node, base)) & files.keys() - {name}
             (lazy if inside else at_once)[name] |= found
     return at_once, lazy
 
 
-def _imports(
+def imports_in(
     tree: ast.AST, *, inside: bool = False
 ) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Each import but those for type checkers, and whether it is inside a function."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, inside
-        deeper = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _imports(node, inside=deeper)
+        elif not isinstance(node, ast.expr):  # which has no imports
+            deeper = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from imports_in(node, inside=deeper)
 
 
 def _targets(node: ast.Import | ast.ImportFrom, base: str) -> Iterator[str]:

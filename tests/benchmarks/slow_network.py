@@ -28,41 +28,26 @@ from sparkwright.timeline.summary import hidden_share
 PACE_S = 0.6
 _MINIBATCHES, _EPOCHS, _WIDTH = 50, 2, 5_000
 _SHAPED, _ONLY = "SPARKWRIGHT_SHAPED", "SPARKWRIGHT_ONLY"
-_OUTER = sw.OuterOptimizer()
 _SHARING = "gradient sharing"
+_EVERY_5: dict[str, Any] = {"averaging_frequency": 5, "updater": "local"}
+_EVERY_50: dict[str, Any] = {
+    **{"averaging_frequency": 50, "updater": "local", "exchange_precision": "int8"},
+    "outer_optimizer": sw.OuterOptimizer(),
+}
 MASTERS: dict[str, dict[str, Any]] = {
     "moments averaged, every 5": {"averaging_frequency": 5},
-    "local moments, every 5": {"averaging_frequency": 5, "updater": "local"},
+    "local moments, every 5": _EVERY_5,
     **{
-        f"local moments, every 5, {precision}": {
-            "averaging_frequency": 5,
-            "updater": "local",
-            "exchange_precision": precision,
-        }
+        f"local moments, every 5, {precision}": {**_EVERY_5, "exchange_precision": precision}
         for precision in ("bfloat16", "int8")
     },
     **{
-        f"local moments, every 5, {precision}, delay 4": {
-            "averaging_frequency": 5,
-            "averaging_delay": 4,
-            "updater": "local",
-            "exchange_precision": precision,
-        }
+        f"local moments, every 5, {precision}, delay 4": _EVERY_5
+        | {"averaging_delay": 4, "exchange_precision": precision}
         for precision in ("float32", "bfloat16", "int8")
     },
-    "local moments, every 50, int8, outer optimizer": {
-        "averaging_frequency": 50,
-        "updater": "local",
-        "exchange_precision": "int8",
-        "outer_optimizer": _OUTER,
-    },
-    "local moments, every 50, int8, outer optimizer, delay 4": {
-        "averaging_frequency": 50,
-        "averaging_delay": 4,
-        "updater": "local",
-        "exchange_precision": "int8",
-        "outer_optimizer": _OUTER,
-    },
+    "local moments, every 50, int8, outer optimizer": _EVERY_50,
+    "local moments, every 50, int8, outer optimizer, delay 4": {**_EVERY_50, "averaging_delay": 4},
     _SHARING: {},
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import TRAINER, Row, processes, row, show, status_mib, trained
+from tests.benchmarks._harness import TRAINER, Row, dense, processes, row, show, status_mib, trained
 
 import sparkwright as sw
 from sparkwright.masters import TrainingMaster
@@ -41,10 +41,7 @@ def _row(what: str, model: Any, master: TrainingMaster, x: Any, y: Any) -> Row:
 
 
 def _dense(width: int) -> Any:
-    import keras
-
-    layers = [keras.Input((width,)), keras.layers.Dense(width), keras.layers.Dense(1)]
-    model = keras.Sequential(layers)
+    model = dense(width, width, 1)
     model.compile("adam", "mse")
     return model
 

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from tests.benchmarks._harness import (
     ROOT,
-    TRAINER,
     Row,
     compared,
+    dense,
     digits_arrays,
-    processes,
     row,
     seconds,
     steady,
@@ -133,35 +132,15 @@ def by_driver() -> Iterator[Row]:
         )
 
 
-def panel() -> Iterator[Row]:
-    """Throughput with the live panel's thread at work, against without."""
-    from sparkwright_widgets.display import panel_for
-
-    spark = sw.start_spark(workers=2)
-    network, data = _network(spark)
-    found: dict[bool, list[float]] = {False: [], True: []}
-    for _ in range(REPEATS):
-        for shown in found:
-            run = network.start(data, epochs=4)
-            panel = panel_for(run) if shown else None
-            run.wait()
-            found[shown].append(steady(run))
-            del panel
-    spark.stop()
-    what = "LeNet with the live panel, against without"
-    yield compared(what, "examples/s", found[True], found[False], target=">= 0.97")
-
-
 def start() -> Iterator[Row]:
-    """Seconds from `start` to the first loss: first run, second at once, after three minutes."""
+    """Seconds from `start` to the first loss: first run, and second at once."""
     began_s = time.perf_counter()
     spark = sw.start_spark(workers=2)
     spark_s = time.perf_counter() - began_s
     tensorflow_s = seconds(lambda: _import_tensorflow(at_once=2))
     data = sw.data.from_arrays(spark, *digits_arrays(12_000))
     network = sw.SparkNetwork(spark, sw.networks.lenet(), _master())
-    for name, idle_s in (("first run", 0), ("second run, at once", 0), ("after 3 min", 185)):
-        time.sleep(idle_s)
+    for name in ("first run", "second run, at once"):
         run = trained(network, data, epochs=1)
         first = name == "first run"
         yield row(
@@ -171,51 +150,16 @@ def start() -> Iterator[Row]:
             target="<= TensorFlow's start + 3 s" if first else "<= 1.5 s",
             runs={"start_spark_s": spark_s},
         )
-    yield from _memory()
     spark.stop()
 
 
-def _memory() -> Iterator[Row]:
-    """Memory of all our processes after training (proportional set size), by role."""
-    import psutil
-
-    totals: dict[str, float] = {}
-    below = psutil.Process().children(recursive=True)
-    # A trainer whose Python worker has ended is nobody's child any more.
-    for process in {psutil.Process(), *below, *processes(TRAINER, everywhere=True)}:
-        try:
-            line = " ".join(process.cmdline())
-            size = process.memory_full_info().pss / 2**20
-        except psutil.Error:
-            continue
-        if TRAINER in line:
-            role = "trainer (TensorFlow), each"
-            totals[role] = max(size, totals.get(role, 0))
-            continue
-        role = "driver (Python, TensorFlow)"
-        if "java" in line:
-            role = "executors and driver JVM"
-        elif "pyspark" in line:
-            role = "Spark's Python workers"
-        totals[role] = totals.get(role, 0) + size
-    for role, size in totals.items():
-        yield row(f"memory after training: {role}", size, "MiB")
-
-
 def ring() -> Iterator[Row]:
-    """An averaging round (read, all-reduce) beside bare sockets.
-
-    First beside one copy of the vector, sent by one process to another; then beside what a ring of
-    so many workers sends, 2 (n - 1) copies in all, from each to the next one at the same time.
-    """
-    for count in (2, 4):
-        for parameters in (430_000, 5_000_000, 25_000_000):
-            ours_ms = _averaging_ms(parameters, count)
-            what = f"averaging {parameters / 1e6:g} M parameters, {count} workers"
-            target = "<= 2 for 25 M and 2 workers; LeNet <= 10 ms" if count == 2 else ""
-            yield row(what, ours_ms, "ms", _bare_sockets_ms(4 * parameters, 1), target=target)
-            size = 8 * parameters * (count - 1) // count
-            yield row(f"{what}, all sending", ours_ms, "ms", _bare_sockets_ms(size, count))
+    """An averaging round (read, all-reduce) of two workers, beside one copy by bare sockets."""
+    for parameters in (430_000, 25_000_000):
+        what = f"averaging {parameters / 1e6:g} M parameters, 2 workers"
+        bare_ms = _bare_sockets_ms(4 * parameters, 1)
+        target = "<= 2 for 25 M; LeNet <= 10 ms"
+        yield row(what, _averaging_ms(parameters), "ms", bare_ms, target=target)
 
 
 def workers() -> Iterator[Row]:
@@ -312,19 +256,15 @@ def _receive(address: Any, size: int, rounds: int) -> None:
             sock.sendall(b"k")
 
 
-def _averaging_ms(parameters: int, count: int) -> float:
+def _averaging_ms(parameters: int) -> float:
     """Median milliseconds of the "average" phase of real rounds with a network of that size."""
-    import keras
-
     width = 2_000
-    sizes = (width, max(1, parameters // width), 1)
-    model = keras.Sequential([keras.Input((8,)), *map(keras.layers.Dense, sizes)])
+    model = dense(8, width, max(1, parameters // width), 1)
     model.compile("sgd", "mse")
-    rows = 15 * count
-    data = sw.DataSet(np.zeros((rows, 8), np.float32), np.zeros((rows, 1), np.float32))
+    data = sw.DataSet(np.zeros((30, 8), np.float32), np.zeros((30, 1), np.float32))
     master = sw.ParameterAveragingTrainingMaster(
         batch_size_per_worker=1, averaging_frequency=1, collect_training_stats=True
     )
-    stats = trained_here(model, master, data, workers=count, epochs=1).stats
+    stats = trained_here(model, master, data, epochs=1).stats
     averages = stats[stats.phase == "average"].groupby("worker").tail(12)  # without the first three
     return 1e3 * float(averages.seconds.median())
