@@ -32,13 +32,9 @@ def binder_pins() -> dict[str, str]:
 
 
 def test_binder_installs_the_tested_versions():
-    constraints = pins(ROOT / "constraints.txt")
-    differing = {
-        name: (version, constraints.get(name))
-        for name, version in binder_pins().items()
-        if constraints.get(name) != version
-    }
-    assert differing == {}
+    # A line that is no pin, such as one of another file, fails: the image's largest layer would be
+    # built anew at every commit.
+    assert binder_pins().items() <= pins(ROOT / "constraints.txt").items()
 
 
 def test_binder_installs_all_imports_of_the_engine_and_notebooks():
@@ -60,12 +56,6 @@ def test_dependencies_of_every_binder_pin_are_pinned():
     assert missing == set()
 
 
-def test_binder_requirements_reference_no_other_file():
-    """Otherwise the image's largest layer would be built anew at every commit."""
-    for line in (BINDER / "requirements.txt").read_text().splitlines():
-        assert re.fullmatch(r"#.*|[\w.-]+==[\w.]+", line), line
-
-
 def test_image_has_python_and_java_versions_supported_by_spark():
     assert (BINDER / "runtime.txt").read_text().strip() == "python-3.11"
     assert "openjdk-17-jre-headless" in (BINDER / "apt.txt").read_text().split()
@@ -73,23 +63,16 @@ def test_image_has_python_and_java_versions_supported_by_spark():
 
 @pytest.mark.parametrize("name", ["postBuild", "start"])
 def test_binder_scripts_are_executable_and_stop_at_the_first_error(name: str):
-    script = BINDER / name
-    assert os.access(script, os.X_OK)
-    text = script.read_text()
-    assert text.startswith("#!/bin/bash\n")
-    assert "\nset -e\n" in text
+    assert os.access(BINDER / name, os.X_OK)
+    assert "\nset -e\n" in (BINDER / name).read_text()
 
 
 def test_start_runs_its_command_with_small_machine_settings():
-    completed = subprocess.run(
-        [BINDER / "start", "env"],
-        env={"PATH": os.defpath},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
+    # By path: so it must be executable.
+    printed = subprocess.check_output(
+        [BINDER / "start", "env"], env={"PATH": os.defpath}, text=True
     )
-    settings = dict(line.split("=", 1) for line in completed.stdout.splitlines())
+    settings = dict(line.split("=", 1) for line in printed.splitlines())
     assert settings["SPARKWRIGHT_DEMO_WORKERS"] == "1"
     assert settings["SPARKWRIGHT_DEMO_MASTER"] == "local[1]"
     assert settings["CUDA_VISIBLE_DEVICES"] == "-1"

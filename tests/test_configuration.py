@@ -28,7 +28,6 @@ from sparkwright.masters import (
     SharedTrainingMaster,
     SystemClock,
 )
-from sparkwright.options import Option
 from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner
 from sparkwright.spark import SparkSettings
 from sparkwright.updates import (
@@ -45,8 +44,6 @@ CLASSES: list[Any] = [
     *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing, EarlyStopping),
     *(SystemClock, NtpClock, OuterOptimizer, Histograms, Augmentation, MaskFile),
 ]
-OPTIONS = [(cls, option) for cls in CLASSES for option in plain_options(cls)]
-IDS = [f"{cls.__name__}.{option.name}" for cls, option in OPTIONS]
 REQUIRED: dict[Any, dict[str, Any]] = {
     Checkpointing: {"url": "/data/runs/7"},
     EarlyStopping: {"max_epochs": 3, "patience": 3},
@@ -89,20 +86,22 @@ def test_every_option_is_declared_and_documented(cls: Any) -> None:
         assert f"\n        {option.name}: " in attributes
 
 
-@pytest.mark.parametrize(("cls", "option"), OPTIONS, ids=IDS)
-def test_form_shows_the_default(cls: Any, option: Option) -> None:
-    default = next(each.default for each in fields(cls) if each.name == option.name)
-    if default is MISSING:
-        return
-    assert option.default == default
-    assert option.parse(option.text(default)) == default
-    assert [other.title for other in plain_options(cls)].count(option.title) == 1
+@pytest.mark.parametrize("cls", CLASSES)
+def test_form_shows_the_defaults(cls: Any) -> None:
+    defaults = {each.name: each.default for each in fields(cls) if each.default is not MISSING}
+    options = [option for option in plain_options(cls) if option.name in defaults]
+    assert len({option.title for option in options}) == len(options)
+    for option in options:
+        default = defaults[option.name]
+        assert option.default == default, option.name
+        assert option.parse(option.text(default)) == default, option.name
 
 
-@pytest.mark.parametrize(("cls", "option"), OPTIONS, ids=IDS)
-@settings(max_examples=25)
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if plain_options(cls)])
+@settings(max_examples=100)
 @given(data=st.data())
-def test_constructor_and_form_accept_the_same_values(cls: Any, option: Option, data: Any) -> None:
+def test_constructor_and_form_accept_the_same_values(cls: Any, data: Any) -> None:
+    option = data.draw(st.sampled_from(plain_options(cls)))
     value = data.draw(values | st.sampled_from([*option.choices, option.default]))
     others = REQUIRED.get(cls, {}) | BESIDE.get((cls, option.name), {})
     sentence = refusal(option, value)
@@ -136,7 +135,7 @@ def test_settings_create_an_equal_configuration(cls: Any, data: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_unknown_and_missing_options_are_rejected(cls: Any) -> None:
+def test_unknown_options_are_rejected(cls: Any) -> None:
     saved = cls(**REQUIRED.get(cls, {})).to_dict()
     inside = saved.get("configuration", saved)
     inside["most"] = 3
@@ -144,17 +143,12 @@ def test_unknown_and_missing_options_are_rejected(cls: Any) -> None:
         cls.from_dict(saved)
     with pytest.raises(ConfigurationError, match="must be a dictionary of options"):
         cls.from_dict([])
-    with pytest.raises(ConfigurationError, match="`url` must be given"):
-        Checkpointing.from_dict({"keep": 3})
 
 
 @pytest.mark.parametrize("cls", MASTERS)
 def test_nested_settings_are_split_and_combined(cls: Any) -> None:
     saved = cls(checkpoint=Checkpointing("/data/runs/7"), time_source=NtpClock()).to_dict()
-    off: dict[str, Any] = {
-        "outer_optimizer": OuterOptimizer(),
-        "residual_clipping": ResidualClipping(),
-    }
+    off = {"outer_optimizer": OuterOptimizer(), "residual_clipping": ResidualClipping()}
     for option in nested_options(cls):
         if option.name in off:
             saved[option.name] = off[option.name].to_dict()
@@ -227,8 +221,3 @@ def test_code_and_settings_hide_secrets() -> None:
     for text in (to_code(spark), to_code(Experiment(spark=spark)), spark.to_yaml(), repr(spark)):
         assert "spark.p.password" in text
         assert "abc" not in text
-
-
-def test_only_configurations_declare_options() -> None:
-    with pytest.raises(ConfigurationError, match="options are declared by configurations"):
-        plain_options(int)

@@ -1,9 +1,9 @@
 """Who may import what, read from the sources and tried in fresh interpreters."""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -13,92 +13,43 @@ from tests.benchmarks import size
 import sparkwright
 
 ROOT = Path(sparkwright.__file__).parent
-HEAVY = {
-    *(
-        "IPython",
-        "anywidget",
-        "cryptography",
-        "fsspec",
-        "ipywidgets",
-        "jax",
-        "keras",
-        "matplotlib",
-        "pandas",
-    ),
-    *("PIL", "pyarrow", "pyspark", "scipy", "sklearn", "tensorflow"),
-}
+_HEAVY = (
+    "IPython anywidget cryptography fsspec ipywidgets jax keras matplotlib pandas PIL pyarrow "
+    "pyspark scipy sklearn tensorflow"
+)
+HEAVY = {*_HEAVY.split()}
 # Sockets, threads, clocks and chance: pure modules take time and randomness as arguments.
-EFFECTS = {
-    *("asyncio", "concurrent", "logging", "multiprocessing", "os", "queue", "random", "secrets"),
-    *("select", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time"),
-}
+_EFFECTS = (
+    "asyncio concurrent logging multiprocessing os queue random secrets select shutil signal "
+    "socket subprocess tempfile threading time"
+)
+EFFECTS = {*_EFFECTS.split()}
 # Classes of Keras and Spark ML are derived where they are defined; only functions, or users of
 # `sparkwright.ml`, import these modules.
 SUBCLASSES = {
     **{f"networks/{name}.py": {"keras"} for name in ("metrics", "peephole_lstm")},
     **{f"ml/{name}.py": {"pyspark"} for name in ("_params", "_persistence", "estimator", "model")},
 }
-SHELL_OF_PURE_PACKAGES = {
-    "partitions/execute.py",
-    "timeline/timeline.py",
+SHELL_OF_PURE_PACKAGES = {"partitions/execute.py", "timeline/timeline.py"}
+# Packages and their pure modules.
+NAMED = {
+    "data": "_alignment _augmentation _column_choice _csv_format _data_preview _image_labels "
+    "_join_sources _manifest _moments _record_bytes _record_examples _skipped _splits _survey "
+    "_table_schema _tensors classes column_statistics dataset guessing scales texts wording",
+    "doctor": "_diagnosis _executor_rules _findings _machine_rules _notes _rules _settings_rules",
+    "mesh": "_messages _peer auth framing time_sources topology",
+    "networks": "palette training",
+    "runs": "_coordination _coordinator _decisions _early_stopping _events _ledger "
+    "_sharing_coordinator membership round_means",
+    "spark": "_memory_plan memory_parts",
+    "workers": "protocol work",
 }
 PURE = [
-    "_yaml.py",
-    "configuration.py",
-    "options.py",
-    "errors.py",
-    "data/_alignment.py",
-    "data/_tensors.py",
-    "data/dataset.py",
-    "data/texts.py",
-    "data/_data_preview.py",
-    "data/guessing.py",
-    "data/_augmentation.py",
-    "data/classes.py",
-    "data/_column_choice.py",
-    "data/_csv_format.py",
-    "data/column_statistics.py",
-    "data/_image_labels.py",
-    "data/_join_sources.py",
-    "data/_manifest.py",
-    "data/_moments.py",
-    "data/scales.py",
-    "data/_splits.py",
-    "data/_survey.py",
-    "data/_skipped.py",
-    "data/_table_schema.py",
-    "data/wording.py",
-    "data/_record_bytes.py",
-    "data/_record_examples.py",
-    *(f"doctor/_{name}.py" for name in ("diagnosis", "findings", "notes", "rules")),
-    *(f"doctor/_{name}_rules.py" for name in ("executor", "machine", "settings")),
-    "mesh/auth.py",
-    "mesh/framing.py",
-    "mesh/_messages.py",
-    "mesh/_peer.py",
-    "mesh/time_sources.py",
-    "mesh/topology.py",
-    "networks/palette.py",
-    "networks/training.py",
-    "runs/_coordination.py",
-    "runs/_coordinator.py",
-    "runs/_decisions.py",
-    "runs/_early_stopping.py",
-    "runs/_events.py",
-    "runs/_ledger.py",
-    "workers/protocol.py",
-    "runs/_sharing_coordinator.py",
-    "workers/work.py",
-    "runs/membership.py",
-    "runs/round_means.py",
-    "spark/memory_parts.py",
-    "spark/_memory_plan.py",
+    *("_yaml.py", "configuration.py", "errors.py", "options.py"),
+    *(f"{package}/{name}.py" for package, names in NAMED.items() for name in names.split()),
     *(
         f"{package}/{path.name}"
-        for package in (
-            *("evaluation", "masters", "partitions"),
-            *("timeline", "updates"),
-        )
+        for package in ("evaluation", "masters", "partitions", "timeline", "updates")
         for path in sorted((ROOT / package).glob("*.py"))
         if path.name != "__init__.py" and f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
     ),
@@ -112,32 +63,19 @@ SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 
 
 @cache
-def _tree(source: str) -> ast.Module:
-    return ast.parse((ROOT / source).read_text())
-
-
-@cache
 def imports(source: str, *, top_level: bool = False) -> frozenset[str]:
     """Absolute names of the modules that a file of the engine imports."""
     package = ["sparkwright", *Path(source).parts[:-1]]
-    tree = _tree(source)
     found: set[str] = set()
-    for node in tree.body if top_level else _run_time(tree):
+    for node, inside in size.imports_in(size.tree_of(ROOT / source)):
+        if inside and top_level:
+            continue
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = package[: len(package) + 1 - node.level] if node.level else []
             found.add(".".join([*base, *([node.module] if node.module else [])]))
     return frozenset(found)
-
-
-def _run_time(node: ast.AST) -> Iterator[ast.AST]:
-    """Every node but those that only type checkers see."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
-            continue
-        yield child
-        yield from _run_time(child)
 
 
 def roots(source: str, *, top_level: bool = False) -> set[str]:
@@ -181,8 +119,7 @@ def test_engine_references_neither_widgets_nor_repository_folders() -> None:
     outside = {"kit", "tests", "widgets", "sparkwright_widgets"}
     for source in SOURCES:
         assert not roots(source) & outside, source
-        texts = (node.value for node in ast.walk(_tree(source)) if isinstance(node, ast.Constant))
-        assert not any(str(text).startswith("sparkwright_widgets") for text in texts), source
+        assert not re.search("[\"']sparkwright_widgets", (ROOT / source).read_text()), source
 
 
 @pytest.mark.thorough

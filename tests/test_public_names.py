@@ -10,72 +10,19 @@ import pytest
 
 import sparkwright as sw
 
-PUBLIC = {
-    "AdaptiveThreshold",
-    "Checkpointing",
-    "ConfigurationError",
-    "CustomEvaluation",
-    "DataError",
-    "DataSet",
-    "DefaultRepartitioner",
-    "DistributedDataSet",
-    "EarlyStopping",
-    "Evaluation",
-    "EvaluationBinary",
-    "EvaluationCalibration",
-    "Experiment",
-    "FixedThreshold",
-    "Histograms",
-    "MeshConfig",
-    "NoRepartitioner",
-    "NtpClock",
-    "OuterOptimizer",
-    "ParallelWrapper",
-    "ParameterAveragingTrainingMaster",
-    "ROC",
-    "ReduceOnPlateau",
-    "ROCBinary",
-    "ROCMultiClass",
-    "RegressionEvaluation",
-    "ResidualClipping",
-    "RunStore",
-    "SharedTrainingMaster",
-    "SparkNetwork",
-    "SparkSettings",
-    "SparkwrightError",
-    "Sweep",
-    "SystemClock",
-    "TargetSparsity",
-    "TrainingHook",
-    "TrainingRun",
-    "adapt",
-    "advise",
-    "benchmark",
-    "compare",
-    "data",
-    "errors",
-    "masters",
-    "spark",
-    "timeline",
-    "trackers",
-    "delete_model",
-    "doctor",
-    "import_dl4j",
-    "leave_gpus_to_workers",
-    "list_models",
-    "load_distributed_model",
-    "load_evaluation",
-    "load_model",
-    "load_normalizer",
-    "measure_step",
-    "model_info",
-    "networks",
-    "save_evaluation",
-    "save_model",
-    "start_spark",
-    "sweep",
-    "verify_model",
-}
+_PUBLIC = """
+AdaptiveThreshold Checkpointing ConfigurationError CustomEvaluation DataError DataSet
+DefaultRepartitioner DistributedDataSet EarlyStopping Evaluation EvaluationBinary
+EvaluationCalibration Experiment FixedThreshold Histograms MeshConfig NoRepartitioner
+NtpClock OuterOptimizer ParallelWrapper ParameterAveragingTrainingMaster ROC ROCBinary
+ROCMultiClass ReduceOnPlateau RegressionEvaluation ResidualClipping RunStore
+SharedTrainingMaster SparkNetwork SparkSettings SparkwrightError Sweep SystemClock
+TargetSparsity TrainingHook TrainingRun adapt advise benchmark compare data delete_model
+doctor errors import_dl4j leave_gpus_to_workers list_models load_distributed_model
+load_evaluation load_model load_normalizer masters measure_step model_info networks
+save_evaluation save_model spark start_spark sweep timeline trackers verify_model
+"""
+PUBLIC = {*_PUBLIC.split()}
 SUBMODULES = {module.name for module in pkgutil.iter_modules(sw.__path__)}
 PACKAGES = sorted(name for name in SUBMODULES if not name.startswith("_") and name != "errors")
 
@@ -105,10 +52,12 @@ def test_public_names_match_the_expected_set() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_every_public_name_is_documented(name: str) -> None:
+def test_every_public_name_and_method_is_documented(name: str) -> None:
     found = getattr(sw, name)
     assert inspect.getdoc(found)
     assert str(found.__doc__).strip().splitlines()[0].endswith((".", ":"))
+    if inspect.isclass(found):
+        assert [n for n, m in documented_members(found) if not inspect.getdoc(m)] == []
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))

@@ -107,22 +107,3 @@ def copy_repository(target: Path) -> None:
         if name and source.is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name)
-
-
-def apt_packages() -> list[str]:
-    """The names in `apt.txt`."""
-    return (ROOT / "binder" / "apt.txt").read_text().split()
-
-
-def apt_has(name: str) -> bool:
-    """Whether apt knows a version of a package to install."""
-    printed = subprocess.run(
-        ["apt-cache", "policy", name],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env={**os.environ, "LC_ALL": "C"},
-    ).stdout
-    candidate = re.search(r"Candidate: (\S+)", printed)
-    return candidate is not None and candidate[1] != "(none)"

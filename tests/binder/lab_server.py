@@ -7,7 +7,6 @@ import subprocess
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,6 @@ import websocket
 
 _START_TIMEOUT_S = 120.0
 _REQUEST_TIMEOUT_S = 60.0
-
-
-@dataclass(kw_only=True, slots=True)
-class CellOutput:
-    """What a cell left."""
-
-    text: str = ""
-    html: list[str] = field(default_factory=list[str])
 
 
 class CellError(Exception):
@@ -81,9 +72,7 @@ class LabServer:
         """The end of what the server, its kernels and their children wrote."""
         return self._log.read_text(errors="replace")[-8000:]
 
-    def execute(
-        self, notebook: str, sources: Sequence[str], *, timeout_s: float
-    ) -> list[CellOutput]:
+    def execute(self, notebook: str, sources: Sequence[str], *, timeout_s: float) -> None:
         """Start a kernel for a notebook and execute cells in it, one by one."""
         session = self._request(
             "POST",
@@ -98,7 +87,8 @@ class LabServer:
         )
         end_s = time.monotonic() + timeout_s
         try:
-            return [_execute(channel, source, end_s) for source in sources]
+            for source in sources:
+                _execute(channel, source, end_s)
         finally:
             channel.close()
 
@@ -128,7 +118,7 @@ class LabServer:
             self.process.wait()
 
 
-def _execute(channel: websocket.WebSocket, source: str, end_s: float) -> CellOutput:
+def _execute(channel: websocket.WebSocket, source: str, end_s: float) -> None:
     message_id = uuid.uuid4().hex
     header = {
         "msg_id": message_id,
@@ -140,21 +130,18 @@ def _execute(channel: websocket.WebSocket, source: str, end_s: float) -> CellOut
     content = {"code": source, "silent": False, "store_history": True, "allow_stdin": False}
     request = {"channel": "shell", "header": header, "content": content}
     channel.send(json.dumps({**request, "parent_header": {}, "metadata": {}}))
-    output = CellOutput()
     has_replied = is_idle = False
     while not (has_replied and is_idle):
         message = _receive(channel, end_s)
         kind, content = message["msg_type"], message["content"]
         if kind == "status" and content["execution_state"] in ("restarting", "dead"):
             raise CellError(f"the kernel died in this cell:\n{source}")
-        _collect(output, kind, content)
         if message["parent_header"].get("msg_id") != message_id:
             continue
         is_idle = is_idle or (kind == "status" and content["execution_state"] == "idle")
         has_replied = has_replied or kind == "execute_reply"
         if kind == "error":
-            raise CellError("\n".join([source, *content["traceback"], output.text]))
-    return output
+            raise CellError("\n".join([source, *content["traceback"]]))
 
 
 def _receive(channel: websocket.WebSocket, end_s: float) -> Any:
@@ -172,12 +159,3 @@ def _receive(channel: websocket.WebSocket, end_s: float) -> Any:
             return json.loads(received)
         if not received:
             raise CellError("the server closed the connection")
-
-
-def _collect(output: CellOutput, kind: str, content: Any) -> None:
-    if kind == "stream":
-        output.text += content["text"]
-    elif kind in ("display_data", "update_display_data", "execute_result"):
-        output.text += content["data"].get("text/plain", "") + "\n"
-        if html := content["data"].get("text/html"):
-            output.html.append(html)

@@ -6,11 +6,10 @@ the Python environment there for the next time.
 """
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
-from tests.binder.image import apt_has, apt_packages, new_image
+from tests.binder.image import new_image
 from tests.binder.tour import check_memory, replayed as measured
 
 MOST_CPU_S = 60.0
@@ -43,12 +42,6 @@ def replay(image, tmp_path_factory):
         environment=image.variables,
         reports=reports,
     )
-
-
-@pytest.mark.skipif(shutil.which("apt-cache") is None, reason="there is no apt here")
-@pytest.mark.parametrize("name", apt_packages())
-def test_apt_can_install_the_packages_of_the_image(name):
-    assert apt_has(name)
 
 
 @replayed

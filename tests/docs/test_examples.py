@@ -5,14 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.in_process import InProcessPool
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("in_process")
 def test_the_gan_learns_the_circle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     monkeypatch.setattr(sys, "argv", ["gan.py", "--epochs", "40"])
     radius = runpy.run_path(str(EXAMPLES / "gan.py"))["main"]()
     # A network that has learned nothing makes points about the center.

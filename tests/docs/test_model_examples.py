@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-# They train for two minutes in all, which is too long for `make test`.
+# They train for a minute in all, which is too long for `make test`.
 pytestmark = pytest.mark.notebook
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -24,14 +24,15 @@ def main_of(name: str) -> Any:
 
 @pytest.mark.usefixtures("in_process")
 def test_transferred_network_learns_and_gains_from_fine_tuning() -> None:
-    found = main_of("transfer_learning")()
-    assert found["frozen base"] > 0.4  # by chance 0.2
-    assert found["fine-tuned"] > max(0.7, found["frozen base"])
+    # The notebook has all epochs, and higher accuracies.
+    found = main_of("transfer_learning")(epochs=3)
+    assert 0.2 < found["frozen base"] < found["fine-tuned"]  # 0.2 is by chance
 
 
 @pytest.mark.spark
 def test_transformer_learns_to_reverse(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main_of("transformer")(spark) > 0.8
+    # The notebook has all epochs, and a higher accuracy.
+    assert main_of("transformer")(spark, epochs=3) > 0.25  # by chance 0.08
     assert "is predicted as" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Which kinds of models can do what: the table of docs/own-models.md, each cell of it tried."""
+"""Which kinds of models can do what: the table of docs/own-models.md, and a selection tried."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,6 @@ import numpy as np
 import pyspark.cloudpickle
 import pytest
 from tests.support import own_models
-from tests.support.in_process import InProcessPool
 from tests.support.own_models import Nested, OwnLoss, OwnTrainStep, Plain, compiled, dense
 
 import sparkwright as sw
@@ -131,9 +130,7 @@ def transferred() -> Any:
 
 
 def adapted() -> Any:
-    model = keras.Sequential(
-        [keras.Input((4,)), layers.Dense(6, "tanh"), layers.Dense(3, "softmax")]
-    )
+    model = sequential()
     for layer in model.layers:
         layer.enable_lora(2)
     return ready(model)
@@ -151,10 +148,6 @@ def half_precision() -> Any:
     return ready(model)
 
 
-def undescribed() -> Any:
-    return own_models.undescribed()
-
-
 class OwnSteps(OwnTrainStep):
     def test_step(self, data: Any) -> Any:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
@@ -165,14 +158,8 @@ class OwnSteps(OwnTrainStep):
 
 # -- the table ----------------------------------------------------------------------------------
 
-CAPABILITIES = (
-    "parameter averaging",
-    "gradient sharing",
-    "`ParallelWrapper`",
-    "evaluation",
-    "inference",
-    "save and load",
-)
+TRAINING = ("parameter averaging", "gradient sharing", "`ParallelWrapper`")
+USE = ("evaluation", "inference", "save and load")
 NO_CALL = ("it has no `call`", "need a model whose `call` TensorFlow can trace")
 
 
@@ -252,7 +239,9 @@ KINDS: dict[str, Kind] = {
     "subclassed, with a configuration": Kind(
         build=lambda: compiled(Nested()), data=PLAIN, own=(Nested, Plain)
     ),
-    "subclassed, without a configuration": Kind(build=undescribed, data=PLAIN, by_function=True),
+    "subclassed, without a configuration": Kind(
+        build=own_models.undescribed, data=PLAIN, by_function=True
+    ),
     "own `train_step`, `test_step`": Kind(
         build=lambda: compiled(OwnSteps()), data=PLAIN, own=(OwnSteps,)
     ),
@@ -268,14 +257,36 @@ KINDS: dict[str, Kind] = {
 }
 
 
+# Each kind with one way of training and one use of what was trained; each of these with several
+# kinds. `tests/workers/test_own_models.py` trains kinds with code of their own by wrappers.
+TRIED = {
+    "Sequential": ("gradient sharing", "inference"),
+    "functional, several inputs and outputs": ("parameter averaging", "evaluation"),
+    "recurrent, masks in the data": ("gradient sharing", "evaluation"),
+    "time series with a `Masking` layer": ("`ParallelWrapper`", "inference"),
+    "convolutional, with `BatchNormalization`": ("parameter averaging", "inference"),
+    "nested: functional and subclassed models within": ("gradient sharing", "save and load"),
+    "transformer (`MultiHeadAttention`)": ("parameter averaging", "save and load"),
+    "autoencoder": ("`ParallelWrapper`", "evaluation"),
+    "text: `TextVectorization`, `StringLookup`": ("parameter averaging", "save and load"),
+    "transfer learning, frozen `keras.applications` base": ("gradient sharing", "save and load"),
+    "LoRA": ("parameter averaging", "inference"),
+    "mixed precision": ("`ParallelWrapper`", "evaluation"),
+    "subclassed, with a configuration": ("parameter averaging", "save and load"),
+    "subclassed, without a configuration": ("gradient sharing", "save and load"),
+    "own `train_step`, `test_step`": ("parameter averaging", "evaluation"),
+    "own `compute_loss`": ("gradient sharing", "inference"),
+    "GAN: several optimizers": ("parameter averaging", "save and load"),
+}
+
+
 def table() -> str:
     """One row for each group of kinds with the same cells; every kind can be trained."""
-    trained, shown = CAPABILITIES[:3], CAPABILITIES[3:]
-    assert not any(kind.refused.keys() & set(trained) for kind in KINDS.values())
+    assert not any(kind.refused.keys() & set(TRAINING) for kind in KINDS.values())
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, kind in KINDS.items():
-        groups.setdefault(tuple(map(kind.cell, shown)), []).append(name)
-    rows = [("model", *shown), ("---",) * (1 + len(shown))]
+        groups.setdefault(tuple(map(kind.cell, USE)), []).append(name)
+    rows = [("model", *USE), ("---",) * (1 + len(USE))]
     rows += [("; ".join(names), *cells) for cells, names in groups.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -285,7 +296,7 @@ def test_page_contains_the_generated_table() -> None:
     assert f"\n\n{table()}\n\n" in page.read_text()
 
 
-# -- each cell ----------------------------------------------------------------------------------
+# -- the cells that are tried -------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -391,44 +402,30 @@ def try_saving(network: Any, kind: Kind, folder: Path) -> None:
 
 TRIALS = dict(
     zip(
-        CAPABILITIES,
+        (*TRAINING, *USE),
         (try_averaging, try_sharing, try_wrapper, try_evaluation, try_inference, try_saving),
         strict=True,
     )
 )
 
 
-@pytest.fixture(scope="module")
-def networks(spark: Any) -> dict[str, Any]:
-    """A network of each kind, built when it is first used; trials train it on."""
-    return {}
-
-
 @pytest.mark.notebook  # too long for `make test`
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask")  # though it obeys it
-@pytest.mark.parametrize(
-    ("name", "capability"), [(name, capability) for name in KINDS for capability in CAPABILITIES]
-)
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("name", KINDS)
 def test_model_kind_supports_or_rejects_each_capability(
-    name: str,
-    capability: str,
-    networks: dict[str, Any],
-    spark: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, spark: Any, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     kind = KINDS[name]
-    if name not in networks:
-        networks[name] = sw.SparkNetwork(spark, kind.build if kind.by_function else kind.build())
-        prepare(networks[name].model, lambda: kind.data.layout)
+    network = sw.SparkNetwork(spark, kind.build if kind.by_function else kind.build())
+    prepare(network.model, lambda: kind.data.layout)
+    for capability in TRIED[name]:
+        TRIALS[capability](network, kind, tmp_path)
     jobs = jobs_of(spark)
-    if capability not in kind.refused:
-        TRIALS[capability](networks[name], kind, tmp_path)
-        return
-    with pytest.raises(ConfigurationError, match=kind.refused[capability][1]):
-        TRIALS[capability](networks[name], kind, tmp_path)
+    for capability, (_, error) in kind.refused.items():
+        with pytest.raises(ConfigurationError, match=error):
+            TRIALS[capability](network, kind, tmp_path)
     assert jobs_of(spark) == jobs
 
 

@@ -23,22 +23,20 @@ def test_every_public_name_is_on_one_page() -> None:
     assert sw.DataSet.__name__ in {name.rpartition(".")[2] for name in headings}
 
 
-def test_undocumented_name_fails_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    def undocumented() -> None: ...
+@pytest.mark.parametrize(
+    ("package", "docstring", "error"),
+    [
+        ("data", None, r"sparkwright\.data\.new has no docstring"),
+        ("unlisted", "Do it.", "on no page: add unlisted to REFERENCE"),
+    ],
+)
+def test_undocumented_or_unlisted_name_fails_the_build(
+    package: str, docstring: str | None, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def new() -> None: ...
 
-    undocumented.__module__ = "sparkwright.data._new"
+    new.__module__, new.__doc__ = f"sparkwright.{package}._new", docstring
     scope = SITE["reference"].__globals__
-    monkeypatch.setitem(scope, "public_names", lambda: {"sparkwright.data.new": undocumented})
-    with pytest.raises(PluginError, match=r"sparkwright\.data\.new has no docstring"):
-        SITE["reference"]()
-
-
-def test_name_of_an_unlisted_package_fails_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    def documented() -> None:
-        """Do it."""
-
-    documented.__module__ = "sparkwright.unlisted._new"
-    scope = SITE["reference"].__globals__
-    monkeypatch.setitem(scope, "public_names", lambda: {"sparkwright.unlisted.new": documented})
-    with pytest.raises(PluginError, match="on no page: add unlisted to REFERENCE"):
+    monkeypatch.setitem(scope, "public_names", lambda: {f"sparkwright.{package}.new": new})
+    with pytest.raises(PluginError, match=error):
         SITE["reference"]()

@@ -1,7 +1,6 @@
 """The advice prefers safe settings, reaches the target where any setting does, and is a value."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from sparkwright.masters import (
     prospect,
 )
 
-LENET = {"vector_bytes": 1_724_320, "updater_bytes": 3_448_640}
 LARGE = {"vector_bytes": 100_040_000, "updater_bytes": 200_080_000}
 
 averaging = st.builds(
@@ -70,43 +68,17 @@ def test_more_bandwidth_never_lowers_the_predicted_efficiency(
     assert fast >= slow * (1 - 1e-9)
 
 
-@given(averaging, bandwidths, seconds, sizes)
-def test_a_longer_delay_never_lowers_the_predicted_efficiency(
-    master: ParameterAveragingTrainingMaster, bandwidth: float, step_s: float, size: int
-) -> None:
-    found = [
-        efficiency(replace(master, averaging_delay=delay), bandwidth, step_s=step_s, size=size)
-        for delay in range(6)
-    ]
-    assert found == sorted(found)
-
-
-@given(
-    masters,
-    st.integers(1, 64),
-    seconds,
-    sizes,
-    st.integers(0, 10**9),
-    bandwidths,
-    st.floats(0.05, 1.0),
-)
+@given(masters, st.integers(1, 64), seconds, sizes, bandwidths, st.floats(0.05, 1.0))
 def test_the_first_alternative_that_reaches_the_target_is_recommended(
     master: TrainingMaster,
     workers: int,
     step_s: float,
     size: int,
-    updater: int,
     bandwidth: float,
     target: float,
 ) -> None:
-    given: dict[str, Any] = {
-        "workers": workers,
-        "step_s": step_s,
-        "vector_bytes": size,
-        "updater_bytes": updater,
-        "costs": costs(bandwidth),
-        "target": target,
-    }
+    given: dict[str, Any] = {"workers": workers, "step_s": step_s, "vector_bytes": size}
+    given |= {"updater_bytes": 2 * size, "costs": costs(bandwidth), "target": target}
     found = advise(master, **given)
     reaching = [n for n, each in enumerate(found.alternatives) if each.efficiency >= target]
     assert found.reaches_target == bool(reaching)
@@ -125,17 +97,10 @@ def test_the_first_alternative_that_reaches_the_target_is_recommended(
 def test_an_alternative_is_predicted_as_its_master_is(
     master: TrainingMaster, workers: int, step_s: float, size: int, bandwidth: float
 ) -> None:
-    found = advise(
-        master, workers=workers, step_s=step_s, vector_bytes=size, costs=costs(bandwidth)
-    )
+    given: dict[str, Any] = {"workers": workers, "step_s": step_s, "vector_bytes": size}
+    found = advise(master, **given, costs=costs(bandwidth))
     for each in found.alternatives:
-        one = prospect(
-            each.master,
-            workers=workers,
-            vector_bytes=size,
-            step_s=step_s,
-            bandwidth_bytes_per_s=bandwidth,
-        )
+        one = prospect(each.master, **given, bandwidth_bytes_per_s=bandwidth)
         assert one.point == each.point
         assert one.bytes_per_exchange == each.sent_bytes
 
@@ -155,43 +120,23 @@ def test_settings_become_less_safe_only_as_the_network_becomes_slower() -> None:
     ]
 
 
-def test_another_frequency_is_that_after_the_last_change() -> None:
-    master = ParameterAveragingTrainingMaster(
-        averaging_frequency={1: 1, 3: 5}, updater="local", exchange_precision="bfloat16"
-    )
-    found = advise(master, workers=4, step_s=1.0, costs=costs(3.75e6), **LARGE)
-    assert found.best.settings.startswith("averaging_frequency={1: 1, 3: 20}, ")
-    assert found.best.settings.endswith(", averaging_delay=20")
-
-
 def test_a_delay_hides_the_network_and_not_the_processors_work() -> None:
     exact = ScalingCosts(
         exchange=ExchangeCosts(bandwidth_bytes_per_s=1e8, latency_s=1e-9, averaging_s_per_byte=1e-9)
     )
     for delay, waited_s in ((0, 1.0), (1, 0.7), (3, 0.1), (4, 0.0)):
         master = ParameterAveragingTrainingMaster(updater="local", averaging_delay=delay)
-        point = (
-            advise(master, workers=2, step_s=0.3, vector_bytes=10**8, costs=exact)
-            .alternatives[0]
-            .point
-        )
+        found = advise(master, workers=2, step_s=0.3, vector_bytes=10**8, costs=exact)
+        point = found.alternatives[0].point
         # 100 MB take a second to send and 0.1 s to add.
         assert point.exchange_s == pytest.approx(waited_s + 0.1)
         assert point.interval_s == pytest.approx(5 * 0.3 + waited_s + 0.1)
         assert point.hidden_s == pytest.approx(1.0 - waited_s)
 
 
-def test_change_without_speedup_is_not_part_of_later_changes() -> None:
-    """Rounding costs more than it saves where bytes are cheap."""
-    found = advise(workers=2, step_s=0.1, costs=costs(1.25e9), **LARGE)
-    precise = [each for each in found.alternatives if "bfloat16" in each.settings]
-    assert [each.settings for each in precise] == ['updater="local", exchange_precision="bfloat16"']
-    assert precise[0].efficiency < found.alternatives[1].efficiency
-
-
 def test_the_given_options_stay() -> None:
     given = ParameterAveragingTrainingMaster(batch_size_per_worker=64, seed=3, workers=4)
-    found = advise(given, workers=4, step_s=0.01, costs=costs(1e7), **LENET)
+    found = advise(given, workers=4, step_s=0.01, costs=costs(1e7), **LARGE)
     for each in found.alternatives:
         assert (each.master.batch_size_per_worker, each.master.seed) == (64, 3)
     kinds = [type(each.master) for each in found.alternatives]
@@ -200,19 +145,6 @@ def test_the_given_options_stay() -> None:
     assert shared.alternatives[1].settings == "minibatches_per_message=10"
     assert shared.alternatives[2].settings == "ParameterAveragingTrainingMaster()"
     assert all(each.master.seed == 3 for each in shared.alternatives)
-
-
-def test_averaging_by_spark_jobs_is_left_for_the_ring() -> None:
-    given = ParameterAveragingTrainingMaster(communication="spark")
-    found = advise(given, workers=2, step_s=0.1, **LENET)
-    assert found.best.settings == 'communication="ring"'
-    assert found.best.risks == ("Executors must be able to open ports to one another.",)
-
-
-def test_one_worker_keeps_its_settings() -> None:
-    found = advise(workers=1, step_s=1e-4, **LARGE)
-    assert found.recommended == 0
-    assert found.reason == "Keep the settings: one worker exchanges nothing."
 
 
 def test_report_has_facts_reason_and_effect_of_each_row() -> None:
@@ -233,14 +165,6 @@ def test_report_has_facts_reason_and_effect_of_each_row() -> None:
     assert table.efficiency.tolist() == [each.efficiency for each in found.alternatives]
     hopeless = advise(workers=8, step_s=1e-3, costs=costs(1e6), **LARGE)
     assert hopeless.reason.startswith("No setting reaches 90%; `averaging_frequency=50")
-
-
-def test_memory_is_counted_in_vectors() -> None:
-    found = advise(workers=2, step_s=0.6, costs=costs(1.25e8), **LARGE)
-    size, moments = LARGE["vector_bytes"], LARGE["updater_bytes"]
-    by_settings = {each.settings: each.memory_bytes for each in found.alternatives}
-    assert by_settings['updater="local"'] == -2 * moments
-    assert by_settings['updater="local", exchange_precision="bfloat16"'] == size - 2 * moments
 
 
 @pytest.mark.parametrize(
@@ -264,11 +188,6 @@ def test_a_slow_network_is_predicted_as_was_measured(
     options: dict[str, Any], step_s: float, measured_s: float
 ) -> None:
     """By tests/benchmarks/slow_network.py: 1 Gbit/s for each of two workers."""
-    found = advise(
-        ParameterAveragingTrainingMaster(**options),
-        workers=2,
-        step_s=step_s,
-        costs=costs(1.25e8, 5e-5),
-        **LARGE,
-    )
+    master = ParameterAveragingTrainingMaster(**options)
+    found = advise(master, workers=2, step_s=step_s, costs=costs(1.25e8, 5e-5), **LARGE)
     assert found.alternatives[0].minibatch_s == pytest.approx(measured_s, rel=0.15)

@@ -1,6 +1,7 @@
 """The cost model agrees with plans, with arithmetic, with limits, and with measurements."""
 
 import json
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +24,6 @@ from sparkwright.masters import (
     updater_bytes,
     vector_bytes,
 )
-from sparkwright.masters.cost import LOOPBACK_BYTES_PER_S
 
 masters: st.SearchStrategy[TrainingMaster] = st.one_of(
     st.builds(
@@ -57,10 +57,8 @@ def test_nothing_is_faster_than_all_workers_together(
         assert found.speed_up is None
         return
     assert found.speed_up is not None
-    assert 0 < found.speed_up <= len(rows) * (1 + 1e-9)
     assert found.epoch_s is not None
-    assert found.interval_s is not None
-    assert found.bytes_per_s is not None
+    assert 0 < found.speed_up <= len(rows) * (1 + 1e-9)
     assert found.epoch_s * found.speed_up == pytest.approx(sum(found.plan.minibatches) * step_s)
     json.dumps(found.to_dict())
 
@@ -88,23 +86,6 @@ def test_at_the_worthwhile_step_nine_tenths_of_the_time_are_training(
     found = prospect(master, workers=workers, vector_bytes=size, step_s=wanted_s)
     assert found.speed_up is not None
     assert found.speed_up >= 0.9 * workers * (1 - 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "measured_s"), [(1_720_000, 1.9e-3), (5_160_000, 6.3e-3), (100_000_000, 0.109)]
-)
-def test_averagings_between_two_workers_take_as_long_as_was_measured(
-    size_bytes: int, measured_s: float
-) -> None:
-    found = prospect(
-        ParameterAveragingTrainingMaster(),
-        workers=2,
-        vector_bytes=size_bytes,
-        bandwidth_bytes_per_s=LOOPBACK_BYTES_PER_S,
-    )
-    assert found.exchange_s is not None
-    # Loopback has no wires to wait for.
-    assert found.exchange_s - 3 * ExchangeCosts().latency_s == pytest.approx(measured_s, rel=0.12)
 
 
 def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
@@ -146,19 +127,6 @@ def test_driver_relay_carries_the_traffic_of_all_workers() -> None:
     assert extra_s == pytest.approx(passed_on * ScalingCosts().relay_s_per_byte, rel=0.2)
 
 
-def test_by_way_of_the_driver_its_machine_carries_every_update() -> None:
-    found = {
-        way: predict_scaling(
-            SharedTrainingMaster(communication=way, minibatches_per_message=1),
-            vector_bytes=100_000_000,
-            step_s=0.1,
-            workers=[8],
-        ).points[0]
-        for way in ("mesh", "driver")
-    }
-    assert found["driver"].exchange_s > found["mesh"].exchange_s
-
-
 def test_without_measurements_only_the_condition_is_reported() -> None:
     master = ParameterAveragingTrainingMaster()
     found = prospect(master, workers=2, vector_bytes=1_720_000)
@@ -191,50 +159,18 @@ def test_rounds_short_batches_and_idle_workers_are_those_of_the_plan() -> None:
         assert prospect(shared, workers=2, step_s=0.001).minibatches_per_exchange == expected
 
 
-def test_the_optimizers_state_counts_only_if_it_is_averaged() -> None:
-    sizes = [
-        prospect(master, workers=2, vector_bytes=100, updater_bytes=200).vector_bytes
-        for master in (
-            ParameterAveragingTrainingMaster(),
-            ParameterAveragingTrainingMaster(updater="reset"),
-            SharedTrainingMaster(),
-        )
-    ]
-    assert sizes == [300, 100, 100]
-
-
-@given(st.integers(10, 60))
-def test_a_tree_relieves_the_busiest_worker(workers: int) -> None:
-    times = [
-        prospect(
-            SharedTrainingMaster(mesh=MeshConfig(mode=mode)), workers=workers, vector_bytes=10**8
-        ).exchange_s
-        for mode in ("plain", "mesh")
-    ]
-    assert times[0] >= times[1]
-
-
 AVERAGING = ParameterAveragingTrainingMaster()
+two_workers = partial(prospect, AVERAGING, workers=2)
+scaling = partial(predict_scaling, AVERAGING, step_s=0.1, vector_bytes=1000)
 
 
 @pytest.mark.parametrize(
     ("predict", "wrong"),
     [
-        *((partial(prospect, AVERAGING), {name: value}) for name, value in [("workers", 0)]),
-        *((partial(prospect, AVERAGING), wrong) for wrong in ({"rows": []}, {})),
-        (partial(prospect, AVERAGING, workers=2), {"step_s": 0}),
-        (partial(prospect, AVERAGING, workers=2), {"bandwidth_bytes_per_s": float("nan")}),
-        *(
-            (partial(predict_scaling, AVERAGING), {"step_s": 0.1, "vector_bytes": 1000, **wrong})
-            for wrong in (
-                *({"step_s": 0}, {"vector_bytes": 0}, {"workers": [0]}),
-                {"bandwidth_bytes_per_s": -1},
-            )
-        ),
-        *(
-            (ScalingCosts, wrong)
-            for wrong in ({"jitter": 1.0}, {"event_s": 0}, {"cores": 0}, {"processor_share": 2})
-        ),
+        *((partial(prospect, AVERAGING), wrong) for wrong in ({"workers": 0}, {"rows": []}, {})),
+        *((two_workers, wrong) for wrong in ({"step_s": 0}, {"bandwidth_bytes_per_s": math.nan})),
+        *((scaling, wrong) for wrong in ({"vector_bytes": 0}, {"workers": [0]})),
+        *((ScalingCosts, wrong) for wrong in ({"jitter": 1.0}, {"event_s": 0}, {"cores": 0})),
     ],
 )
 def test_invalid_options_raise(predict: Any, wrong: dict[str, Any]) -> None:
@@ -271,7 +207,6 @@ def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:
     ("rows", "step_s", "end"),
     [
         ([3200, 0], 0.2, "the rows are uneven; balanced rows would make it 2.0 times."),
-        ([3200, 0], 0.02, "the rows are uneven; balanced rows would make it 1.9 times."),
         ([3200, 1200], 0.2, "the rows are uneven; balanced rows would make it 2.0 times."),
         ([3200, 3200], 0.2, "minibatches of 100 ms or more scale well."),
         ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
@@ -308,18 +243,6 @@ def test_n_workers_are_at_most_n_times_as_fast_and_one_is_as_fast_as_one(
     assert Scaling.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
-@given(masters, longer_seconds, sizes, st.floats(1.01, 100))
-def test_a_faster_network_is_never_slower(
-    master: TrainingMaster, step_s: float, size: int, faster: float
-) -> None:
-    slow, fast = (
-        predict_scaling(master, step_s=step_s, vector_bytes=size, bandwidth_bytes_per_s=bandwidth)
-        for bandwidth in (1e9, 1e9 * faster)
-    )
-    for a, b in zip(slow.points, fast.points, strict=True):
-        assert b.speed_up >= a.speed_up * (1 - 1e-9)
-
-
 @given(masters, st.integers(1, 300), longer_seconds, sizes)
 def test_run_with_even_rows_has_equal_predictions(
     master: TrainingMaster, workers: int, step_s: float, size: int
@@ -329,17 +252,6 @@ def test_run_with_even_rows_has_equal_predictions(
     assert one.point == point
     assert one.exchange_s == point.exchange_s
     assert one.speed_up == pytest.approx(point.speed_up)
-
-
-def test_another_network_keeps_all_other_constants() -> None:
-    known = ScalingCosts(
-        exchange=ExchangeCosts(latency_s=1e-3, averaging_s_per_byte=1e-9), jitter=0.2, cores=3
-    )
-    found = known.with_network(1e8)
-    assert found.exchange == replace(known.exchange, bandwidth_bytes_per_s=1e8)
-    assert replace(found, exchange=known.exchange) == known
-    assert known.with_network(latency_s=1e-5).exchange.latency_s == 1e-5
-    assert known.with_network() == known
 
 
 def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker() -> None:
@@ -361,7 +273,6 @@ def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker() -> None:
 @pytest.mark.parametrize(
     ("options", "sent_bytes", "handling_s"),
     [
-        ({}, 10**8, 0.1),
         ({"exchange_precision": "bfloat16"}, 5 * 10**7, 0.1 + 0.2),
         ({"exchange_precision": "int8"}, 25_390_625, 0.1 + 0.3),
         ({"outer_optimizer": OuterOptimizer()}, 10**8, 0.1 + 0.4),
@@ -371,20 +282,12 @@ def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
     options: dict[str, Any], sent_bytes: int, handling_s: float
 ) -> None:
     exact = ExchangeCosts(
-        bandwidth_bytes_per_s=1e9,
-        latency_s=1e-12,
-        averaging_s_per_byte=1e-9,
-        bfloat16_s_per_byte=2e-9,
-        int8_s_per_byte=3e-9,
-        outer_s_per_byte=4e-9,
+        **{"bandwidth_bytes_per_s": 1e9, "latency_s": 1e-12, "averaging_s_per_byte": 1e-9},
+        **{"bfloat16_s_per_byte": 2e-9, "int8_s_per_byte": 3e-9, "outer_s_per_byte": 4e-9},
     )
-    found = predict_scaling(
-        ParameterAveragingTrainingMaster(updater="local", **options),
-        step_s=1.0,
-        vector_bytes=10**8,
-        workers=[2],
-        costs=ScalingCosts(exchange=exact),
-    ).at(2)
+    master = ParameterAveragingTrainingMaster(updater="local", **options)
+    given: dict[str, Any] = {"step_s": 1.0, "vector_bytes": 10**8, "workers": [2]}
+    found = predict_scaling(master, **given, costs=ScalingCosts(exchange=exact)).at(2)
     assert found.bytes_per_s * found.interval_s == pytest.approx(sent_bytes)
     assert found.exchange_s == pytest.approx(sent_bytes / 1e9 + handling_s)
 

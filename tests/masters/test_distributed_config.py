@@ -50,19 +50,12 @@ def test_unsupported_settings_change_nothing() -> None:
     ("change", "text"),
     [
         ({"mode": "hogwild"}, "mode='hogwild'"),
-        ({"mode": None}, "mode=None"),
         ({"num_workers": 0}, "num_workers=0"),
-        ({"num_workers": "2"}, "num_workers='2'"),
         ({"batch_size": 2.5}, "batch_size=2.5"),
-        ({"averaging_frequency": 0}, "averaging_frequency=0"),
-        ({"num_batches_prefetch": -1}, "num_batches_prefetch=-1"),
         ({"collect_stats": "yes"}, "collect_stats='yes'"),
-        ({"update_threshold": 0}, "update_threshold=0"),
         ({"update_threshold": float("nan")}, "update_threshold=nan"),
-        ({"workers_per_node": 0}, "workers_per_node=0"),
         ({"worker": 2}, "worker=2"),
         ({"mode": ...}, "['batch_size', 'num_workers']"),
-        ({"batch_size": ...}, "['mode', 'num_workers']"),
     ],
 )
 def test_invalid_options_raise(change: dict[str, Any], text: str) -> None:

@@ -57,13 +57,6 @@ def test_a_target_is_reached_by_a_score_as_good(score: float, target: float) -> 
     assert not EarlyStopping(max_epochs=1).target_is_reached(score)
 
 
-def test_the_smaller_bound_of_epochs_counts() -> None:
-    assert EarlyStopping(max_epochs=5).epochs_of(9) == 5
-    assert EarlyStopping(max_epochs=5).epochs_of(3) == 3
-    with pytest.raises(ConfigurationError, match="maximum number of epochs"):
-        EarlyStopping(max_seconds=5).epochs_of(None)
-
-
 @pytest.mark.parametrize(
     ("options", "needs"),
     [

@@ -47,12 +47,6 @@ def test_a_step_is_that_of_sgd_on_the_change(changes: Any, outer: OuterOptimizer
     np.testing.assert_allclose(trajectory(outer, changes), expected, rtol=1e-4, atol=1e-3)
 
 
-@given(numbers)
-def test_without_momentum_and_at_full_rate_it_is_plain_averaging(changes: Any) -> None:
-    found = trajectory(OuterOptimizer(momentum=0, learning_rate=1), changes)
-    np.testing.assert_allclose(found, np.cumsum(changes, axis=0), atol=1e-9)
-
-
 def test_the_cut_into_pieces_does_not_show() -> None:
     random = np.random.default_rng(0)
     before, mean, velocity = random.normal(size=(3, 200_001)).astype(np.float32)

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from sparkwright.masters import (
     Exchange,
-    ParameterAveragingTrainingMaster,
+    ParameterAveragingTrainingMaster as Averaging,
     SharedTrainingMaster,
     TrainingMaster,
     TrainingPlan,
@@ -31,16 +31,6 @@ plans = st.builds(
     epochs=st.integers(1, 3),
     vector_bytes=st.integers(0, 2**40),
 )
-
-
-def a_plan(*rows: int, **options: Any) -> TrainingPlan:
-    settings: dict[str, Any] = {
-        "batch_size": 10,
-        "averaging_frequency": 5,
-        "epochs": 1,
-        **options,
-    }
-    return TrainingPlan(rows=rows, **settings)
 
 
 @given(plan=plans)
@@ -65,35 +55,21 @@ def test_an_epochs_rounds_follow_the_last_change_of_frequency(
     assert [plan.rounds_in(epoch) for epoch in range(first, first + epochs)] == rounds
 
 
-@given(plan=plans)
-def test_idle_fraction_is_the_wait_for_the_most_loaded_worker(
-    plan: TrainingPlan,
-) -> None:
-    assert 0 <= plan.idle_fraction < 1
-    if len(set(plan.minibatches)) <= 1:
-        assert plan.idle_fraction == 0
-
-
 def test_a_plan_of_uneven_workers() -> None:
-    assert a_plan(70, 10, 0, vector_bytes=300).to_dict() == {
-        "workers": 3,
-        "rows": [70, 10, 0],
-        "minibatches": [7, 1, 0],
-        "batch_size_per_worker": 10,
-        "averaging_frequency": 5,
-        "rounds_per_epoch": 2,
-        "epochs": 1,
-        "idle_workers": [2],
-        "idle_fraction": pytest.approx(13 / 21),
-        "bytes_per_round": 400,
-        "kind": "averaging",
-        "bytes_per_minibatch": 0,
+    plan = TrainingPlan(
+        rows=(70, 10, 0), batch_size=10, averaging_frequency=5, epochs=1, vector_bytes=300
+    )
+    assert plan.to_dict() == {
+        **{"workers": 3, "rows": [70, 10, 0], "minibatches": [7, 1, 0]},
+        **{"batch_size_per_worker": 10, "averaging_frequency": 5, "rounds_per_epoch": 2},
+        **{"epochs": 1, "idle_workers": [2], "idle_fraction": pytest.approx(13 / 21)},
+        **{"bytes_per_round": 400, "kind": "averaging", "bytes_per_minibatch": 0},
     }
-    assert a_plan(70, vector_bytes=300).bytes_per_round == 0  # one worker sends nothing
+    assert replace(plan, rows=(70,)).bytes_per_round == 0  # one worker sends nothing
 
 
 def test_a_master_makes_the_plan_of_its_options() -> None:
-    master = ParameterAveragingTrainingMaster(batch_size_per_worker=7, averaging_frequency=3)
+    master = Averaging(batch_size_per_worker=7, averaging_frequency=3)
     assert master.plan([10, 20], epochs=4, vector_bytes=5) == TrainingPlan(
         rows=(10, 20), batch_size=7, averaging_frequency=3, epochs=4, vector_bytes=5
     )
@@ -160,27 +136,23 @@ def test_calls_cover_their_minibatches_exactly_once(
     assert len(found) <= 2
 
 
+def by_ring(*what: str, **options: Any) -> Exchange:
+    return Exchange(what=what, **{"every": 5, "precision": "float32", "among": "ring", **options})
+
+
 @pytest.mark.parametrize(
     ("master", "exchange"),
     [
+        (Averaging(averaging_frequency=7), by_ring("parameters", "moments", every=7)),
+        (Averaging(updater="reset", communication="spark"), by_ring("parameters", among="spark")),
         (
-            ParameterAveragingTrainingMaster(averaging_frequency=7),
-            Exchange(what=("parameters", "moments"), every=7, precision="float32", among="ring"),
-        ),
-        (
-            ParameterAveragingTrainingMaster(updater="reset", communication="spark"),
-            Exchange(what=("parameters",), every=5, precision="float32", among="spark"),
-        ),
-        (
-            ParameterAveragingTrainingMaster(updater="local", exchange_precision="int8"),
-            Exchange(
-                what=("parameters",), every=5, precision="int8", density=65 / 256, among="ring"
-            ),
+            Averaging(updater="local", exchange_precision="int8"),
+            by_ring("parameters", precision="int8", density=65 / 256),
         ),
         (
             SharedTrainingMaster(threshold=TargetSparsity(target=1e-3), minibatches_per_message=2),
-            Exchange(
-                what=("residuals", "moments"),
+            by_ring(
+                *("residuals", "moments"),
                 every=2,
                 precision="threshold",
                 density=1e-3,

@@ -67,13 +67,7 @@ def test_a_threshold_and_a_repartitioner_may_be_the_users_own() -> None:
     master = Master(threshold=HalvingThreshold(), repartitioner=Thirds())
     assert isinstance(master.threshold, HalvingThreshold)
     assert isinstance(master.repartitioner, Thirds)
-
-
-# -- JSON and YAML --------------------------------------------------------------------------
-
-
-def test_of_a_repartitioner_without_to_dict_only_the_class_is_kept() -> None:
-    settings = Master(repartitioner=Thirds()).to_dict()
+    settings = Master(repartitioner=Thirds()).to_dict()  # of which only the class is kept
     assert settings["repartitioner"] == {"name": f"{__name__}.Thirds", "configuration": {}}
     read = Master.from_dict(settings, allow=[f"{__name__}.Thirds"])
     assert isinstance(read.repartitioner, Thirds)
@@ -125,15 +119,17 @@ def test_invalid_allowed_class_or_configuration_raises(
 
 
 @pytest.mark.parametrize(
-    ("cores", "workers"), [(1, 1), (3, 1), (7, 1), (8, 2), (15, 3), (24, 6), (28, 6), (96, 6)]
+    ("machine", "workers"),
+    [
+        *(
+            ({"cores": cores}, n)
+            for cores, n in ((1, 1), (7, 1), (8, 2), (15, 3), (24, 6), (96, 6))
+        ),
+        *(({"cores": 64, "gpus": gpus}, gpus) for gpus in (1, 8)),
+    ],
 )
-def test_a_machine_without_gpus_gets_a_worker_for_four_cores(cores: int, workers: int) -> None:
-    assert automatic_workers(cores=cores) == workers
-
-
-@pytest.mark.parametrize("gpus", [1, 4, 8])
-def test_a_machine_with_gpus_gets_a_worker_for_each(gpus: int) -> None:
-    assert automatic_workers(cores=64, gpus=gpus) == gpus
+def test_a_machine_gets_a_worker_for_each_gpu_or_four_cores(machine: Any, workers: int) -> None:
+    assert automatic_workers(**machine) == workers
 
 
 @given(
@@ -187,12 +183,6 @@ def test_the_size_of_messages_is_estimated_from_the_threshold() -> None:
     assert estimate(FixedThreshold()) == 250_000  # a bitmap's, which nothing exceeds
     assert estimate(AdaptiveThreshold(max_sparsity=0.5)) == 250_000
     assert estimate(HalvingThreshold()) == 250_000
-
-
-def test_uneven_data_leaves_no_worker_idle_when_work_is_dealt_out() -> None:
-    assert Master(batch_size_per_worker=10).plan([100, 20]).idle_fraction == 0
-    assert Master(batch_size_per_worker=10).plan([20, 10]).idle_fraction == pytest.approx(1 / 4)
-    assert Master().plan([]).idle_fraction == 0
 
 
 def test_work_is_dealt_out_in_pieces() -> None:

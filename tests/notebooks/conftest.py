@@ -1,4 +1,7 @@
-"""A module names the notebook that it tests as `NOTEBOOK`; each runs once, two at a time."""
+"""A module names the notebook that it tests as `NOTEBOOK`; each runs once, two at a time.
+
+`SHORTER` in a module replaces texts of the notebook, such as numbers of epochs.
+"""
 
 import json
 import os
@@ -30,9 +33,17 @@ def _name(module: ModuleType) -> str:
 
 def _executed(module: ModuleType, folder: Path) -> Path:
     """The folder, with everything that executing the notebook leaves."""
+    notebook: Path = module.NOTEBOOK
+    if shorter := getattr(module, "SHORTER", None):
+        text = notebook.read_text(encoding="utf-8")
+        assert all(given in text for given in shorter)
+        for given, replacement in shorter.items():
+            text = text.replace(given, replacement)
+        notebook = folder / notebook.name
+        notebook.write_text(text, encoding="utf-8")
     completed = subprocess.run(
         [
-            *(sys.executable, "-c", _REPORT, module.NOTEBOOK),
+            *(sys.executable, "-c", _REPORT, notebook),
             *("--output", folder / f"{_name(module)}.html"),
         ],
         env={

@@ -1,6 +1,5 @@
 """The notebook about CSV files, executed from top to bottom."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -37,33 +36,6 @@ def test_results_contain_a_valid_schema(results):
     schema = TableSchema.from_dict(results["schema"])
     assert schema.labels == {"labels": ("diagnosis",)}
     assert len(schema.feature_names()) == 30
-
-
-@pytest.mark.parametrize(
-    ("caption", "element", "marks"),
-    [
-        (r"Each column before and after normalization\.", "<use", 500),  # dots outside of the boxes
-        (r"On the gray line predictions are right", "<image", 1),  # many dots are pixels
-        (rf"\d+ of {TEST} correct", "<use", 1),
-    ],
-)
-def test_the_report_shows_each_figure_with_its_caption(html, caption, element, marks):
-    figures = re.findall(r"<figure>(.*?)<figcaption>(.*?)</figcaption>", html, re.DOTALL)
-    found = [drawing for drawing, text in figures if re.match(caption, text)]
-    assert len(found) == 1
-    assert found[0].startswith("<svg")
-    assert found[0].count(element) >= marks
-
-
-def test_picker_stores_its_preview_and_code(html):
-    assert re.search(r"Preview</span> <b>first \d+ of about \d+ rows", html)
-    assert "diagnosis (label)" in html
-    assert 'labels="diagnosis"' in html
-
-
-def test_report_contains_the_threshold_and_baseline_of_the_panels(html):
-    assert "Threshold on the score" in html
-    assert "Better than always predicting the mean" in html
 
 
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):

@@ -42,39 +42,6 @@ def test_new_network_continues_from_the_checkpoint(results, html):
     assert results["resumed_accuracy"] > 0.93
 
 
-@pytest.mark.parametrize(
-    ("caption", "marks"),
-    [
-        (r"Loss curves of 2 runs\. Final values: averaging 0\.\d+ at step 3\d\d; sharing", 1),
-        (r"Bytes sent by all workers per epoch", 0),
-        (r"Histogram of the staleness: mean \d+\.\d\d, at most \d+\.", 0),
-    ],
-)
-def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
-    figures = re.findall(r"<figure>(.*?)<figcaption>(.*?)</figcaption>", html, re.DOTALL)
-    found = [drawing for drawing, text in figures if re.match(caption, text)]
-    assert len(found) == 1, "\n".join(text for _, text in figures)
-    assert found[0].startswith("<svg")
-    assert found[0].count("<use") > marks
-
-
-def test_the_report_shows_the_master_its_messages_and_both_evaluations(html, results):
-    # The picker, with what differs from the defaults and with its plan.
-    assert "Gradient sharing on Spark." in html
-    assert "batch_size_per_worker" in html
-    # The panel of the sharing run draws what messages carried.
-    assert "Other logged quantities." in html
-    for quantity in ("threshold", "sparsity (%)", "staleness (minibatches)"):
-        assert quantity in html, quantity
-    # The evaluations side by side.
-    compared = re.search(r'aria-label="Comparison".*?<table(.*?)</table>', html, re.DOTALL)
-    assert compared is not None
-    for name in ("averaging", "sharing"):
-        row = re.search(rf"<tr><th[^>]*>{name}</th>(.*?)</tr>", compared[1], re.DOTALL)
-        assert row is not None
-        assert f"{results[f'{name}_accuracy']:.4f}" in row[1]
-
-
 def test_combined_report_covers_both_runs(results):
     html = Path(results["runs_report"]).read_text()
     assert outside_resources(html) == []

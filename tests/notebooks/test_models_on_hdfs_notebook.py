@@ -83,23 +83,6 @@ def test_the_report_shows_the_models_and_needs_no_network(html, results):
     assert "from IPython" not in html
 
 
-def test_the_report_shows_the_files_and_both_evaluations(html, results):
-    # The data picker, which read the first files from HDFS.
-    title = r"<strong>Exported minibatches: hdfs://127\.0\.0\.1:\d+/user/ann/digits/train</strong>"
-    (look,) = re.findall(rf"{title}(.*?)</section>", html, re.DOTALL)
-    trained = 1797 - results["predicted"]
-    assert f"first 32 of {trained:,} examples" in look
-    assert f"<span>Files</span> <b>{results['files']['train']}</b>" in look
-    assert look.count("<img ") == 20
-    compared = re.search(r'aria-label="Comparison".*?<table(.*?)</table>', html, re.DOTALL)
-    assert compared is not None
-    for name, accuracy in (("six", "accuracy"), ("eight", "accuracy_resumed")):
-        row = re.search(rf"<tr><th[^>]*>{name} epochs</th>(.*?)</tr>", compared[1], re.DOTALL)
-        assert row is not None
-        assert f"{results[accuracy]:.4f}" in row[1]
-    assert f"The 12 examples with the highest loss, of {results['predicted']}." in html
-
-
 def test_the_run_has_a_report_on_hdfs(results):
     _folders, files, size_bytes, path = results["reported"].split()
     assert (files, path) == ("1", "/user/ann/reports")

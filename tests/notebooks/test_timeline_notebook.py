@@ -10,6 +10,7 @@ from sparkwright_widgets._offline_html import outside_resources
 
 pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "09_timeline.ipynb"
+SHORTER = {"epochs=4": "epochs=2"}
 
 
 def test_infrequent_averaging_leaves_more_time_to_compute(results):

@@ -30,14 +30,6 @@ def test_saved_network_and_experiment_can_be_loaded(results):
     assert experiment.network.build().count_params() == PARAMETERS
 
 
-def test_displayed_code_compiles_and_contains_the_calls(reports):
-    shown = [text for text in printed(reports) if "import sparkwright as sw" in text]
-    assert len(shown) == 1
-    compile(shown[0], "<shown>", "exec")
-    for call in ("ParameterAveragingTrainingMaster(", "Conv2D", ".start(", "epochs="):
-        assert call in shown[0], call
-
-
 def test_saved_notebook_shows_the_final_state_of_each_widget(reports):
     notebook = nbformat.read(reports / "tour.ipynb", as_version=4)
     html = "".join(
@@ -59,15 +51,3 @@ def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} test digits" in html
     assert outside_resources(html) == []
     assert "VBox(" not in html
-
-
-def printed(reports):
-    """What each code cell of the executed notebook prints."""
-    notebook = nbformat.read(reports / "tour.ipynb", as_version=4)
-    return [
-        output.text
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-        for output in cell.outputs
-        if output.output_type == "stream" and output.name == "stdout"
-    ]

@@ -1,6 +1,5 @@
 """The notebook of transfer learning, executed from top to bottom."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from sparkwright_widgets._offline_html import outside_resources
 
 pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "11_transfer_learning.ipynb"
-BASE, LAST = 218_544, 256 * 5 + 5  # parameters
+SHORTER = {"epochs=8": "epochs=5"}
 
 
 def test_second_task_gains_from_the_first_and_from_fine_tuning(results):
@@ -17,11 +16,6 @@ def test_second_task_gains_from_the_first_and_from_fine_tuning(results):
     assert results["pretrained"] > 0.8
     assert results["frozen"] > 0.4  # by chance 0.2
     assert results["accuracy"] > max(0.8, results["frozen"])
-
-
-def test_network_is_shown_with_its_frozen_base(html):
-    assert f"{BASE + LAST:,} parameters" in html
-    assert re.search(r"mobilenet", html)
 
 
 def test_report_has_its_result_on_top_and_needs_no_network(html, results):

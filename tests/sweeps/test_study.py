@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def test_invalid_range_is_rejected_by_name(value: Any) -> None:
 
 
 @pytest.mark.thorough(but=["a/trials.log"])
-@pytest.mark.parametrize("file", ["a/trials.sqlite", "a/trials.log", "sqlite:///{}/x.db"])
+@pytest.mark.parametrize("file", ["a/trials.log", "sqlite:///{}/x.db"])
 def test_study_resumes_where_it_stopped(tmp_path: Path, file: str) -> None:
     storage = file.format(tmp_path) if "://" in file else tmp_path / file
     first = opened(storage)
@@ -134,11 +133,3 @@ def test_opening_a_study_prints_nothing(capfd: pytest.CaptureFixture[str]) -> No
     opened(None)
     assert capfd.readouterr() == ("", "")
     assert optuna.logging.get_verbosity() == optuna.logging.INFO, "as it was"
-
-
-def test_missing_optuna_error_names_the_installation_command(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r'pip install "sparkwright\[sweep\]"'):
-        studies.check_optuna()
