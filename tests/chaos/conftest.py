@@ -19,11 +19,7 @@ _verdicts: list[Verdict] = []
 @pytest.fixture(scope="session", autouse=True)
 def _send_by_value() -> None:
     """Executors cannot import test modules: send their classes whole, as a notebook's are."""
-    import cloudpickle
-    import pyspark.cloudpickle
-
-    for module in (cloudpickle, pyspark.cloudpickle):
-        module.register_pickle_by_value(counting)
+    sw.spark.send_by_value(counting)
 
 
 @pytest.fixture(scope="session")

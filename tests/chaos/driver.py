@@ -6,8 +6,6 @@ python driver.py MASTER JOINING FOLDER
 import sys
 from pathlib import Path
 
-import cloudpickle
-import pyspark.cloudpickle
 from tests.chaos import counting
 from tests.chaos.experiments import Experiment
 from tests.chaos.laboratory import Laboratory
@@ -15,8 +13,7 @@ from tests.chaos.laboratory import Laboratory
 import sparkwright as sw
 
 if __name__ == "__main__":
-    for module in (cloudpickle, pyspark.cloudpickle):
-        module.register_pickle_by_value(counting)
+    sw.spark.send_by_value(counting)
     name, joining, folder = sys.argv[1:]
     laboratory = Laboratory(
         lambda settings: sw.start_spark(workers=counting.WORKERS, settings=settings),

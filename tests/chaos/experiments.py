@@ -41,37 +41,21 @@ PEER_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Experiment:
-    """A fault that strikes a run at a moment.
+    """A fault that strikes a run at a moment."""
 
-    Attributes:
-        seed: that it was drawn from; -1: it was written down.
-        master: of the run; "spark" averages with `communication="spark"`.
-        victim: what is struck.
-        fault: what happens to it.
-        moment: when.
-        worker: whose trainer, Python worker, executor or host is struck, from 0.
-        jitter_s: how long after the moment the fault strikes.
-        pause_s: how long a pause or a cut lasts.
-        grace_s: the run's `replacement_grace_s`.
-        delay: minibatches that workers of an averaging run train while they average.
-        by_driver: whether workers reach one another by way of the driver only.
-        joining: how many of the workers hold no data, and join and leave.
-        hopeless: whether no run could go on after this fault; it must end with an error.
-    """
-
-    seed: int = -1
-    master: Master = "averaging"
+    seed: int = -1  # that it was drawn from; -1: it was written down
+    master: Master = "averaging"  # of the run; "spark" averages with `communication="spark"`
     victim: Victim = "trainer"
-    fault: str = "kill"
+    fault: str = "kill"  # what happens to the victim
     moment: Moment = "first second"
-    worker: int = 0
-    jitter_s: float = 0.0
-    pause_s: float = 6.0
-    grace_s: float = 2.0
-    delay: int = 0
-    by_driver: bool = False
-    joining: int = 0
-    hopeless: bool = False
+    worker: int = 0  # whose trainer, Python worker, executor or host is struck, from 0
+    jitter_s: float = 0.0  # how long after the moment the fault strikes
+    pause_s: float = 6.0  # how long a pause or a cut lasts
+    grace_s: float = 2.0  # the run's `replacement_grace_s`
+    delay: int = 0  # minibatches that workers of an averaging run train while they average
+    by_driver: bool = False  # whether workers reach one another by way of the driver only
+    joining: int = 0  # how many of the workers hold no data, and join and leave
+    hopeless: bool = False  # whether no run could go on after this fault; it must fail
 
     def __str__(self) -> str:
         number = "" if self.seed < 0 else f"{self.seed} "
@@ -83,17 +67,7 @@ class Experiment:
 
 
 def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
-    """The experiment of a seed.
-
-    Args:
-        seed: decides everything.
-        hosts: whether executors are on hosts of their own, whose network and disk can fail.
-        workers: of the run.
-
-    Example:
-        >>> draw(3) == draw(3)
-        True
-    """
+    """The experiment of a seed; `hosts`: executors have hosts whose network and disk can fail."""
     chance = random.Random(f"{seed} {hosts}")
     # In turn, so that a few seeds already cover all of them.
     master: Master = ("averaging", "sharing", "averaging", "sharing", "spark")[seed % 5]

@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,14 @@ def wait_until_tasks_settle(spark: Any, seconds: float = 5.0) -> None:
         if counts != before:
             before, since_s = counts, time.monotonic()
         time.sleep(0.2)
+
+
+def kill_trainers(run: Any, workers: Iterable[int]) -> None:
+    """Kill the processes in which these workers train."""
+    for worker in workers:
+        trainer = trainer_of(run, worker)
+        assert trainer is not None
+        trainer.kill()
 
 
 def trainer_of(run: Any, worker: int) -> psutil.Process | None:
@@ -194,22 +202,15 @@ def _strike_host(experiment: Experiment, laboratory: Any, run: Any) -> bool:
 
 
 def stall_this_process(fault: str, seconds: float) -> None:
-    """Let no thread of this process run for a while, by a "pause" or as the fault says."""
+    """Let no thread of this process run for a while.
+
+    By SIGSTOP and SIGCONT, as a virtual machine that is suspended, or as C code that keeps the GIL.
+    """
     if fault == "pause":
-        stop_this_process(seconds)
+        script = 'kill -STOP "$1"; sleep "$2"; kill -CONT "$1"'
+        subprocess.run(["sh", "-c", script, "sh", str(os.getpid()), f"{seconds:g}"], check=True)
     else:
-        hold_the_gil(seconds)
-
-
-def stop_this_process(seconds: float) -> None:
-    """SIGSTOP and, after `seconds`, SIGCONT: as a virtual machine that is suspended."""
-    script = 'kill -STOP "$1"; sleep "$2"; kill -CONT "$1"'
-    subprocess.run(["sh", "-c", script, "sh", str(os.getpid()), f"{seconds:g}"], check=True)
-
-
-def hold_the_gil(seconds: float) -> None:
-    """Keep all other threads of this process from running, as C code can."""
-    ctypes.PyDLL(None).sleep(round(seconds))
+        ctypes.PyDLL(None).sleep(round(seconds))
 
 
 class Later:

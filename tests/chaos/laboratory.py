@@ -28,8 +28,7 @@ class Laboratory:
     Attributes:
         spark: the session; another one after `restart`.
         folder: of the experiment at work.
-        hosts: of the executors; None: they are on this one.
-        host_names: of the executors.
+        hosts: of the executors, with `host_names`; None: they are on this one.
     """
 
     def __init__(
@@ -56,11 +55,7 @@ class Laboratory:
         self.spark.stop()
 
     def restart(self, **settings: str) -> None:
-        """A new session: a run of the old one hangs, or Spark is to have other settings.
-
-        Args:
-            settings: of Spark, with underscores for dots.
-        """
+        """A new session, with settings of Spark that have underscores for dots."""
         self.spark.stop()
         self.spark = self._start({k.replace("_", "."): v for k, v in settings.items()})
 
@@ -82,14 +77,10 @@ class Laboratory:
         self.folder = self._root / str(self._numbers)
         self.folder.mkdir(parents=True)
 
-    def disk(self, host: str) -> Path:
-        """The folder in which the executors of a host keep their files."""
-        assert self._disk is not None
-        return self._disk(host)
-
     def fill_disk(self, host: str) -> Callable[[], None]:
         """Leave no byte on a host's disk; returns what gives the room back."""
-        filler = self.disk(host) / "filler"
+        assert self._disk is not None
+        filler = self._disk(host) / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(1 << 16))

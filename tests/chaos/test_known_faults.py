@@ -101,22 +101,6 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
     assert is_replaced
 
 
-@pytest.mark.slow
-def test_replacements_join_a_lone_survivor(laboratory: Laboratory, report: Any) -> None:
-    laboratory.ready()
-    experiment = Experiment(fault="kill all but one", moment="epoch end", grace_s=0.2)
-    watched = laboratory.start(experiment, epochs=LONG)
-    has_averaged(watched)
-    for worker in range(1, counting.WORKERS):
-        trainer = faults.trainer_of(watched.run, worker)
-        assert trainer is not None
-        trainer.kill()
-    assert watched.until(lambda status: all(each.restarts for each in status.workers[1:]))
-    goes_on(watched)
-    watched.stop()
-    report(laboratory.verdict(watched))
-
-
 @pytest.mark.parametrize("master", BOTH)
 def test_parameters_that_become_nan_in_the_last_minibatch_are_not_delivered(
     laboratory: Laboratory, report: Any, master: Master
@@ -185,10 +169,7 @@ def test_training_continues_from_the_last_checkpoint_if_all_workers_die(
     assert watched.until(
         lambda _: len(list((laboratory.folder / "checkpoints").glob("*.swc"))) >= 3
     )
-    for worker in range(counting.WORKERS):
-        trainer = faults.trainer_of(watched.run, worker)
-        assert trainer is not None
-        trainer.kill()
+    faults.kill_trainers(watched.run, range(counting.WORKERS))
     report(laboratory.verdict(watched))
     assert watched.losses >= counting.WORKERS
     assert not watched.restarted

@@ -35,47 +35,26 @@ _REDONE = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was seen of a run, and its end.
+    """What was seen of a run, and its end."""
 
-    Attributes:
-        experiment: what was done to it.
-        state: of `run.status` at the end; "hung" if there was none in time.
-        error: the text of what `run.wait` raised; empty: nothing.
-        struck: whether the fault came before the end.
-        stop_asked: whether `run.stop` was called.
-        losses: workers that were reported lost, in all.
-        most_averagings: the most that `run.status` ever showed.
-        averagings: that it shows at the end.
-        restarted: whether it went back to nearly none.
-        warnings: of the run.
-        rounds: minibatches of each worker in each averaging, as `run.history` has them.
-        untold: rows of `run.history` without a loss: their worker died before it could tell.
-        examples: in all rows of `run.history`.
-        epochs: that the run was to have.
-        counts: the delivered parameters: the minibatches, then how often each example was trained.
-        workers: of the run.
-        seconds: from the start to the end.
-        text: what else to report.
-    """
-
-    experiment: Experiment
-    state: str
-    error: str
-    struck: bool
-    stop_asked: bool
-    losses: int
-    most_averagings: int
-    averagings: int
-    restarted: bool
-    warnings: Sequence[str]
-    rounds: Sequence[Sequence[int]]
-    untold: int
-    examples: int
-    epochs: int
-    counts: NDArray[np.float64]
+    experiment: Experiment  # what was done to it
+    state: str  # of `run.status` at the end; "hung" if there was none in time
+    error: str  # the text of what `run.wait` raised; empty: nothing
+    struck: bool  # whether the fault came before the end
+    stop_asked: bool  # whether `run.stop` was called
+    losses: int  # workers that were reported lost, in all
+    most_averagings: int  # the most that `run.status` ever showed
+    averagings: int  # that it shows at the end
+    restarted: bool  # whether it went back to nearly none
+    warnings: Sequence[str]  # of the run
+    rounds: Sequence[Sequence[int]]  # minibatches of each worker in each averaging, by the history
+    untold: int  # rows of the history without a loss: their worker died before it could tell
+    examples: int  # in all rows of the history
+    epochs: int  # that the run was to have
+    counts: NDArray[np.float64]  # delivered: the minibatches, then how often each example was used
     workers: int
-    seconds: float
-    text: str = ""
+    seconds: float  # from the start to the end
+    text: str = ""  # what else to report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,23 +187,14 @@ def _judge_examples(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
 
 def table(verdicts: Sequence[Verdict]) -> str:
     """Runs by master and victim, and how many of them have something in each column."""
-    head = ("master", "victim", "runs", "undisturbed", *COLUMNS)
-    keys = sorted({(v.evidence.experiment.master, v.evidence.experiment.victim) for v in verdicts})
-    groups = [(*key, [v for v in verdicts if _key(v) == key]) for key in keys]
-    rows = [head]
-    for master, victim, group in [*groups, ("all", "", list(verdicts))]:
-        found = [sum(name in v.remarks for v in group) for name in COLUMNS]
-        calm = sum(not v.evidence.struck for v in group)
-        rows.append((master, victim, *map(str, (len(group), calm, *found))))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(w) if i > 1 else cell.ljust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
-
-
-def _key(verdict: Verdict) -> tuple[str, str]:
-    return verdict.evidence.experiment.master, verdict.evidence.experiment.victim
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        experiment = verdict.evidence.experiment
+        groups.setdefault((experiment.master, experiment.victim), []).append(verdict)
+    rows: list[tuple[str, ...]] = [("master", "victim", "runs", "undisturbed", *COLUMNS)]
+    for key, group in [*sorted(groups.items()), (("all", ""), list(verdicts))]:
+        found = [sum(name in verdict.remarks for verdict in group) for name in COLUMNS]
+        calm = sum(not verdict.evidence.struck for verdict in group)
+        rows.append((*key, *map(str, (len(group), calm, *found))))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)) for row in rows)

@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ pytestmark = [pytest.mark.cluster, needs_hosts]
 SECRET = bytes(range(32))
 NAMES = ("zero", "one", "two")
 TIMEOUT_S = 2.0
-ALL = {(0, 0), (1, 0), (2, 0)}
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +87,13 @@ def everybody_has(meshes: list[UpdateMesh], versions: dict[tuple[int, int], int]
     return all(mesh.wait_for(versions, timeout_s=30) for mesh in meshes)
 
 
-@pytest.mark.parametrize(
-    ("rule", "count"), [({"delay_s": 0.02}, 50), ({"loss": 0.02}, 50)], ids=["latency", "loss"]
-)
+@pytest.mark.parametrize("rule", [{"delay_s": 0.02}, {"loss": 0.02}], ids=["latency", "loss"])
 def test_every_update_arrives_once_whatever_the_network_does(
-    hosts: Hosts, meshes: list[UpdateMesh], rule: dict[str, float], count: int
+    hosts: Hosts, meshes: list[UpdateMesh], rule: dict[str, float]
 ) -> None:
+    """Loopback neither delays frames nor loses them."""
     hosts.links(**rule)
+    count = 50
     contents = {mesh.me: [os.urandom(20_000) for _ in range(count)] for mesh in meshes}
     for mesh in meshes:
         for content in contents[mesh.me]:
@@ -111,7 +109,7 @@ def test_every_update_arrives_once_whatever_the_network_does(
 def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(
     hosts: Hosts, meshes: list[UpdateMesh], deaf: str
 ) -> None:
-    """One direction is cut: "one" hears "zero" and is not heard, or the other way round."""
+    """On a link that is cut in one direction, each side notices silence in its own way."""
     sender = "one" if deaf == "zero" else "zero"
     hosts.link(sender, deaf, both_ways=False, cut=True)
     for mesh in meshes:
@@ -126,40 +124,24 @@ def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(
     assert meshes[0].neighbors == {(1, 0), (2, 0)}
 
 
-def test_partitioned_host_catches_up_after_reconnecting(
-    hosts: Hosts, meshes: list[UpdateMesh]
-) -> None:
-    hosts.cut_off("one")
-    wait_until(lambda: meshes[0].neighbors == {(2, 0)})
-    for mesh in meshes:
-        mesh.publish(b"apart")
-    assert everybody_has([meshes[0], meshes[2]], {(0, 0): 1, (2, 0): 1})
-    assert (0, 0) not in meshes[1].versions
-    hosts.reconnect("one")
-    assert everybody_has(meshes, dict.fromkeys(ALL, 1))
-
-
 # -- the ring --------------------------------------------------------------------------------
 
 
-def joined(hosts: Hosts, ports: list[RingPort]) -> list[Any]:
-    """Each host's ring, or what it ended with."""
+def joined(hosts: Hosts, ports: list[RingPort]) -> list[Ring]:
+    """Each host's ring."""
 
-    def join(rank: int) -> Any:
-        def try_it() -> Any:
-            try:
-                return ports[rank].join(
-                    generation=1,
-                    rank=rank,
-                    workers=range(len(ports)),
-                    addresses=[port.address for port in ports],
-                    connect_timeout_s=TIMEOUT_S,
-                    peer_timeout_s=TIMEOUT_S,
-                )
-            except NetworkError as error:
-                return error
-
-        return hosts.call(NAMES[rank], try_it)
+    def join(rank: int) -> Ring:
+        return hosts.call(
+            NAMES[rank],
+            lambda: ports[rank].join(
+                generation=1,
+                rank=rank,
+                workers=range(len(ports)),
+                addresses=[port.address for port in ports],
+                connect_timeout_s=TIMEOUT_S,
+                peer_timeout_s=TIMEOUT_S,
+            ),
+        )
 
     with ThreadPoolExecutor(len(ports)) as threads:
         return list(threads.map(join, range(len(ports))))
@@ -176,6 +158,7 @@ def ring_ports(ports: list[PeerPort]) -> Iterator[list[RingPort]]:
 def test_a_ring_on_a_bad_network_adds_to_the_same_bits(
     hosts: Hosts, ring_ports: list[RingPort]
 ) -> None:
+    """Loopback neither delays frames nor loses them."""
     vectors = np.random.default_rng(0).normal(size=(3, 100_003)).astype(np.float32)
 
     def summed(rings: list[Ring]) -> list[bytes]:
@@ -205,22 +188,10 @@ def end_of_sums(ring: Ring) -> str:
 def test_cut_during_a_sum_ends_the_ring_and_names_the_silent_worker(
     hosts: Hosts, ring_ports: list[RingPort]
 ) -> None:
+    """Nobody closes a connection: the kernel's buffers fill, and nothing comes."""
     rings = joined(hosts, ring_ports)
     hosts.link("one", "two", both_ways=False, cut=True)
 
     with ThreadPoolExecutor(3) as threads:
         words = list(threads.map(end_of_sums, rings))
     assert any("waited 2 s for worker" in each for each in words), words
-
-
-def test_workers_that_cannot_connect_raise_after_the_time_out(
-    hosts: Hosts, ring_ports: list[RingPort]
-) -> None:
-    hosts.link("one", "two", both_ways=False, cut=True)
-    found = joined(hosts, ring_ports)
-    assert isinstance(found[1], NetworkError)
-    assert f"{ring_ports[2].address[0]}:" in str(found[1])
-    assert "`MeshConfig(ports=…, network_mask=…)`" in str(found[1])
-    for ring in found:
-        if isinstance(ring, Ring):
-            ring.abort()

@@ -72,20 +72,15 @@ def main(environment, folder):
     folder = written(Path(folder))
     data = sw.data.from_csv(spark, str(folder / "table.csv"), labels="kind", classes=3)
     files = sw.data.from_minibatches(spark, str(folder / "part-*.npy"), loader=load_numbers)
-    for master in (
-        sw.ParameterAveragingTrainingMaster(batch_size_per_worker=20, averaging_frequency=2),
-        # As large as a step of this optimizer: with the usual first threshold, which is a fiftieth,
-        # little would be learned in so few minibatches.
-        sw.SharedTrainingMaster(
-            batch_size_per_worker=20, threshold=sw.FixedThreshold(threshold=0.02)
-        ),
-    ):
+    averaging = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=20)
+    # As large as a step of this optimizer: with the usual first threshold, which is a fiftieth,
+    # little would be learned in so few minibatches.
+    threshold = sw.FixedThreshold(threshold=0.02)
+    sharing = sw.SharedTrainingMaster(batch_size_per_worker=20, threshold=threshold)
+    for master, trained in ((averaging, data), (sharing, files)):
         network = sw.SparkNetwork(spark, build("own", Centered()), master)
-        before = network.score(data)
-        network.fit(data, epochs=10)
-        network.fit(files, epochs=5)
-        accuracy = network.evaluate(files).accuracy
-        seen[type(master).__name__] = [before, network.score(files), accuracy]
+        network.fit(trained, epochs=12)
+        seen[type(master).__name__] = network.evaluate(trained).accuracy
     seen["predicted"] = network.predict(data).count()
 
     # A module that Spark is given when trainers are at work already.
@@ -96,27 +91,23 @@ def main(environment, folder):
     context.addPyFile(str(folder / "later_layers.py"))
     import later_layers
 
-    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=20)
-    network = sw.SparkNetwork(spark, build("later", later_layers.Halved()), master)
+    network = sw.SparkNetwork(spark, build("later", later_layers.Halved()), averaging)
     network.fit(data, epochs=1)
     seen["later"] = network.score(data)
 
-    def where(_):
-        import sparkwright
-
-        return sparkwright.__file__, sys.executable
-
     seen["where"] = context.parallelize(range(2), 2).map(where).collect()
-    seen["widgets"] = context.parallelize([0], 1).map(has_widgets).collect()
     seen["driver"] = [sw.__file__, [p for p in sys.path if "sparkwright-" in p]]
     spark.stop()
     print(json.dumps(seen))
 
 
-def has_widgets(_):
+def where(_):
     import importlib.util
 
-    return importlib.util.find_spec("sparkwright_widgets") is not None
+    import sparkwright
+
+    widgets = importlib.util.find_spec("sparkwright_widgets")
+    return sparkwright.__file__, sys.executable, widgets is not None
 
 
 if __name__ == "__main__":

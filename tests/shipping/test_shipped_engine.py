@@ -79,30 +79,29 @@ def packed(environment: Path, archive: Path) -> Path:
 def test_everything_works_on_executors_that_are_sent_engine_and_environment(
     bare: Path, tmp_path: Path
 ) -> None:
+    """Executors with a Python of their own, which does not find this repository."""
     archive, data = packed(bare, tmp_path / "environment.tar.gz"), tmp_path / "data"
     data.mkdir()
     out = output_of([sys.executable, HERE / "everything_from_the_archive.py", archive, data])
     seen = json.loads(out.splitlines()[-1])
     for master in ("ParameterAveragingTrainingMaster", "SharedTrainingMaster"):
-        before, after, accuracy = seen[master]
-        assert after < before
-        assert accuracy > 0.6  # chance is a third
+        assert seen[master] > 0.6  # chance is a third
     assert seen["predicted"] == 240
     assert seen["later"] > 0
-    for engine, python in seen["where"]:
+    for engine, python, has_widgets in seen["where"]:
         assert archive_name() in engine
+        assert not has_widgets
         assert python.endswith("/environment/bin/python")
         assert not python.startswith(str(bare))
-    assert seen["widgets"] == [False]
     assert seen["driver"] == [sparkwright.__file__, []]
 
 
 def test_different_engine_on_executors_is_replaced_or_reported(tmp_path: Path) -> None:
+    """Executors with a Python of their own, which finds another engine."""
     other = environment_at(tmp_path / "environment", changed_engine(tmp_path / "old"))
-    command = [sys.executable, HERE / "ask_executors.py"]
-    python = f"spark.pyspark.python={other}/bin/python"
-    assert archive_name() in output_of([*command, python])
-    told = output_of([*command, python, "spark.sparkwright.ship=never"])
+    out = output_of([sys.executable, HERE / "ask_executors.py", other / "bin/python"])
+    shipped, told = out.strip().split("\n", 1)
+    assert archive_name() in shipped
     assert f"driver {sparkwright.__version__} (fingerprint" in told
     assert "0.0.1 (fingerprint" in told
     assert str(tmp_path / "old") in told
@@ -112,6 +111,7 @@ def test_different_engine_on_executors_is_replaced_or_reported(tmp_path: Path) -
 def test_spark_submit_runs_the_documented_script_where_nothing_has_the_engine(
     bare: Path, tmp_path: Path
 ) -> None:
+    """A driver, too, with a Python that finds no engine but the archive."""
     python = str(bare / "bin/python")
     out = output_of(
         [

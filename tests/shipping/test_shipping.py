@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import sparkwright as sw
@@ -47,19 +46,11 @@ def own_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
 def network_with(spark: Any, layers: Any) -> sw.SparkNetwork:
     import keras
 
-    model = keras.Sequential(
-        [keras.Input((4,)), layers.Doubled(), keras.layers.Dense(3, activation="softmax")]
-    )
+    outputs = keras.layers.Dense(3, activation="softmax")
+    model = keras.Sequential([keras.Input((4,)), layers.Doubled(), outputs])
     model.compile("sgd", "sparse_categorical_crossentropy")
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=10)
     return sw.SparkNetwork(spark, model, master)
-
-
-def examples() -> sw.DataSet:
-    random = np.random.default_rng(0)
-    return sw.DataSet(
-        random.normal(size=(60, 4)).astype(np.float32), np.arange(60, dtype=np.int32) % 3
-    )
 
 
 @pytest.mark.parametrize(
@@ -90,16 +81,15 @@ def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark: Any
 
 @pytest.mark.spark
 def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
-    spark: Any, own_layers: Any
+    spark: Any, own_layers: Any, blobs: sw.DataSet
 ) -> None:
-    data = examples()
     network = network_with(spark, own_layers)
     with pytest.raises(sw.errors.WorkerError, match="send_by_value"):
-        network.fit(data)
+        network.fit(blobs)
     sw.spark.send_by_value(own_layers)
     network = network_with(spark, own_layers)
-    network.fit(data, epochs=2)
-    assert network.score(data) > 0
+    network.fit(blobs, epochs=2)
+    assert network.score(blobs) > 0
 
 
 @pytest.mark.parametrize("module", ["layers", sw, sw.data])

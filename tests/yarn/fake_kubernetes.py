@@ -13,7 +13,6 @@ class FakeKubernetes:
 
     def __init__(self) -> None:
         self.posted: list[tuple[str, dict[str, Any]]] = []
-        self.deleted: list[str] = []
         self.ended = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -71,7 +70,6 @@ def _handler(fake: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
 
         def do_DELETE(self) -> None:
             self._body()
-            fake.deleted.append(urlsplit(self.path).path)
             self._answer({"kind": "Status", "apiVersion": "v1", "status": "Success"})
 
         def _body(self) -> dict[str, Any]:

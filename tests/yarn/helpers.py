@@ -1,10 +1,15 @@
 """What tests do that run a session in a process of its own."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.scripts import json_printed_by
+from tests.support.hadoop import yarn_jars
+
+from sparkwright.errors import ConfigurationError, NetworkError
 
 
 def outcome(script: str, *, timeout_s: float) -> Any:
@@ -16,3 +21,21 @@ def outcome(script: str, *, timeout_s: float) -> Any:
         if name not in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_PYTHON")
     }
     return json_printed_by(path, timeout_s=timeout_s, environment=environment)
+
+
+def outcome_on_yarn(script: str, *needed: Callable[[], Any]) -> Any:
+    """Likewise, on a YARN of its own; an error if its servers or what is needed is missing."""
+    try:
+        for needs in (yarn_jars, *needed):
+            needs()
+    except (ConfigurationError, NetworkError) as error:
+        return error
+    return outcome(script, timeout_s=270)
+
+
+@pytest.fixture(scope="module")
+def seen(script_result: Any) -> Any:
+    """What the script of a module printed."""
+    if isinstance(script_result, Exception):
+        pytest.skip(str(script_result))
+    return script_result

@@ -48,8 +48,7 @@ def main() -> None:
             time.sleep(0.1)
         spark.stop()
         posted = cluster.posted
-        deleted = cluster.deleted
-    print(json.dumps({"posted": posted, "deleted": deleted}))
+    print(json.dumps(posted))
 
 
 if __name__ == "__main__":

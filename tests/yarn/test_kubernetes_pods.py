@@ -14,13 +14,8 @@ def run_script(_: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def asked(script_result: Any) -> Any:
-    return script_result
-
-
-@pytest.fixture(scope="module")
-def pods(asked: Any) -> Any:
-    found = [made for path, made in asked["posted"] if path == "/api/v1/namespaces/ml/pods"]
+def pods(script_result: Any) -> Any:
+    found = [made for path, made in script_result if path == "/api/v1/namespaces/ml/pods"]
     assert len(found) == 2
     return found
 
@@ -34,12 +29,14 @@ def container(pods: Any) -> Any:
 def test_executors_are_pods_of_the_image_on_machines_with_the_label(
     pods: Any, container: Any
 ) -> None:
+    """Spark makes pods of its settings."""
     assert container["image"] == "registry/train:1"
     assert {one["spec"]["nodeSelector"]["pool"] for one in pods} == {"gpu"}
     assert {one["metadata"]["labels"]["spark-exec-id"] for one in pods} == {"1", "2"}
 
 
 def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container: Any) -> None:
+    """Spark adds heap and overhead, and names GPUs as Kubernetes does."""
     limits, requests = container["resources"]["limits"], container["resources"]["requests"]
     assert limits["memory"] == requests["memory"]
     # 1,024 MiB of heap, and what two task slots with TensorFlow take.
@@ -49,6 +46,7 @@ def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container: A
 
 
 def test_a_pod_has_its_environment_and_shared_memory(pods: Any, container: Any) -> None:
+    """Spark mounts volumes by the prefix of their settings."""
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment["TF_NUM_INTRAOP_THREADS"] == "2"
     assert environment["SPARK_DRIVER_URL"].startswith("spark://CoarseGrainedScheduler@127.0.0.1:")

@@ -62,9 +62,19 @@ def test_missing_configuration_folder_raises_with_the_variable_to_set(
         yarn_settings({"spark.master": "yarn"})
 
 
-def test_a_folder_without_yarns_file_is_named(conf: Path) -> None:
-    (conf / "core-site.xml").write_text(as_xml({}))
-    with pytest.raises(ConfigurationError, match=r"HADOOP_CONF_DIR='.*', with core-site\.xml"):
+@pytest.mark.parametrize(
+    ("name", "text", "match"),
+    [
+        ("core-site.xml", as_xml({}), r"HADOOP_CONF_DIR='.*', with core-site\.xml"),
+        ("yarn-site.xml", "<configuration>", r"Received: .*yarn-site\.xml: no element"),
+    ],
+    ids=["missing", "no XML"],
+)
+def test_folder_without_a_valid_file_of_yarn_is_named(
+    conf: Path, name: str, text: str, match: str
+) -> None:
+    (conf / name).write_text(text)
+    with pytest.raises(ConfigurationError, match=match):
         yarn_settings({"spark.master": "yarn"})
 
 
@@ -242,9 +252,3 @@ def test_the_end_of_a_trainer_keeps_its_worker_host_and_words() -> None:
     assert isinstance(found, WorkerError)
     assert (found.worker, found.host, found.reason) == (1, "node7", reason)
     assert str(found) == str(raised)
-
-
-def test_a_file_that_is_no_xml_is_named(conf: Path) -> None:
-    (conf / "yarn-site.xml").write_text("<configuration>")
-    with pytest.raises(ConfigurationError, match=r"Received: .*yarn-site\.xml: no element"):
-        yarn_settings({"spark.master": "yarn"})
