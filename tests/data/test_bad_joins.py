@@ -266,7 +266,6 @@ def test_survey_lists_the_first_keys_of_all_partitions() -> None:
         ({"x": ("people", [])}, r"at least one column\. Received: \[\]"),
         ({"x": ("people", slice(5, 9))}, r"at least one column"),
         ({"x": ("people", "on")}, r"'on' of type date"),
-        ({"x": ("people", OneHot("on", 3))}, r"'on' of type date"),
         ({"x": ("people", [1.5])}, r"1\.5"),
         ({"x": ("visits", "path")}, "a column of arrays of 'visits'"),
     ],
@@ -281,10 +280,7 @@ def test_missing_or_non_numeric_columns_raise(features: Any, says: str) -> None:
     ("make", "says"),
     [
         (lambda: records([1], key="id"), "a list"),
-        (lambda: records("a.csv", key=""), "key=''"),
         (lambda: records("a.csv", key=[]), r"key=\[\]"),
-        (lambda: records("a.csv", key=True), "key=True"),
-        (lambda: records("a.csv", key="id", delimiter="ab"), "delimiter='ab'"),
         (lambda: records("a.csv", key="id", delimiter="3"), "delimiter='3'"),
         (lambda: records("a.csv", key="id", header="no"), "header='no'"),  # pyright: ignore
         (lambda: sequences("a.csv", key="id", order=()), r"order=\(\)"),
@@ -311,7 +307,6 @@ def test_invalid_source_or_classes_raise(make: Any, says: str) -> None:
         ({"length": -1}, "length=-1"),
         ({"on_error": "ignore"}, "on_error='ignore'"),
         ({"partitions": 0}, "partitions=0"),
-        ({"partitions": "2"}, "partitions='2'"),
         ({"partitions": 2.5}, r"partitions=2\.5"),
     ],
     ids=str,

@@ -505,21 +505,3 @@ def test_folders_that_are_not_map_files_raise(tmp_path: Path, function: Any) -> 
     write_sequence_file(DATA, str(tmp_path / "out"))
     with pytest.raises(sw.DataError, match=r"folder with a file `data`.*from_sequence_file"):
         function(str(tmp_path / "out"))
-
-
-@pytest.mark.parametrize("options", [{"convert": 5}, {"decoders": {"a": 1}}], ids=str)
-def test_non_callable_functions_raise(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(sw.ConfigurationError, match=f"`{next(iter(options))}` must be"):
-        MapFileReader(str(tmp_path), **options)
-
-
-@pytest.mark.thorough
-@pytest.mark.spark
-def test_skipped_records_are_in_the_result(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(PLAIN["a length of 2 GB"](example_file()))
-    (tmp_path / "b").write_bytes(example_file())
-    data = sw.data.from_sequence_file(spark, str(tmp_path), on_error="skip")
-    assert 80 <= data.count() < 100
-    assert dict(data.skipped().counts) == {"damaged part of a file": 1}
-    with pytest.raises(sw.DataError, match=r"at byte \d+ of .*a, .*on_error"):
-        sw.data.from_sequence_file(spark, str(tmp_path)).count()
