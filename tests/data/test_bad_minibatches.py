@@ -43,10 +43,10 @@ def zip_of(**members: bytes) -> bytes:
     return file.getvalue()
 
 
-def npy_that_claims(shape: tuple[int, ...], content: bytes) -> bytes:
+def npy_that_claims(*shape: int) -> bytes:
     header = str({"descr": "<f8", "fortran_order": False, "shape": shape}).encode()
     header = header.ljust(117) + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + content
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(80)
 
 
 def bomb() -> bytes:
@@ -77,14 +77,8 @@ NUMPY_CASES: dict[str, tuple[bytes, str]] = {
     "no-examples": (npz(features=np.zeros((0, 3))), "no features"),
     "different-counts": (npz(features=np.zeros(3), labels=np.zeros(4)), "unreadable file"),
     "no-array-in-it": (zip_of(features__npy=b"hello"), "unreadable file"),
-    "claims-more-than-it-has": (
-        zip_of(features__npy=npy_that_claims((1 << 40,), bytes(80))),
-        "unreadable file",
-    ),
-    "negative-shape": (
-        zip_of(features__npy=npy_that_claims((-1, 2), bytes(80))),
-        "unreadable file",
-    ),
+    "claims-more-than-it-has": (zip_of(features__npy=npy_that_claims(1 << 40)), "unreadable file"),
+    "negative-shape": (zip_of(features__npy=npy_that_claims(-1, 2)), "unreadable file"),
     "claims-gigabytes": (bomb(), "unreadable file"),
 }
 
@@ -144,24 +138,6 @@ def crashing(source: MinibatchSource) -> DataSet:
     return DataSet(np.zeros(int(source.read())))
 
 
-@pytest.mark.parametrize(
-    ("loader", "why"),
-    [
-        pytest.param(
-            wrong_type,
-            r"or \(features, labels\), but returned ndarray",
-            id="wrong-type",
-        ),
-        pytest.param(crashing, "ValueError: invalid literal", id="raises"),
-    ],
-)
-def test_failing_loader_raises_with_its_file(loader: Any, why: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x")
-    with pytest.raises(sw.DataError, match=why) as caught:
-        used([tmp_path / "a.csv"], SkipLog("raise"), loader)
-    assert "a.csv" in str(caught.value)
-
-
 CHANGED: dict[str, tuple[bytes | None, str]] = {
     "deleted": (None, "missing file"),
     "emptied": (b"", "unreadable file"),
@@ -188,82 +164,70 @@ def test_files_of_an_export_must_match_its_manifest(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "why"),
+    ("loader", "why"),
     [
-        pytest.param("empty.txt", b"", "with no files", id="empty-list"),
-        pytest.param("blank.txt", b"\n\n  \n", "with no files", id="blank-lines"),
-        pytest.param("bad.txt", b"a\xff\xfe\n", "UTF-8", id="invalid-utf-8"),
-        pytest.param("zero.txt", b"a\0b\n", "zero bytes", id="binary"),
+        (wrong_type, r"a\.csv.*or \(features, labels\), but returned ndarray"),
+        (crashing, r"a\.csv.*ValueError: invalid literal"),
     ],
 )
-def test_invalid_list_of_paths_raises_with_its_name(
-    name: str, content: bytes, why: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(sw.DataError, match=why) as caught:
-        find_files(str(tmp_path / name), ours=True)
-    assert name in str(caught.value)
+def test_failing_loader_raises_with_its_file(loader: Any, why: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x")
+    with pytest.raises(sw.DataError, match=f"(?s){why}"):
+        used([tmp_path / "a.csv"], SkipLog("raise"), loader)
 
 
 @pytest.mark.parametrize(
-    ("where", "error", "why"),
+    ("where", "content", "error", "why"),
     [
-        pytest.param("nowhere", FileNotFoundError, "nowhere does not exist", id="no-folder"),
-        pytest.param("no*thing", FileNotFoundError, "no file matches", id="pattern"),
-        pytest.param("empty", sw.DataError, "with no file", id="empty-folder"),
-        pytest.param("foreign", sw.DataError, r"1 files, starting with a\.csv", id="other-files"),
-        pytest.param("ftp-no://x/y", ValueError, "ftp-no", id="unknown-scheme"),
-        pytest.param(7, sw.ConfigurationError, "a URL, a list of URLs", id="number"),
+        ("blank.txt", b"\n\n  \n", sw.DataError, r"blank\.txt with no files"),
+        ("bad.txt", b"a\xff\xfe\n", sw.DataError, r"UTF-8.*bad\.txt"),
+        ("zero.txt", b"a\0b\n", sw.DataError, r"zero\.txt.*zero bytes"),
+        ("nowhere", None, FileNotFoundError, "nowhere does not exist"),
+        ("no*thing", None, FileNotFoundError, "no file matches"),
+        ("", None, sw.DataError, "with no file"),
+        ("", b"1", sw.DataError, r"1 files, starting with a\.csv"),
+        ("ftp-no://x/y", None, ValueError, "ftp-no"),
+        (7, None, sw.ConfigurationError, "a URL, a list of URLs"),
     ],
 )
 def test_locations_without_minibatches_raise(
-    where: Any, error: type[Exception], why: str, tmp_path: Path
+    where: Any, content: bytes | None, error: type[Exception], why: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "foreign").mkdir()
-    (tmp_path / "foreign" / "a.csv").write_text("1")
+    if content is not None:
+        (tmp_path / (where or "a.csv")).write_bytes(content)
     bare = not isinstance(where, str) or "://" in where
-    place = where if bare else str(tmp_path / where)
     with pytest.raises(error, match=why):
-        find_files(place, ours=True)
+        find_files(where if bare else str(tmp_path / where), ours=True)
 
 
-def test_invalid_reading_options_raise(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", [{"on_error": "ignore"}, {"partitions": 0}, {"loader": "numpy"}])
+def test_invalid_reading_options_raise(option: Any, tmp_path: Path) -> None:
     none: Any = None
-    for name, value in {"on_error": "ignore", "partitions": 0, "loader": "numpy"}.items():
-        options: Any = {name: value}
-        with pytest.raises(sw.ConfigurationError, match=name):
-            sw.data.from_minibatches(none, tmp_path, **options)
-
-
-@pytest.mark.parametrize("size", [0, -1, 2.5, True, None, "32"], ids=str)
-def test_non_integer_sizes_raise(size: Any, tmp_path: Path) -> None:
-    with pytest.raises(sw.ConfigurationError, match=f"batch_size={size!r}"):
-        sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=size)
-    with pytest.raises(sw.ConfigurationError, match=f"files_per_folder={size!r}"):
-        sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=2, files_per_folder=size)
+    with pytest.raises(sw.ConfigurationError, match=next(iter(option))):
+        sw.data.from_minibatches(none, tmp_path, **option)
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "options", "error", "why"),
     [
-        pytest.param([], "at least one example", id="nothing"),
-        pytest.param(
-            [np.zeros((4, 2))] * 2, "list of 2 arrays.*tuple.*iter", id="list-of-two-arrays"
-        ),
-        pytest.param([GOOD, DataSet(np.zeros((2, 2)))], r"\.padded\(\)", id="labels-missing"),
-        pytest.param([(np.zeros(3), np.zeros(4))], "batch 0", id="different-counts"),
-        pytest.param([(1, 2, 3, 4)], "4 parts in batch 0", id="four-parts"),
-        pytest.param(7, "Received: int", id="a-number"),
+        ([], {}, sw.DataError, "at least one example"),
+        ([np.zeros((4, 2))] * 2, {}, sw.DataError, "list of 2 arrays.*tuple.*iter"),
+        ([GOOD, DataSet(np.zeros((2, 2)))], {}, sw.DataError, r"\.padded\(\)"),
+        ([(np.zeros(3), np.zeros(4))], {}, sw.DataError, "batch 0"),
+        ([(1, 2, 3, 4)], {}, sw.DataError, "4 parts in batch 0"),
+        (7, {}, sw.DataError, "Received: int"),
+        (GOOD, {"batch_size": 0}, sw.ConfigurationError, "batch_size=0"),
+        (GOOD, {"batch_size": 2.5}, sw.ConfigurationError, r"batch_size=2\.5"),
+        (GOOD, {"batch_size": True}, sw.ConfigurationError, "batch_size=True"),
+        (GOOD, {"files_per_folder": "32"}, sw.ConfigurationError, "files_per_folder='32'"),
+        (GOOD, {"url": "file/export"}, OSError, "file"),
     ],
 )
-def test_incompatible_batches_leave_no_export(data: Any, why: str, tmp_path: Path) -> None:
-    with pytest.raises(sw.DataError, match=why):
-        sw.data.to_minibatch_files(data, tmp_path / "e", batch_size=2)
-    assert not (tmp_path / "e").exists()
-
-
-def test_unwritable_location_raises_with_its_name(tmp_path: Path) -> None:
+def test_incompatible_batches_leave_no_export(
+    data: Any, options: Any, error: type[Exception], why: str, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(OSError, match="file"):
-        sw.data.to_minibatch_files(GOOD, tmp_path / "file" / "export", batch_size=2)
+    given = {"url": "e", "batch_size": 2, **options}
+    with pytest.raises(error, match=why):
+        sw.data.to_minibatch_files(data, tmp_path / given.pop("url"), **given)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -44,45 +44,6 @@ def test_pattern_extracts_the_label_from_the_file_name(label: Any, url: str, exp
 
 
 @pytest.mark.parametrize(
-    "label",
-    [
-        PatternLabel(pattern="_", position=2),
-        PatternLabel(pattern="_", position=-3),
-        PatternLabel(pattern="cat", position=0),  # nothing before it
-        PatternLabel(pattern="(dog)", group=1),
-        PatternLabel(pattern="(dog)?", group=1),
-    ],
-)
-def test_file_name_without_a_label_raises(label: PatternLabel) -> None:
-    with pytest.raises(UnusableItem, match=r"/d/cat_17\.jpg") as caught:
-        label.of("/d/cat_17.jpg")
-    assert caught.value.reason == "no label"
-
-
-@pytest.mark.parametrize("position", [0, -1])
-def test_name_that_does_not_match_the_pattern_is_not_a_class(position: int) -> None:
-    label = PatternLabel(pattern="-", position=position)
-    with pytest.raises(UnusableItem, match="the pattern does not match the name") as caught:
-        label.of("/d/cat_0.jpg")
-    assert caught.value.reason == "no label"
-    assert collect_classes(label, ["/d/cat_0.jpg", "/d/dog_0.jpg"]) == ()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"pattern": "("},
-        {"pattern": 3},
-        {"pattern": "a", "group": 1},
-        {"pattern": "a", "position": "1"},
-    ],
-)
-def test_invalid_pattern_raises(options: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match=r"Received: (pattern|group|position)="):
-        PatternLabel(**options)
-
-
-@pytest.mark.parametrize(
     ("mask", "expected"),
     [
         (MaskFile(), "/d/photos/a.b.png"),
@@ -131,24 +92,6 @@ def test_64_bit_numbers_become_32_bit(found: Any, dtype: str, shape: tuple[int, 
     np.testing.assert_array_equal(encoded, found)
 
 
-@pytest.mark.parametrize(
-    ("found", "classes", "reason"),
-    [
-        ("emu", ("cat", "dog"), "unknown class"),
-        (2, ("cat", "dog"), "unknown class"),
-        (2**31, None, "unknown class"),
-        ("cat", None, "unusable label"),
-        (np.array(["cat"]), ("cat",), "unusable label"),
-        ([[1], [1, 2]], None, "unusable label"),
-        (np.array([2**40]), None, "unusable label"),
-    ],
-)
-def test_non_numeric_labels_raise_with_the_file(found: Any, classes: Any, reason: str) -> None:
-    with pytest.raises(UnusableItem, match=r"/d/17\.jpg") as caught:
-        encoder(classes).encode(found, "/d/17.jpg")
-    assert caught.value.reason == reason
-
-
 @pytest.mark.parametrize("one_hot", [False, True])
 @pytest.mark.parametrize("found", [1.0, np.float32(1), np.int8(1), True, "dog"])
 def test_any_integer_type_is_a_class(found: Any, one_hot: bool) -> None:
@@ -157,29 +100,82 @@ def test_any_integer_type_is_a_class(found: Any, one_hot: bool) -> None:
     assert encoded.dtype == ("float32" if one_hot else "int32")
 
 
+NO_MATCH = "the pattern does not match the name"
+
+
 @pytest.mark.parametrize(
-    ("found", "one_hot"),
-    [(0.5, False), (0.5, True), (np.nan, False), ([0.0, 1.0], True), (np.zeros((2, 2), int), True)],
+    ("options", "message"),
+    [
+        ({"pattern": "_", "position": 2}, ""),
+        ({"pattern": "_", "position": -3}, ""),
+        ({"pattern": "cat"}, ""),  # nothing before it
+        ({"pattern": "(dog)", "group": 1}, ""),
+        ({"pattern": "(dog)?", "group": 1}, ""),
+        ({"pattern": "-", "position": 0}, NO_MATCH),
+        ({"pattern": "-", "position": -1}, NO_MATCH),
+    ],
 )
-def test_unknown_class_raises_with_classes(found: Any, one_hot: bool) -> None:
-    with pytest.raises(UnusableItem, match=r"(?s)class name or its number.*/d/17\.jpg") as caught:
-        encoder(("cat", "dog"), one_hot=one_hot).encode(found, "/d/17.jpg")
-    assert caught.value.reason == "unusable label"
+def test_file_name_without_a_label_raises(options: Any, message: str) -> None:
+    label = PatternLabel(**options)
+    with pytest.raises(UnusableItem, match=r"/d/cat_17\.jpg") as caught:
+        label.of("/d/cat_17.jpg")
+    assert message in str(caught.value)
+    assert caught.value.reason == "no label"
+    if message:
+        assert collect_classes(label, ["/d/cat_0.jpg", "/d/dog_0.jpg"]) == ()
 
 
-@pytest.mark.parametrize("label", ["folder", 3, PatternLabel, ["parent"]])
-def test_invalid_label_option_raises(label: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match="`label` must be"):
-        check_label(label)
+ANIMALS = ("cat", "dog")
+CLASS = "class name or its number"
 
 
-@pytest.mark.parametrize("classes", ["cat", [], ["cat", "cat"], [1, 2], [""], 2, True])
-def test_duplicate_class_names_raise(classes: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match=r"list of (unique|the) names"):
-        check_classes(classes, label="parent", one_hot=False)
+@pytest.mark.parametrize(
+    ("found", "classes", "one_hot", "reason", "message"),
+    [
+        ("emu", ANIMALS, False, "unknown class", ""),
+        (2, ANIMALS, False, "unknown class", ""),
+        (2**31, None, False, "unknown class", ""),
+        ("cat", None, False, "unusable label", ""),
+        (np.array(["cat"]), ("cat",), False, "unusable label", ""),
+        ([[1], [1, 2]], None, False, "unusable label", ""),
+        (np.array([2**40]), None, False, "unusable label", ""),
+        (0.5, ANIMALS, False, "unusable label", CLASS),
+        (0.5, ANIMALS, True, "unusable label", CLASS),
+        (np.nan, ANIMALS, False, "unusable label", CLASS),
+        ([0.0, 1.0], ANIMALS, True, "unusable label", CLASS),
+        (np.zeros((2, 2), int), ANIMALS, True, "unusable label", CLASS),
+    ],
+)
+def test_unusable_labels_raise_with_the_file(
+    found: Any, classes: Any, one_hot: bool, reason: str, message: str
+) -> None:
+    with pytest.raises(UnusableItem, match=rf"(?s){message}.*/d/17\.jpg") as caught:
+        encoder(classes, one_hot=one_hot).encode(found, "/d/17.jpg")
+    assert caught.value.reason == reason
 
 
-@pytest.mark.parametrize("label", [None, MaskFile(), len])
-def test_one_hot_without_classes_raises(label: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match="one_hot=True"):
-        check_classes(None, label=label, one_hot=True)
+LABEL, NAMES = "`label` must be", r"list of (unique|the) names"
+PATTERN = r"Received: (pattern|group|position)="
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PatternLabel(pattern="("), PATTERN),
+        (lambda: PatternLabel(pattern=3), PATTERN),  # pyright: ignore[reportArgumentType]
+        (lambda: PatternLabel(pattern="a", group=1), PATTERN),
+        (lambda: PatternLabel(pattern="a", position="1"), PATTERN),  # pyright: ignore
+        *[(lambda v=v: check_label(v), LABEL) for v in ("folder", 3, PatternLabel, ["parent"])],
+        *[
+            (lambda v=v: check_classes(v, label="parent", one_hot=False), NAMES)
+            for v in ("cat", [], ["cat", "cat"], [1, 2], [""], 2, True)
+        ],
+        *[
+            (lambda v=v: check_classes(None, label=v, one_hot=True), "one_hot=True")
+            for v in (None, MaskFile(), len)
+        ],
+    ],
+)
+def test_invalid_options_raise(call: Any, message: str) -> None:
+    with pytest.raises(sw.ConfigurationError, match=message):
+        call()
