@@ -51,6 +51,13 @@ class ScriptedEngine:
     cancel = stop
 
 
+def run_of(engine: Any, record: RunRecord, **more: Any) -> TrainingRun:
+    """A run without a model, which `engine` trains."""
+    fields: dict[str, Any] = {"id": "run-1", "title": "dense on 2 workers", "configuration": {}}
+    fields |= {"model": None, "take_result": lambda outcome: outcome}
+    return TrainingRun(engine=engine, record=record, **(fields | more))
+
+
 def report(record: RunRecord, worker: int, epoch: int, round: int, more: Any = 0.0) -> None:
     """Half an epoch of minibatches of one worker."""
     count = MINIBATCHES // 2
@@ -75,15 +82,8 @@ def begin(
     engine = ScriptedEngine(epochs, error)
     record = RunRecord(workers=WORKERS, epochs=epochs, name="sparkwright-run-1")
     name = more.pop("name", None)
-    run = TrainingRun(
-        id="run-1",
-        title="dense on 2 workers",
-        engine=engine,
-        record=record,
-        take_result=lambda outcome: outcome,
-        model=None,
-        configuration={"epochs": epochs, "master": {"batch_size_per_worker": 10}, **more},
-    )
+    configuration = {"epochs": epochs, "master": {"batch_size_per_worker": 10}, **more}
+    run = run_of(engine, record, configuration=configuration)
     run.name = name or run.name  # also one that another test has used
     recorder = RunRecorder(store, run, record)
     if trains:
@@ -115,5 +115,7 @@ if __name__ == "__main__":
     for _ in range(count):
         train(RunStore(path), name=name)
     print("begins", flush=True)
-    begin(RunStore(path), name=f"{name}-open")
-    time.sleep(60)
+    run, engine, _ = begin(RunStore(path), name=f"{name}-open")
+    if sys.stdin.readline():
+        engine.may_end.set()
+        run.wait()

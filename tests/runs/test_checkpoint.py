@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import logging
+import math
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -86,29 +87,28 @@ def numbers_in(folder: str) -> list[int]:
 def test_checkpoint_round_trips(folder: str) -> None:
     log = History()
     log.append({"worker": np.array([0, 1]), "loss": np.array([2.0, np.nan]), "a/c c": np.ones(2)})
+    best = EpochState(epoch=2, vector=np.arange(7, dtype=np.float32), counters=b"12", iterations=9)
     whole = checkpoint_at(
         12,
         extras=(b"", b"\x00\x01"),
         history=log.rows(),
         validation=({"epoch": 1, "loss": np.float64(0.5)},),
+        early_stopping={"monitor": "loss", "scores": [[1, 0.5], [2, math.inf]], "seconds": 3.5},
+        best=best,
         written="2025-01-01T00:00:00+00:00",
         versions={"keras": "3"},
     )
     url = write_checkpoint(folder, whole, keep=3)
     assert url == join(folder, "checkpoint-00000012.swc")
-    assert_same(read_checkpoint(url), whole)
-    assert_same(read_checkpoint(folder), whole)
-    read_checkpoint(url).vector[:] = 0  # training goes on in it
+    for place in (url, folder):
+        found = read_checkpoint(place)
+        assert found.best is not None
+        np.testing.assert_array_equal(found.best.vector, best.vector)
+        assert (found.best.epoch, found.best.counters, found.best.iterations) == (2, b"12", 9)
+        assert_same(replace(found, best=None), replace(whole, best=None))
+        found.vector[:] = 0  # training goes on in it
     with zipfile.ZipFile(io.BytesIO(read_bytes(url))) as archive:
         assert json.loads(archive.read("meta.json"))["master"]["seed"] == 7  # readable text
-    best = EpochState(epoch=2, vector=np.arange(7, dtype=np.float32), counters=b"12", iterations=9)
-    judge = {"monitor": "loss", "scores": [[1, 0.5], [2, float("inf")]], "seconds": 3.5}
-    judged = replace(whole, early_stopping=judge, best=best)
-    found = read_checkpoint(write_checkpoint(folder, judged, keep=3))
-    assert_same(replace(found, best=None), replace(judged, best=None))
-    assert found.best is not None
-    assert (found.best.epoch, found.best.counters, found.best.iterations) == (2, b"12", 9)
-    np.testing.assert_array_equal(found.best.vector, best.vector)
 
 
 @given(
@@ -186,16 +186,18 @@ def test_failed_write_keeps_the_existing_file(folder: str, monkeypatch: pytest.M
 # -- the folder ---------------------------------------------------------------------------------
 
 
-def test_the_newest_are_kept_and_other_files_are_left_alone(folder: str) -> None:
+def test_the_newest_are_kept_and_only_files_of_a_killed_writer_are_removed(folder: str) -> None:
     others = ["notes.txt", "checkpoint-1.swc", "checkpoint-00000001.swc.bak", "model.keras"]
-    for name in others:
+    of_another = ".checkpoint-200000000.swc.0a1b2c3d.tmp"  # that writes now
+    killed = [".checkpoint-00000004.swc.0a1b2c3d.tmp", ".checkpoint-00000005.swc.0a1b2c3d.tmp.old"]
+    for name in (*others, of_another, *killed):
         with write_atomically(join(folder, name)) as file:
             file.write(b"mine")
     for number in (8, 99_999_999, 100_000_000, 100_000_001):
         write_checkpoint(folder, checkpoint_at(number), keep=2)
     kept = ["checkpoint-100000000.swc", "checkpoint-100000001.swc"]
     assert read_checkpoint(folder).progress.averagings == 100_000_001
-    assert list_folder(folder) == sorted([*others, *kept])
+    assert list_folder(folder) == sorted([*others, of_another, *kept])
 
 
 def test_later_checkpoints_of_another_run_stay_with_a_warning(
@@ -207,15 +209,6 @@ def test_later_checkpoints_of_another_run_stay_with_a_warning(
         write_checkpoint(folder, checkpoint_at(number), keep=1)
     assert numbers_in(folder) == [4, 50]
     assert "checkpoint-00000050.swc" in caplog.text
-
-
-def test_files_of_a_killed_writer_are_removed(folder: str) -> None:
-    left = [".checkpoint-00000004.swc.0a1b2c3d.tmp", ".checkpoint-00000009.swc.0a1b2c3d.tmp"]
-    for name in (*left, ".checkpoint-00000005.swc.0a1b2c3d.tmp.old"):
-        with write_atomically(join(folder, name)) as file:
-            file.write(b"half")
-    write_checkpoint(folder, checkpoint_at(5), keep=3)
-    assert list_folder(folder) == sorted(["checkpoint-00000005.swc", left[1]])
 
 
 @pytest.mark.parametrize("what", ["remove", "list_folder"])
@@ -303,26 +296,13 @@ def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], Non
     [
         (change_meta(format=2), "its format is 2"),
         (change_meta(rows="12"), "its rows is '12'"),
-        (change_meta(rows=[1, "x"]), "metadata is invalid"),
         (change_meta(rows=[1, 2, 3]), "2 of 3 workers"),
         (change_meta(epochs=None), "its epochs is None"),
-        (change_meta(progress={}), "metadata is invalid"),
         (change_meta(progress={**Progress().to_dict(), "newer": 1}), "metadata is invalid"),
         (change_meta(progress={**Progress().to_dict(), "epoch": "1"}), "integers of at least 0"),
-        (
-            change_meta(progress={**Progress().to_dict(), "averagings": None}),
-            "integers of at least 0",
-        ),
-        (change_meta(columns=["loss", "more"]), "metadata is invalid"),
         (change_meta(columns=[]), "members do not match"),
-        (change_meta(columns=[["loss"]]), "metadata is invalid"),
-        (change_meta(extras=1), "members do not match"),
         (change_meta(early_stopping=[1]), "its early_stopping is"),
         (change_meta(early_stopping={"monitor": "loss"}), "metadata is invalid"),
-        (
-            change_meta(early_stopping={"monitor": "loss", "scores": [[1]], "seconds": 1}),
-            "metadata is invalid",
-        ),
         (change_meta(best={"epoch": 1}), "metadata is invalid"),
         (change_meta(best={"epoch": 1, "iterations": 1}), "best.npy"),
         (lambda meta, members: members.pop("vector.npy"), "vector.npy"),
@@ -368,14 +348,8 @@ def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from() -> 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"prefetch_batches": 0},
-        {"xla": "off"},
-        {"mesh": {"ports": 5000}},
-        {"checkpoint": {"url": "elsewhere"}},
-        {"collect_training_stats": True},
-        {"time_source": {"name": "system", "configuration": {}}},
-        {"averaging_frequency": 9},
-        {"epochs": 3},
+        {"prefetch_batches": 0, "xla": "off", "mesh": {"ports": 5000}, "averaging_frequency": 9},
+        {"checkpoint": {"url": "elsewhere"}, "collect_training_stats": True, "epochs": 3},
         {"unknown_to_the_other": 1},
         {"seed": 7},
     ],
@@ -395,7 +369,6 @@ def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> No
         ({"repartition": "never"}, "repartition='never'"),
         ({"repartition_strategy": "spark_default"}, "repartition_strategy='spark_default'"),
         ({"seed": 8}, "seed=8 instead of 7"),
-        ({"seed": 0}, "seed=0 instead of 7"),
         ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
     ],
 )
@@ -468,20 +441,23 @@ def writers() -> Iterator[Callable[..., CheckpointWriter]]:
 Make = Callable[..., CheckpointWriter]
 
 
-def test_a_newer_one_takes_the_place_of_the_one_that_waits(gate: Gate, writers: Make) -> None:
+def test_a_newer_one_takes_the_place_of_the_one_that_waits(
+    gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = new_folder()
     writer = writers(folder, keep=9)
     writer.submit(checkpoint_at(1))
     assert gate.begun.acquire(timeout=20)
     for number in (2, 3, 4):  # while 1 is being written
         writer.submit(checkpoint_at(number))
+    assert not writer.close(0)
+    assert folder in caplog.text
     gate.let.release(2)
     assert writer.close(20)
     assert writer.last_url == join(folder, "checkpoint-00000004.swc")
     assert numbers_in(folder) == [1, 4]
     with pytest.raises(RuntimeError, match="closed"):
         writer.submit(checkpoint_at(5))
-    assert writer.close(20)
 
 
 def test_a_failed_write_is_kept_and_the_next_one_is_tried(
@@ -502,17 +478,3 @@ def test_a_failed_write_is_kept_and_the_next_one_is_tried(
     assert writer.close(20)
     assert writer.problem is None
     assert numbers_in(folder) == [2]
-
-
-def test_close_respects_its_time_out(
-    gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = new_folder()
-    writer = writers(folder)
-    writer.submit(checkpoint_at(1))
-    assert gate.begun.acquire(timeout=20)
-    assert not writer.close(0)
-    assert folder in caplog.text
-    gate.let.release()
-    assert writer.close(20)
-    assert numbers_in(folder) == [1]

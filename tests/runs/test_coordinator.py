@@ -6,8 +6,6 @@ from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import (
-    ConnectionLost,
-    Dismiss,
     EndRun,
     LaunchTask,
     ResetHistory,
@@ -15,7 +13,6 @@ from sparkwright.runs._decisions import (
     SendPause,
     SendStop,
 )
-from sparkwright.workers.protocol import Failure
 
 
 def training(workers: int = 3, **settings: Any) -> AveragingScript:
@@ -25,12 +22,6 @@ def training(workers: int = 3, **settings: Any) -> AveragingScript:
         script.register(worker)
     assert script.coordinator.phase == "training"
     return script
-
-
-# -- the regular run ------------------------------------------------------------------------
-
-
-# -- a worker is lost -----------------------------------------------------------------------
 
 
 def test_survivors_continue_after_the_grace_period_and_readmit_the_lost_worker() -> None:
@@ -46,39 +37,6 @@ def test_survivors_continue_after_the_grace_period_and_readmit_the_lost_worker()
     assert script.report(0, "broken", after(7)) == NOTHING
     sent = script.report(2, "broken", after(7))
     assert sent == script.groups(3, [0, 1, 2], after(7), source=0, order=[0, 2, 1])
-
-
-def test_training_restarts_if_all_workers_are_lost() -> None:
-    script = training(2)
-    script.report(0, "broken", after(3, workers=2))
-    script.lose(0)
-    assert script.lose(1) == NOTHING
-    assert script.tick(GRACE_S) == NOTHING
-    script.now_s += 1.0
-    assert script.register(1, attempt=1) == [
-        ResetHistory(),
-        *script.groups(2, [1], after(0, workers=2), source=-1),
-    ]
-    assert script.coordinator.progress == after(0, workers=2)
-    assert script.register(0, attempt=1) == script.regroups(2, 1)
-
-
-# -- attempts -------------------------------------------------------------------------------
-
-
-def test_newer_attempt_replaces_an_older_one_still_thought_alive() -> None:
-    script = training()
-    old = script.connection(1)
-    assert script.register(1, attempt=1) == [
-        Dismiss(connection=old, reason="attempt 1 of worker 1 has taken its place"),
-        *script.regroups(1, 0, 2),
-    ]
-    assert script.handle(ConnectionLost(connection=old)) == NOTHING
-    assert script.coordinator.attempts == {0: 1, 1: 2, 2: 1}
-    assert script.coordinator.present[1].attempt == 1
-
-
-# -- rings that break -----------------------------------------------------------------------
 
 
 def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> None:
@@ -124,19 +82,15 @@ def test_workers_that_come_one_by_one_do_not_count_as_broken_rings() -> None:
         assert script.coordinator.phase == "training"
 
 
-def test_reports_of_older_generations_and_of_newcomers_are_ignored() -> None:
+def test_reports_of_newcomers_are_ignored() -> None:
     script = training()
     script.lose(1)
     script.report(0, "broken", after(3))
     script.report(2, "broken", after(3))
     script.tick(GRACE_S)
-    assert script.report(0, "broken", after(9), generation=1) == NOTHING
     script.register(1, attempt=1)
     assert script.report(1, "broken", after(9)) == NOTHING
-    assert script.coordinator.progress == after(3)
-
-
-# -- waiting for an absent worker -----------------------------------------------------------
+    assert script.progress == after(3)
 
 
 def without_worker_1() -> AveragingScript:
@@ -173,9 +127,6 @@ def test_while_waiting_a_stop_ends_the_run() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 2), EndRun(stopped=True)]
 
 
-# -- stop -----------------------------------------------------------------------------------
-
-
 def test_stop_while_training_ends_with_the_next_averaging() -> None:
     script = training()
     assert script.stop() == [SendStop(connection=c) for c in (0, 10, 20)]
@@ -194,33 +145,11 @@ def test_stop_that_comes_too_late_to_stop_anything_is_a_regular_end() -> None:
     assert script.deliver(0)[-1] == EndRun(stopped=False)
 
 
-def test_stop_while_regrouping_keeps_the_average() -> None:
-    script = training()
-    script.lose(1)
-    script.report(0, "broken", after(3))
-    assert script.stop() == [SendStop(connection=0), SendStop(connection=20)]
-    assert script.report(2, "broken", after(4)) == script.request(2)
-    assert script.deliver(2)[-1] == EndRun(stopped=True)
-
-
 def test_stop_when_all_are_lost_keeps_nothing() -> None:
     script = training(2)
     script.lose(0)
     script.lose(1)
     assert script.stop() == [ResetHistory(), EndRun(stopped=True)]
-
-
-# -- failure --------------------------------------------------------------------------------
-
-
-def test_equal_failures_end_the_run_immediately_and_name_the_first_worker() -> None:
-    script = training(2)
-    other = Failure(worker=0, reason="second")
-    assert script.report(1, "failed", None, failure=FAILURE) == script.regroups(1, 0)
-    assert script.report(0, "failed", None, failure=other) == [
-        *script.dismissals(0, 1),
-        EndRun(failure=FAILURE),
-    ]
 
 
 def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure() -> None:
@@ -229,17 +158,6 @@ def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure() -> No
     script.report(0, "broken", after(3))
     assert script.tick(2 * GRACE_S) == NOTHING
     assert script.tick(0.1) == script.request(0)
-
-
-def test_workers_lost_after_a_failure_are_not_waited_for() -> None:
-    script = training()
-    script.report(1, "failed", after(3), failure=FAILURE)
-    assert script.lose(0) == NOTHING
-    assert script.lose(2) == script.request(1)
-    assert script.lose(1) == [EndRun(failure=FAILURE)]
-
-
-# -- delivering -----------------------------------------------------------------------------
 
 
 def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress() -> None:
@@ -259,10 +177,3 @@ def test_a_worker_that_joins_after_the_last_averaging_is_not_waited_for() -> Non
     for worker in range(3):
         script.register(worker)
     assert script.finish(0, 1) == script.request(0)
-
-
-def test_a_loss_ends_the_pause() -> None:
-    script = AveragingScript(3, required=2)
-    for worker in range(3):
-        script.register(worker)
-    assert script.lose(1) == script.regroups(1, 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.runs.recorded import run_of
 
 from sparkwright._interrupts import interrupts_held, interrupts_raise
 from sparkwright.errors import RunInterrupted
@@ -69,15 +70,7 @@ def start() -> Iterator[Callable[[FakeEngine], TrainingRun]]:
 
     def begin(engine: FakeEngine) -> TrainingRun:
         engines.append(engine)
-        return TrainingRun(
-            id="run-1",
-            title="",
-            engine=engine,
-            record=RunRecord(workers=1, epochs=3, name="sparkwright-run-1"),
-            take_result=lambda outcome: outcome,
-            model=None,
-            configuration={},
-        )
+        return run_of(engine, RunRecord(workers=1, epochs=3, name="sparkwright-run-1"))
 
     yield begin
     for engine in engines:

@@ -21,13 +21,6 @@ def begun(minibatches: int = 100, *, lends: bool = True) -> Ledger:
     return ledger
 
 
-def piece(*, wanted: int, workers: int) -> int:
-    """Minibatches of the first piece of an epoch of 100 for each of two workers."""
-    found = begun().hand_out(0, present={0, 1}, wanted=wanted, workers=workers)
-    assert found is not None
-    return found.size
-
-
 @pytest.mark.parametrize(
     ("wanted", "workers", "size"),
     # At most half of a worker's share of the 200 left; small pieces if many share what is left.
@@ -36,7 +29,9 @@ def piece(*, wanted: int, workers: int) -> int:
 def test_fast_worker_gets_at_most_half_of_its_share_at_a_time(
     wanted: int, workers: int, size: int
 ) -> None:
-    assert piece(wanted=wanted, workers=workers) == size
+    found = begun().hand_out(0, present={0, 1}, wanted=wanted, workers=workers)
+    assert found is not None
+    assert found.size == size
 
 
 def test_without_lending_each_worker_trains_its_own_data_in_order() -> None:

@@ -18,28 +18,26 @@ from sparkwright.runs.membership import DriverClock, Membership
 from sparkwright.workers.protocol import Failure
 
 
-def roll(
-    workers: int = 2, *, slots: int | None = None, now_s: float = 0.0, **options: Any
-) -> Membership:
+def roll(workers: int = 2, **options: Any) -> Membership:
     return Membership(
         workers=workers,
-        slots=slots,
+        slots=None,
         rendezvous_timeout_s=60.0,
         queue_timeout_s=600.0,
         replacement_timeout_s=120.0,
-        now_s=now_s,
+        now_s=0.0,
         **options,
     )
 
 
-def came(worker: int, attempt: int = 0, *, rows: int = 0) -> WorkerRegistered:
+def came(worker: int, attempt: int = 0) -> WorkerRegistered:
     return WorkerRegistered(
         connection=10 * worker + attempt,
         worker=worker,
         attempt=attempt,
         host=f"host-{worker}",
         address=(f"10.0.0.{worker}", 7000 + attempt),
-        rows=rows or 100 + worker,
+        rows=100 + worker,
         validation_rows=worker,
     )
 
@@ -155,69 +153,50 @@ def test_copies_take_less_than_one_percent() -> None:
     assert schedule.is_due(161.0)
 
 
-def may_grow(**more: Any) -> Membership:
-    return Membership(workers=4, required=2, slots=None, now_s=0.0, **more)
-
-
-def comes(membership: Membership, worker: int, attempt: int = 0, now_s: float = 0.0) -> None:
-    membership.admit(registration(worker, attempt), now_s)
-
-
-def registration(worker: int, attempt: int = 0) -> WorkerRegistered:
-    return WorkerRegistered(
-        connection=10 * worker + attempt,
-        worker=worker,
-        attempt=attempt,
-        host="a",
-        address=("a", worker),
-        rows=7,
-    )
-
-
 def test_workers_without_data_are_launched_when_all_required_ones_are_there() -> None:
-    membership = may_grow()
-    comes(membership, 0)
+    membership = roll(4, required=2)
+    membership.admit(came(0), 0.0)
     assert (membership.all_present, membership.launch_joining()) == (False, [])
-    comes(membership, 1)
+    membership.admit(came(1), 0.0)
     assert membership.all_present
     assert membership.launch_joining() == [LaunchTask(worker=2), LaunchTask(worker=3)]
     assert membership.launch_joining() == []
-    comes(membership, 2)
-    assert membership.all_rows == (7, 7, 0, 0)
+    membership.admit(came(2), 0.0)
+    assert membership.all_rows == (100, 101, 0, 0)
 
 
 def test_a_lost_worker_without_data_is_not_waited_for() -> None:
-    membership = may_grow(replacement_timeout_s=10.0)
+    membership = roll(4, required=2)
     for worker in (0, 1, 2):
-        comes(membership, worker)
+        membership.admit(came(worker), 0.0)
     membership.lose(20, 1.0)
     assert membership.all_present
-    assert membership.replacement_problem(100.0) == ""
+    assert membership.replacement_problem(1000.0) == ""
 
 
 def test_a_worker_without_data_leaves_its_slot_once_to_a_lost_one() -> None:
-    membership = may_grow()
+    membership = roll(4, required=2)
     for worker in (0, 1, 2, 3):
-        comes(membership, worker)
+        membership.admit(came(worker), 0.0)
     membership.lose(10, 0.0)
     assert membership.cede_slots(19.0) == []
     assert membership.cede_slots(20.0) == [30]
     membership.lose(30, 20.0)
     assert membership.cede_slots(50.0) == []
-    assert "replacement" in membership.refusal(registration(3, attempt=1))
+    assert "replacement" in membership.refusal(came(3, 1))
     assert membership.task_ended(3, None, steps=(0,) * 4) is None
     assert membership.launch(3) == []
-    comes(membership, 1, attempt=1)
-    assert membership.refusal(registration(3, attempt=1)) == ""
-    comes(membership, 3, attempt=1)
+    membership.admit(came(1, 1), 0.0)
+    assert membership.refusal(came(3, 1)) == ""
+    membership.admit(came(3, 1), 0.0)
     membership.lose(11, 60.0)
     assert membership.cede_slots(80.0) == [31]
 
 
 def test_failures_of_a_worker_without_data_never_end_the_run() -> None:
-    membership = may_grow(max_failures=2)
-    comes(membership, 0)
-    comes(membership, 1)
+    membership = roll(4, required=2, max_failures=2)
+    membership.admit(came(0), 0.0)
+    membership.admit(came(1), 0.0)
     membership.launch_joining()
     failure = Failure(worker=2, reason="killed")
     assert membership.task_ended(2, failure, steps=(0,) * 4) is None

@@ -54,8 +54,13 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
     return PeerEngine(beginning, launcher)
 
 
-def phases_of(record: RunRecord) -> list[str]:
-    return record.times.timeline(hosts=[], name="").to_dataframe().phase.tolist()
+def ended(**of_launcher: Any) -> tuple[Exception, list[str]]:
+    """The error and the phases on the driver of a run that such a launcher ends."""
+    record = RunRecord(workers=1, epochs=1, name="test")
+    outcome = engine_with(**{"prepare": lambda enter: None} | of_launcher).run(record)
+    assert outcome.error is not None
+    phases = record.times.timeline(hosts=[], name="").to_dataframe().phase.tolist()
+    return outcome.error, phases
 
 
 def test_phases_before_a_failure_of_preparing_are_in_the_timeline() -> None:
@@ -63,48 +68,41 @@ def test_phases_before_a_failure_of_preparing_are_in_the_timeline() -> None:
         enter(PhaseCode.COUNT)
         raise DataError("there are no examples")
 
-    record = RunRecord(workers=1, epochs=1, name="test")
-    outcome = engine_with(prepare=fail).run(record)
-    assert isinstance(outcome.error, DataError)
-    assert phases_of(record) == ["count", "finish"]
+    error, phases = ended(prepare=fail)
+    assert isinstance(error, DataError)
+    assert phases == ["count", "finish"]
 
 
 def test_gathering_begins_before_the_first_worker_can_register() -> None:
-    record = RunRecord(workers=1, epochs=1, name="test")
-
     def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
-        record.times.enter(PhaseCode.TRAIN)
         ended(Failure(worker=worker, kind="data", reason="no such column"))
 
-    outcome = engine_with(prepare=lambda enter: None, launch=launch).run(record)
-    assert isinstance(outcome.error, DataError)
-    assert "unchanged" in str(outcome.error)
-    assert phases_of(record) == ["submit", "gather", "train", "finish"]
+    error, phases = ended(launch=launch)
+    assert isinstance(error, DataError)
+    assert "unchanged" in str(error)
+    assert phases == ["submit", "gather", "finish"]
 
 
-def test_a_worker_is_launched_until_its_attempts_are_exhausted() -> None:
-    attempts: list[bool] = []
-
-    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
-        attempts.append(replaces)
-        failure = Failure(worker=worker, host="a", reason="the trainer process ended")
-        threading.Thread(target=ended, args=(failure,)).start()
-
-    record = RunRecord(workers=1, epochs=1, name="test")
-    outcome = engine_with(prepare=lambda enter: None, launch=launch).run(record)
-    assert isinstance(outcome.error, WorkerError)
-    assert "the trainer process ended (3 attempts failed)" in str(outcome.error)
-    assert attempts == [False] * 3
+def fails_later(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+    failure = Failure(worker=worker, host="a", reason="the trainer process ended")
+    threading.Thread(target=ended, args=(failure,)).start()
 
 
-def test_a_task_that_cannot_be_started_ends_the_run() -> None:
-    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
-        raise RuntimeError("the Spark session has been stopped")
+def fails_at_once(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+    raise RuntimeError("the Spark session has been stopped")
 
-    record = RunRecord(workers=1, epochs=1, name="test")
-    outcome = engine_with(prepare=lambda enter: None, launch=launch).run(record)
-    assert isinstance(outcome.error, WorkerError)
-    assert "the Spark session has been stopped (3 attempts failed)" in str(outcome.error)
+
+@pytest.mark.parametrize(
+    ("launch", "reason"),
+    [
+        (fails_later, "the trainer process ended (3 attempts failed)"),
+        (fails_at_once, "the Spark session has been stopped (3 attempts failed)"),
+    ],
+)
+def test_a_worker_is_launched_until_its_attempts_are_exhausted(launch: Any, reason: str) -> None:
+    error, _ = ended(launch=launch)
+    assert isinstance(error, WorkerError)
+    assert reason in str(error)
 
 
 def state(values: list[float], *, averagings: int) -> Message:
@@ -116,22 +114,20 @@ def state(values: list[float], *, averagings: int) -> Message:
 
 
 def ended_with(
-    *, copy: Message | None, result: Message | None, end: EndRun, rejected: bool = False
-) -> tuple[Outcome, RunRecord]:
+    *, copy: Message, result: Message | None, end: EndRun, rejected: bool = False
+) -> Outcome:
     """What a run comes to after these messages."""
     one: Any = engine_with()
-    one._record = record = RunRecord(workers=1, epochs=1, name="test")
+    one._record = RunRecord(workers=1, epochs=1, name="test")
     one._server = SimpleNamespace(result=result, rejected=rejected)
     one._end = end
-    if copy is not None:
-        progress = Progress.from_dict(copy.fields["progress"])
-        one._keep_state(copy, progress, write=False)
-    return one._outcome(Progress()), record
+    one._keep_state(copy, Progress.from_dict(copy.fields["progress"]), write=False)
+    return one._outcome(Progress())
 
 
 def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver() -> None:
     end = EndRun(timed_out="all workers were lost before one delivered the result.")
-    outcome, _ = ended_with(copy=state([1.0, 2.0], averagings=7), result=None, end=end)
+    outcome = ended_with(copy=state([1.0, 2.0], averagings=7), result=None, end=end)
     assert outcome.vector is not None
     assert outcome.vector.tolist() == [1.0, 2.0]
     assert outcome.counters == bytes(range(8))
@@ -140,16 +136,14 @@ def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver() -> None:
 
 
 def test_a_rejected_result_is_an_error_that_names_the_copy() -> None:
-    outcome, _ = ended_with(
-        copy=state([1.0], averagings=7), result=None, end=EndRun(), rejected=True
-    )
+    outcome = ended_with(copy=state([1.0], averagings=7), result=None, end=EndRun(), rejected=True)
     assert isinstance(outcome.error, NonFiniteLossError)
     assert "after averaging 7" in str(outcome.error)
 
 
 @pytest.mark.parametrize(("delivered", "expected"), [(9, [3.0]), (6, [1.0])])
 def test_the_later_of_result_and_copy_counts(delivered: int, expected: list[float]) -> None:
-    outcome, _ = ended_with(
+    outcome = ended_with(
         copy=state([1.0], averagings=7), result=state([3.0], averagings=delivered), end=EndRun()
     )
     assert outcome.vector is not None

@@ -2,12 +2,11 @@ import logging
 import subprocess
 import threading
 
+from tests.runs.recorded import WORKERS, ScriptedEngine, run_of
+
 from sparkwright.runs._checkpoint import LatestWriter
 from sparkwright.runs._provenance import WarningKeeper, git_revision
-from sparkwright.runs._run import TrainingRun
-from sparkwright.runs.engine import Outcome
 from sparkwright.runs.record import RunRecord
-from sparkwright.workers.protocol import Progress
 
 
 def test_the_commit_is_found_from_a_folder_below_and_in_a_worktree(tmp_path, monkeypatch):
@@ -33,12 +32,11 @@ def test_warnings_are_kept_once_each_and_only_within_the_block():
     logger.warning("before")
     with keeper.listening():
         for number in range(100):
-            logger.warning("number %d", number)
-            logger.warning("number %d", number)
+            for _ in range(2):
+                logger.warning("number %d", number)
             logger.info("no warning")
     logger.warning("after")
-    assert keeper.texts[:2] == ("number 0", "number 1")
-    assert len(keeper.texts) == 50
+    assert keeper.texts == tuple(f"number {number}" for number in range(50))
 
 
 def test_warnings_of_other_runs_are_not_kept():
@@ -57,49 +55,27 @@ def test_warnings_of_other_runs_are_not_kept():
         assert sorted(keeper.texts) == sorted(f"from {name}" for name in own)
 
 
-def test_threads_that_write_for_a_run_bear_its_name():
+def test_threads_that_write_for_a_run_bear_its_name(monkeypatch):
+    monkeypatch.setattr(threading.current_thread(), "_name", "sparkwright-run-1")
     found = []
-
-    def begin() -> None:
-        writer = LatestWriter(
-            lambda _: found.append(threading.current_thread().name), name="checkpoints"
-        )
-        writer.submit("an item")
-        assert writer.close(5)
-
-    thread = threading.Thread(target=begin, name="sparkwright-run-1")
-    thread.start()
-    thread.join()
+    writer = LatestWriter(
+        lambda _: found.append(threading.current_thread().name), name="checkpoints"
+    )
+    writer.submit("an item")
+    assert writer.close(5)
     assert found == ["sparkwright-run-1-checkpoints"]
 
 
-def test_finished_run_has_an_end_time():
-    class Ended:
-        def run(self, record):
-            begin.wait()
-            return Outcome(vector=None, counters=None, progress=Progress())
-
-        def stop(self):
-            pass
-
-        cancel = stop
-
+def test_run_that_is_shown_as_finished_has_an_end_time():
     class Record(RunRecord):
         def state_changed(self, state, *arguments, **options):
             seen.append((state, run.ended_at))
             super().state_changed(state, *arguments, **options)
 
-    begin, seen = threading.Event(), []
-    run = TrainingRun(
-        id="a",
-        title="",
-        engine=Ended(),
-        record=Record(workers=1, epochs=1, name="sparkwright-a"),
-        take_result=lambda outcome: outcome,
-        model=None,
-        configuration={},
-    )
-    begin.set()
+    engine, seen = ScriptedEngine(1), []
+    run = run_of(engine, Record(workers=WORKERS, epochs=1, name="sparkwright-a"))
+    engine.may_train.set()
+    engine.may_end.set()
     run.wait(10)
-    assert seen == [("done", run.ended_at)]
+    assert seen[-1] == ("done", run.ended_at)
     assert run.ended_at is not None

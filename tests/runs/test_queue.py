@@ -50,6 +50,9 @@ def test_runs_that_have_slots_of_their_own_wait_for_nothing(queue: contextlib.Ex
         queue.enter_context(runs.turn("calm-otter", other, free))
         free.state_changed("starting", "waiting for 2 workers")
         assert free.status().state == "starting"
+        free.state_changed("training", "training")
+        free.set_waiting_for(("brisk-heron",))  # too late to be shown
+        assert free.status().state == "training"
 
 
 def test_workers_that_joined_hold_slots_too(queue: contextlib.ExitStack) -> None:
@@ -59,10 +62,3 @@ def test_workers_that_joined_hold_slots_too(queue: contextlib.ExitStack) -> None
         grown.worker_joined(worker, host="a", rows=1)
     queue.enter_context(runs.turn("calm-otter", claim(1, slots=2), waiting))
     assert waiting.status().message == "Waiting for run brisk-heron to end"
-
-
-def test_a_run_that_trains_is_not_shown_as_queued() -> None:
-    trains = record()
-    trains.state_changed("training", "training")
-    trains.set_waiting_for(("brisk-heron",))
-    assert trains.status().state == "training"

@@ -73,18 +73,11 @@ def told(record: RunRecord) -> list[RunEvent]:
 # -- status ---------------------------------------------------------------------------------
 
 
-def test_a_new_record_is_queued_and_its_workers_wait(record: RunRecord) -> None:
+def test_rows_become_status_and_log(record: RunRecord) -> None:
     status = record.status()
     assert (status.state, status.epoch, status.epochs, status.rounds) == ("queued", 0, 3, 0)
-    assert [(w.worker, w.state, w.loss) for w in status.workers] == [
-        (0, "waiting", None),
-        (1, "waiting", None),
-    ]
-    assert status.remaining_s is None
     assert status.examples_per_s == 0
-
-
-def test_rows_become_status_and_log(record: RunRecord) -> None:
+    assert [(w.state, w.loss) for w in status.workers] == [("waiting", None)] * 2
     record.set_plan(plan_of(50, 30))
     train(record, 1, losses=[2.0, 1.5], metrics={"accuracy": 0.25}, averagings=1)
     status = record.status()
@@ -103,11 +96,6 @@ def test_rows_become_status_and_log(record: RunRecord) -> None:
     train(record, losses=[])  # a worker without data takes part without a loss
     worker = record.status().workers[0]
     assert (worker.state, worker.steps, worker.loss) == ("training", 0, None)
-    # Others had joined: there were fewer rounds than planned.
-    train(record, 0, losses=[1.0], epoch=2, round=1, averagings=3)
-    train(record, 1, losses=[1.0], epoch=1, round=2, averagings=2)  # a slower worker's come later
-    status = record.status()
-    assert (status.epoch, status.round, status.averagings) == (2, 1, 3)
 
 
 def test_an_epochs_rounds_follow_the_frequency_of_the_epoch(record: RunRecord) -> None:
@@ -138,14 +126,12 @@ def test_worker_reports_its_location(record: RunRecord) -> None:
     assert [w.last_heard_s < 5 or w.last_heard_s for w in record.status().workers] == [True, 7.5]
 
 
-def test_times_are_those_of_the_worker_and_not_of_the_arrival(record: RunRecord) -> None:
+def test_times_are_those_of_the_worker_and_do_not_decrease_after_a_slow_message(
+    record: RunRecord,
+) -> None:
     record.began_s -= 10.0
     train(record, losses=[2.0], age_s=4.0)
     assert record.log.rows()["time_s"][0] == pytest.approx(6.0, abs=0.5)
-
-
-def test_times_of_a_worker_do_not_decrease_after_a_slow_message(record: RunRecord) -> None:
-    record.began_s -= 10.0
     train(record, losses=[3.0], age_s=0.0)
     train(record, losses=[2.0, 1.0], age_s=0.5)
     assert (np.diff(record.log.rows()["time_s"]) >= 0).all()
@@ -200,8 +186,9 @@ def test_status_never_waits_for_the_server_while_holding_the_lock(
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_the_last_seconds_make_the_rate(record: RunRecord) -> None:
+def test_the_last_seconds_make_the_rate_and_the_remaining_time(record: RunRecord) -> None:
     record.set_plan(plan_of(5000, 5000))
+    assert record.status().remaining_s is None
     began_s = time.monotonic()
     train(record, losses=[1.0] * 10)
     first_s = time.monotonic()
@@ -209,24 +196,12 @@ def test_the_last_seconds_make_the_rate(record: RunRecord) -> None:
         time.sleep(0.1)
         train(record, number % 2, losses=[1.0] * 10, round=number + 1)
     asked_s = time.monotonic()
-    rate = record.status().examples_per_s
+    status = record.status()
     now_s = time.monotonic()
-    assert 500 / (now_s - began_s) <= rate <= 500 / (asked_s - first_s)
-
-
-def test_the_remaining_time_is_that_of_the_examples_not_yet_trained(record: RunRecord) -> None:
-    record.set_plan(plan_of(100, 100))
-    assert record.status().remaining_s is None
-    first_s = record.first_loss_s
-    assert first_s is None
-    for number in range(3):
-        train(record, losses=[1.0] * 10, round=number + 1)
-        time.sleep(0.1)
-        first_s = record.first_loss_s if number == 0 else first_s
-    assert record.first_loss_s == first_s
-    remaining_s = record.status().remaining_s
-    assert remaining_s is not None
-    assert remaining_s > 0
+    assert 500 / (now_s - began_s) <= status.examples_per_s <= 500 / (asked_s - first_s)
+    assert (record.first_loss_s or 1e9) <= first_s - record.began_s
+    assert status.remaining_s is not None
+    assert status.remaining_s > 0
     record.state_changed("done", "done")
     assert record.status().remaining_s is None
 
@@ -275,14 +250,11 @@ def test_each_verdict_is_reported_once(record: RunRecord) -> None:
     for epoch in (1, 2, 2):
         verdict = judge.judge(epoch, loss=0.5, metrics={})
         record.early_stopping_found(judge.result, verdict)
-    found = record.status().early_stopping
-    assert found is not None
-    assert found is judge.result
-    assert found.best_epoch == 1
+    assert record.status().early_stopping is judge.result
     record.close()
     assert events == [
         EarlyStoppingVerdict(epoch=1, score=0.5, is_best=True, verdict=None),
-        EarlyStoppingVerdict(epoch=2, score=0.5, is_best=False, verdict=found.reason),
+        EarlyStoppingVerdict(epoch=2, score=0.5, is_best=False, verdict=judge.result.reason),
     ]
 
 
@@ -324,14 +296,6 @@ def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> N
     assert [w.steps for w in record.status().workers] == [7, 7]
 
 
-def test_exact_values_do_not_change(record: RunRecord) -> None:
-    record.set_plan(plan_of(20, 0))
-    train(record, 0, losses=[3.0, 2.0], metrics={"accuracy": 0.5})
-    before = record.log.to_frame()
-    record.progress_settled(Progress(epoch=1, averagings=1, steps=(2, 0), examples=(20, 0)))
-    assert record.log.to_frame().equals(before)
-
-
 def test_restarted_training_discards_the_log(record: RunRecord) -> None:
     record.set_plan(plan_of(50, 50))
     train(record, 0, losses=[3.0, 2.0], epoch=2)
@@ -345,12 +309,15 @@ def test_restarted_training_discards_the_log(record: RunRecord) -> None:
     assert record.status().epoch == 1
 
 
-def test_the_end_counts_averagings_exactly(record: RunRecord) -> None:
+@pytest.mark.parametrize(("stopped", "state"), [(False, "done"), (True, "stopped")])
+def test_the_end_counts_averagings_exactly_and_workers_of_a_stopped_run_are_not_done(
+    record: RunRecord, stopped: bool, state: str
+) -> None:
     train(record, losses=[1.0])
-    record.averagings_counted(17)
+    record.averagings_counted(17, stopped=stopped)
     status = record.status()
     assert status.averagings == 17
-    assert {w.state for w in status.workers} == {"done"}
+    assert {worker.state for worker in status.workers} == {state}
 
 
 # -- listeners ------------------------------------------------------------------------------
@@ -383,7 +350,7 @@ def test_listeners_receive_all_events_in_order(record: RunRecord) -> None:
     assert times == sorted(times)
 
 
-def test_failing_listener_does_not_affect_the_run(
+def test_failing_or_removed_listener_does_not_affect_the_run(
     record: RunRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: RunEvent) -> None:
@@ -391,10 +358,12 @@ def test_failing_listener_does_not_affect_the_run(
 
     record.add_listener(fail)
     events = told(record)
+    unheard: list[RunEvent] = []
+    record.add_listener(unheard.append)()
     with caplog.at_level(logging.ERROR):
         record.state_changed("starting", "")
         record.close()
-    assert len(events) == 1
+    assert (len(events), unheard) == (1, [])
     assert "a listener failed on StateChanged; the run continues" in caplog.text
 
 
@@ -423,15 +392,10 @@ def test_a_listener_may_close_the_record() -> None:
         closed.set()
 
     record.add_listener(close)
-    unheard: list[RunEvent] = []
-    remove = record.add_listener(unheard.append)
-    for _ in range(2):
-        remove()
     record.state_changed("starting", "")
     assert closed.wait(2.0)
     record.close()
     join_threads("closing")
-    assert unheard == []
 
 
 def test_many_threads_may_write_at_once(record: RunRecord) -> None:
@@ -453,11 +417,3 @@ def test_many_threads_may_write_at_once(record: RunRecord) -> None:
         np.testing.assert_array_equal(steps, np.arange(1, 401))
     spans = sorted((e.start, e.count) for e in events if isinstance(e, RowsLogged))
     assert spans == [(start, 2) for start in range(0, 800, 2)]
-
-
-@pytest.mark.parametrize(("stopped", "state"), [(False, "done"), (True, "stopped")])
-def test_workers_of_a_run_that_was_stopped_are_not_done(
-    record: RunRecord, stopped: bool, state: str
-) -> None:
-    record.averagings_counted(17, stopped=stopped)
-    assert {worker.state for worker in record.status().workers} == {state}

@@ -63,13 +63,3 @@ def test_training_is_not_stored_when_that_is_off(
     run = fit(**options)
     assert run.status.state == "done"
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.thorough
-def test_training_continues_if_runs_cannot_be_stored(
-    fit: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPARKWRIGHT_RUNS", "/proc/no/such/folder/runs.sqlite")
-    run = fit()
-    assert run.status.state == "done"
-    assert sum("is not stored" in warning for warning in run.warnings) == 1

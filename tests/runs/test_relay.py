@@ -1,7 +1,6 @@
 """Workers that listen nowhere reach one another by way of the coordinator's port."""
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -230,24 +229,19 @@ def test_unanswered_call_raises_and_names_both_sides(site: Make) -> None:
         one.reach(silent, timeout_s=60, give_up=given_up.is_set)
 
 
-def test_the_driver_drops_a_caller_that_waits_for_too_long(site: Make) -> None:
-    here = site(relay_timeout_s=0.3)
+@pytest.mark.parametrize(
+    ("relay_timeout_s", "happens"),
+    [(0.3, lambda partner: None), (60.0, lambda partner: partner.control.hang_up())],
+    ids=["it waits for too long", "its partner is lost"],
+)
+def test_the_driver_drops_a_caller(site: Make, relay_timeout_s: float, happens: Any) -> None:
+    here = site(relay_timeout_s=relay_timeout_s)
     here.member(0)
-    here.member(1, answers=False)
-    caller = here.stranger()
-    caller.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
-    assert caller.receive() is None
-    assert not here.server._relay._waiting
-
-
-def test_the_driver_drops_a_caller_whose_partner_is_lost(site: Make) -> None:
-    here = site(relay_timeout_s=60.0)
-    here.member(0)
-    lost = here.member(1, answers=False)
+    partner = here.member(1, answers=False)
     caller = here.stranger()
     caller.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
     wait_until(lambda: here.server._relay._waiting)
-    lost.control.hang_up()
+    happens(partner)
     assert caller.receive() is None
     assert not here.server._relay._waiting
 
@@ -282,13 +276,7 @@ def test_unexpected_requests_get_no_answer(site: Make, kind: str, fields: dict[s
     stranger.send(kind, fields)
     assert stranger.receive() is None
     one.reach(other).close()  # the relay goes on
-
-
-def test_a_worker_s_own_line_is_not_relayed(site: Make) -> None:
-    here = site()
-    here.member(1)
-    one = here.member(0)
-    one.control.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
+    one.control.send(kind, fields)  # on a worker's own line it is no better
     assert one.control.gone.wait(10)
     wait_until(lambda: 0 not in here.rules.present)
 
@@ -300,25 +288,6 @@ def test_without_the_option_nothing_is_relayed(site: Make) -> None:
     stranger = here.stranger()
     stranger.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
     assert stranger.receive() is None
-
-
-@pytest.mark.parametrize("content", [b"", b"GET / HTTP/1.1\r\n\r\n" + bytes(100), None])
-def test_strangers_get_nothing_from_the_driver_s_port(site: Make, content: bytes | None) -> None:
-    """Neither garbage nor the right words with the wrong secret."""
-    here = site()
-    one, other = here.member(0), here.member(1)
-    if content is None:
-        with pytest.raises(NetworkError, match="did not prove"):
-            connect(here.server.address, secret=bytes(32), timeout_s=2)
-    else:
-        with (
-            socket.create_connection(here.server.address, timeout=10) as stranger,
-            contextlib.suppress(OSError),  # the server may have closed it already
-        ):
-            stranger.sendall(content)
-            stranger.shutdown(socket.SHUT_WR)
-            assert stranger.recv(1) == b""
-    one.reach(other).close()
 
 
 def test_the_relay_ends_with_the_run(site: Make) -> None:

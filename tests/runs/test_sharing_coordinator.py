@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
@@ -12,8 +11,6 @@ from sparkwright.runs._decisions import (
     EndRun,
     KeepCheckpoint,
     ResetHistory,
-    SendGroup,
-    SendPiece,
 )
 from sparkwright.workers.work import Span
 
@@ -64,26 +61,11 @@ def owed() -> SharingScript:
     return script
 
 
-# -- the regular run ------------------------------------------------------------------------
-
-
-def test_unfinished_part_of_a_piece_is_reassigned() -> None:
-    script = training()
-    script.works(0, 1, wants_more=False)
-    assert script.progress.steps == (1, 0)
-    assert script.works(1) == script.piece(1, 1, 0, 2, 4)
-    assert script.works(1) == script.piece(1, 0, 0, 2, 4)
-    assert script.works(1) == script.piece(1, 0, 0, 1, 2)
-
-
 def test_work_that_was_not_given_does_not_count() -> None:
     script = training()
     script.pieces[0] = Span(1, 0, 0, 2)
     assert script.works(0) == NOTHING
     assert script.progress.steps == (0, 0)
-
-
-# -- a worker is lost -----------------------------------------------------------------------
 
 
 def test_joining_worker_gets_its_state_from_a_ready_worker_and_all_owed_work_is_done() -> None:
@@ -113,73 +95,12 @@ def test_second_joining_worker_does_not_disturb_the_first() -> None:
     ]
 
 
-def test_training_restarts_if_all_workers_are_lost() -> None:
-    script = training()
-    script.works(0)
-    script.lose(0)
-    assert script.lose(1) == NOTHING
-    assert script.tick(60.0) == NOTHING
-    assert script.register(1, attempt=1) == [ResetHistory(), *script.groups([1], source=-1)]
-    assert script.progress.steps == (0, 0)
-    assert script.progress.todo == (Span(0, 0, 0, 4), Span(1, 0, 0, 4))
-    # Who comes later takes its state from those who have one.
-    assert script.register(0, attempt=1) == NOTHING
-    before = script.progress
-    assert script.asks(1) == [
-        *script.groups([0, 1], source=1, to=[0, 1], progress=before),
-        *script.piece(1, 1, 0, 0, 2),
-    ]
-
-
-# -- attempts -------------------------------------------------------------------------------
-
-
-# -- meetings -------------------------------------------------------------------------------
-
-
-def test_worker_lost_in_a_meeting_releases_the_others() -> None:
-    script = meeting(3)
-    ring = script.coordinator.generation
-    assert script.report(2, "met") == NOTHING
-    assert script.lose(1) == script.regroups(ring, 0) + script.groups([0, 2], source=0)
-    assert script.report(0, "broken", generation=ring) == script.meeting([0, 2], validate=True)
-    assert script.all_meet(0, 2, validated=1)[:1] == script.piece(0, 0, 1, 0, 2)
-
-
 def test_a_newcomer_lost_while_others_meet_does_not_disturb_them() -> None:
     script = training(3, checkpoints=Due(minibatches=2))
     script.lose(2)
     script.register(2, attempt=1)
     assert script.works(0) == script.meeting([0, 1], checkpoint=True)
     assert script.lose(2) == script.groups([0, 1], source=0)
-
-
-def test_an_epoch_is_validated_once_also_if_its_meeting_is_repeated() -> None:
-    script = meeting()
-    script.report(0, "met", validated=1)
-    assert script.report(1, "broken", validated=1) == script.meeting([0, 1], validate=False)
-
-
-def test_if_only_a_newcomer_is_left_of_a_meeting_it_meets_alone() -> None:
-    script = training()
-    script.lose(1)
-    script.works(0)
-    script.works(0)
-    script.register(1, attempt=1)
-    script.asks(1)
-    sent = script.lose(0)
-    assert sent == [
-        SendGroup(connection=11, group=replace(script.present_group([1], source=0), generation=5)),
-        *script.meeting([1], validate=True),
-    ]
-
-
-@pytest.mark.parametrize("ending", ["met", "broken"])
-def test_reports_of_older_generations_are_ignored(ending: str) -> None:
-    script = meeting()
-    assert script.report(0, ending, generation=1) == NOTHING
-    assert script.report(1, ending, generation=1) == NOTHING
-    assert script.coordinator.phase == "meeting"
 
 
 def test_repeatedly_failing_meeting_ends_the_run_with_the_learned_state() -> None:
@@ -229,9 +150,6 @@ def test_joining_worker_resets_the_retry_count() -> None:
     )
 
 
-# -- checkpoints ----------------------------------------------------------------------------
-
-
 def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned() -> None:
     script = training(checkpoints=Due(seconds=60))
     assert script.tick(100.0) == NOTHING
@@ -252,34 +170,10 @@ def test_checkpoint_at_the_end_of_an_epoch_needs_no_extra_meeting() -> None:
     assert script.all_meet(0)[1:] == script.piece(0, 0, 1, 0, 2)
 
 
-def test_training_continues_from_the_last_checkpoint_if_all_are_lost() -> None:
-    script = training(checkpoints=Due(minibatches=2))
-    script.works(0)
-    script.works(1, 0, wants_more=False)
-    script.checkpoint()
-    script.all_meet(0, 1)
-    kept = script.progress
-    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
-    script.checkpoint()
-    script.lose(0)
-    script.lose(1)
-    script.register(0, attempt=1)
-    sent = script.register(1, attempt=1)
-    assert sent == [ResetHistory(), *script.groups([0, 1], source=-1)]
-    assert (script.progress.steps, script.progress.averagings) == (kept.steps, 1)
-    # That checkpoint is not due again, and what came of the broken one is void.
-    assert isinstance(script.asks(0)[0], SendPiece)
-    assert script.works(0) == script.meeting([0], checkpoint=True)
-    assert script.report(0, "met")[0] == script.meeting([0], checkpoint=True)[0]
-
-
 def test_a_checkpoint_of_another_meeting_is_not_kept() -> None:
     script = meeting()
     script.handle(CheckpointReceived(progress=replace(script.progress, averagings=5)))
     assert not any(isinstance(action, KeepCheckpoint) for action in script.all_meet(0, 1))
-
-
-# -- stop -----------------------------------------------------------------------------------
 
 
 def test_stop_while_training_ends_with_a_last_meeting() -> None:
@@ -291,6 +185,14 @@ def test_stop_while_training_ends_with_a_last_meeting() -> None:
     assert script.all_meet(0, 1) == script.request(0)
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(stopped=True)]
     assert script.progress.steps == (1, 0)
+
+
+def test_worker_that_joins_after_stop_is_released_and_not_missed() -> None:
+    script = training()
+    script.lose(1)
+    script.stop()
+    assert script.register(1, attempt=1) == script.dismissals(1, reason="the run has ended")
+    assert script.tick(1000.0) == NOTHING
 
 
 def test_stop_in_the_last_meeting_is_a_regular_end() -> None:
@@ -307,26 +209,6 @@ def test_repeated_last_meeting_skips_validation_and_checkpoint() -> None:
     assert script.report(1, "broken") == script.meeting([0, 1])
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_stop_and_the_loss_of_all_keep_nothing(epochs: int) -> None:
-    script = meeting(1, epochs)
-    script.stop()
-    assert script.lose(0) == [ResetHistory(), EndRun(stopped=True)]
-
-
-def test_worker_that_joins_after_stop_is_released_and_not_missed() -> None:
-    script = training()
-    script.lose(1)
-    script.stop()
-    assert script.register(1, attempt=1) == script.dismissals(1, reason="the run has ended")
-    assert script.tick(1000.0) == NOTHING
-    script.all_meet(0)
-    assert script.deliver(0)[-1] == EndRun(stopped=True)
-
-
-# -- failure --------------------------------------------------------------------------------
-
-
 def test_failing_worker_causes_a_last_meeting_that_keeps_the_state() -> None:
     script = training()
     script.works(1, 1, wants_more=False)
@@ -336,24 +218,6 @@ def test_failing_worker_causes_a_last_meeting_that_keeps_the_state() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(failure=FAILURE)]
 
 
-def test_worker_that_fails_in_a_meeting_takes_part_in_the_last_one() -> None:
-    script = meeting()
-    assert script.report(1, "failed", failure=FAILURE) == NOTHING
-    assert script.report(0, "broken") == script.meeting([0, 1])
-    assert script.all_meet(0, 1) == script.request(0)
-
-
-def test_a_failure_at_the_common_beginning_ends_the_run() -> None:
-    script = starting()
-    assert script.report(1, "failed", failure=FAILURE) == [
-        *script.dismissals(0, 1),
-        EndRun(failure=FAILURE),
-    ]
-
-
-# -- delivering -----------------------------------------------------------------------------
-
-
 def test_stopped_run_without_a_delivered_state_keeps_nothing() -> None:
     script = training(1)
     script.stop()
@@ -361,9 +225,6 @@ def test_stopped_run_without_a_delivered_state_keeps_nothing() -> None:
     assert script.all_meet(0) == script.request(0)
     assert script.lose(0) == [ResetHistory(), EndRun(stopped=True)]
     assert script.progress.steps == (0,)
-
-
-# -- time-outs ------------------------------------------------------------------------------
 
 
 def test_wait_for_a_lost_worker_times_out_and_keeps_the_state() -> None:

@@ -29,19 +29,25 @@ def store(tmp_path: Path) -> RunStore:
 
 @pytest.fixture
 def processes() -> Iterator[Any]:
-    """`processes(path, name, count)`: a process that stores so many runs, then begins another."""
+    """`processes(path, name, count)`: one that stores so many runs, and ends another when told."""
     begun: list[subprocess.Popen[str]] = []
 
     def begin_one(path: Path, name: str, count: int) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.runs.recorded", str(path), name, str(count)]
-        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        begun.append(subprocess.Popen(command, **pipes))
+        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        begun.append(subprocess.Popen(command, text=True, **pipes))
         return begun[-1]
 
     yield begin_one
     for process in begun:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
+    monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
 
 
 # -- what is stored -------------------------------------------------------------------------
@@ -135,7 +141,7 @@ def test_without_a_file_there_are_no_runs_and_none_is_made(store: RunStore) -> N
 # -- while a run goes on --------------------------------------------------------------------
 
 
-@pytest.mark.thorough
+@pytest.mark.usefixtures("impatient")
 def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
     run, engine, recorder = begin(store)
     found = until(lambda: [r for r in store.runs() if r.epoch == 3])[0]
@@ -171,7 +177,7 @@ def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> Non
     assert run.status.state == "done"
 
 
-@pytest.mark.thorough
+@pytest.mark.usefixtures("impatient")
 def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> None:
     run, engine, recorder = begin(store)
     until(lambda: store.runs() and store.runs()[0].sparkline)
@@ -182,12 +188,6 @@ def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> Non
     engine.may_end.set()
     assert recorder.wait(30)
     assert store.run(run.name).log.rows()["loss"][::10] == pytest.approx([2.55, 1.55, 2 / 3 + 0.55])
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
-    monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -238,7 +238,9 @@ def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
 # -- several processes ----------------------------------------------------------------------
 
 
-def test_several_processes_write_while_others_read(store: RunStore, processes: Any) -> None:
+def test_processes_that_end_or_are_killed_write_while_others_read(
+    store: RunStore, processes: Any
+) -> None:
     running = [processes(store.path, f"p{number}", 4) for number in range(3)]
     problems: list[BaseException] = []
     over = threading.Event()
@@ -256,44 +258,20 @@ def test_several_processes_write_while_others_read(store: RunStore, processes: A
     reader.start()
     for process in running:
         assert process.stdout.readline() == "begins\n"
-    until(lambda: len(store.runs()) == 15)
+    until(lambda: [run.epoch for run in store.runs()] == [3] * 15)
     over.set()
     reader.join()
     assert problems == []
-    assert sum(run.state == "done" for run in store.runs()) == 12
-    assert all(len(run.log) == 30 for run in store.runs() if run.state == "done")
-    for process in running:
-        process.kill()
-        assert process.communicate()[1] == ""  # no write failed
-
-
-@pytest.mark.thorough
-def test_a_run_whose_process_was_killed_has_ended_with_its_kernel(
-    store: RunStore, processes: Any
-) -> None:
-    process = processes(store.path, "killed", 0)
-    until(lambda: [run for run in store.runs() if run.epoch == 3])
-    assert store.run("killed-open").state == "training"
-    process.kill()
-    process.wait()
-    found = store.run("killed-open")
-    assert (found.state, found.has_ended) == ("lost", True)
+    assert [len(run.log) for run in store.runs() if run.state == "done"] == [30] * 12
+    ends, killed, _ = running
+    assert ends.communicate("end\n", 60)[1] == ""
+    assert store.run("p0-open").state == "done"  # stored before the interpreter exited
+    killed.kill()
+    assert killed.communicate()[1] == ""  # no write failed
+    found = store.run("p1-open")
+    assert (found.state, found.has_ended, found.status.state) == ("lost", True, "failed")
     assert found.message == "ended with its kernel, in epoch 3 of 3"
-    assert found.status.state == "failed"
-    assert found.metrics["loss"] > 0
-
-
-@pytest.mark.thorough
-def test_the_end_is_stored_before_the_interpreter_exits(store: RunStore) -> None:
-    code = f"""
-from tests.runs.recorded import begin
-from sparkwright.runs.store import RunStore
-run, engine, recorder = begin(RunStore({str(store.path)!r}), name="script")
-engine.may_end.set()
-run.wait()
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-    assert store.run("script").state == "done"
+    assert store.run("p2-open").state == "training"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.runs.recorded import MINIBATCHES, WORKERS, ScriptedEngine
+from tests.runs.recorded import MINIBATCHES, WORKERS, ScriptedEngine, run_of
 
 import sparkwright as sw
 from sparkwright.runs import TrainingRun
@@ -52,16 +52,8 @@ def tracked(*trackers: Tracker, error: Exception | None = None) -> TrainingRun:
     record.histograms.add(HistogramsTaken(step=3, epoch=1, minibatches=1, seconds=0.0, found=found))
     engine.may_train.set()
     engine.may_end.set()
-    run = TrainingRun(
-        id="run-1",
-        title="dense on 2 workers",
-        engine=engine,
-        record=record,
-        take_result=lambda outcome: outcome,
-        model=None,
-        configuration={},
-        trackings=[RunTracking(each, record, {"epochs": 2}, validates=True) for each in trackers],
-    )
+    trackings = [RunTracking(each, record, {"epochs": 2}, validates=True) for each in trackers]
+    run = run_of(engine, record, trackings=trackings)
     assert run._wait_over(20)
     return run
 
