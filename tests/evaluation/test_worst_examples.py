@@ -57,13 +57,8 @@ def test_merged_blocks_equal_their_partition(losses: list[float], count: int, da
     assert [example.place for example in found] == [example.place for example in whole]
     for example in found:
         assert example.features["x"].tolist() == [300.0 + example.row]
+        assert example.features["x"].base is None  # what is kept does not keep the block
         assert example.labels["y"].tolist() == example.row
-
-
-def test_kept_examples_do_not_reference_the_block() -> None:
-    features = {"x": np.zeros((1000, 10))}
-    worst = WorstExamples.of_rows(np.arange(1000.0), features, {}, count=1)
-    assert worst.examples[0].features["x"].base is None
 
 
 def test_predictions_follow_the_order_of_the_examples() -> None:

@@ -26,17 +26,6 @@ def model_of(code: str, variable: str = "model") -> Any:
     return made[variable]
 
 
-def test_long_call_has_one_argument_per_line() -> None:
-    code = PRESETS["residual_cnn"].make().to_code()
-    assert "# Task: classification" in code
-    assert (
-        'block_1_conv_1 = layers.Conv2D(\n    16,\n    3,\n    padding="same",\n'
-        "    use_bias=False,\n    kernel_initializer=initializers.HeNormal(seed=seed + 1),\n"
-        '    name="block_1_conv_1",\n)(stem_relu)\n'
-    ) in code
-    assert max(map(len, code.splitlines())) <= 88
-
-
 def test_code_of_an_invalid_network_raises_with_the_reason() -> None:
     with pytest.raises(ConfigurationError, match="no layers"):
         NetworkSpec().to_code()

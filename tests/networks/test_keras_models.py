@@ -10,7 +10,6 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
     PRESETS,
-    LayerSpec,
     ModelDefinition,
     NetworkSpec,
     OptimizerSpec,
@@ -223,21 +222,6 @@ def test_compile_arguments_are_not_dropped(compiled: dict[str, Any], named: str)
     model.compile(**{"optimizer": "sgd", "loss": "mse", **made})
     with pytest.raises(ConfigurationError, match=named):
         describe_model(model)
-
-
-def test_sequence_can_attend_to_itself() -> None:
-    spec = NetworkSpec(
-        layers=(
-            LayerSpec(kind="Input", name="in", options={"shape": [5, 4]}),
-            LayerSpec(kind="MultiHeadAttention", name="m", options={"num_heads": 2, "key_dim": 3}),
-            LayerSpec(kind="Dense", name="out", options={"units": 1}),
-        ),
-        outputs=(OutputSpec(layer="out", loss="mse"),),
-        task="regression",
-    )
-    model = spec.build()
-    assert model.count_params() == spec.analysis.parameters
-    assert describe_model(model).layers == spec.layers
 
 
 def test_inputs_are_described_in_the_order_of_the_model_arrays() -> None:

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -22,7 +20,8 @@ from sparkwright.partitions import (
 MODES = get_args(RepartitionMode)
 STRATEGIES = get_args(RepartitionStrategy)
 
-all_counts = st.lists(st.integers(0, 60) | st.just(0), max_size=12)
+zeros = st.lists(st.just(0), max_size=7)
+all_counts = st.lists(st.integers(0, 60) | st.just(0), max_size=12) | zeros
 plans = st.builds(
     plan_repartition,
     all_counts,
@@ -47,6 +46,9 @@ def test_every_example_goes_to_exactly_one_target_as_counted(plan: RepartitionPl
     assert json.loads(json.dumps(plan.to_dict()))["rows_moved"] == plan.rows_moved
     moved = sum(int((d != source).sum()) for source, d in enumerate(placed))
     assert plan.rows_moved == moved
+    if not flat.size:
+        assert plan.action != "shuffled"
+        assert (plan.skew_before, plan.skew_after, plan.idle_fraction) == (1.0, 1.0, 0.0)
 
 
 @given(plan=plans, data=st.data())
@@ -117,23 +119,6 @@ def test_groups_are_near_optimal(counts: list[int], workers: int) -> None:
     assert 3 * max(load) <= 4 * min(map(max, loads))
 
 
-@pytest.mark.thorough
-def test_same_arguments_give_the_same_plan_in_another_process() -> None:
-    plan = "plan_repartition([91, 3, 0, 17], workers=3, strategy=each, seed=7)"
-    code = (
-        f"from sparkwright.partitions import *; plans = [{plan} for each in {STRATEGIES!r}];"
-        "print([[destinations(plan, s).tolist() for s in range(4)] for plan in plans])"
-    )
-    other = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    plans = [
-        plan_repartition([91, 3, 0, 17], workers=3, strategy=strategy, seed=7)
-        for strategy in STRATEGIES
-    ]
-    assert other.strip() == str([[d.tolist() for d in all_destinations(plan)] for plan in plans])
-
-
 def test_spark_default_depends_on_the_seed() -> None:
     found = {
         plan_repartition([1] * 8, workers=8, strategy="spark_default", seed=seed).target_counts
@@ -146,22 +131,6 @@ def test_spark_default_depends_on_the_seed() -> None:
 # HashingBalancedPartitionerTest.
 
 
-@pytest.mark.parametrize(
-    ("counts", "workers", "expected"),
-    [
-        *((counts, 10, (100,) * 10) for counts in ([1000], [5] * 200, [500, 300, 200, 0])),
-        ([1000], 32, (32,) * 8 + (31,) * 24),  # the remainder goes to the first
-        ([64, 64, 64, 32], 112, (2,) * 112),
-        ([7040], 5000, (2,) * 2040 + (1,) * 2960),
-        ([5], 7, (1, 1, 1, 1, 1, 0, 0)),
-    ],
-)
-def test_balanced_matches_the_examples_of_deeplearning4j(
-    counts: list[int], workers: int, expected: tuple[int, ...]
-) -> None:
-    assert plan_repartition(counts, workers=workers).target_counts == expected
-
-
 @pytest.mark.parametrize("sources", [1, 2, 3, 7, 10, 29, 33, 100, 200])
 @pytest.mark.parametrize("evenness", [0.1, 0.5, 1.0, 5.0, 1000.0])
 def test_approximate_balanced_is_within_ten_percent_of_100(sources: int, evenness: float) -> None:
@@ -172,15 +141,6 @@ def test_approximate_balanced_is_within_ten_percent_of_100(sources: int, evennes
         plan = plan_repartition(counts, workers=10, strategy="approximate_balanced")
         assert max(plan.target_counts) <= 110
         assert min(plan.target_counts) >= 90
-
-
-def test_approximate_balanced_flattens_weights_to_a_hundredth() -> None:
-    counts = [130_000, 70_000, 100_000, 250_000, 10_000, 40_000]
-    plan = plan_repartition(counts, workers=6, strategy="approximate_balanced")
-    np.testing.assert_allclose(plan.target_counts, [100_000] * 6, rtol=0.01)
-    # The 180,000 that are too many must move; of the others next to nothing does.
-    assert plan.rows_moved == pytest.approx(180_000, rel=0.01)
-    assert plan.rows_moved < plan_repartition(counts, workers=6).rows_moved
 
 
 def test_approximate_balanced_follows_the_rules_of_deeplearning4j() -> None:
@@ -231,18 +191,6 @@ def test_empty_partitions_are_added_and_removed_without_a_shuffle() -> None:
     assert (appear.action, appear.target_counts) == ("grouped", (1, 1, 1, 0, 0))
     vanish = plan_repartition([2, 2, 0, 0, 0], workers=2)
     assert (vanish.action, vanish.target_counts) == ("grouped", (2, 2))
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("counts", [[], [0], [0, 0, 0], [0] * 7])
-def test_data_without_examples_has_a_plan(
-    mode: RepartitionMode, strategy: RepartitionStrategy, counts: list[int]
-) -> None:
-    plan = plan_repartition(counts, workers=3, mode=mode, strategy=strategy)
-    assert plan.target_counts == (0, 0, 0)
-    assert (plan.skew_before, plan.skew_after, plan.idle_fraction) == (1.0, 1.0, 0.0)
-    assert plan.action in ("unchanged", "grouped")
 
 
 # What a plan tells

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.updates.reference import GRID, bitmap, bits, grid_thresholds, sparse
+from tests.updates.reference import GRID, bitmap, bits, sparse
 
 from sparkwright.errors import DataError, NetworkError
 from sparkwright.updates import (
@@ -21,18 +21,6 @@ ternary = st.lists(st.sampled_from([-1, 0, 0, 0, 1]), min_size=1, max_size=100)
 
 def message(words: list[int]) -> np.ndarray:
     return np.array(words, np.int64).astype(np.int32)
-
-
-@given(values=ternary, threshold=grid_thresholds)
-def test_both_formats_decode_to_the_same(values: list[int], threshold: float) -> None:
-    expected = np.array(values, np.float32) * np.float32(threshold)
-    for words in (sparse(values, threshold), bitmap(values, threshold)):
-        dense = decode(message(words))
-        assert dense.dtype == np.float32
-        np.testing.assert_array_equal(dense, expected)
-        indices, found = selected_values(message(words), len(values))
-        np.testing.assert_array_equal(indices, np.flatnonzero(values))
-        np.testing.assert_array_equal(found, expected[indices])
 
 
 @given(values=st.lists(st.sampled_from([-1, -0.5, 0, 1]), min_size=1, max_size=100))
