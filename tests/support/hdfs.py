@@ -50,12 +50,7 @@ class HdfsCluster(HadoopCluster):
     ) -> None:
         """Describe it; `start` or `with` starts it.
 
-        Args:
-            datanodes: how many; default 2.
-            replication: copies of each block of new files, at most one a DataNode; default 2.
-            block_size_bytes: of new files; default 128 MB. Small ones make files of many blocks.
-            settings: of Hadoop, for all processes, over the defaults of this class; default none.
-            timeout_s: how long each wait for a process may take, in seconds; default 120.
+        `settings` are Hadoop's, over the defaults of this class. Small blocks make files of many.
         """
         super().__init__("hdfs", settings=settings, timeout_s=timeout_s)
         self.url = ""
@@ -135,11 +130,6 @@ class HdfsCluster(HadoopCluster):
         """
         limit = ["-clrSpaceQuota"] if size_bytes is None else ["-setSpaceQuota", str(size_bytes)]
         self.command("dfsadmin", *limit, path)
-
-    def set_permissions(self, path: str, mode: str, *, owner: str) -> None:
-        """Set who may do what with a path, by a mode such as "700", and its owner."""
-        self.command("dfs", "-chmod", mode, path)
-        self.command("dfs", "-chown", owner, path)
 
     # -- starting -------------------------------------------------------------------------------
 

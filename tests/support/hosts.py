@@ -83,12 +83,8 @@ class Hosts(Sandbox):
     ) -> None:
         """Describe them; `start` or `with` makes them.
 
-        Args:
-            names: of the hosts, besides "outside".
-            networks: host -> the networks, 0 and 1, that it is in; who is not named is in 0 only.
-                The interface of network 0 is eth0. Default None: all are in network 0.
-            mtu: the most bytes a frame carries, at least 576; default 9000.
-            seed: decides which frames are lost; default 0.
+        `networks` says which of the networks 0 and 1 a host is in, else 0; the interface of network
+        0 is eth0. `seed` decides which frames are lost.
         """
         super().__init__("hosts")
         self.names = [OUTSIDE, *names]
@@ -157,14 +153,8 @@ class Hosts(Sandbox):
     ) -> None:
         """Say what happens to frames from a host to another, from now on.
 
-        Args:
-            sender: a host.
-            receiver: another.
-            both_ways: whether the same holds in the other direction, whose rule is otherwise left
-                as it is; default True.
-            network: 0 or 1; default None: in both.
-            **rule: the fields of `LinkRule`; those left out take their defaults, so that no field
-                at all mends the link.
+        `rule` has fields of `LinkRule`; those left out take their defaults, so that no field at all
+        mends the link. A rule of the other direction is left as it is unless `both_ways`.
         """
         pairs = [(sender, receiver), (receiver, sender)][: 1 + both_ways]
         self._set_rule(pairs, network, LinkRule(**rule))

@@ -58,10 +58,8 @@ class Kerberos(Sandbox):
     ) -> None:
         """Describe it; `start` or `with` starts it.
 
-        Args:
-            users: principals beside the servers'.
-            short_lived: user -> seconds that its tickets last; default an hour.
-            timeout_s: how long each command may take, in seconds; default 30.
+        `users` are principals beside the servers'; `short_lived` is how many seconds tickets of
+        some of them last, instead of an hour.
         """
         super().__init__("kerberos")
         self._users, self._timeout_s = users, timeout_s

@@ -61,16 +61,10 @@ class InMemoryMesh:
         on_catch_up: Callable[[Origin, Origin], None] = lambda _, __: None,
         **options: Any,
     ) -> None:
-        """Start with nobody.
+        """Start with nobody; `loss`, `repeat` and `reorder` are probabilities of each message.
 
-        Args:
-            seed: of chance.
-            loss: probability that a message is lost.
-            repeat: probability that it comes twice.
-            reorder: probability that it is overtaken by some that were sent later.
-            on_deliver: told (who, update) of each delivery.
-            on_catch_up: told (who, neighbor) when a peer needs a state of a neighbor.
-            options: of each `Peer`.
+        `on_deliver` is told (who, update), and `on_catch_up` (who, neighbor) when a peer needs a
+        state of a neighbor; `options` are those of each `Peer`.
         """
         self.peers: dict[Origin, Peer] = {}
         self.now_s = 0.0

@@ -49,16 +49,9 @@ class StandaloneCluster(Sandbox):
     ) -> None:
         """Describe it; `start` or `with` starts it.
 
-        Args:
-            hosts: that run; they must outlive the cluster. Default None: all on loopback.
-            master: the host of the Master.
-            workers: the hosts of the Workers; without `hosts` only their names.
-            cores: of each Worker; default 1.
-            memory_mb: that each Worker has for heaps of executors, MiB; default 1536.
-            settings: of Spark, as Java properties, for Master and Workers; default none.
-            worker_timeout_s: how long the Master takes a silent Worker to be alive; default 60, as
-                in Spark. Workers speak four times as often.
-            timeout_s: how long each wait for a process may take, in seconds; default 60.
+        `hosts` must run and outlive the cluster; without them all is on loopback. `memory_mb` is
+        for heaps of executors of a Worker. The Master takes a silent Worker to be alive for
+        `worker_timeout_s`; Workers speak four times as often.
         """
         super().__init__("spark")
         self.url = ""

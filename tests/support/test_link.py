@@ -5,17 +5,13 @@ from hypothesis import given, strategies as st
 from tests.support.switch import Link, LinkRule
 
 
-def test_link_without_faults_adds_no_delay() -> None:
-    assert Link().arrival_s(1500, 3.0) == 3.0
-
-
-def test_delay_is_added_to_every_frame() -> None:
-    link = Link(LinkRule(delay_s=0.02))
-    assert link.arrival_s(1, 1.0) == link.arrival_s(9000, 1.0) == 1.02
-
-
-def test_cut_link_drops_all_frames() -> None:
-    assert Link(LinkRule(cut=True)).arrival_s(1, 0.0) is None
+@pytest.mark.parametrize(
+    ("rule", "arrival_s"),
+    [(LinkRule(), 1.0), (LinkRule(delay_s=0.02), 1.02), (LinkRule(cut=True), None)],
+    ids=["without faults", "slow", "cut"],
+)
+def test_frames_arrive_after_the_delay_or_never(rule: LinkRule, arrival_s: float | None) -> None:
+    assert Link(rule).arrival_s(1500, 1.0) == arrival_s
 
 
 @given(seed=st.integers(0, 1000))

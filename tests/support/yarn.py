@@ -54,15 +54,9 @@ class YarnCluster(HadoopCluster):
     ) -> None:
         """Describe it; `start` or `with` starts it.
 
-        Args:
-            hdfs: one that runs, and must outlive this; default None: one of its own with a single
-                DataNode.
-            memory_mb: what each NodeManager gives containers, MiB; default two of 4 GiB. Nothing
-                is reserved.
-            cores: that each NodeManager gives containers; default 4.
-            labels: of machines, by the NodeManager's number from 0; default none.
-            settings: of YARN, for all processes and clients, over the defaults of this class.
-            timeout_s: how long each wait for a process may take, in seconds; default 120.
+        `hdfs` must run and outlive this; by default it is one of its own. `memory_mb` is what each
+        NodeManager gives containers, `labels` are by its number, and `settings` are over the
+        defaults of this class.
         """
         super().__init__("yarn", settings=settings, timeout_s=timeout_s)
         self._labels = dict(labels or {})

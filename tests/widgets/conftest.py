@@ -1,30 +1,18 @@
-import importlib.util
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import ipywidgets
 import pytest
 from comm.base_comm import BaseComm
+from tests.widgets import fake_run
 
 from sparkwright.networks import keras_catalog
-
-
-def _fake_run_module():
-    name = "fake_run"  # the name under which notebooks in the browser tests import it too
-    if name not in sys.modules:
-        path = Path(__file__).with_name("fake_run.py")
-        spec = importlib.util.spec_from_file_location(name, path)
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
 
 
 @pytest.fixture(scope="session")
 def fake():
     """The module of test doubles."""
-    return _fake_run_module()
+    return fake_run
 
 
 @pytest.fixture

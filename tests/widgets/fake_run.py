@@ -5,12 +5,16 @@ works with a real run is shown by the notebook tests.
 """
 
 import dataclasses
+import functools
 import math
 import random
 import threading
 import time
 
 import numpy as np
+
+from sparkwright.runs import RunStatus, ValidationPoint, WorkerStatus
+from sparkwright.runs._early_stopping import EarlyStoppingResult
 
 COLUMNS = {
     "worker": np.int32,
@@ -31,61 +35,28 @@ SHARING_COLUMNS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class FakeWorker:
-    worker: int
-    state: str = "training"
-    host: str = "127.0.0.1"
-    rows: int = 600
-    steps: int = 0
-    loss: float | None = None
-    last_heard_s: float = 0.1
-    restarts: int = 0
-    threshold: float | None = None
-    sparsity: float | None = None
-    staleness: int | None = None
-    sent_bytes: int = 0
-    device: str = "CPU"
-    pid: int = 4242
-
-    @property
-    def partition(self):
-        return self.worker
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class FakeValidation:
-    epoch: int
-    step: int
-    loss: float
-    metrics: dict[str, float]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class FakeEarlyStopping:
-    monitor: str = "accuracy"
-    best_epoch: int | None = None
-    best_score: float | None = None
-    without_improvement: int = 0
-    patience: int | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class FakeStatus:
-    state: str = "training"
-    message: str = "Training on 2 workers."
-    epoch: int = 1
-    epochs: int = 5
-    round: int = 0
-    rounds: int = 38
-    examples_per_s: float = 6123.0
-    elapsed_s: float = 12.0
-    remaining_s: float | None = 34.0
-    workers: tuple[FakeWorker, ...] = ()
-    validation: tuple[FakeValidation, ...] = ()
-    error: str | None = None
-    early_stopping: FakeEarlyStopping | None = None
-    note: str = ""
+FakeValidation = ValidationPoint
+FakeEarlyStopping = functools.partial(EarlyStoppingResult, monitor="accuracy", maximizes=True)
+FakeWorker = functools.partial(
+    WorkerStatus,
+    state="training",
+    host="127.0.0.1",
+    rows=600,
+    last_heard_s=0.1,
+    device="CPU",
+    pid=4242,
+)
+FakeStatus = functools.partial(
+    RunStatus,
+    state="training",
+    message="Training on 2 workers.",
+    epoch=1,
+    epochs=5,
+    rounds=38,
+    examples_per_s=6123.0,
+    elapsed_s=12.0,
+    remaining_s=34.0,
+)
 
 
 class FakeLog:

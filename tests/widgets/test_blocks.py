@@ -32,16 +32,13 @@ def test_partitions_are_listed_with_their_skew():
     assert "400 examples in 3 partitions; the largest holds 2.25 times the mean" in str(block)
     assert "1 empty" in str(block)
     assert "width:33.3%" in block.html
+    assert "all are empty" in str(partition_table([0, 0]))
 
 
 @pytest.mark.parametrize("counts", [[], [3, -1]])
 def test_invalid_partitions_raise(counts):
     with pytest.raises(ValueError, match=r"Received: counts=\["):
         partition_table(counts)
-
-
-def test_partitions_may_all_be_empty():
-    assert "all are empty" in str(partition_table([0, 0]))
 
 
 def test_confusion_matrix_has_a_text_description():
@@ -65,13 +62,8 @@ def test_figure_caption_is_its_accessible_label():
     assert str(block) == "a < b"
 
 
-@pytest.mark.parametrize("size", [1, 2, 10, 40])
-def test_confusion_matrix_of_any_size_can_be_drawn(size):
-    block = confusion_figure(evaluation(np.eye(size, dtype=int)))
-    assert f"{size} of {size} correct (100.0%)." in str(block)
-
-
-def test_confusion_matrix_without_examples_shows_a_notice():
+def test_confusion_matrix_of_any_size_can_be_drawn():
+    assert "40 of 40 correct (100.0%)." in str(confusion_figure(evaluation(np.eye(40, dtype=int))))
     assert "No examples were evaluated." in str(confusion_figure(evaluation([[0, 0], [0, 0]])))
 
 

@@ -1,5 +1,6 @@
 import math
-import threading
+import time
+from itertools import pairwise
 
 import hypothesis.strategies as st
 import numpy as np
@@ -13,7 +14,7 @@ from sparkwright_widgets._figure_svg import figure_html
 from sparkwright_widgets._loss_feed import ComparisonFeed
 from sparkwright_widgets._quantities import LINES_APART, VALIDATION_APART
 from sparkwright_widgets._run_figures import comparison_figure
-from sparkwright_widgets.comparison import RunComparison, compare_runs
+from sparkwright_widgets.comparison import compare_runs
 
 
 def trained(fake, *, name="net", steps=10, factor=1.0, state="done", **options):
@@ -59,25 +60,22 @@ def test_throughput_is_of_all_workers_and_metrics_share_an_axis(fake):
         assert (points[:, 0] == accuracy * LINES_APART + number).any()
 
 
-@given(cuts=st.lists(st.integers(0, 40), max_size=8))
+@given(cuts=st.lists(st.integers(0, 40), max_size=8).map(sorted))
 def test_lines_are_monotonic_in_step_for_any_row_order(cuts):
-    random = np.random.default_rng(len(cuts))
-    count = 40
+    index = np.arange(40)
     rows = {
-        "worker": np.arange(count) % 2,
-        "epoch": np.ones(count, int),
-        "round": np.arange(count) // 10 + 1,
-        "step": np.arange(count) // 2 + 1,
-        "loss": np.ones(count),
-        "examples": np.full(count, 32),
-        "time_s": np.arange(count) * 0.3 + random.random(count),
-        "learning_rate": np.ones(count),
+        "worker": index % 2,
+        "epoch": np.ones(40, int),
+        "round": index // 10 + 1,
+        "step": index // 2 + 1,
+        "loss": np.ones(40),
+        "examples": np.full(40, 32),
+        "time_s": index * 0.3 + np.random.default_rng(len(cuts)).random(40),
+        "learning_rate": np.ones(40),
     }
     feed = ComparisonFeed([False])
-    cuts = sorted(cuts)
-    for start, stop in zip([0, *cuts], [*cuts, count], strict=True):
-        part = {name: column[start:stop] for name, column in rows.items()}
-        feed.add_rows(0, part, workers=2)
+    for start, stop in pairwise([0, *cuts, 40]):
+        feed.add_rows(0, {name: rows[name][start:stop] for name in rows}, workers=2)
     feed.finish(0)
     points = np.frombuffer(feed.hello()[0].points, "<f4").reshape(-1, 3)
     for line in np.unique(points[:, 0]):
@@ -120,27 +118,13 @@ def test_restarted_run_is_read_again_in_a_comparison(fake, comms):
     shown.close()
 
 
-def test_immediate_copy_shows_all_finished_runs(fake, comms, monkeypatch):
-    gate, wait, look = threading.Event(), RunComparison.wait, RunComparison._take
-
-    def held_back(comparison, number):
-        if number == 1:
-            gate.wait()
-        look(comparison, number)
-
-    def waited(comparison, timeout_s=None):
-        gate.set()
-        return wait(comparison, timeout_s)
-
-    monkeypatch.setattr(RunComparison, "_take", held_back)
-    monkeypatch.setattr(RunComparison, "wait", waited)
-    shown = compare_runs([trained(fake), trained(fake)], names=["first", "second"])
-    try:
-        html = shown._repr_mimebundle_()["text/html"]
-    finally:
-        gate.set()
-        shown.close()
-    assert "at step 8; second " in html
+def test_immediate_copy_shows_all_finished_runs(fake, comms):
+    first, second = trained(fake), trained(fake)
+    rows = second.log.rows
+    second.log.rows = lambda start: (time.sleep(0.3), rows(start))[1]
+    shown = compare_runs([first, second], names=["first", "second"])
+    assert "at step 8; second " in shown._repr_mimebundle_()["text/html"]
+    shown.close()
 
 
 def test_runs_without_points_and_with_nan_can_be_compared(fake, comms):

@@ -1,17 +1,8 @@
 import numpy as np
 import pytest
 
-from sparkwright_widgets._curve import CLOCK, EPOCH, MEAN, POINTS_PER_LINE, VALIDATION, Curve
+from sparkwright_widgets._curve import CLOCK, EPOCH, MEAN, POINTS_PER_LINE, Curve
 from sparkwright_widgets._quantities import MOST_METRICS, VALIDATION_PLACE
-
-
-def test_empty_curve_has_no_points_and_no_lines(run):
-    curve = Curve()
-    assert curve.add_rows(run.log.rows()).shape == (0, 3)
-    assert curve.add_validation(()).shape == (0, 3)
-    assert curve.finish().shape == (0, 3)
-    assert curve.points().shape == (0, 3)
-    assert curve.lines() == {}
 
 
 def test_one_row_gives_one_worker_point_and_the_start_of_its_epoch(run):
@@ -23,50 +14,28 @@ def test_one_row_gives_one_worker_point_and_the_start_of_its_epoch(run):
     assert curve.mean_loss == 2.5
 
 
-def test_epochs_start_at_their_first_step(run):
-    for step in range(1, 9):
-        run.report(0, step, 1.0, epoch=1 + (step > 4))
-    curve = Curve()
-    curve.add_rows(run.log.rows(0, 3))
-    curve.add_rows(run.log.rows(3))
-    assert curve.lines()[EPOCH].tolist() == [[1, 1], [5, 2]]
-
-
-def test_points_do_not_depend_on_row_batching(run):
-    for step in range(1, 40):
-        for worker in (0, 1):
-            run.report(worker, step, 1 / step)
-    whole, pieces = Curve(), Curve()
-    whole.add_rows(run.log.rows())
-    for start in range(0, 78, 7):
-        pieces.add_rows(run.log.rows(start, start + 7))
-    whole.finish()
-    pieces.finish()
-    np.testing.assert_array_equal(whole.points(), pieces.points())
-
-
 def test_partial_minibatch_causes_no_spike_for_any_row_batching(run):
-    for epoch in (1, 2):
-        for step in range(1, 11):
-            few = step == 10
-            for worker in (0, 1):
-                loss = 9.0 if few else 1.0
-                run.report(
-                    worker,
-                    10 * (epoch - 1) + step,
-                    loss,
-                    epoch=epoch,
-                    round=step,
-                    examples=2 if few else 32,
-                )
+    for step in range(1, 21):
+        is_last = step % 10 == 0
+        for worker in (1, 0):
+            run.report(
+                worker,
+                step,
+                9.0 if is_last else 1.0,
+                epoch=1 + (step > 10),
+                round=(step - 1) % 10 + 1,
+                examples=2 if is_last else 32,
+            )
     whole, pieces = Curve(), Curve()
     whole.add_rows(run.log.rows())
     for row in range(40):
         pieces.add_rows(run.log.rows(row, row + 1))
+    expected = np.where(np.arange(1, 21) % 10 == 0, (9 * 2 + 32) / 34, 1.0)
     for curve in (whole, pieces):
         curve.finish()
+        assert list(curve.lines()) == [0, 1, MEAN, EPOCH]
+        assert curve.lines()[EPOCH].tolist() == [[1, 1], [11, 2]]
         for line in (0, 1, MEAN):
-            expected = np.where(np.arange(1, 21) % 10 == 0, (9 * 2 + 32) / 34, 1.0)
             np.testing.assert_allclose(curve.lines()[line][:, 1], expected, rtol=1e-6)
 
 
@@ -88,16 +57,6 @@ def test_each_step_has_the_time_of_its_first_log_entry(run):
     clock = curve.points()[curve.points()[:, 0] == CLOCK]
     np.testing.assert_allclose(clock[:, 1:], [[1, 0.1], [2, 0.2], [3, 0.3]], rtol=1e-6)
     assert CLOCK not in curve.lines()
-
-
-def test_workers_come_before_mean_and_validation(run, fake):
-    run.report(1, 1, 1.0)
-    run.report(0, 1, 1.0)
-    curve = Curve()
-    curve.add_rows(run.log.rows())
-    curve.add_validation([fake.FakeValidation(epoch=1, step=1, loss=0.5, metrics={})])
-    curve.finish()
-    assert list(curve.lines()) == [0, 1, MEAN, VALIDATION, EPOCH]
 
 
 def test_first_non_finite_loss_is_kept_and_others_are_counted(run):
@@ -130,10 +89,12 @@ def test_million_rows_stay_bounded_and_keep_their_extremes():
         "step": steps,
         "loss": loss,
         "examples": np.full(2 * count, 32, np.int32),
+        "time_s": 0.05 * steps,
+        "accuracy": loss,
     }
     curve = Curve()
     curve.add_rows(rows)
-    assert len(curve.points()) < 4 * POINTS_PER_LINE
+    assert len(curve.points()) < 7 * POINTS_PER_LINE
     assert curve.lines()[0][:, 1].max() == 50.0
     assert curve.lines()[0][-1, 0] == count
 

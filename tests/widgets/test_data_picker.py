@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from ipywidgets.widgets.widget import _instances
 
-from sparkwright.data import DataSource, DataSplit, _previewing, browse
+from sparkwright.data import DataSource, DataSplit, _previewing
 from sparkwright.errors import ConfigurationError
-from sparkwright_widgets._data_picker import DataPicker, _location_chooser
+from sparkwright_widgets._data_picker import DataPicker
 from sparkwright_widgets._data_picker._fixes import fixes
 
 pytestmark = pytest.mark.usefixtures("comms")
@@ -80,13 +80,20 @@ def test_typing_a_path_infers_the_other_options(picker, table):
         split=DataSplit(test=0.5),
     )
     assert picker.problem is None
-    assert told[-1] == picker.source
-    assert picker.preview.source == picker.source
+    assert told[-1] == picker.source == picker.preview.source
     assert picker.format.value == "csv"
     assert "&lt;b&gt;kind&lt;/b&gt; (label)" in picker.beginning.value
     assert "<b>kind" not in picker.beginning.value + picker.statistics.value + picker.code.value
     heads, *rows = re.findall("<tr>(.*?)</tr>", picker.statistics.value)
     assert {len(re.findall("<t[hd]", row)) for row in rows} == {heads.count("<th")}
+    still = picker._repr_mimebundle_()
+    for words in ("plants.csv", "First rows", "sw.data.from_csv", ".sparkwright-pictures {"):
+        assert words in still["text/html"]
+    assert "all 60 rows" in still["text/plain"]
+    picker.options.fields["header"].control.value = False
+    assert picker.settle()
+    assert [column.name for column in picker.preview.columns][:2] == ["column_0", "column_1"]
+    assert picker.source.label == "column_2"
 
 
 def test_columns_are_selected_with_checkboxes(picker, table):
@@ -111,54 +118,29 @@ def test_columns_are_selected_with_checkboxes(picker, table):
     assert columns.boxes["size"].disabled
 
 
-def test_options_change_the_preview(picker, table):
-    type_url(picker, table)
-    picker.options.fields["header"].control.value = False
-    assert picker.settle()
-    assert picker.source.options == {"header": False}
-    names = [column.name for column in picker.preview.columns]
-    assert names == ["column_0", "column_1", "column_2"]
-    assert picker.source.label == "column_2"
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("text", ["abc", "1.5", ""])
-def test_invalid_fraction_stays_visible_and_blocks_loading(picker, text):
+def test_invalid_options_stay_visible_and_block_loading_until_corrected(picker, table):
     picker.spark = SimpleNamespace()
-    told = []
-    picker.on_change(lambda part: told.append(part.problem))
-    field = picker.split.field("validation")
-    field.control.value = text
-    picker.look()
-    picker.format.value = "csv"
-    picker.format.value = "digits"
-    assert picker.settle()
-    assert (field.control.value, picker.problem) == (text, field.problem)
-    assert "validation" in told[0]
-    assert picker.load_button.disabled
-    with pytest.raises(ConfigurationError, match="validation"):
-        picker.load()
-    field.control.value = "0.2"
-    assert told[-1] is picker.problem is None
-    assert not picker.load_button.disabled
-
-
-def test_invalid_option_is_the_problem_until_corrected(picker, table):
     type_url(picker, table)
     told = []
     picker.on_change(lambda part: told.append(part.problem))
-    field = picker.options.fields["skip_lines"]
-    field.control.value = "-3"
-    assert "at least 0" in picker.problem
-    assert told == [picker.problem]
-    picker.options.fields["missing"].control.value = "skip"
-    picker.columns.boxes["town"].value = False
-    assert picker.settle()
-    assert picker.source.options == {"missing": "skip"}
-    assert field.control.value == "-3"
-    field.control.value = "0"
-    assert picker.settle()
-    assert told[-1] is picker.problem is None
+    skip, share = picker.options.fields["skip_lines"], picker.split.field("validation")
+    for field, wrong, said, right in (
+        (skip, "-3", "at least 0", "0"),
+        (share, "abc", "validation", "0.2"),
+    ):
+        field.control.value = wrong
+        assert said in picker.problem
+        assert told[-1] == picker.problem
+        picker.columns.boxes["town"].value = not picker.columns.boxes["town"].value
+        assert picker.settle()
+        assert field.control.value == wrong
+        assert picker.load_button.disabled
+        with pytest.raises(ConfigurationError, match=said):
+            picker.load()
+        field.control.value = right
+        assert picker.settle()
+        assert told[-1] is picker.problem is None
+    assert not picker.load_button.disabled
 
 
 def test_empty_feature_selection_is_rejected_and_boxes_stay_empty(picker, table):
@@ -228,10 +210,9 @@ def test_error_is_shown_and_is_the_problem(picker, tmp_path):
     assert "bad.csv, line 3: each record must have 3 fields" in picker.problem
     assert len(picker.problems.children) == len(picker.preview.problems)
     # No label can be chosen of a file that is not there: the place is the problem.
-    for url in (str(tmp_path / "none.csv"), "foo://bar"):
-        type_url(picker, url)
-        assert picker.problem == picker.preview.problem
-        assert "does not exist" in picker.problem or "Protocol not known" in picker.problem
+    type_url(picker, str(tmp_path / "none.csv"))
+    assert picker.problem == picker.preview.problem
+    assert "does not exist" in picker.problem
 
 
 def fixes_of(picker):
@@ -265,11 +246,6 @@ def test_problems_have_buttons_that_solve_them(picker, tmp_path):
     assert "empty" not in picker.source.features
 
 
-def test_no_session_hint_is_shown_beside_the_start_button():
-    assert "picker.spark" in DataPicker().loaded.value
-    assert DataPicker(with_load=False).loaded.value == ""
-
-
 def test_failed_preview_removes_the_previous_data(picker, table):
     type_url(picker, table)
     assert picker.statistics.value
@@ -278,48 +254,29 @@ def test_failed_preview_removes_the_previous_data(picker, table):
     views = (picker.figures, picker.beginning, picker.classes, picker.statistics)
     assert [view.value for view in views] == [""] * 4
     assert picker.statistics_fold.layout.display == picker.classes_fold.layout.display == "none"
-    type_url(picker, table)
-    assert picker.preview.source == picker.source
-    assert picker.statistics_fold.layout.display is None
 
 
 def test_folders_are_browsed_and_a_file_is_selected(picker, table, tmp_path):
     # A folder of few entries: long lists are cut.
     folder = tmp_path / "garden" / "plants"
     folder.mkdir(parents=True)
-    table = str(Path(table).rename(folder / Path(table).name))
+    table = str(Path(table).rename(folder / "plants.csv"))
     picker.format.value = "csv"
     assert picker.settle()
     place = picker.place
-    place.go(str(Path(table).parent.parent))
+    place.go(str(folder.parent))
     assert picker.settle()
-    place.list.value = str(folder)
-    assert f"▸ {folder.name}/" in [line for line, _ in place.list.options]
-    assert place.open_button.description == "Open folder"
-    place.open_button.click()
-    assert picker.settle()
-    place.list.value = table
-    assert place.open_button.description == "Use this file"
-    place.open_button.click()
-    assert picker.settle()
+    assert "▸ plants/" in [line for line, _ in place.list.options]
+    for url, does in ((str(folder), "Open folder"), (table, "Use this file")):
+        place.list.value = url
+        assert place.open_button.description == does
+        place.open_button.click()
+        assert picker.settle()
     assert (picker.source.url, picker.source.label) == (table, "<b>kind</b>")
-    place.up_button.click()
-    assert picker.settle()
-    place.take_button.click()
-    assert picker.settle()
-    assert picker.source.url == str(Path(table).parent.parent)
-
-
-def test_change_during_a_preview_is_previewed_next(picker, table, slow_looks):
-    begun, go_on = slow_looks
-    source = DataSource(format="csv", url=table, label="town", features=("size",))
-    picker.source = source
-    assert begun.wait(30)
-    picker.source = DataSource(format="csv", url=table, label="town", categories=("<b>kind</b>",))
-    go_on.set()
-    assert picker.settle()
-    assert picker.source.features == ()
-    assert picker.preview.source == picker.source
+    for button in (place.up_button, place.take_button):
+        button.click()
+        assert picker.settle()
+    assert picker.source.url == str(folder.parent)
 
 
 def test_folders_are_listed_and_a_split_selected_during_a_preview(picker, table, slow_looks):
@@ -337,21 +294,11 @@ def test_folders_are_listed_and_a_split_selected_during_a_preview(picker, table,
     assert picker.preview.source == picker.source
 
 
-def test_last_requested_folder_is_listed(picker, tmp_path, monkeypatch):
-    go_on, listed = threading.Event(), []
-
-    def slow(url):
-        listed.append(url)
-        assert go_on.wait(30)
-        return browse(url)
-
-    monkeypatch.setattr(_location_chooser, "browse", slow)
+def test_last_requested_folder_is_listed(picker, tmp_path):
     for name in "abc":
         (tmp_path / name).mkdir()
         picker.place.go(str(tmp_path / name))
-    go_on.set()
     assert picker.settle()
-    assert [Path(url).name for url in listed] == ["a", "c"]
     assert f"{tmp_path}/c" in picker.place.where.value
     assert picker.place.doing.value == picker.place.error.value == ""
 
@@ -363,12 +310,9 @@ def test_closed_picker_leaves_no_widgets(comms, table):
     assert picker.settle()
     type_url(picker, table)
     seen = len(_instances)
-    for _ in range(3):
-        picker.format.value = "digits"
+    for kind in ("digits", "csv"):
+        picker.format.value = kind
         assert picker.settle()
-        picker.format.value = "csv"
-        assert picker.settle()
-    type_url(picker, table)
     assert len(_instances) == seen
     picker.close()
     assert set(_instances) == before
@@ -397,18 +341,12 @@ def test_setting_a_source_shows_it_and_replaces_invalid_text(picker, table):
     assert picker.options.fields["skip_lines"].control.value == "0"
     assert [name for name, box in picker.columns.boxes.items() if box.value] == ["size", "town"]
     source = DataSource(
-        format="csv",
-        url=table,
-        features=("size",),
-        label="town",
-        options={"missing": "skip"},
-        split=DataSplit(validation=0.2, test=0.1),
+        format="csv", url=table, features=("size",), label="town", options={"missing": "skip"}
     )
     picker.source = source
     assert picker.settle()
     assert picker.source == source
     assert picker.options.values["missing"] == "skip"
-    assert picker.split.value.validation == 0.2
     assert picker.columns.label.value == "town"
     with pytest.raises(ConfigurationError, match="DataSource"):
         picker.source = "plants.csv"
@@ -424,6 +362,7 @@ class FakeData:
 def test_load_requires_a_session_and_shows_errors(picker, monkeypatch):
     assert picker.load_button.disabled
     assert "needs a Spark session" in picker.loaded.value
+    assert "picker.spark" in picker.loaded.value
     with pytest.raises(ConfigurationError, match="needs a Spark session"):
         picker.load()
     picker.spark = SimpleNamespace()
@@ -443,16 +382,6 @@ def test_load_requires_a_session_and_shows_errors(picker, monkeypatch):
     assert not picker.load_button.disabled
 
 
-def test_saved_notebook_shows_the_selection(picker, table):
-    type_url(picker, table)
-    still = picker._repr_mimebundle_()
-    assert "plants.csv" in still["text/html"]
-    assert "First rows" in still["text/html"]
-    assert ".sparkwright-pictures {" in still["text/html"]  # its styles, where no widget is
-    assert "sw.data.from_csv" in still["text/html"]
-    assert "all 60 rows" in still["text/plain"]
-
-
 def test_many_columns_are_typed_instead_of_checked(picker, tmp_path):
     names = [f"pixel{index}" for index in range(100)]
     rows = [",".join([*(str(i * j % 7) for j in range(100)), "ab"[i % 2]]) for i in range(30)]
@@ -470,10 +399,8 @@ def test_many_columns_are_typed_instead_of_checked(picker, tmp_path):
 def test_picker_works_without_its_load_button():
     picker = DataPicker(with_load=False)
     assert picker.settle()
-
-    def every(widget):
-        yield widget
-        for child in getattr(widget, "children", ()):
-            yield from every(child)
-
-    assert picker.load_button not in list(every(picker))
+    assert picker.loaded.value == ""
+    inside = list(picker.children)
+    for widget in inside:
+        inside += getattr(widget, "children", ())
+    assert picker.load_button not in inside

@@ -73,15 +73,6 @@ def test_error_is_shown_at_the_field_and_the_last_valid_value_stays(form):
     assert told == ["count", "count"]
 
 
-def test_setting_values_notifies_no_listener(form):
-    told = []
-    form.on_change(told.append)
-    form.set({"count": 9, "shuffle": False, "level": "memory"})
-    assert told == []
-    assert form.values == {"count": 9, "shuffle": False, "level": "memory"}
-    assert form.fields["count"].control.value == "9"
-
-
 def test_error_stays_until_the_field_is_changed(form):
     form.complain("count", "must be smaller than the rows")
     assert form.problems == {"count": "must be smaller than the rows"}

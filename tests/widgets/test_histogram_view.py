@@ -1,8 +1,8 @@
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs.histograms import RunHistograms
@@ -49,13 +49,10 @@ def view(run):
 
 
 @pytest.mark.thorough
-def test_histograms_taken_during_the_run_are_shown(run, view, monkeypatch):
+def test_histograms_taken_during_the_run_are_shown(run, view):
     assert "No histograms yet" in view.picture.value
     run.histograms.add(taken(5))
-    deadline = time.monotonic() + 20.0
-    while "after minibatch 5" not in view.picture.value and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert "Weights a/kernel after minibatch 5" in view.picture.value
+    wait_until(lambda: "Weights a/kernel after minibatch 5" in view.picture.value, 20)
     assert "<svg" in view.picture.value
     run.finished = True
     run.histograms.add(taken(105))
@@ -75,6 +72,9 @@ def test_selected_variable_is_kept_when_histograms_are_added(run, view):
     view.refresh()
     assert (view.what.value, view.layer.value) == ("updates", "b/kernel")
     assert "minibatches 5 to 105" in view.picture.value
+    kept = view._repr_mimebundle_()
+    assert "<svg" in kept["text/html"]
+    assert "minibatches 5 to 105" in kept["text/plain"]
 
 
 def test_take_now_requests_histograms_and_reports_if_no_worker_trains(run, view):
@@ -84,14 +84,6 @@ def test_take_now_requests_histograms_and_reports_if_no_worker_trains(run, view)
     run.asks = False
     view.button.click()
     assert "No worker is training" in view.doing.value
-
-
-def test_saved_notebook_keeps_the_figure(run, view):
-    run.histograms.add(taken(5))
-    view.refresh()
-    bundle = view._repr_mimebundle_()
-    assert "<svg" in bundle["text/html"]
-    assert "minibatch" in bundle["text/plain"]
 
 
 @pytest.mark.parametrize("source", [None, 7, SimpleNamespace(histograms="none")])

@@ -1,13 +1,18 @@
 from pathlib import Path
 
+import pytest
+
 from sparkwright_widgets._assets import joined_module
 from sparkwright_widgets._live_chart import MODULES, LiveChart
 
-TESTS = Path(__file__).with_name("curve.test.mjs")
+FOLDER = Path(__file__).parent
 
 
-def test_chart_data_module_passes_its_javascript_tests(node):
-    node(TESTS)
+@pytest.mark.parametrize(
+    "name", ["curve", "keys", "runs_table", "network_builder/layer_list"], ids=lambda name: name
+)
+def test_modules_pass_their_javascript_tests(node, name):
+    node(FOLDER / f"{name}.test.mjs")
 
 
 def test_widgets_module_is_one_text_with_one_default_export():
@@ -15,7 +20,3 @@ def test_widgets_module_is_one_text_with_one_default_export():
     assert 'from "./' not in module
     assert module.count("export default") == 1
     assert LiveChart._esm == module
-
-
-def test_widget_keyboard_module_passes_its_javascript_tests(node):
-    node(Path(__file__).with_name("keys.test.mjs"))

@@ -26,7 +26,7 @@ from sparkwright_widgets._reports._facts import best_of, epochs_of, facts_of
 from sparkwright_widgets._reports._learning_blocks import learning_blocks
 from sparkwright_widgets._reports._network_facts import network_facts
 from sparkwright_widgets._reports._page import pictures_without_text
-from sparkwright_widgets._reports._run_report import report_of, run_report_html
+from sparkwright_widgets._reports._run_report import run_report_html
 from sparkwright_widgets._reports._verdict import verdict_sentence
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -38,28 +38,17 @@ def trained(fake):
 
     def trained(epochs=3, *, validates=True, state="done", accuracy=(0.5, 0.9, 0.8), **options):
         run = fake.FakeRun(**options)
-        step = 0
-        for epoch in range(1, epochs + 1):
-            for _ in range(4):
-                step += 1
-                for worker in range(2):
-                    run.report(worker, step, 2.0 / step + worker / 10, epoch=epoch)
-        points = [
+        for step in range(1, 4 * epochs + 1):
+            for worker in range(2):
+                run.report(worker, step, 2.0 / step + worker / 10, epoch=(step + 3) // 4)
+        points = tuple(
             fake.FakeValidation(
-                epoch=epoch,
-                step=4 * epoch,
-                loss=1.0 / epoch,
-                metrics={"accuracy": accuracy[(epoch - 1) % len(accuracy)]},
+                epoch=epoch, step=4 * epoch, loss=1.0 / epoch, metrics={"accuracy": score}
             )
-            for epoch in range(1, epochs + 1)
-        ]
-        run.set(
-            state=state,
-            message="done",
-            epoch=epochs,
-            epochs=epochs,
-            validation=tuple(points) if validates else (),
+            for epoch, score in enumerate(accuracy[:epochs], start=1)
+            if validates
         )
+        run.set(state=state, message="done", epoch=epochs, epochs=epochs, validation=points)
         return run
 
     return trained
@@ -131,17 +120,13 @@ def test_failed_run_shows_its_error_escaped(trained):
 
 def test_non_finite_losses_become_gaps_and_a_warning(trained):
     run = trained()
-    run.report(0, 13, math.nan, epoch=3)
+    run.report(0, 13, math.nan, epoch=3, examples_per_s=math.nan)  # an unreported minibatch
+    assert warnings_block(facts_of(run)).text == "No warnings were raised."
+    run.report(0, 14, math.nan, epoch=3)
     facts = facts_of(run)
     assert "1 minibatch was not a finite number" in warnings_block(facts).text
     assert np.isfinite(epochs_of(facts)[-1].loss)
     report(run)
-
-
-def test_unreported_minibatches_cause_no_warning(trained):
-    run = trained()
-    run.report(0, 13, math.nan, epoch=3, examples_per_s=math.nan)
-    assert warnings_block(facts_of(run)).text == "No warnings were raised."
 
 
 def test_epoch_loss_weights_minibatches_by_examples(fake):
@@ -153,30 +138,24 @@ def test_epoch_loss_weights_minibatches_by_examples(fake):
     assert epoch.gap is None
 
 
-def test_best_epoch_comes_from_early_stopping_if_used(fake, trained):
-    run = trained()
-    run.set(early_stopping=fake.FakeEarlyStopping(monitor="loss", best_epoch=3, best_score=1 / 3))
-    facts = facts_of(run)
-    best = best_of(facts, epochs_of(facts))
-    assert (best.epoch, best.name) == (3, "validation loss")
+def test_best_epoch_is_that_of_early_stopping_else_of_the_best_known_score(fake, trained):
+    def best(run):
+        facts = facts_of(run)
+        found = best_of(facts, epochs_of(facts))
+        assert found.epoch == 3
+        return found.name, verdict_sentence(facts, found)
 
-
-def test_lowest_training_loss_decides_without_validation(trained):
-    facts = facts_of(trained(validates=False))
-    best = best_of(facts, epochs_of(facts))
-    assert (best.epoch, best.name) == (3, "training loss")
-
-
-def test_loss_is_used_if_metrics_have_no_direction(trained):
-    run = trained()
-    points = [
-        dataclasses.replace(point, metrics={"something": 1.0}) for point in run.status.validation
-    ]
-    run.set(validation=tuple(points))
-    facts = facts_of(run)
-    best = best_of(facts, epochs_of(facts))
-    assert (best.epoch, best.name) == (3, "validation loss")
-    assert verdict_sentence(facts, best).startswith("Best validation loss 0.3333 in epoch 3 of 3;")
+    assert best(trained(validates=False))[0] == "training loss"
+    stopped = trained()
+    loss = fake.FakeEarlyStopping(monitor="loss", best_epoch=3, best_score=1 / 3)
+    stopped.set(early_stopping=loss)
+    assert best(stopped)[0] == "validation loss"
+    run = trained()  # of a metric whose direction is not known
+    points = run.status.validation
+    run.set(validation=tuple(dataclasses.replace(p, metrics={"something": 1.0}) for p in points))
+    name, sentence = best(run)
+    assert name == "validation loss"
+    assert sentence.startswith("Best validation loss 0.3333 in epoch 3 of 3;")
 
 
 def test_gap_is_in_the_caption_and_the_best_row_is_marked(trained):
@@ -264,13 +243,14 @@ def test_run_with_known_code_needs_no_placeholders(trained):
 
 
 def test_keras_model_is_described_without_importing_keras():
-    layer = SimpleNamespace(
-        name="out", output=SimpleNamespace(shape=(None, 3)), count_params=lambda: 15
-    )
     model = SimpleNamespace(
         name="net",
         built=True,
-        layers=[layer],
+        layers=[
+            SimpleNamespace(
+                name="out", output=SimpleNamespace(shape=(None, 3)), count_params=lambda: 15
+            )
+        ],
         weights=[],
         trainable_variables=[np.zeros((4, 3)), np.zeros(3)],
         count_params=lambda: 15,
@@ -285,33 +265,27 @@ def test_keras_model_is_described_without_importing_keras():
 
 
 @pytest.mark.thorough
-def test_named_evaluations_get_headings_and_invalid_ones_raise(trained):
+def test_named_evaluations_get_headings(trained):
     labels = np.arange(40) % 2
     good, bad = (ROC().updated(labels, np.abs(labels - shift)) for shift in (0.2, 0.5))
     html = report(trained(), evaluations={"good one": good, "bad <one>": bad})
     assert "<h3>good one</h3>" in html
     assert "<h3>bad &lt;one&gt;</h3>" in html
-    with pytest.raises(ConfigurationError, match="evaluations"):
-        report(trained(), evaluations=["no evaluation"])
 
 
-def test_invalid_data_set_raises(trained):
-    with pytest.raises(ConfigurationError, match="train=list"):
-        report(trained(), data={"train": [1, 2]})
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"evaluations": ["none"]}, "evaluations"), ({"data": {"train": [1, 2]}}, "train=list")],
+    ids=["evaluations", "data"],
+)
+def test_invalid_parts_of_a_report_raise(trained, options, words):
+    with pytest.raises(ConfigurationError, match=words):
+        report(trained(), **options)
 
 
 def test_missing_model_is_reported_without_raising(trained, tmp_path):
     html = report(trained(), model_url=f"{tmp_path}/none.keras")
     assert "The file cannot be read" in html
-
-
-@pytest.mark.thorough
-def test_file_name_selects_html_or_pdf(trained, monkeypatch):
-    from sparkwright_widgets._reports import _run_report
-
-    monkeypatch.setattr(_run_report, "pdf_of", lambda html: b"%PDF" + html[:9].encode())
-    assert report_of(trained(), url="a.PDF").startswith(b"%PDF<!DOCTYPE")
-    assert report_of(trained(), url="a.html").startswith(b"<!DOCTYPE")
 
 
 def test_runs_are_compared_by_results_curves_and_differing_settings(trained, tmp_path):

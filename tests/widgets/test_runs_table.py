@@ -1,6 +1,5 @@
 import math
 import os
-from pathlib import Path
 
 import pytest
 from tests.runs.recorded import begin, report, train, until
@@ -9,7 +8,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, RunTable
 from sparkwright_widgets import RunsTable, compare_runs, report_runs
 from sparkwright_widgets._panel import LivePanel
-from sparkwright_widgets._runs_grid import distinct_settings, sparkline, validation_metric
+from sparkwright_widgets._runs_grid import distinct_settings, sparkline
 
 
 @pytest.fixture
@@ -29,6 +28,7 @@ def table(comms, store):
     for each in made:
         each.close()
         each._thread.join(10)
+        assert not each._thread.is_alive()
 
 
 def texts(table):
@@ -49,6 +49,10 @@ def test_runs_are_listed_with_their_figures_latest_first(store, table):
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
     assert "2 runs; select runs" in shown.found.value
+    bundle = shown._repr_mimebundle_()
+    assert "&lt;b&gt;" in bundle["text/html"]
+    assert "<svg" in bundle["text/html"]
+    assert "second" in bundle["text/plain"]
 
 
 def test_loss_of_the_last_round_is_shown_in_table_chart_and_panel(comms, store, table):
@@ -71,7 +75,7 @@ def test_loss_of_the_last_round_is_shown_in_table_chart_and_panel(comms, store, 
 def test_empty_store_shows_where_runs_will_be_stored(store, table):
     shown = table()
     assert "No runs are stored in" in shown.found.value
-    assert "text/html" not in shown._repr_mimebundle_() or not shown.grid.rows
+    assert shown.grid.rows == []
     assert not store.path.exists()
 
 
@@ -128,6 +132,12 @@ def test_run_is_renamed_tagged_and_deleted_after_confirmation(store, table):
     shown.tag_field.value = "small"
     shown.untag_button.click()
     assert [row[7] for row in texts(shown)] == ["", "baseline"]
+    shown.select("best", "second")
+    assert shown.rename_button.disabled
+    shown.tag_field.value = "both"
+    shown.tag_button.click()
+    assert [row[7] for row in texts(shown)] == ["both", "baseline, both"]
+    shown.select("best")
     shown.delete_button.click()
     assert "Delete run best?" in shown.deleting.question.value
     shown.deleting.no_button.click()
@@ -137,17 +147,6 @@ def test_run_is_renamed_tagged_and_deleted_after_confirmation(store, table):
     assert [run.name for run in store.runs()] == ["second"]
     assert shown.grid.selected == []
     assert shown.error.value == ""
-
-
-def test_two_selected_runs_can_be_tagged_but_not_renamed(store, table):
-    train(store, name="first")
-    train(store, name="second")
-    shown = table()
-    shown.select("first", "second")
-    assert shown.rename_button.disabled
-    shown.tag_field.value = "both"
-    shown.tag_button.click()
-    assert [run.tags for run in store.runs()] == [("both",), ("both",)]
 
 
 def test_invalid_name_is_rejected_in_the_widget(store, table):
@@ -228,27 +227,6 @@ def test_store_read_error_is_shown_and_cleared_by_refresh(store, table, monkeypa
     assert [row[0] for row in texts(shown)] == ["first"]
 
 
-def test_saved_notebook_keeps_the_table(store, table):
-    train(store, name="<first>")
-    bundle = table()._repr_mimebundle_()
-    assert "&lt;first&gt;" in bundle["text/html"]
-    assert "<svg" in bundle["text/html"]
-    assert "<first>" in bundle["text/plain"]
-
-
-def test_closing_ends_the_thread_and_frees_the_widgets(store, table, comms):
-    train(store, name="first")
-    shown = table()
-    shown.select("first")
-    shown.close()
-    shown._thread.join(10)
-    assert not shown._thread.is_alive()
-
-
-def test_sorting_and_times_pass_their_javascript_tests(node):
-    node(Path(__file__).with_name("runs_table.test.mjs"))
-
-
 def test_only_distinguishing_settings_are_named(store):
     for epochs in (3, 3, 4):
         train(store, epochs=epochs)
@@ -256,11 +234,6 @@ def test_only_distinguishing_settings_are_named(store):
     assert distinct_settings(runs) == [{"epochs": "4"}, {}, {}]
     assert distinct_settings(RunTable(runs[:2])) == [{"epochs": "4"}, {"epochs": "3"}]
     assert distinct_settings(RunTable()) == []
-
-
-def test_validation_metric_comes_before_its_loss(store):
-    train(store, name="first")
-    assert validation_metric(store.run("first"))[0] == "accuracy"
 
 
 @pytest.mark.parametrize(

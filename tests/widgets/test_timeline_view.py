@@ -5,7 +5,7 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.timeline import PHASES, PhaseCode, SpanStore, Timeline
+from sparkwright.timeline import PHASES, PhaseCode, SpanStore
 from sparkwright_widgets import TimelineView
 from sparkwright_widgets._timeline_figure import MOST_ROWS, lane_pixels, timeline_block
 
@@ -23,12 +23,10 @@ class GoingOn:
     """A run whose timeline grows."""
 
     def __init__(self):
-        self.store, self.failure = store_of(), None
+        self.store = store_of()
 
     @property
     def timeline(self):
-        if self.failure is not None:
-            raise self.failure
         return self.store.timeline(name="run 7", hosts=["<alpha>", "beta"])
 
 
@@ -46,7 +44,10 @@ def test_timeline_is_shown_with_its_figures_and_no_button():
 
 
 def test_host_names_are_escaped_as_text(run):
-    assert "<alpha>" not in TimelineView(run).picture.value
+    view = TimelineView(run)
+    bundle = view._repr_mimebundle_()
+    assert "<alpha>" not in view.picture.value + bundle["text/html"]
+    assert bundle["text/plain"].startswith("Timeline of run 7: 2 workers")
     assert "worker 0, <alpha>" in lane_pixels(run.timeline)[0]
 
 
@@ -64,37 +65,10 @@ def test_button_shows_new_phases(run):
     assert view.button.disabled is False
 
 
-def test_error_is_shown_and_the_last_figure_is_kept(run):
-    view = TimelineView(run)
-    before = view.picture.value
-    run.failure = OSError("the driver is <gone>")
-    view.button.click()
-    assert view.settle()
-    assert "the driver is &lt;gone&gt;" in view.error.value
-    assert view.picture.value == before
-    assert view.button.disabled is False
-
-
-def test_saved_notebook_keeps_figure_and_summary(run):
-    bundle = TimelineView(run)._repr_mimebundle_()
-    assert "<svg" in bundle["text/html"]
-    assert bundle["text/plain"].startswith("Timeline of run 7: 2 workers")
-    assert len(bundle["text/html"]) < 200_000
-
-
 @pytest.mark.parametrize("source", [None, 7, SimpleNamespace(timeline="none")])
 def test_values_without_a_timeline_raise(source):
     with pytest.raises(ConfigurationError, match="must be a run or a Timeline"):
         TimelineView(source)
-
-
-def test_figure_is_drawn_once_for_screen_and_file(run, monkeypatch):
-    figures = []
-    totals = Timeline.totals
-    monkeypatch.setattr(Timeline, "totals", lambda self: figures.append(self) or totals(self))
-    view = TimelineView(run)
-    view._repr_mimebundle_()
-    assert len(figures) == 1
 
 
 def test_thousand_workers_share_rows_and_the_figure_stays_small():

@@ -1,4 +1,5 @@
 import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -73,7 +74,13 @@ def bench(comms, keras_loaded):
     bench.close()
 
 
+def settle(bench):
+    """Wait for a thread that refreshes the widgets; it then shows the last change, too."""
+    wait_until(lambda: not bench._refresher._running)
+
+
 def text_of(bench, name):
+    settle(bench)
     return bench.sections[name].summary.value
 
 
@@ -100,10 +107,11 @@ def test_one_step_is_shown_and_its_widget_is_created_on_opening(bench):
     for name in sections:
         bench.open_step(name)
         assert [n for n, section in sections.items() if section.opened] == [bench.step] == [name]
-    assert "431,080 parameters" in text_of(bench, "network")
-    assert "every 5 minibatches" in text_of(bench, "master")
     assert [step["name"] for step in bench.rail.steps] == list(sections)
-    assert len(repr(bench)) < 100
+    assert "every 5 minibatches" in text_of(bench, "master")
+    still = bench._still()
+    assert "431,080 parameters" in still.text
+    assert "name: Experiment" in still.html
 
 
 def press(bench):
@@ -192,14 +200,17 @@ def test_loaded_workbench_opens_the_next_step(bench, loaded, monkeypatch):
 
 
 def test_selections_of_a_part_update_the_experiment(bench):
-    bench.sections["master"].part.master = sw.SharedTrainingMaster(batch_size_per_worker=7)
-    bench.sections["master"].part._changed()  # as after a person's edit
+    bench.sections["master"].part.kind.value = sw.SharedTrainingMaster
+    bench.sections["master"].part.form.field("batch_size_per_worker").control.value = "7"
     assert bench.experiment.master == sw.SharedTrainingMaster(batch_size_per_worker=7)
     assert "gradient sharing" in text_of(bench, "master")
     bench.sections["network"].part.spec = PRESETS["mlp"].make()
     assert bench.experiment.network == PRESETS["mlp"].make()
+    file = bench.sections["file"].part.editor.text
     bench.sections["train"].part.run_form.field("epochs").control.value = "9"
     assert bench.experiment.epochs == 9
+    settle(bench)
+    assert "epochs: 9" in file.value
     bench.header.title.value = "Mine"
     assert bench.experiment.title == "Mine"
 
@@ -234,9 +245,8 @@ def test_invalid_network_disables_start_with_a_reason(bench):
     spec = bench.experiment.network
     layers = tuple(layer for layer in spec.layers if layer.kind != "Flatten")
     bench.sections["network"].part.spec = type(spec)(layers=layers[1:], outputs=spec.outputs)
-    # A thread that shows what Keras has found may be at it; it then shows this, too.
-    wait_until(lambda: start.disabled)
-    wait_until(lambda: "problem" in text_of(bench, "train"))
+    assert "problem" in text_of(bench, "train")
+    assert start.disabled
     assert "Row 1" in bench.sections["train"].part.why.value
 
 
@@ -244,15 +254,18 @@ def test_form_names_the_validation_data(bench):
     panel = bench.sections["train"].part
     assert panel.validation_note.value == ""
     bench.sections["data"].part.picker.split.field("validation").control.value = "0"
+    settle(bench)
     assert "No validation:" in panel.validation_note.value
     panel.run_form.field("validate_on").control.value = "test"
     assert bench.experiment.validate_on == "test"
-    assert "Validation: the test set; its scores are not independent." in (
-        panel.validation_note.value
-    )
+    settle(bench)
+    note = panel.validation_note.value
+    assert "Validation: the test set; its scores are not independent." in note
     panel.run_form.field("validate").control.value = False
+    settle(bench)
     assert panel.validation_note.value == ""
     bench.experiment = sw.Experiment(validate_on="test")
+    settle(bench)
     assert panel.run_form.value.validate_on == "test"
     assert "the test set" in panel.validation_note.value
 
@@ -297,10 +310,9 @@ def test_start_waits_until_the_builder_has_the_network(comms, keras_loaded, begu
     bench.close()
 
 
-def test_network_of_a_run_is_current_when_it_ends(bench, begun):
-    for number in (1, 2):
-        run = bench.start()
-        run.set(state="stopped")
+def test_network_of_a_run_is_current_when_it_ends_unless_it_failed(bench, begun):
+    for state, number in (("done", 1), ("stopped", 2), ("failed", 2)):
+        bench.start().set(state=state)
         # Before the live panel has seen the end.
         assert bench.network == f"network {number}"
         assert bench.sections["train"].part.live.wait(5)
@@ -315,14 +327,6 @@ def test_network_loaded_during_a_run_is_replaced_at_its_end(bench, begun, monkey
     assert bench.network == "network 1"
 
 
-def test_failed_run_leaves_the_network_current(bench, begun):
-    bench.start().set(state="done")
-    assert bench.network == "network 1"
-    bench.sections["train"].part.live.wait(5)
-    bench.start().set(state="failed")
-    assert bench.network == "network 1"
-
-
 def test_load_reads_the_data_again_and_a_run_does_not(bench, begun, loaded):
     bench.sections["data"].part.load_button.click()
     bench.sections["data"].part.settle(5)
@@ -332,23 +336,16 @@ def test_load_reads_the_data_again_and_a_run_does_not(bench, begun, loaded):
     run.set(state="done")
 
 
-def test_partition_step_sets_the_master_repartition(bench):
-    preview = bench.sections["partitions"].part
-    preview.mode = "never"
-    bench._steps.repartition_chosen(preview)
+def test_partition_step_sets_and_follows_the_repartition_of_the_master(bench, loaded):
+    preview, picker = (bench.sections[name].part for name in ("partitions", "master"))
+    preview.form.field("mode").control.value = "never"
     assert bench.experiment.master.repartition == "never"
     assert bench.experiment.master.workers is None
-
-
-def test_partition_step_follows_the_master_and_never_reverts_it(bench, loaded):
-    preview = bench.sections["partitions"].part
-    picker = bench.sections["master"].part
-    picker.master = replace(picker.master, repartition="never")
-    picker._changed()
-    assert preview.mode == "never"
+    picker.form.field("repartition").control.value = "always"
+    settle(bench)
+    assert preview.mode == "always"
     bench.load_data()
-    preview._changed()
-    assert bench.experiment.master.repartition == "never"
+    assert bench.experiment.master.repartition == "always"
 
 
 def test_more_workers_than_slots_are_a_problem_in_every_heading(bench, loaded):
@@ -371,9 +368,11 @@ def test_more_workers_than_executors_are_rejected_at_both_fields(bench):
     bench.open_step("master")
     bench.sections["master"].part.form.field("workers").control.value = "3"
     executors = bench.sections["train"].part.spark_form.field("workers")
+    settle(bench)
     assert "needs 3 workers" in executors.alert.value
     assert "3 workers" in bench.problem
     executors.control.value = "3"
+    settle(bench)
     assert executors.alert.value == ""
     assert bench.problem is None
 
@@ -389,43 +388,11 @@ def test_invalid_path_is_a_problem_of_data_and_training(bench):
     assert bench.header.start.disabled
 
 
-@pytest.mark.thorough
-def test_changing_the_format_clears_the_previous_file_name(bench, loaded, tmp_path):
-    path = tmp_path / "iris.csv"
-    path.write_text("a,b,name\n" + "1,2,x\n3,4,y\n" * 5)
-    bench.experiment = sw.Experiment(data=DataSource(format="csv", url=str(path), label="name"))
-    picker = bench.sections["data"].part.picker
-    picker.settle(10)
-    bench.load_data()
-    picker.format.value = "digits"
-    picker.settle(10)
-    bench.load_data()
-    assert "Handwritten digits: 90 train" in text_of(bench, "data")
-    assert "iris.csv" not in bench.experiment.to_yaml()
-
-
 def test_finished_run_does_not_hide_that_no_other_can_start(bench, begun):
     bench.start().set(state="done", epoch=5)
     assert bench.sections["train"].part.live.wait(5)
     bench.experiment = replace(bench.experiment, network=PRESETS["regression"].make())
     assert "problem:" in text_of(bench, "train")
-
-
-def test_mismatched_network_is_reported_before_its_step_opens(comms, tmp_path):
-    path = tmp_path / "iris.csv"
-    path.write_text("a,b,name\n" + "1,2,x\n3,4,y\n" * 5)
-    source = DataSource(format="csv", url=str(path), label="name")
-    bench = Workbench(experiment=sw.Experiment(data=source))
-    bench.sections["data"].part.picker.settle(10)
-    bench.open_step("train")
-    assert bench.sections["network"].made is None
-    assert bench.sections["train"].part.start_button.disabled
-    assert "problem" in text_of(bench, "network")
-    bench.close()
-
-
-def test_class_labels_and_regression_network_are_incompatible(bench):
-    bench.experiment = replace(bench.experiment, network=PRESETS["regression"].make())
     assert "labels are classes, but the network predicts a number" in bench.experiment.reason
 
 
@@ -469,32 +436,21 @@ def test_parts_get_the_current_network_and_held_out_data_first():
 
 
 def test_file_step_applies_yaml_and_keeps_everything_on_an_error(bench):
-    file = bench.sections["file"].part
-    file.editor.text.value = bench.experiment.to_yaml().replace("epochs: 5", "epochs: 6")
-    file.editor.apply_button.click()
-    assert bench.experiment.epochs == 6
-    file.editor.text.value = "epochs: [1"
-    file.editor.apply_button.click()
-    assert "must be YAML" in file.editor.alert.value
-    assert bench.experiment.epochs == 6
-
-
-def test_file_text_updates_until_it_is_edited(bench):
-    file = bench.sections["file"].part
-    bench.sections["train"].part.run_form.field("epochs").control.value = "42"
-    assert "epochs: 42" in file.editor.text.value
-    file.editor.text.value = file.editor.text.value.replace("epochs: 42", "epochs: 9")
-    bench.header.title.value = "mine"
-    assert "epochs: 9" in file.editor.text.value
+    editor = bench.sections["file"].part.editor
+    for text in (editor.text.value.replace("epochs: 5", "epochs: 6"), "epochs: [1"):
+        editor.text.value = text
+        editor.apply_button.click()
+        assert bench.experiment.epochs == 6
+    assert "must be YAML" in editor.alert.value
 
 
 def test_saving_edited_text_is_rejected_and_overwriting_asks_again(bench, tmp_path):
-    file = bench.sections["file"].part
-    file.where.fields["url"].control.value = str(tmp_path / "mine.yaml")
+    file, path = bench.sections["file"].part, tmp_path / "mine.yaml"
+    file.where.fields["url"].control.value = str(path)
     file.editor.text.value = file.editor.text.value.replace("epochs: 5", "epochs: 9")
     file.save_button.click()
     assert "unapplied" in file.doing.value
-    assert not (tmp_path / "mine.yaml").exists()
+    assert not path.exists()
     bench.header.title.value = "mine"
     file.editor.apply_button.click()
     assert "has changed since" in file.doing.value
@@ -504,27 +460,19 @@ def test_saving_edited_text_is_rejected_and_overwriting_asks_again(bench, tmp_pa
 
 
 def test_file_is_replaced_only_after_a_second_save(bench, tmp_path):
-    file = bench.sections["file"].part
-    path = tmp_path / "mine.yaml"
+    file, path = bench.sections["file"].part, tmp_path / "mine.yaml"
     path.write_text("precious")
     file.where.fields["url"].control.value = str(path)
     file.save_button.click()
     assert file.settle(10)
     assert path.read_text() == "precious"
     assert "exists already" in file.doing.value
-    file.save_button.click()
-    assert file.settle(10)
+    for button in (file.save_button, file.export_button):
+        button.click()
+        assert file.settle(10)
     assert sw.Experiment.load(str(path)) == bench.experiment
-    file.export_button.click()
-    assert file.settle(10)
     assert (tmp_path / "mine.ipynb").exists()
     assert 'download="mine.ipynb"' in file.link.value
-
-
-def test_saved_notebook_shows_the_state_of_each_step(bench):
-    still = bench._still()
-    assert "431,080 parameters" in still.text
-    assert "name: Experiment" in still.html
 
 
 def test_closing_frees_every_widget(comms):
@@ -543,21 +491,9 @@ def test_evaluate_waits_until_the_step_has_the_network(bench, begun, monkeypatch
     panel = bench.sections["evaluate"].part
     found = []
     monkeypatch.setattr(panel, "evaluate", lambda data: found.append((data, panel.problem)))
-    run = bench.start()
-    entered, may_go_on = threading.Event(), threading.Event()
-    show = bench._refresher._show
-
-    def slowly():
-        entered.set()
-        assert may_go_on.wait(10)
-        show()
-
-    monkeypatch.setattr(bench._refresher, "_show", slowly)
-    run.set(state="done", epoch=5)  # the panel's thread refreshes now
-    assert entered.wait(10)
-    evaluating = threading.Thread(target=bench.evaluate, args=["test"])
-    evaluating.start()
-    evaluating.join(0.2)
-    may_go_on.set()
-    evaluating.join(10)
+    run, show = bench.start(), bench._refresher._show
+    monkeypatch.setattr(bench._refresher, "_show", lambda: (time.sleep(0.2), show()))
+    run.set(state="done", epoch=5)
+    wait_until(lambda: bench._refresher._running)  # on the thread of the panel
+    bench.evaluate("test")
     assert found == [("test", None)]

@@ -24,27 +24,20 @@ from sparkwright_widgets._evaluation_blocks import (
 from sparkwright_widgets._worst_examples import guess_kind
 
 
-@pytest.fixture(scope="module")
-def everything():
+def test_every_picture_has_alt_text_a_caption_and_a_table():
     several = [*found.of_classes(), *found.of_scores(), *found.of_answers(), *found.of_numbers(2)]
-    return evaluation_figures(several)
-
-
-def test_every_picture_has_alt_text_a_caption_and_a_table(everything):
-    pictures = [block for block in everything if "<figure>" in block.html]
+    everything = evaluation_figures(several)
+    pictures = [block.html for block in everything if "<figure>" in block.html]
     assert len(pictures) >= 14
-    for block in pictures:
-        assert re.search(r'<svg role="img" aria-label="[^"]{20,}"', block.html)
-        assert re.search(r"<figcaption>[^<]{15,}</figcaption>", block.html)
-        assert "<details><summary>" in block.html
-        assert "<table" in block.html
-
-
-def test_names_are_escaped_and_colors_work_in_light_and_dark(everything):
+    for html in pictures:
+        assert re.search(r'<svg role="img" aria-label="[^"]{20,}"', html)
+        assert re.search(r"<figcaption>[^<]{15,}</figcaption>", html)
+        assert "<details><summary>" in html
+        assert "<table" in html
     html = "".join(block.html for block in everything)
     assert "<b>bee</b>" not in html
     assert "&lt;b&gt;bee" in html
-    assert "currentColor" in html
+    assert "currentColor" in html  # for light and dark pages
 
 
 def test_caption_matches_the_numbers():
@@ -68,10 +61,6 @@ def test_a_roc_has_its_area_with_an_interval_and_exact_points():
     assert "interval" not in blocks_of(roc, band=False)[1].text
 
 
-def test_roc_of_a_single_class_has_no_curve():
-    assert len(blocks_of(ROC.from_predictions([1, 1], [0.2, 0.3]))) == 1
-
-
 @pytest.mark.thorough
 def test_calibration_uses_class_1_if_binary_else_the_predicted_class():
     two = blocks_of(found.of_scores()[2])
@@ -79,9 +68,6 @@ def test_calibration_uses_class_1_if_binary_else_the_predicted_class():
     three = found.of_classes()[2]
     assert "fraction correct" in blocks_of(three)[1].text
     assert "rows of cat" in blocks_of(three, of="cat")[2].text
-
-
-def test_too_high_probabilities_are_reported():
     sure = EvaluationCalibration.from_predictions([0, 1, 0, 1], np.full((4, 1), 0.9))
     assert "On average, probabilities are too high by 0.4000." in blocks_of(sure)[1].text
 
@@ -98,9 +84,13 @@ def test_a_regression_is_compared_with_always_predicting_the_mean():
 
 
 @pytest.mark.parametrize(
-    "empty", [Evaluation(), ROC(), EvaluationCalibration(), RegressionEvaluation()]
+    "empty",
+    [
+        *(Evaluation(), ROC(), EvaluationCalibration(), RegressionEvaluation()),
+        ROC.from_predictions([1, 1], [0.2, 0.3]),  # of a single class
+    ],
 )
-def test_empty_evaluation_shows_only_a_headline(empty):
+def test_evaluation_without_a_curve_shows_only_a_headline(empty):
     assert [block.kind for block in evaluation_figures(empty)] == ["headline"]
 
 
