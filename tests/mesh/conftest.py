@@ -34,13 +34,16 @@ def ports() -> Iterator[Ports]:
 
 
 @pytest.fixture
-def ring_of(ports: Ports) -> Iterator[RingOf]:
+def meet() -> Iterator[RingOf]:
+    """Ports meet in a ring, which is left after the test."""
     with contextlib.ExitStack() as stack:
 
-        def build(size: int, **options: Any) -> list[Ring]:
-            rings = joined(ports(size), **options)
-            for ring in rings:
-                stack.enter_context(ring)
-            return rings
+        def build(ports: list[RingPort], **options: Any) -> list[Ring]:
+            return [stack.enter_context(ring) for ring in joined(ports, **options)]
 
         yield build
+
+
+@pytest.fixture
+def ring_of(ports: Ports, meet: RingOf) -> RingOf:
+    return lambda size, **options: meet(ports(size), **options)

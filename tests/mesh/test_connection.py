@@ -24,6 +24,7 @@ SECRET = bytes(range(32))
 ANSWER_BYTES = 65
 HOST = "127.0.0.1"
 Pair = tuple[Connection, Connection]
+Dialed = tuple[Connection, Connection, Listener]
 Listening = Callable[..., tuple[Listener, "queue.SimpleQueue[Connection]"]]
 
 
@@ -49,6 +50,15 @@ def listening() -> Iterator[Listening]:
 
 
 @pytest.fixture
+def dialed(listening: Listening) -> Iterator[Dialed]:
+    """A client, the server's end of its connection, and the listener."""
+    listener, arrived = listening(name="dialed-port")
+    with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)) as client:
+        client.socket.settimeout(10)
+        yield client, arrived.get(timeout=5), listener
+
+
+@pytest.fixture
 def pair() -> Iterator[Pair]:
     left, right = socket_pair()
     for end in (left, right):
@@ -65,16 +75,14 @@ def raw_client(listener: Listener) -> socket.socket:
 # -- the handshake --------------------------------------------------------------------------
 
 
-def test_peers_with_the_same_secret_exchange_messages(listening: Listening) -> None:
-    listener, arrived = listening()
-    with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)) as client:
-        server = arrived.get(timeout=5)
-        client.send("hello", {"worker": 3}, (b"abc", np.arange(2, dtype=np.float32)))
-        message = server.receive()
-        assert message is not None
-        assert (message.kind, message.fields) == ("hello", {"worker": 3})
-        assert bytes(message.payload) == b"abc" + struct.pack("<2f", 0, 1)
-        assert server.peer_host == HOST
+def test_peers_with_the_same_secret_exchange_messages(dialed: Dialed) -> None:
+    client, server, _ = dialed
+    client.send("hello", {"worker": 3}, (b"abc", np.arange(2, dtype=np.float32)))
+    message = server.receive()
+    assert message is not None
+    assert (message.kind, message.fields) == ("hello", {"worker": 3})
+    assert bytes(message.payload) == b"abc" + struct.pack("<2f", 0, 1)
+    assert server.peer_host == HOST
 
 
 def test_a_client_with_another_secret_rejects_the_server_at_once(listening: Listening) -> None:
@@ -147,14 +155,6 @@ def test_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
             NetworkError, match="did not prove this run's secret as its driver: the peer"
         ):
             connect(address, secret=SECRET, timeout_s=5)
-
-
-def test_excess_concurrent_handshakes_are_rejected(listening: Listening) -> None:
-    listener, _ = listening(max_handshakes=2)
-    with raw_client(listener), raw_client(listener):
-        time.sleep(0.1)
-        with raw_client(listener) as third:
-            assert third.recv(1) == b""
 
 
 @pytest.mark.thorough
@@ -258,21 +258,17 @@ def test_a_handshake_that_ends_after_the_listener_was_closed_leads_nowhere(
     assert arrived.empty()
 
 
-def test_a_closed_listener_leaves_neither_port_nor_thread(listening: Listening) -> None:
-    listener, arrived = listening(name="closed-port")
-    client = connect(listener.address, secret=SECRET, timeout_s=5)
-    client.socket.settimeout(10)
-    server = arrived.get(timeout=5)
-    assert names_of_threads("closed-port")
+def test_a_closed_listener_leaves_neither_port_nor_thread(dialed: Dialed) -> None:
+    client, server, listener = dialed
+    assert names_of_threads("dialed-port")
     listener.close()
-    join_threads("closed-port")
+    join_threads("dialed-port")
     with pytest.raises(NetworkError):
         connect(listener.address, secret=SECRET, timeout_s=0.1)
     server.send("still", {})  # connections already made stay open
     message = client.receive()
     assert message is not None
     assert message.kind == "still"
-    client.close()
 
 
 # -- messages -------------------------------------------------------------------------------
@@ -339,10 +335,8 @@ def test_an_announced_payload_that_fits_no_memory_is_an_error(
         right.receive()
 
 
-def test_close_wakes_a_reader(listening: Listening) -> None:
-    listener, arrived = listening()
-    client = connect(listener.address, secret=SECRET, timeout_s=5)
-    server = arrived.get(timeout=5)
+def test_close_wakes_a_reader(dialed: Dialed) -> None:
+    _, server, _ = dialed
     found: list[Any] = []
     reader = threading.Thread(target=lambda: found.append(server.receive()))
     reader.start()
@@ -350,18 +344,13 @@ def test_close_wakes_a_reader(listening: Listening) -> None:
     server.close()
     reader.join(timeout=2.0)
     assert found == [None]
-    client.close()
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system has no such option")
-def test_connections_enable_tcp_keepalive_within_30_seconds(listening: Listening) -> None:
-    listener, arrived = listening()
-    client = connect(listener.address, secret=SECRET, timeout_s=5)
-    server = arrived.get(timeout=5)
-    for connection in (client, server):
-        with contextlib.closing(connection):
-            options = connection.socket.getsockopt
-            assert options(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            idle_s = options(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
-            between_s = options(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
-            assert idle_s + between_s * options(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) <= 30
+def test_connections_enable_tcp_keepalive_within_30_seconds(dialed: Dialed) -> None:
+    for connection in dialed[:2]:
+        options = connection.socket.getsockopt
+        assert options(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle_s = options(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        between_s = options(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+        assert idle_s + between_s * options(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) <= 30

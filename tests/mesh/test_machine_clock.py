@@ -19,27 +19,15 @@ def clock_of(server: NtpServer, *, retries: int = 1, timeout_s: float = 5.0) -> 
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 5.0, -3600.0])
-def test_the_servers_time_is_found_to_within_two_milliseconds(ahead_s: float) -> None:
-    found: list[Offset] = []
-
-    def is_certain() -> bool:
-        found.append(query_ntp(clock_of(server).address, timeout_s=5.0))
-        return found[-1].uncertainty_s <= 2e-3
-
+def test_ntp_clock_measures_the_offset_of_this_machine(ahead_s: float) -> None:
     with ntp_server(ahead_s=ahead_s) as server:
-        wait_until(is_certain)  # at the first or second question, but on a machine that is busy
-    assert all(abs(one.offset_s - ahead_s) <= one.uncertainty_s + 1e-4 for one in found)
-
-
-def test_ntp_clock_measures_the_offset_of_this_machine() -> None:
-    with ntp_server(ahead_s=5.0) as server:
         clock = MachineClock(clock_of(server))
         assert clock.settled.wait(10.0)
         state = clock.state()
         clock.close()
     assert (state.source, clock.problem) == ("ntp", "")
     assert state.uncertainty_s is not None
-    assert abs(state.offset_s - 5.0) <= state.uncertainty_s + 2e-3
+    assert abs(state.offset_s - ahead_s) <= state.uncertainty_s + 2e-3
 
 
 @pytest.mark.thorough(but=["99-2"])

@@ -49,15 +49,6 @@ def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin() -
     assert peer.received(B, new) == [Deliver(new), Send([D], new)]
 
 
-def test_an_update_before_its_turn_waits_for_it() -> None:
-    peer = with_neighbors(B, C)
-    assert peer.received(B, update(D, 3)) == []
-    assert peer.received(B, update(D, 2)) == []
-    actions = peer.received(B, update(D, 1))
-    assert delivered(actions) == [(D, 1), (D, 2), (D, 3)]
-    assert [a.message.sequence for a in actions if isinstance(a, Send)] == [1, 2, 3]
-
-
 def test_no_more_than_some_updates_wait_for_their_turn() -> None:
     peer = with_neighbors(B, max_log_messages=2)
     for sequence in (4, 3, 2):
@@ -86,16 +77,6 @@ def test_only_a_worker_publishes_under_its_name() -> None:
 
 
 # -- comparing versions ---------------------------------------------------------------------
-
-
-def test_new_neighbor_gets_the_updates_it_lacks() -> None:
-    peer = with_neighbors(B)
-    peer.published(b"")
-    peer.received(B, update(B, 1))
-    peer.received(B, update(B, 2))
-    assert peer.neighbor_up(C) == [Send((C,), Versions(2, 0, {A: 1, B: 2}))]
-    actions = peer.received(C, Versions(1, 0, {B: 1}))
-    assert [m[:2] for m in sent(actions, Update)] == [(A, 1), (B, 2)]
 
 
 def test_updates_in_transit_are_not_resent() -> None:

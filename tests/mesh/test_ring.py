@@ -87,22 +87,6 @@ def test_contents_are_gathered_by_rank_and_vectors_broadcast(ring_of: RingOf, si
         np.testing.assert_array_equal(vectors, np.tile(expected, (size, 1)))
 
 
-def test_a_ring_serves_many_rounds_of_different_kinds(ring_of: RingOf) -> None:
-    def work(rank: int, ring: Ring) -> list[float]:
-        found: list[float] = []
-        for number in range(50):
-            assert ring.all_gather(bytes([rank, number])) == [bytes([r, number]) for r in range(3)]
-            vector = np.full(10 + number, float(rank + number))
-            ring.all_reduce(vector)
-            found += vector.tolist()
-            ring.broadcast(vector, source=number % 3)
-        return found
-
-    found = each(ring_of(3), work)
-    assert found[0] == found[1] == found[2]
-    assert found[0][:10] == [3.0] * 10
-
-
 def test_numbers_that_arrive_in_pieces_are_added_whole() -> None:
     onward, its_inward = socket_pair()
     inward, its_onward = socket_pair()
@@ -232,62 +216,47 @@ def test_metadata_of_absurd_size_is_rejected(ring_of: RingOf) -> None:
 
 
 @pytest.mark.parametrize("met", ["before the ring has met", "after it"])
-def test_late_peer_of_an_older_generation_is_rejected(ports: Ports, dial: Dial, met: str) -> None:
+def test_late_peer_of_an_older_generation_is_rejected(
+    ports: Ports, meet: RingOf, dial: Dial, met: str
+) -> None:
     both = ports(2)
     latecomer = dial(both[0])
-    if met == "before the ring has met":
-        latecomer.send("join", {"generation": 1, "rank": 1})
+    rings = meet(both, generation=2) if met == "after it" else []
+    latecomer.send("join", {"generation": 1, "rank": 1})
+    if not rings:
         wait_until(lambda: both[0]._arrivals)
-        rings = joined(both, generation=2)
-    else:
-        rings = joined(both, generation=2)
-        latecomer.send("join", {"generation": 1, "rank": 1})
+        rings = meet(both, generation=2)
     assert latecomer.receive() is None
     assert each(rings, lambda rank, ring: ring.all_gather(bytes([rank]))) == [[b"\0", b"\1"]] * 2
-    for ring in rings:
-        ring.abort()
 
 
-def test_a_worker_that_comes_before_its_ring_is_kept_for_it(ports: Ports, dial: Dial) -> None:
+def test_a_worker_that_comes_before_its_ring_is_kept_for_it(
+    ports: Ports, meet: RingOf, dial: Dial
+) -> None:
     both = ports(2)
     early = dial(both[0])
     early.send("join", {"generation": 9, "rank": 1})
     wait_until(lambda: both[0]._arrivals)
-    for ring in joined(both, generation=2):
-        ring.abort()
+    meet(both, generation=2)
     assert list(both[0]._arrivals) == [(9, 1)]
     both[0].abandon(9)
     assert early.receive() is None
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        b"\0" * 100,
-        {},
-        {"generation": 2, "rank": 0},
-        {"generation": "2", "rank": 1},
-        {"rank": [1]},
-    ],
-    ids=lambda content: str(content)[:30],
+    "fields",
+    [{}, {"generation": 2, "rank": 0}, {"generation": "2", "rank": 1}, {"rank": [1]}],
+    ids=str,
 )
 def test_peer_with_an_invalid_introduction_is_dropped(
-    ports: Ports, dial: Dial, content: Any
+    ports: Ports, meet: RingOf, dial: Dial, fields: dict[str, Any]
 ) -> None:
     both = ports(2)
     wrong = dial(both[0])
-    if isinstance(content, dict):
-        wrong.send("join", content)
-    elif content:
-        wrong.socket.sendall(content)
-    else:
-        wrong.close()
-    rings = joined(both, generation=2)
+    wrong.send("join", fields)
+    meet(both, generation=2)
     with contextlib.suppress(NetworkError):
-        assert content is None or wrong.receive() is None
-    for ring in rings:
-        ring.abort()
+        assert wrong.receive() is None
 
 
 def test_a_neighbor_that_does_not_come_is_named(ports: Ports) -> None:
@@ -314,21 +283,16 @@ def test_cancelled_rendezvous_ends_immediately(ports: Ports, there: bool, reason
     timer.join()
 
 
-def test_giving_up_one_generation_does_not_spoil_the_next(
-    ports: Ports,
-) -> None:
+def test_giving_up_one_generation_does_not_spoil_the_next(ports: Ports, meet: RingOf) -> None:
     both = ports(2)
     for port in both:
         port.abandon(1)
     with pytest.raises(NetworkError, match="ring 1 was abandoned before all workers joined it"):
         joined(both, generation=1)
-    for ring in joined(both, generation=2):
-        ring.abort()
+    meet(both, generation=2)
 
 
-def test_ports_serve_a_smaller_ring_after_a_larger_one(
-    ports: Ports,
-) -> None:
+def test_ports_serve_a_smaller_ring_after_a_larger_one(ports: Ports) -> None:
     three = ports(3)
     for generation, members in ((1, three), (2, three[:2]), (3, three[2:]), (4, three)):
         rings = joined(members, generation=generation)
@@ -349,6 +313,7 @@ def test_ports_serve_a_smaller_ring_after_a_larger_one(
 )
 def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
     ports: Ports,
+    meet: RingOf,
     monkeypatch: pytest.MonkeyPatch,
     authenticate: bool | None,
     host: str,
@@ -356,41 +321,33 @@ def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
 ) -> None:
     both = [RingPort(port._port, authenticate=authenticate) for port in ports(2)]
     monkeypatch.setattr(Connection, "peer_host", host)
-    for ring in joined(both):
-        assert seals(ring) == (sealed, sealed)
-        ring.abort()
+    assert [seals(ring) for ring in meet(both)] == [(sealed, sealed)] * 2
 
 
-def test_next_worker_learns_whether_vectors_are_authenticated(
-    ports: Ports,
-) -> None:
+def test_next_worker_learns_whether_vectors_are_authenticated(ports: Ports, meet: RingOf) -> None:
     """Addresses may look different at the two ends, as behind a proxy."""
     both = [
         RingPort(port._port, authenticate=authenticate)
         for port, authenticate in zip(ports(2), (True, False), strict=True)
     ]
-    rings = joined(both)
+    rings = meet(both)
     assert [seals(ring) for ring in rings] == [(True, False), (False, True)]
     vectors = np.ones((2, 100_003))
     each(rings, lambda rank, ring: ring.all_reduce(vectors[rank]))
     np.testing.assert_array_equal(vectors, 2.0)
-    for ring in rings:
-        ring.abort()
 
 
-def test_an_encrypted_ring_gives_the_same_bits(ports: Ports) -> None:
+def test_an_encrypted_ring_gives_the_same_bits(ports: Ports, meet: RingOf) -> None:
     vectors = np.random.default_rng(4).normal(size=(2, 1_000_003)).astype(np.float32)
     found: list[bytes] = []
     for encrypt in (False, True):
         opened = ports(2)
         for port in opened:
             port._port._listener._encrypt = encrypt
-        rings, own = joined(opened), vectors.copy()
+        rings, own = meet(opened), vectors.copy()
         assert [seals(ring) for ring in rings] == [(encrypt, encrypt)] * 2
         each(rings, lambda rank, ring, own=own: ring.all_reduce(own[rank]))
         found += [vector.tobytes() for vector in own]
-        for ring in rings:
-            ring.abort()
     assert len(set(found)) == 1
 
 

@@ -148,9 +148,3 @@ def test_closing_closes_lines_and_those_that_come_later(line: Callable[[], Line]
     assert late[0][1].recv(1) == b""
     for sock in (first[1], second[1], late[0][1], late[1][1]):
         sock.close()
-
-
-def test_new_splicer_starts_no_thread() -> None:
-    splicer = Splicer(name=NAME)
-    assert not names_of_threads(NAME)
-    splicer.close()
