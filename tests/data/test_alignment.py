@@ -80,12 +80,10 @@ def test_arrays_of_different_lengths_are_sequences() -> None:
     assert lengths_of(steps_of(2, mask=np.ones((2, 2))), 0, 0).lengths["x"].masked
 
 
-@pytest.mark.parametrize("length", [0, -3, 2.5, True, "5"])
-def test_invalid_length_raises(length: Any) -> None:
-    with pytest.raises(ConfigurationError, match=rf"Received: length={length!r}"):
-        check_alignment("start", length)
-
-
-def test_invalid_alignment_raises() -> None:
-    with pytest.raises(ConfigurationError, match="align='left'"):
-        check_alignment("left")
+@pytest.mark.parametrize(
+    ("align", "length"), [("left", None), *[("start", n) for n in (0, -3, 2.5, True, "5")]]
+)
+def test_invalid_alignment_raises(align: Any, length: Any) -> None:
+    received = "align='left'" if length is None else f"length={length!r}"
+    with pytest.raises(ConfigurationError, match=f"Received: {received}"):
+        check_alignment(align, length)

@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.data import DataSource, DataSplit, MaskFile, PatternLabel
 from sparkwright.data.formats import FORMATS
-from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.spark import _network_prediction
+from sparkwright.errors import ConfigurationError
 
 NAMES = st.text(min_size=1, max_size=12)
 CLASSES: Any = (
@@ -200,15 +199,12 @@ def test_incomplete_source_names_missing_options(source: DataSource, words: str)
         {"features": ["a", "a"]},
         {"label": 3},
         {"task": "guess"},
-        {"classes": 0},
         {"classes": "cat"},
-        {"classes": []},
         {"options": {"color": 1}},
         {"format": "csv", "options": {"header": "yes"}},
         {"partitions": 0},
         {"split": 0.5},
         {"format": ["csv"]},
-        {"format": "csv", "options": {"delimiter": [";"]}},
         {"format": "csv", "options": {"missing": ["skip"]}},
         {"format": "csv", "options": {"missing": 10**400}},
         {"format": "csv", "options": {"missing_values": [1]}},
@@ -261,26 +257,6 @@ def test_options_match_the_signature_of_the_reader(name: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> None:
-    lines = ["a,b,kind"] + [f"{row},{row % 7},{'xy'[row % 2]}" for row in range(200)]
-    (tmp_path / "data.csv").write_text("\n".join(lines))
-    source = DataSource(
-        format="csv",
-        url=str(tmp_path / "data.csv"),
-        label="kind",
-        partitions=2,
-        split=DataSplit(validation=0.25, test=0.25, kind="stratified"),
-    )
-    names: dict[str, Any] = {"sw": sw, "spark": spark}
-    exec(source.to_code(), names)
-    parts = source.load_split(spark)
-    assert list(parts) == ["train", "validation", "test"]
-    assert [part.count() for part in parts.values()] == [100, 50, 50]
-    assert parts["test"].class_names == {"labels": ("x", "y")}
-    assert names["data"].fingerprint == source.load(spark).fingerprint
-
-
-@pytest.mark.thorough
 def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
     spark.createDataFrame([(1.0, 2.0), (3.0, 4.0)], "x double, y double").createOrReplaceTempView(
         "points"
@@ -292,13 +268,3 @@ def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
     [(name, data)] = source.load_split(spark).items()
     assert name == "train"
     assert data.collect().columns()["labels/labels"].tolist() == [2.0, 4.0]
-
-
-def test_a_network_trains_on_a_source_or_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    network: Any = _network_prediction.PredictingNetwork(SPARK, None, normalizer=None)  # type: ignore[arg-type]
-    monkeypatch.setattr(DataSource, "load", lambda source, spark: (source.format, spark))
-    monkeypatch.setattr(_network_prediction, "from_minibatches", lambda spark, url: (url, spark))
-    assert network._distributed(DataSource(), "data") == ("digits", SPARK)
-    assert network._distributed("exports/train", "data") == ("exports/train", SPARK)
-    with pytest.raises(DataError, match="`validation` must be a DistributedDataSet, a DataSource"):
-        network._distributed(5, "validation")
