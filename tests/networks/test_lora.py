@@ -21,6 +21,11 @@ MASTERS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
 def adapted() -> Any:
     """LoRA in an embedding, a dense layer, and within a layer that does not mention it."""
     tokens = keras.Input((6,), dtype="int32")
@@ -70,10 +75,7 @@ def test_rebuilt_network_has_the_same_variables(frozen: bool) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
-def test_fine_tuning_keeps_frozen_weights_bit_for_bit(
-    master: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+def test_fine_tuning_keeps_frozen_weights_bit_for_bit(master: Any) -> None:
     keras.utils.set_random_seed(1)
     model = adapted()
     frozen = [variable for variable in model.weights if not variable.trainable]
@@ -88,10 +90,7 @@ def test_fine_tuning_keeps_frozen_weights_bit_for_bit(
 
 
 @pytest.mark.thorough
-def test_saved_network_predicts_the_same_and_its_lora_trains_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+def test_saved_network_predicts_the_same_and_its_lora_trains_again(tmp_path: Path) -> None:
     keras.utils.set_random_seed(1)
     model = adapted()
     with sw.ParallelWrapper(model, MASTERS[0], workers=2) as wrapper:
@@ -108,10 +107,7 @@ def test_saved_network_predicts_the_same_and_its_lora_trains_again(
     assert all(v.numpy().any() for v in gone)
 
 
-def test_float8_network_trains_by_averaging_after_loading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+def test_float8_network_trains_by_averaging_after_loading(tmp_path: Path) -> None:
     keras.utils.set_random_seed(1)
     layers = [keras.layers.Dense(8, activation="relu"), keras.layers.Dense(2, activation="softmax")]
     model = keras.Sequential([keras.Input((6,)), *layers])
