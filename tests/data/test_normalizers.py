@@ -74,12 +74,11 @@ def test_revert_restores_the_original_values(array: Any) -> None:
         np.testing.assert_allclose(back.labels["labels"], array, atol=tolerance)
 
 
-def test_constant_columns_become_zero_or_low_and_revert() -> None:
+def test_constant_columns_become_zero_and_revert() -> None:
     data = DataSet(np.full((7, 1), 0.1, np.float32))
-    assert set(of(Standardize.fit(data), data).ravel()) == {0}
-    scale = MinMaxScale.fit(data, low=2, high=3)
-    assert set(of(scale, data).ravel()) == {2}
-    assert scale.revert_features(scale.transform(data)).equals(data)
+    normalizer = Standardize.fit(data)
+    assert set(of(normalizer, data).ravel()) == {0}
+    assert normalizer.revert_features(normalizer.transform(data)).equals(data)
 
 
 def test_pixel_scaling_matches_single_precision_division() -> None:
@@ -126,19 +125,6 @@ def test_masked_labels_are_neither_counted_nor_changed() -> None:
     np.testing.assert_array_equal(normalizer.transform(data).labels["labels"], [-1, 1, np.nan])
 
 
-def steps_of(*lengths: int, masked: bool = False) -> list[DataSet]:
-    """Sequences of three features, with a number to predict for each step."""
-    random = np.random.default_rng(0)
-    return [
-        DataSet(
-            random.normal(size=(2, time, 3)),
-            random.normal(5, 3, (2, time)),
-            labels_masks=np.ones((2, time)) if masked else None,
-        )
-        for time in lengths
-    ]
-
-
 class Chunks(list[DataSet]):
     """As a pass over partitions would see them."""
 
@@ -146,41 +132,39 @@ class Chunks(list[DataSet]):
         return fold(self, summarize, merge)
 
 
-def fitted_to(chunks: list[DataSet]) -> Standardize:
-    return Standardize.fit(Chunks(chunks), labels=True)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("lengths", [(4,), (4, 4), (4, 6), (3, 4)])
-def test_one_number_per_step_is_one_column_with_or_without_masks(
-    lengths: tuple[int, ...], masked: bool
+@pytest.mark.parametrize(
+    ("lengths", "width", "masked", "per"),
+    [
+        ((4,), None, False, "value"),
+        ((4, 4), None, True, "value"),
+        ((4, 6), None, False, "value"),
+        ((3, 4), None, True, "value"),
+        ((3, 5), 3, False, "feature"),
+        ((5, 3), 3, False, "feature"),
+        ((3, 5, 3), 3, False, "feature"),
+    ],
+    ids=str,
+)
+def test_labels_are_one_column_if_their_length_follows_the_steps(
+    lengths: tuple[int, ...], width: int | None, masked: bool, per: str
 ) -> None:
-    chunks = steps_of(*lengths, masked=masked)
-    normalizer = fitted_to(chunks)
-    numbers = np.concatenate([chunk.labels["labels"].ravel() for chunk in chunks])
-    assert normalizer.labels["labels"].per == "value"
-    np.testing.assert_allclose(normalizer.labels["labels"].mean, [numbers.mean()], rtol=1e-12)
-    np.testing.assert_allclose(normalizer.labels["labels"].std, [numbers.std()], rtol=1e-12)
-    assert normalizer.features[F].per == "feature"
-    if len(set(lengths)) == 1:
-        assert Standardize.fit(DataSet.concatenate(chunks), labels=True).labels["labels"].per == (
-            "value"
-        )
-
-
-@pytest.mark.parametrize("lengths", [(3, 5), (5, 3), (3, 5, 3)])
-def test_label_vector_as_long_as_a_sequence_keeps_its_columns(
-    lengths: tuple[int, ...],
-) -> None:
+    """A vector as long as one of the sequences keeps its columns."""
     random = np.random.default_rng(0)
-    chunks = [
-        DataSet({F: random.normal(size=(2, time, 3))}, random.normal(size=(2, 3)))
+    chunks = Chunks(
+        DataSet(
+            random.normal(size=(2, time, 3)),
+            random.normal(5, 3, (2, width or time)),
+            labels_masks=np.ones((2, time)) if masked else None,
+        )
         for time in lengths
-    ]
-    found = fitted_to(chunks).labels["labels"]
-    assert found.per == "feature"
-    expected = np.concatenate([chunk.labels["labels"] for chunk in chunks])
-    np.testing.assert_allclose(found.mean, expected.mean(axis=0), rtol=1e-12)
+    )
+    normalizer = Standardize.fit(chunks, labels=True)
+    labels = [chunk.labels["labels"].reshape(-1, width or 1) for chunk in chunks]
+    assert normalizer.labels["labels"].per == per
+    assert normalizer.features[F].per == "feature"
+    expected = np.concatenate(labels)
+    np.testing.assert_allclose(normalizer.labels["labels"].mean, expected.mean(axis=0), 1e-12)
+    np.testing.assert_allclose(normalizer.labels["labels"].std, expected.std(axis=0), 1e-12)
 
 
 def test_vector_as_long_as_the_sequences_keeps_its_chosen_columns() -> None:
@@ -190,25 +174,17 @@ def test_vector_as_long_as_the_sequences_keeps_its_chosen_columns() -> None:
     assert chosen.features["facts"].mean.tolist() == [0, 10]
 
 
-def test_only_chosen_columns_change() -> None:
-    data = table()
-    array = data.features[F].copy()
-    array[:, 3] = np.nan  # may hold anything
-    data = DataSet(array)
-    changed = of(MinMaxScale.fit(data, low=1, high=2, columns=[0, -2]), data)
-    np.testing.assert_array_equal(changed[:, [1, 3]], array[:, [1, 3]])
-    assert changed[:, [0, 2]].min() == 1
-    assert changed[:, [0, 2]].max() == 2
-
-
-def test_only_chosen_inputs_change() -> None:
-    data = DataSet({"a": np.arange(6.0).reshape(3, 2), "b": np.arange(3), "c": np.arange(3.0)})
-    normalizer = Standardize.fit(data, columns={"a": [1], "c": None})
+def test_only_chosen_inputs_and_columns_change() -> None:
+    facts = np.array([[np.nan, 10], [3, 20], [4, 30]])  # the first may hold anything
+    data = DataSet({"a": facts, "b": np.arange(3), "c": np.arange(3.0)})
+    normalizer = Standardize.fit(data, columns={"a": [-1], "c": None})
     changed = normalizer.transform(data)
     assert changed.features["b"] is data.features["b"]
-    np.testing.assert_array_equal(changed.features["a"][:, 0], [0, 2, 4])
+    np.testing.assert_array_equal(changed.features["a"][:, 0], facts[:, 0])
     np.testing.assert_allclose(changed.features["a"][:, 1], [-1.2247449, 0, 1.2247449])
     np.testing.assert_allclose(changed.features["c"], [-1.2247449, 0, 1.2247449])
+    scaled = MinMaxScale.fit(data, columns={"a": [-1]}).transform(data).features["a"]
+    np.testing.assert_array_equal(scaled, [[np.nan, 0], [3, 0.5], [4, 1]])
 
 
 def test_predictions_are_reverted_to_the_units_of_the_labels() -> None:
@@ -226,27 +202,23 @@ def test_predictions_are_reverted_to_the_units_of_the_labels() -> None:
     assert Standardize.fit(data).revert_labels(outputs[0]) is outputs[0]
 
 
-@pytest.fixture(
-    params=[
+@pytest.mark.parametrize(
+    "normalizer",
+    [
         Standardize.fit(table(), labels=True, columns=[1, 2]),
         MinMaxScale.fit(table(), low=-1, high=3, per="element"),
-        ImageScale(low=-1, max_value=15, inputs=("image", "mask")),
+        ImageScale(low=np.float32(-1), max_value=15, inputs=("image", "mask")),
         NormalizerChain((ImageScale(), Standardize.fit(table()))),
     ],
     ids=lambda normalizer: type(normalizer).__name__,
 )
-def any_normalizer(request: pytest.FixtureRequest) -> Normalizer:
-    return request.param
-
-
-def test_json_and_pickle_round_trip_exactly(any_normalizer: Normalizer) -> None:
-    again = normalizer_from_dict(json.loads(json.dumps(any_normalizer.to_dict(), allow_nan=False)))
-    assert type(again) is type(any_normalizer)
-    assert again == any_normalizer
-    assert hash(again) == hash(any_normalizer)
+def test_json_and_pickle_round_trip_exactly(normalizer: Normalizer) -> None:
+    again = normalizer_from_dict(json.loads(json.dumps(normalizer.to_dict(), allow_nan=False)))
+    assert type(again) is type(normalizer)
+    assert again == normalizer
+    assert hash(again) == hash(normalizer)
     assert again != ImageScale(low=-2)
-    assert ImageScale(low=np.float32(-1), high=np.int64(1)) == ImageScale(low=-1)
-    assert pickle.loads(pickle.dumps(any_normalizer)) == any_normalizer
+    assert pickle.loads(pickle.dumps(normalizer)) == normalizer
 
 
 def test_chain_is_inverted_in_reverse_order() -> None:
@@ -261,9 +233,10 @@ def test_chain_is_inverted_in_reverse_order() -> None:
 
 
 fit = Standardize.fit
-MASKED_STEPS = DataSet(np.ones((1, 2, 3)), features_masks=np.ones((1, 2)))
+STEPS = DataSet(np.ones((1, 2, 3)), features_masks=np.ones((1, 2)))
 TWO = DataSet({"a": np.zeros(1), "b": np.zeros(1)})
-FITTED_TO = "the normalizer was fitted to"
+CLASSES = DataSet([1.0], np.array([1]))
+INFINITE = DataSet([[1.0, np.nan], [2.0, np.inf]])
 
 
 @pytest.mark.parametrize(
@@ -279,38 +252,22 @@ FITTED_TO = "the normalizer was fitted to"
         (lambda d: fit(d, columns=[]), ConfigurationError, "Received: []"),
         (lambda d: fit(d, columns=["age"]), ConfigurationError, "Received: ['age']"),
         (lambda d: fit(d, columns={"x": None}), DataError, "Received: ['x']"),
-        (
-            lambda d: fit(DataSet([1.0], np.array([1])), labels=True),
-            DataError,
-            "Received: output 'labels' of dtype int64, which are class numbers",
-        ),
-        (
-            lambda d: fit(DataSet([[1.0, np.nan], [2.0, np.inf]])),
-            DataError,
-            "1 NaN and 1 infinite of 2 numbers in features 'features', column 1",
-        ),
-        (
-            lambda d: fit(MASKED_STEPS, per="element"),
-            ConfigurationError,
-            'Received: an array of shape (1, 2, 3) with a mask. Use `per="feature"`',
-        ),
+        (lambda d: fit(CLASSES, labels=True), DataError, "int64, which are class numbers"),
+        (lambda d: fit(INFINITE), DataError, "1 NaN and 1 infinite of 2 numbers in features"),
+        (lambda d: fit(STEPS, per="element"), ConfigurationError, 'a mask. Use `per="feature"`'),
         (lambda d: MinMaxScale.fit(d, low=1, high=1), ConfigurationError, "low=1, high=1"),
         (lambda d: ImageScale(max_value=0), ConfigurationError, "max_value=0"),
         (lambda d: NormalizerChain(()), ConfigurationError, "Received: ()"),
-        (
-            lambda d: fit(d).transform({"x": np.zeros((1, 4))}),
-            DataError,
-            f"{FITTED_TO} the features ['features']. Received: ['x']",
-        ),
+        (lambda d: fit(d).transform({"x": [1.0]}), DataError, "['features']. Received: ['x']"),
         (
             lambda d: fit(d).transform(np.zeros((1, 3))),
             DataError,
-            f"must have the shape that {FITTED_TO}, 4 columns. Received: shape (3,) per example",
+            "4 columns. Received: shape (3,)",
         ),
         (
             lambda d: fit(TWO).transform(np.zeros(1)),
             DataError,
-            "must be a dict of names, or a list in this order. Received: ndarray",
+            "a list in this order. Received: nd",
         ),
     ],
 )
@@ -379,7 +336,6 @@ def test_non_finite_values_raise_with_their_partition(spark: Any) -> None:
     data = sw.data.from_arrays(spark, array, partitions=4)
     with pytest.raises(DataError, match=r"in features 'features', column 2\..* in partition 3\."):
         Standardize.fit(data)
-    assert Standardize.fit(data, columns=[0, 1]).features[F].columns == (0, 1)
 
 
 @pytest.mark.thorough
