@@ -23,7 +23,7 @@ from sparkwright.data._browsing import parent_of, run_with_timeout
 from sparkwright.data._data_preview import number_of, summarize_column
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, guess_label, guess_task
-from sparkwright.errors import ConfigurationError, DataError, RunTimeoutError
+from sparkwright.errors import ConfigurationError, RunTimeoutError
 
 
 def written(folder: Path, text: str | bytes, name: str = "data.csv") -> str:
@@ -71,11 +71,6 @@ def test_statistics_match_numpy(values: list[float | None]) -> None:
     assert (look.minimum, look.maximum) == (min(numbers), max(numbers))
     assert sum(look.histogram) in (0, len(numbers))
     assert look.distinct == len({str(number) for number in numbers})
-
-
-def test_few_texts_among_numbers_are_errors_many_make_a_text_column() -> None:
-    assert summarize_column("x", ["1", "2", "3", "4", "n/a"]).kind == "integer"
-    assert summarize_column("x", ["1", "a", "b"]).kind == "text"
 
 
 # --- guesses
@@ -128,7 +123,9 @@ def test_format_of_a_csv_file_is_inferred(content: bytes, expected: dict[str, An
     assert guess_csv(content) == expected
 
 
-def test_label_and_task_are_inferred_from_names_and_values() -> None:
+def test_kind_label_and_task_are_inferred_from_names_and_values() -> None:
+    assert summarize_column("x", ["1", "2", "3", "4", "n/a"]).kind == "integer"
+    assert summarize_column("x", ["1", "a", "b"]).kind == "text"
     species = summarize_column("Species", ["a", "b", "a"] * 4)
     price = summarize_column("price", ["1.5", "2.5", "7.25"] * 4)
     assert guess_label([species, price]) == "Species"
@@ -224,13 +221,15 @@ def test_columns_with_invalid_values_are_named_and_skipped_rows_warn(
         ("a,a\n3,4\n", 2, "the names in the header must be unique"),
         ("a,b\n", 0, "error: The data has no rows."),
         ("", 0, "error: at least one file must have a line"),
+        ("y\n1\n2\n", 2, "error: `features` must name at least one column"),
         (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
     ],
 )
 def test_wrong_header_is_reported_and_rows_are_shown(
     tmp_path: Path, text: str | bytes, rows: int, words: str
 ) -> None:
-    source = DataSource(format="csv", url=written(tmp_path, text), task="other")
+    label = "y" if "y" in str(text) else None
+    source = DataSource(format="csv", url=written(tmp_path, text), label=label, task="other")
     assert words in found(source)
     assert len(preview(source).rows) == rows
 
@@ -263,11 +262,6 @@ def test_decimal_commas_are_reported_and_not_categorical(tmp_path: Path) -> None
     assert "error: The column 'price' holds numbers with a decimal comma, such as '0,5'" in said
     assert "decimal comma, such as '-1.000,0'" in said
     assert guess_task(summarize_column("price", ["1,5", "2,5", "n/a"])) == "regression"
-
-
-def test_table_with_only_a_label_is_an_error(tmp_path: Path) -> None:
-    source = DataSource(format="csv", url=written(tmp_path, "y\na\nb\na\nb\n"), label="y")
-    assert "error: `features` must name at least one column" in found(source)
 
 
 @pytest.mark.parametrize("settings", [{"rows": -1}, {"rows": 1.5}, {"sample_bytes": 0}])
@@ -334,6 +328,8 @@ def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     assert "could not be read" in found(DataSource(format="parquet", url=url, label="y"))
     source = DataSource(format="csv", url=str(tmp_path / "none.csv"), label="y")
     assert "does not exist" in found(source)
+    url = written(tmp_path, b"no records at all", "a.seq")
+    assert preview(DataSource(format="sequence_file", url=url)).problem is not None
 
 
 # --- images
@@ -345,16 +341,10 @@ def test_images_are_previewed_with_their_labels(tmp_path: Path) -> None:
     assert (look.in_all, look.looked_at, look.feature_shape) == (6, 4, (64, 64, 3))
     assert look.extent == "4 of 6 images"
     assert [image.label for image in look.images] == ["cat", "cat", "dog", "dog"]
+    for rows, labels in ((0, []), (1, ["cat"]), (2, ["cat", "dog"])):
+        assert [image.label for image in preview(look.source, rows=rows).images] == labels
     assert max(Image.open(io.BytesIO(look.images[0].png)).size) == 72
     assert "different sizes" in look.problems[0].sentence
-
-
-@pytest.mark.parametrize(("rows", "labels"), [(0, []), (1, ["cat"]), (2, ["cat", "dog"])])
-def test_images_of_every_class_are_previewed_up_to_the_limit(
-    tmp_path: Path, rows: int, labels: list[str]
-) -> None:
-    source = DataSource(format="images", url=str(folder_of_classes(tmp_path / "pets")))
-    assert [image.label for image in preview(source, rows=rows).images] == labels
 
 
 def test_damaged_images_unknown_and_single_classes_are_reported(tmp_path: Path) -> None:
@@ -389,21 +379,6 @@ def test_records_show_their_first_examples(tmp_path: Path, format: Any) -> None:
     records = preview(DataSource(format=format, url=url))
     assert (records.problems, records.looked_at, records.unit) == ((), 20, "example")
     assert records.rows[0] == ("[0, 1, 2]", "0")
-
-
-def test_foreign_records_are_reported(tmp_path: Path) -> None:
-    url = written(tmp_path, b"no records at all", "a.seq")
-    assert preview(DataSource(format="sequence_file", url=url)).problem is not None
-
-
-@pytest.mark.thorough
-@pytest.mark.spark
-def test_an_export_shows_its_first_minibatch(spark: Any, tmp_path: Path) -> None:
-    data = sw.data.from_arrays(spark, EXAMPLES.features, EXAMPLES.labels)
-    data.export(str(tmp_path / "export"), batch_size=8)
-    look = preview(guess_source(str(tmp_path / "export")))
-    assert look.source.format == "minibatches"
-    assert (look.in_all, look.feature_shape, look.looked_at) == (20, (3,), 8)
 
 
 # --- folders
@@ -454,12 +429,3 @@ def test_unresponsive_store_times_out() -> None:
             run_with_timeout(0.05, lambda: over.wait(30), "hdfs://far")
     finally:
         over.set()
-
-
-@pytest.mark.parametrize("error", [DataError("no"), TimeoutError("no")])
-def test_store_errors_are_raised_in_the_caller(error: Exception) -> None:
-    def fail() -> None:
-        raise error
-
-    with pytest.raises(type(error), match="no"):
-        run_with_timeout(5, fail, "x")

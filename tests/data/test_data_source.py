@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.data import DataSource, DataSplit, MaskFile, PatternLabel
 from sparkwright.data.formats import FORMATS
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.spark import _network_prediction
 
 NAMES = st.text(min_size=1, max_size=12)
 CLASSES: Any = (
@@ -268,3 +269,13 @@ def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
     [(name, data)] = source.load_split(spark).items()
     assert name == "train"
     assert data.collect().columns()["labels/labels"].tolist() == [2.0, 4.0]
+
+
+def test_a_network_trains_on_a_source_or_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    network: Any = _network_prediction.PredictingNetwork(SPARK, None, normalizer=None)  # type: ignore[arg-type]
+    monkeypatch.setattr(DataSource, "load", lambda source, spark: (source.format, spark))
+    monkeypatch.setattr(_network_prediction, "from_minibatches", lambda spark, url: (url, spark))
+    assert network._distributed(DataSource(), "data") == ("digits", SPARK)
+    assert network._distributed("exports/train", "data") == ("exports/train", SPARK)
+    with pytest.raises(DataError, match="`validation` must be a DistributedDataSet, a DataSource"):
+        network._distributed(5, "validation")

@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,8 @@ def write_csv(folder: Path) -> None:
 def write_parquet(folder: Path) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(
-        table(),
-        folder / "a.parquet",
-        write_page_checksum=True,
-        row_group_size=8,
-        use_dictionary=False,
-        compression="none",
-    )
+    options: Any = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
+    pq.write_table(table(), folder / "a.parquet", row_group_size=8, **options)
 
 
 def write_arrow(folder: Path) -> None:
@@ -155,7 +150,7 @@ def read_minibatches(folder: Path) -> Any:
 
 
 def write_old_minibatches(folder: Path) -> None:
-    sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8)
+    export(folder)
     file = folder / "export" / "manifest.json"
     fields = json.loads(file.read_bytes())
     fields["files"] = [entry[:3] for entry in fields["files"]]
@@ -221,6 +216,17 @@ def write_evaluation(folder: Path) -> None:
     save_evaluation(found, str(folder / "a.json"))
 
 
+def records(write: str, **options: Any) -> Callable[[Path], Any]:
+    return lambda folder: getattr(sw.data, f"write_{write}")(DATA, str(folder), **options)
+
+
+def export(folder: Path) -> Any:
+    return sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8)
+
+
+SECOND = "export/_minibatches-*/*/*/*-000001.arrow"
+in_order = partial(read_sequence_files, ordered=True)
+packed = records("tfrecord", compression="gzip")
 FORMATS: dict[str, Format] = {
     "csv": Format(write_csv, read_table(sw.data.read_csv), "a.csv"),
     "parquet": Format(write_parquet, read_table(sw.data.read_parquet), "a.parquet"),
@@ -228,66 +234,21 @@ FORMATS: dict[str, Format] = {
     "csv sequences": Format(write_sequences, read_sequences, "1.csv"),
     "png": Format(write_images, read_images, "cat/a.png"),
     "jpeg": Format(write_images, read_images, "dog/a.jpg"),
-    "sequence file": Format(
-        lambda folder: sw.data.write_sequence_file(DATA, str(folder)),
-        read_sequence_files,
-        "part-*",
-    ),
+    "sequence file": Format(records("sequence_file"), read_sequence_files, "part-*"),
     "sequence file in blocks": Format(
-        lambda folder: sw.data.write_sequence_file(DATA, str(folder), compression="block"),
-        read_sequence_files,
-        "part-*",
+        records("sequence_file", compression="block"), read_sequence_files, "part-*"
     ),
-    "map file": Format(
-        lambda folder: sw.data.write_map_file(DATA, str(folder)),
-        lambda folder: read_sequence_files(folder, ordered=True),
-        "part-*/data",
-    ),
-    "map file by number": Format(
-        lambda folder: sw.data.write_map_file(DATA, str(folder)), read_by_number, "part-*/data"
-    ),
-    "map file's index": Format(
-        lambda folder: sw.data.write_map_file(DATA, str(folder)), read_by_number, "part-*/index"
-    ),
-    "tfrecord": Format(
-        lambda folder: sw.data.write_tfrecord(DATA, str(folder)),
-        read_tfrecord_files,
-        "part-*",
-        exact=True,
-    ),
-    "packed tfrecord": Format(
-        lambda folder: sw.data.write_tfrecord(DATA, str(folder), compression="gzip"),
-        read_tfrecord_files,
-        "part-*",
-        exact=True,
-    ),
-    "tfrecord's layout": Format(
-        lambda folder: sw.data.write_tfrecord(DATA, str(folder)),
-        read_tfrecord_files,
-        "_layout.json",
-    ),
-    "minibatches": Format(
-        lambda folder: sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8),
-        read_minibatches,
-        "export/_minibatches-*/*/*/*-000001.arrow",
-        exact=True,
-    ),
-    "minibatches without checksums": Format(
-        write_old_minibatches, read_minibatches, "export/_minibatches-*/*/*/*-000001.arrow"
-    ),
+    "map file": Format(records("map_file"), in_order, "part-*/data"),
+    "map file by number": Format(records("map_file"), read_by_number, "part-*/data"),
+    "map file's index": Format(records("map_file"), read_by_number, "part-*/index"),
+    "tfrecord": Format(records("tfrecord"), read_tfrecord_files, "part-*", exact=True),
+    "packed tfrecord": Format(packed, read_tfrecord_files, "part-*", exact=True),
+    "tfrecord's layout": Format(records("tfrecord"), read_tfrecord_files, "_layout.json"),
+    "minibatches": Format(export, read_minibatches, SECOND, exact=True),
+    "minibatches without checksums": Format(write_old_minibatches, read_minibatches, SECOND),
     "npz": Format(write_numpy, read_numpy, "a.npz"),
-    "manifest": Format(
-        lambda folder: sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8),
-        read_minibatches,
-        "export/manifest.json",
-        exact=True,
-    ),
-    "model": Format(
-        write_model,
-        read_model,
-        "a.keras",
-        exact=True,
-    ),
+    "manifest": Format(export, read_minibatches, "export/manifest.json", exact=True),
+    "model": Format(write_model, read_model, "a.keras", exact=True),
     "hdf5 model": Format(
         write_hdf5, lambda folder: verify_model(str(folder / "a.h5")).name, "a.h5"
     ),
