@@ -340,6 +340,8 @@ def test_response_for_another_folder_is_dropped(store):
     assert store.models == ()
     assert "Press List models" in store.hint.value
     assert told == [store]
+    store.url = "/models"
+    assert store.url_field.value == "/models"
 
 
 def test_file_is_replaced_in_the_folder_of_the_prompt(store):
@@ -360,6 +362,7 @@ def test_file_is_replaced_in_the_folder_of_the_prompt(store):
 
 def test_many_models_are_shown_in_pages(comms):
     store = ModelStore(url=FOLDER)
+    assert store._still() is None
     store._operations = FakeStore(*(info(f"m{n:03}.keras") for n in range(100)))
     store.refresh()
     settled(store)

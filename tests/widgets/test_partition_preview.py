@@ -124,6 +124,9 @@ def test_choices_change_the_forecast_and_notify_listeners(preview):
     assert "▶ chosen" in preview.tables.value
     with pytest.raises(ConfigurationError, match="strategy"):
         preview.strategy = "best"
+    preview.form.field("workers").control.value = "0"
+    assert "at least 1" in preview.form.field("workers").alert.value
+    assert preview.workers == 2
 
 
 def test_context_is_applied_without_notification(preview):

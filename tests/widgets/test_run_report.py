@@ -15,6 +15,7 @@ from sparkwright.partitions import plan_repartition
 from sparkwright.timeline import PhaseCode, SpanStore
 from sparkwright.timeline.spans import SpanBlock
 from sparkwright_widgets._offline_html import outside_resources
+from sparkwright_widgets._reports import _run_report
 from sparkwright_widgets._reports._comparison_report import comparison_html, report_runs
 from sparkwright_widgets._reports._data_blocks import data_blocks, distribution_blocks
 from sparkwright_widgets._reports._environment_blocks import (
@@ -26,7 +27,7 @@ from sparkwright_widgets._reports._facts import best_of, epochs_of, facts_of
 from sparkwright_widgets._reports._learning_blocks import learning_blocks
 from sparkwright_widgets._reports._network_facts import network_facts
 from sparkwright_widgets._reports._page import pictures_without_text
-from sparkwright_widgets._reports._run_report import run_report_html
+from sparkwright_widgets._reports._run_report import report_of, run_report_html
 from sparkwright_widgets._reports._verdict import verdict_sentence
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -286,6 +287,13 @@ def test_invalid_parts_of_a_report_raise(trained, options, words):
 def test_missing_model_is_reported_without_raising(trained, tmp_path):
     html = report(trained(), model_url=f"{tmp_path}/none.keras")
     assert "The file cannot be read" in html
+
+
+@pytest.mark.thorough
+def test_file_name_selects_html_or_pdf(trained, monkeypatch):
+    monkeypatch.setattr(_run_report, "pdf_of", lambda html: b"%PDF" + html[:9].encode())
+    assert report_of(trained(), url="a.PDF").startswith(b"%PDF<!DOCTYPE")
+    assert report_of(trained(), url="a.html").startswith(b"<!DOCTYPE")
 
 
 def test_runs_are_compared_by_results_curves_and_differing_settings(trained, tmp_path):

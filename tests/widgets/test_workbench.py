@@ -337,11 +337,11 @@ def test_load_reads_the_data_again_and_a_run_does_not(bench, begun, loaded):
 
 
 def test_partition_step_sets_and_follows_the_repartition_of_the_master(bench, loaded):
-    preview, picker = (bench.sections[name].part for name in ("partitions", "master"))
+    preview = bench.sections["partitions"].part
     preview.form.field("mode").control.value = "never"
     assert bench.experiment.master.repartition == "never"
     assert bench.experiment.master.workers is None
-    picker.form.field("repartition").control.value = "always"
+    bench.sections["master"].part.form.field("repartition").control.value = "always"
     settle(bench)
     assert preview.mode == "always"
     bench.load_data()

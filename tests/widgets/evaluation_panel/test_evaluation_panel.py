@@ -83,7 +83,7 @@ def test_results_get_unique_names_and_are_compared(panel):
         panel.kind_boxes[kind].value = False
     panel.evaluate()
     assert panel.comparison_fold.layout.display == "none"
-    panel.evaluate()
+    panel.evaluate("test")
     panel.name_field.value = "after training"
     panel.evaluate()
     assert list(panel.results) == ["test", "test (2)", "after training"]
@@ -127,6 +127,8 @@ def test_other_selections_are_drawn_in_the_background():
     assert "Reliability diagram of class cat" in shown.pictures["calibration"].value
     assert "<img" not in shown.pictures["worst"].value
     assert shown.doing.value == ""
+    two = EvaluationPanel.of(calibration=found.of_scores()[2])
+    assert two.shown.choices["calibration"].value == 1
 
 
 @pytest.mark.thorough

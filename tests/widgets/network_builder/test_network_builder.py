@@ -375,6 +375,9 @@ def test_pasted_code_is_rejected_with_advice_and_not_executed(builder, pasting, 
     pasting.apply_button.click()
     assert "NetworkBuilder(model)" in pasting.alert.value
     assert not file.exists()
+    pasting.text.value = '{"layers": [{"kind": 3}]}'
+    pasting.apply_button.click()
+    assert 'role="alert"' in pasting.alert.value
     assert builder.spec == before
 
 
