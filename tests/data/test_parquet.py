@@ -90,12 +90,7 @@ def read(url: Any, **options: Any) -> LocalTable:
 
 def test_columns_match_pandas(save: Saver) -> None:
     url = save(FRAME)
-    found = read(
-        url,
-        labels="kind",
-        classes=4,
-        categories={"color": "infer"},
-    )
+    found = read(url, labels="kind", classes=4, categories={"color": "infer"})
     colors = pd.get_dummies(FRAME["color"], dtype=np.float32)
     expected = np.column_stack(
         [FRAME[["a", "b", "flag"]].astype(np.float32), colors, np.stack(list(FRAME["vector"]))]
@@ -254,25 +249,18 @@ def test_invalid_rows_are_named_or_counted(
     assert found.skipped.counts == {reason: 1}
 
 
-FILES: list[Any] = [
-    ("cut short", lambda whole: whole[: len(whole) // 2], "unreadable file"),
-    ("empty", lambda _whole: b"", "unreadable file"),
-    ("text", lambda _whole: b"a,b\n1,2\n" * 99, "unreadable file"),
-]
-
-
-@pytest.mark.parametrize(("damage", "reason"), [f[1:] for f in FILES], ids=[f[0] for f in FILES])
-def test_a_damaged_file_is_named_or_counted(
-    damage: Callable[[bytes], bytes], reason: str, save: Saver
-) -> None:
+@pytest.mark.parametrize("damage", ["cut short", "empty", "text"])
+def test_a_damaged_file_is_named_or_counted(damage: str, save: Saver) -> None:
     good, bad = Path(save(FRAME)), Path(save(FRAME, "bad_"))
-    bad.write_bytes(damage(good.read_bytes()))
+    whole = good.read_bytes()
+    contents = {"cut short": whole[: len(whole) // 2], "empty": b"", "text": b"a,b\n1,2\n" * 99}
+    bad.write_bytes(contents[damage])
     options: Any = {"features": ["a", "vector"]}
     with pytest.raises(sw.DataError, match=f"bad_{save.name}"):
         read([str(good), str(bad)], **options)
     for urls in ([str(good), str(bad)], [str(bad), str(good)]):
         found = read(urls, on_error="skip", **options)
-        assert found.skipped.counts == {reason: 1}
+        assert found.skipped.counts == {"unreadable file": 1}
         assert len(found.data) >= ROWS
     with pytest.raises(sw.DataError, match=f"bad_{save.name}"):
         read(str(bad), **options)

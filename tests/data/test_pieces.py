@@ -45,10 +45,7 @@ def test_pieces_keep_their_order_and_count_skipped_items_once(spark: Any) -> Non
     assert data.skipped().counts == {"negative": 2}
     assert data.skipped().first[0] == "a piece must be at least 0. Received: -5."
     assert data.random_split([1, 1])[0].skipped().total == 2
-
-
-@pytest.mark.spark
-def test_skipped_items_are_found_without_an_earlier_pass(spark: Any) -> None:
+    # Without an earlier pass.
     assert sent(spark, [-1, -2, 3], on_error="skip").skipped().total == 2
     assert sent(spark, [1], on_error="skip").skipped() == Skipped()
 

@@ -255,31 +255,6 @@ def test_invalid_schema_raises(tmp_path: Path, options: Any) -> None:
         from_sequence_file(none, str(of_lines(tmp_path / "seq", ["1,2,cat"])), **options)
 
 
-def test_a_map_file_among_sequence_files_is_read_once(tmp_path: Path, monkeypatch: Any) -> None:
-    sw.data.write_map_file(digits(5), str(tmp_path / "map"))
-    seen: list[str] = []
-
-    def note(spark: Any, pieces: Any, read: Any, **options: Any) -> Any:
-        seen.extend(Path(piece.file.url).name for piece in pieces)
-        return mock.MagicMock()
-
-    monkeypatch.setattr(
-        "sparkwright.data._record_files.from_pieces",
-        note,
-    )
-
-    class Context:
-        defaultParallelism = 2
-
-    class Spark:
-        createDataFrame = None
-        sparkContext = Context
-
-    spark: Any = Spark
-    from_sequence_file(spark, str(tmp_path / "map"))
-    assert seen == ["data"]
-
-
 # Hadoop on the other side, through Spark.
 
 OUTPUT = "org.apache.hadoop.mapreduce.lib.output.SequenceFileOutputFormat"
@@ -371,3 +346,9 @@ def test_spark_reads_table_rows(spark: Any, tmp_path: Path) -> None:
     assert data.collect().labels["labels"].tolist() == [0, 1]
     assert data.class_names == {"labels": ("cat", "dog")}
     assert data.schema == SCHEMA
+
+
+@pytest.mark.spark
+def test_a_map_file_is_read_without_its_index(spark: Any, tmp_path: Path) -> None:
+    sw.data.write_map_file(digits(5), str(tmp_path / "map"))
+    assert_same(from_sequence_file(spark, str(tmp_path / "map")).collect(), digits(5))

@@ -76,28 +76,24 @@ def test_texts_of_any_kind_become_str(given: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("features", "message"),
+    ("given", "message"),
     [
-        (["a", None], r"without missing values .* Received: NoneType, str in 'features'"),
-        (np.array(["a", float("nan")], object), "Received: float, str"),
-        (np.array(["a", 3], object), "convert numbers to a numeric array"),
-        ([b"\xff"], "must be UTF-8"),
+        (
+            {"features": ["a", None]},
+            r"without missing values .* Received: NoneType, str in 'features'",
+        ),
+        ({"features": np.array(["a", float("nan")], object)}, "Received: float, str"),
+        ({"features": np.array(["a", 3], object)}, "convert numbers to a numeric array"),
+        ({"features": [b"\xff"]}, "must be UTF-8"),
+        ({"features": ["\ud800"]}, "valid Unicode"),
+        ({"features": ["a"], "labels": ["a"]}, "must be numeric"),
+        ({"features": ["a"], "features_masks": ["a"]}, "must be numeric"),
+        ({"features": ["a"], "weights": ["a"]}, "must be numeric"),
     ],
 )
-def test_values_that_are_not_text_raise(features: Any, message: str) -> None:
+def test_text_that_cannot_be_sent_or_belongs_elsewhere_raises(given: Any, message: str) -> None:
     with pytest.raises(sw.DataError, match=message):
-        DataSet(features)
-
-
-def test_surrogates_raise_when_sent() -> None:
-    with pytest.raises(sw.DataError, match="valid Unicode"):
-        to_bytes(DataSet(["\ud800"]))
-
-
-def test_text_labels_masks_and_weights_raise() -> None:
-    for options in ({"labels": ["a"]}, {"features_masks": ["a"]}, {"weights": ["a"]}):
-        with pytest.raises(sw.DataError, match="must be numeric"):
-            DataSet(["a"], **options)
+        to_bytes(DataSet(**given))
 
 
 def test_size_counts_utf8_bytes() -> None:
