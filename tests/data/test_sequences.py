@@ -223,25 +223,15 @@ def test_files_pair_by_name_in_natural_order(tmp_path: Path) -> None:
     labels_url, labels = written(tmp_path, "y", LENGTHS, columns=1, seed=3)
     for path in sorted(Path(labels_url).iterdir()):
         path.rename(path.with_suffix(".txt"))
+    packed = Path(url, "8.csv")  # pairs with 8.txt, compressed or not
+    packed.with_suffix(".csv.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
     found = read(url, labels_url=f"{labels_url}/*.txt")
     np.testing.assert_array_equal(found.labels["labels"], padded([a[:, 0] for a in labels], 5))
     np.testing.assert_array_equal(found.features["features"], padded(arrays, 5))
 
 
-def test_compressed_files_pair_with_uncompressed_files(tmp_path: Path) -> None:
-    url, arrays = written(tmp_path, "x")
-    labels_url, labels = written(tmp_path, "y", columns=1, seed=1)
-    path = Path(url, "8.csv")
-    path.with_suffix(".csv.gz").write_bytes(gzip.compress(path.read_bytes()))
-    path.unlink()
-    found = read(url, labels_url=labels_url)
-    np.testing.assert_array_equal(found.features["features"], padded(arrays, 5))
-    np.testing.assert_array_equal(found.labels["labels"], padded([a[:, 0] for a in labels], 5))
-
-
-def test_class_survey_stops_at_too_many_classes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_class_survey_stops_at_too_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.data._survey.MOST_CLASSES", 5)
     parts = [Survey(classes={"y": frozenset(f"{i}{j}" for j in range(4))}) for i in range(9)]
     assert len((parts[0] + Survey()).classes["y"]) == 4

@@ -306,11 +306,10 @@ def test_stratifying_by_labels_other_than_classes_raises() -> None:
 
     assert of(np.eye(3)[[2, 0]]) == [2, 0]
     assert of(np.array([[1.0], [0.0]])) == of(np.array([True, False])) == [1, 0]
-    with pytest.raises(DataError, match=r"Received: the number 0\.5 in output 'labels'"):
-        of(np.array([0.5, 1]))
-    with pytest.raises(DataError, match="rows that are not one-hot"):
-        of(np.array([[0.5, 0.5]]))
-    with pytest.raises(
-        DataError, match=r"one class per example. Received: output 'labels' with sh"
+    for labels, message in (
+        (np.array([0.5, 1]), r"Received: the number 0\.5 in output 'labels'"),
+        (np.array([[0.5, 0.5]]), "rows that are not one-hot"),
+        (np.zeros((2, 3), np.int32), r"one class per example. Received: output 'labels' with sh"),
     ):
-        of(np.zeros((2, 3), np.int32))
+        with pytest.raises(DataError, match=message):
+            of(labels)

@@ -60,10 +60,7 @@ def test_framing_matches_tensorflow() -> None:
     )
 
 
-@given(
-    st.lists(st.binary(min_size=1, max_size=60), min_size=2, max_size=12),
-    st.data(),
-)
+@given(st.lists(st.binary(min_size=1, max_size=60), min_size=2, max_size=12), st.data())
 def test_flipped_bit_is_detected_and_loses_only_its_record(records: list[bytes], data: Any) -> None:
     content = bytearray(b"".join(map(framed, records)))
     at = data.draw(st.integers(0, len(content) - 1))

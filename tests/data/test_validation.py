@@ -20,12 +20,8 @@ from sparkwright.data._exported import reusable_export
 
 GOOD = DataSet(np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32))
 REASONS = (
-    "missing_file",
-    "unreadable",
-    "missing_features",
-    "missing_labels",
-    "invalid_features",
-    "invalid_labels",
+    *("missing_file", "unreadable", "missing_features"),
+    *("missing_labels", "invalid_features", "invalid_labels"),
 )
 
 
