@@ -157,7 +157,6 @@ def test_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
             connect(address, secret=SECRET, timeout_s=5)
 
 
-@pytest.mark.thorough
 def test_rejected_client_retries_until_its_timeout(listening: Listening) -> None:
     listener, arrived = listening(max_handshakes=1)
     text = f"{HOST}:{listener.address[1]} could not be reached within 0.3 s: it disconnected before"

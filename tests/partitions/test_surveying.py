@@ -4,7 +4,7 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import from_bytes
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.partitions import PartitionSurvey, forecast, plan_repartition
+from sparkwright.partitions import forecast, plan_repartition
 from sparkwright.spark import measure_repartition, survey_partitions
 
 pytestmark = pytest.mark.spark
@@ -41,10 +41,11 @@ def test_survey_counts_the_data_and_the_forecast_is_exact(data):
     assert measured.read_s > 0
 
 
-@pytest.mark.thorough
-def test_large_data_is_sampled(data):
-    survey = survey_partitions(data, sample_rows=50)
+def test_large_data_is_sampled_and_classes_are_named(spark, data):
+    named = type(data)(spark, data.rdd, class_names={"labels": ["a", "b", "c", "d", "e"]})
+    survey = survey_partitions(named, sample_rows=50)
     assert survey.rows_looked_at == (50,) * 4
+    assert survey.class_names == ("a", "b", "c", "d", "e")
     found = forecast(survey, workers=2)
     assert found.label_forecast == "estimated"
     assert found.after.label_skew == pytest.approx(0.5, abs=0.1)
@@ -66,10 +67,3 @@ def test_rows_are_counted_without_classes(spark, data):
 def test_measuring_a_plan_for_other_data_raises(data):
     with pytest.raises(DataError, match="the plan does not match the data"):
         measure_repartition(data, plan_repartition([1, 2], workers=2))
-
-
-def test_survey_includes_class_names(spark, data):
-    named = type(data)(spark, data.rdd, class_names={"labels": ["a", "b", "c", "d", "e"]})
-    survey = survey_partitions(named, sample_rows=10)
-    assert survey.class_names == ("a", "b", "c", "d", "e")
-    assert isinstance(survey, PartitionSurvey)
