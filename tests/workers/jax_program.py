@@ -102,7 +102,7 @@ def sharing(workers: int = 1) -> sw.SharedTrainingMaster:
 def trained() -> dict[str, tuple[Any, Any]]:
     """Name -> model and run, of each network and master."""
     found: dict[str, tuple[Any, Any]] = {}
-    for build, master in ((dense, averaging()), (dense, sharing()), (branches, averaging())):
+    for build, master in ((dense, averaging()), (branches, sharing())):
         workers = master.workers or 1
         data = data_of(build.__name__, workers)
         with sw.ParallelWrapper(build(), master, workers=workers, cores_per_worker=1) as wrapper:
@@ -133,7 +133,7 @@ def main(folder: Path) -> None:
             run = wrapper.start(data_of("dense", 2), epochs=3, display=False)
             run.wait(200)
     np.savez(folder / "jax.npz", **results(found))
-    model = found["branches ParameterAveragingTrainingMaster"][0]
+    model = found["branches SharedTrainingMaster"][0]
     url = str(folder / "model.keras")
     sw.save_model(model, url)
     loaded = sw.load_model(url)

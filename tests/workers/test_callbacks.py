@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import weights
-from tests.support.in_process import InProcessPool
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -20,11 +19,7 @@ from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 
 MASTERS = ["averaging", "sharing"]
-
-
-@pytest.fixture(autouse=True)
-def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
@@ -88,16 +83,12 @@ def rate_of(model: Any) -> float:
 def fit_here(data: DataSet, callbacks: list[Any], **options: Any) -> Any:
     """A network that Keras itself has trained, likewise."""
     model = network()
-    model.fit(
-        data.features["features"],
-        data.labels["labels"],
-        batch_size=10,
-        shuffle=False,
-        verbose=0,
-        callbacks=callbacks,
-        validation_data=(data.features["features"], data.labels["labels"]),
-        **options,
-    )
+    if "steps_per_execution" in options:
+        steps = options.pop("steps_per_execution")
+        model.compile(model.optimizer, model.loss, metrics=["accuracy"], steps_per_execution=steps)
+    x, y = data.features["features"], data.labels["labels"]
+    fixed: dict[str, Any] = {"batch_size": 10, "shuffle": False, "verbose": 0}
+    model.fit(x, y, callbacks=callbacks, validation_data=(x, y), **fixed, **options)
     return model
 
 
@@ -131,9 +122,8 @@ def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, 
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", MASTERS)
 def test_checkpoint_plateau_and_early_stopping_callbacks_work(
-    blobs: DataSet, tmp_path: Path, kind: str
+    blobs: DataSet, tmp_path: Path
 ) -> None:
     seen: list[Any] = []
     model = network(rate=0.6)
@@ -153,9 +143,8 @@ def test_checkpoint_plateau_and_early_stopping_callbacks_work(
     score = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: logs.update(epochs=abs(epoch - 1))
     )
-    run = fitted(
-        model, master_of(kind, 2), blobs, epochs=9, validation=blobs, callbacks=[score, *callbacks]
-    )
+    master = master_of("averaging", 2)
+    run = fitted(model, master, blobs, epochs=9, validation=blobs, callbacks=[score, *callbacks])
     epochs, *_ = zip(*seen[:-1], strict=True)
     assert epochs == (0, 1, 2, 3, 4)
     assert run.status.state == "done"
@@ -171,16 +160,16 @@ def test_checkpoint_plateau_and_early_stopping_callbacks_work(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", MASTERS)
-def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet, kind: str) -> None:
+def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet) -> None:
     rules = sw.ReduceOnPlateau(
         monitor="accuracy", patience=1, factor=0.5, min_improvement=1.0, min_learning_rate=0.01
     )
-    run = fitted(
-        network(rate=0.05), master_of(kind, 2), blobs, epochs=5, validation=blobs, callbacks=[rules]
-    )
-    rates = run.history.groupby("epoch")["learning_rate"].max()
-    np.testing.assert_allclose(rates, [0.05, 0.05, 0.025, 0.0125, 0.01], rtol=1e-6)
+    options: dict[str, Any] = {"epochs": 5, "validation": blobs, "callbacks": [rules]}
+    # Workers keep their replicas from run to run, but not what callbacks did to them.
+    for expected, given in (([0.05, 0.05, 0.025, 0.0125, 0.01], options), ([0.05], {})):
+        run = fitted(network(rate=0.05), master_of("averaging", 2), blobs, **given)
+        rates = run.history.groupby("epoch")["learning_rate"].max()
+        np.testing.assert_allclose(rates, expected, rtol=1e-6)
 
 
 def test_plateau_requires_validation_and_a_constant_rate(blobs: DataSet) -> None:
@@ -236,13 +225,7 @@ def test_callbacks_at_averagings_equal_keras(blobs: DataSet, tmp_path: Path) -> 
         path = tmp_path / name / "{epoch}-{batch}.weights.h5"
         return keras.callbacks.ModelCheckpoint(path, save_weights_only=True, save_freq=5)
 
-    local = network()
-    local.compile(local.optimizer, local.loss, metrics=["accuracy"], steps_per_execution=3)
-    features, labels = blobs.features["features"], blobs.labels["labels"]
-    local.fit(
-        features, labels, batch_size=10, shuffle=False, verbose=0, epochs=2,
-        callbacks=[here, saves("here")], validation_data=(features, labels),
-    )  # fmt: skip
+    local = fit_here(blobs, [here, saves("here")], epochs=2, steps_per_execution=3)
     model = network()
     run = fitted(
         model, master_of("averaging"), blobs, epochs=2, validation=blobs,
@@ -327,8 +310,7 @@ def test_callbacks_at_averagings_require_averagings(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", MASTERS)
-def test_failing_callback_ends_the_run_with_the_latest_average(blobs: DataSet, kind: str) -> None:
+def test_failing_callback_ends_the_run_with_the_latest_average(blobs: DataSet) -> None:
     averages: list[Any] = []
 
     class Raises(keras.callbacks.Callback):
@@ -343,7 +325,7 @@ def test_failing_callback_ends_the_run_with_the_latest_average(blobs: DataSet, k
 
     model = network()
     with pytest.raises(LookupError, match="no place for this"):
-        fitted(model, master_of(kind, 2), blobs, epochs=5, callbacks=[Raises()])
+        fitted(model, master_of("averaging", 2), blobs, epochs=5, callbacks=[Raises()])
     assert len(averages) == 2  # so Keras does
     np.testing.assert_allclose(weights(model), averages[-1], atol=1e-6)
     assert not np.array_equal(averages[0], averages[1])
@@ -354,18 +336,13 @@ def test_callback_failing_at_the_start_or_end_fails_the_run(blobs: DataSet, meth
     def fails(logs: Any = None) -> None:
         raise LookupError(method)
 
+    callback = keras.callbacks.LambdaCallback(**{method: fails})
     with pytest.raises(LookupError, match=method):
-        fitted(
-            network(),
-            master_of("averaging"),
-            blobs,
-            callbacks=[keras.callbacks.LambdaCallback(**{method: fails})],
-        )
+        fitted(network(), master_of("averaging"), blobs, callbacks=[callback])
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", MASTERS)
-@pytest.mark.parametrize("non_finite", ["stop", "continue"])
+@pytest.mark.parametrize(("kind", "non_finite"), [("averaging", "stop"), ("sharing", "continue")])
 def test_terminate_on_nan_ends_the_run_without_an_error(
     blobs: DataSet, kind: str, non_finite: Any
 ) -> None:
@@ -380,81 +357,45 @@ def test_terminate_on_nan_ends_the_run_without_an_error(
     assert np.isfinite(weights(model)).all()
 
 
-@pytest.mark.thorough(but=["sharing"])
-@pytest.mark.parametrize("kind", MASTERS)
 def test_worker_lost_while_callbacks_run_does_not_affect_them(
-    blobs: DataSet, control_lines: list[Any], kind: str
+    blobs: DataSet, control_lines: list[Any]
 ) -> None:
-    class Loses(keras.callbacks.Callback):
-        def __init__(self, at: int) -> None:
-            super().__init__()
-            self.at, self.seen = at, list[tuple[int, float]]()
+    """Of sharing; of averaging see tests/spark/test_fit_options.py."""
 
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            self.seen.append((epoch, logs["loss"]))
-            if epoch == self.at:
-                control_lines[0].hang_up()
-                model.optimizer.learning_rate = 0.01
+    seen: list[tuple[int, float]] = []
 
-    found: list[Any] = []
-    for at in (-1, 1):  # nobody is lost in the first run
-        control_lines.clear()
-        callback, model = Loses(at), network()
-        halve = keras.callbacks.LearningRateScheduler(lambda epoch, _: 0.05 / (1 + epoch))
-        run = fitted(model, master_of(kind, 2), blobs, epochs=4, callbacks=[callback, halve])
-        assert [epoch for epoch, _ in callback.seen] == run.epoch_history.epoch == [0, 1, 2, 3]
-        assert run.epoch_history.history["loss"] == [loss for _, loss in callback.seen]
-        assert (run.events["event"] == "WorkerLost").sum() == (at >= 0)
-        rates = run.history.groupby("epoch")["learning_rate"]
-        np.testing.assert_allclose(rates.max(), 0.05 / np.arange(1, 5), rtol=1e-6)
-        if kind == "averaging":  # sharing may train what a lost worker left in a later epoch
-            np.testing.assert_allclose(rates.min(), 0.05 / np.arange(1, 5), rtol=1e-6)
-        found.append(weights(model))
-    if kind == "averaging":
-        np.testing.assert_array_equal(found[0], found[1])
+    def lose(epoch: int, logs: Any) -> None:
+        seen.append((epoch, logs["loss"]))
+        if epoch == 1:
+            control_lines[0].hang_up()
+            model.optimizer.learning_rate = 0.01
+
+    callback, model = keras.callbacks.LambdaCallback(on_epoch_end=lose), network()
+    halve = keras.callbacks.LearningRateScheduler(lambda epoch, _: 0.05 / (1 + epoch))
+    run = fitted(model, master_of("sharing", 2), blobs, epochs=4, callbacks=[callback, halve])
+    assert [epoch for epoch, _ in seen] == run.epoch_history.epoch == [0, 1, 2, 3]
+    assert run.epoch_history.history["loss"] == [loss for _, loss in seen]
+    assert (run.events["event"] == "WorkerLost").sum() == 1
+    rates = run.history.groupby("epoch")["learning_rate"]
+    np.testing.assert_allclose(rates.max(), 0.05 / np.arange(1, 5), rtol=1e-6)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", MASTERS)
 def test_run_resumes_from_a_checkpoint_with_its_learning_rate(
-    blobs: DataSet, tmp_path: Path, kind: str
+    blobs: DataSet, tmp_path: Path
 ) -> None:
     def callbacks() -> list[Any]:
         return [keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)]
 
-    master = master_of(kind, checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
+    master = master_of("sharing", checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
     first = network(rate=0.08)
     fitted(first, master, blobs, epochs=2, callbacks=callbacks())
     again, whole = network(rate=0.08), network(rate=0.08)
     run = fitted(again, master, blobs, epochs=4, callbacks=callbacks(), resume=str(tmp_path))
-    fitted(whole, master_of(kind), blobs, epochs=4, callbacks=callbacks())
+    fitted(whole, master_of("sharing"), blobs, epochs=4, callbacks=callbacks())
     assert rate_of(again) == rate_of(whole)
     np.testing.assert_allclose(weights(again), weights(whole), atol=1e-6)
     assert run.history["epoch"].max() == 4
-
-
-@pytest.mark.thorough
-def test_retrained_network_uses_its_own_learning_rate(blobs: DataSet) -> None:
-    """Workers keep their replicas from run to run, but not what callbacks did to them."""
-    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
-    for callbacks, expected in ((halve, 0.025), (None, 0.05)):
-        run = fitted(network(), master_of("averaging"), blobs, callbacks=callbacks)
-        rates = run.history["learning_rate"].dropna().unique()
-        np.testing.assert_allclose(rates, [expected], rtol=1e-6)
-
-
-@pytest.mark.thorough
-def test_history_without_callbacks_equals_keras(blobs: DataSet) -> None:
-    local = fit_here(blobs, [], epochs=3).history
-    model = network()
-    with sw.ParallelWrapper(model, master_of("averaging"), cores_per_worker=1) as wrapper:
-        assert wrapper.history is None
-        wrapper.fit(blobs, epochs=3, validation=blobs, display=False)
-        found: Any = wrapper.history
-    assert list(found.history) == list(local.history)
-    for name, values in local.history.items():
-        np.testing.assert_allclose(found.history[name], values, atol=1e-6, err_msg=name)
-    assert (found.epoch, found.params) == ([0, 1, 2], {"verbose": 0, "epochs": 3, "steps": 6})
 
 
 BY_BATCH: Any = {"save_freq": 10}

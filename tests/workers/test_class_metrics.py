@@ -11,15 +11,13 @@ from tests.spark.helpers import dense
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.networks import NetworkSpec, describe_model
+from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec, describe_model
 from sparkwright.networks.metrics import F1, MacroAUC, MacroPrecision, MacroRecall
 from sparkwright.storage import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("in_process")
-MASTERS = [
-    sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=5, seed=1),
-    sw.SharedTrainingMaster(workers=2, batch_size_per_worker=5, seed=1),
-]
+AVERAGING = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=5, seed=1)
+SHARING = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=5, seed=1)
 
 
 def scored(classes: int, rows: int = 200) -> tuple[Any, Any]:
@@ -69,24 +67,22 @@ def test_sequence_steps_are_rows() -> None:
     assert float(steps.result()) == pytest.approx(float(whole.result()))
 
 
-def compiled(metrics: list[Any]) -> Any:
-    model = dense()
-    model.compile("sgd", "sparse_categorical_crossentropy", metrics=metrics)
-    return model
+def validated(model: Any, master: Any, data: DataSet, held_back: DataSet) -> tuple[Any, Any]:
+    """The finished run, and its last validation's metrics."""
+    with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
+        run = wrapper.start(data, validation=held_back, epochs=2, display=False)
+        run.wait(120)
+    return run, run.status.validation[-1].metrics
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("master", MASTERS)
-def test_metric_of_all_workers_equals_that_of_all_validation_data(
-    master: Any, blobs: DataSet
-) -> None:
+def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs: DataSet) -> None:
     # Sorted by class: no worker sees all classes, so means over workers would be wrong.
     held_back = blobs.take(np.argsort(blobs.labels["labels"], kind="stable")[:100])
-    model = compiled([F1(), MacroAUC(), MacroPrecision(), MacroRecall()])
-    with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-        run = wrapper.start(blobs, validation=held_back, epochs=2, display=False)
-        run.wait(120)
-    found = run.status.validation[-1].metrics
+    model = dense()
+    metrics = [F1(), MacroAUC(), MacroPrecision(), MacroRecall()]
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=metrics)
+    run, found = validated(model, AVERAGING, blobs, held_back)
     scores = model.predict(held_back.features["features"], verbose=0)
     for kind in (F1, MacroAUC, MacroPrecision, MacroRecall):
         metric = kind()
@@ -97,51 +93,33 @@ def test_metric_of_all_workers_equals_that_of_all_validation_data(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("master", MASTERS)
-def test_binary_keras_metrics_equal_those_of_all_data(master: Any, blobs: DataSet) -> None:
+def test_binary_keras_metrics_equal_those_of_all_data(blobs: DataSet) -> None:
     data = DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))
     held_back = data.take(np.argsort(data.labels["labels"], kind="stable"))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
     names = ["auc", "precision", "recall"]
     model.compile("sgd", "binary_crossentropy", metrics=[*names, F1()])
-    with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, validation=held_back, epochs=2, display=False)
-        run.wait(120)
-    found = run.status.validation[-1].metrics
-    expected = model.evaluate(
-        *(held_back.features["features"], held_back.labels["labels"]), verbose=0, return_dict=True
-    )
+    _, found = validated(model, SHARING, data, held_back)
+    x, y = held_back.features["features"], held_back.labels["labels"]
+    expected = model.evaluate(x, y, verbose=0, return_dict=True)
     for name in (*names, "f1"):
         assert found[name] == pytest.approx(expected[name], abs=1e-5)
 
 
 def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path: Path) -> None:
-    spec = NetworkSpec.from_dict(
-        {
-            "layers": [
-                {"kind": "Input", "name": "features", "options": {"shape": [4]}},
-                {
-                    "kind": "Dense",
-                    "name": "out",
-                    "options": {"units": 3, "activation": "softmax"},
-                },
-            ],
-            "outputs": [
-                {
-                    "layer": "out",
-                    "loss": "sparse_categorical_crossentropy",
-                    "metrics": ["accuracy", "macro_auc", "f1"],
-                }
-            ],
-        }
+    loss, metrics = "sparse_categorical_crossentropy", ("accuracy", "macro_auc", "f1")
+    spec = NetworkSpec(
+        layers=(
+            LayerSpec(kind="Input", name="features", options={"shape": [4]}),
+            LayerSpec(kind="Dense", name="out", options={"units": 3, "activation": "softmax"}),
+        ),
+        outputs=(OutputSpec(layer="out", loss=loss, metrics=metrics),),
     )
     assert spec.analysis.ok
     model = spec.build()
     assert describe_model(model).outputs == spec.outputs
     code = spec.to_code()
-    assert "metrics=['accuracy', class_metrics.MacroAUC(), class_metrics.F1()]" in code.replace(
-        '"', "'"
-    )
+    assert 'metrics=["accuracy", class_metrics.MacroAUC(), class_metrics.F1()]' in code
     made: dict[str, Any] = {}
     exec(code, made)
     save_model(made["model"], str(tmp_path / "m.keras"))

@@ -1,5 +1,4 @@
 import threading
-import time
 from types import SimpleNamespace
 
 import keras
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as npst
 from tests.spark.helpers import weights
+from tests.waiting import wait_until
 from tests.workers.test_callbacks import blobs, fitted, master_of, network
 
 import sparkwright as sw
@@ -23,10 +23,7 @@ __all__ = ["blobs"]  # the fixture
 ALL = sw.Histograms(every=1, of=("weights", "updates", "activations"), bins=8)
 
 
-@pytest.fixture(autouse=True)
-def _in_process(in_process):
-    """Workers are threads of this process."""
-
+pytestmark = pytest.mark.usefixtures("in_process")
 
 arrays = npst.arrays(
     st.sampled_from([np.float32, np.float64]),
@@ -97,41 +94,28 @@ def test_lowest_worker_of_the_group_handles_a_request_and_others_drop_it():
         assert taker.is_due(group, 5) is asked.is_set() is is_due
 
 
-def trained(kind, workers, histograms, **options):
-    master = master_of(kind, workers, **options)
+def trained(blobs, kind, workers, histograms):
+    options = {"minibatches_per_message": 1} if kind == "sharing" else {}
     model = network()
-    return model, fitted(model, master, DATA[0], epochs=2, histograms=histograms)
-
-
-DATA = []
-
-
-@pytest.fixture
-def data(blobs):
-    DATA[:] = [blobs]
-
-
-SHARING = {"minibatches_per_message": 1}
+    master = master_of(kind, workers, **options)
+    return model, fitted(model, master, blobs, epochs=2, histograms=histograms)
 
 
 @pytest.mark.thorough
-@pytest.mark.usefixtures("data")
-@pytest.mark.parametrize(("kind", "workers"), [("averaging", 1), ("averaging", 2), ("sharing", 1)])
-def test_histograms_do_not_change_training_bits(kind, workers):
-    options = SHARING if kind == "sharing" else {}
-    plain, _ = trained(kind, workers, None, **options)
-    model, run = trained(kind, workers, ALL, **options)
+@pytest.mark.parametrize(("kind", "workers"), [("averaging", 2), ("sharing", 1)])
+def test_histograms_do_not_change_training_bits(blobs, kind, workers):
+    plain, _ = trained(blobs, kind, workers, None)
+    model, run = trained(blobs, kind, workers, ALL)
     np.testing.assert_array_equal(weights(model), weights(plain))
     assert run.histograms.count >= 4
     assert 0 < run.histograms.cost_s < run.seconds
     assert run.histograms.notes == ()
 
 
-@pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_weights_and_updates_match_the_network(kind):
-    options = SHARING if kind == "sharing" else {}
-    model, run = trained(kind, 1, ALL, **options)
+def test_weights_and_updates_match_the_network(blobs, kind):
+    """Activations of the first examples, too."""
+    model, run = trained(blobs, kind, 1, ALL)
     found = run.histograms
     assert found.names["weights"] == found.names["updates"] == tuple(variable_names(model))
     for name, variable in zip(variable_names(model), model.trainable_variables, strict=True):
@@ -146,33 +130,20 @@ def test_weights_and_updates_match_the_network(kind):
         means = [histogram.mean for _, histogram in moments]
         changes = [histogram.mean for _, histogram in found.of(name, "updates")]
         np.testing.assert_allclose(np.diff(means), changes[1:], atol=1e-6)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("data")
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_activations_of_the_first_examples_equal_keras(kind):
-    model, run = trained(kind, 1, ALL, **(SHARING if kind == "sharing" else {}))
-    first = DATA[0].features["features"][:10]
-    values = first
+    values = blobs.features["features"][:10]
     for layer in model.layers:
         values = np.asarray(layer(values))
-        last = run.histograms.of(layer.name, "activations")[-1][1]
+        last = found.of(layer.name, "activations")[-1][1]
         assert (last.low, last.high) == pytest.approx((values.min(), values.max()), abs=1e-5)
         assert last.counts.sum() == values.size
 
 
 @pytest.mark.thorough
-@pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_histograms_are_taken_on_request_in_a_run_without_them(kind):
-    master = master_of(kind, 2)
-    with sw.ParallelWrapper(network(), master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(DATA[0], epochs=100_000, display=False)
-        deadline = time.monotonic() + 60
-        while not (run.request_histograms() and run.histograms.count):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+def test_histograms_are_taken_on_request_in_a_run_without_them(blobs, kind):
+    with sw.ParallelWrapper(network(), master_of(kind, 2), cores_per_worker=1) as wrapper:
+        run = wrapper.start(blobs, epochs=100_000, display=False)
+        wait_until(lambda: run.request_histograms() and run.histograms.count, 60)
         run.stop()
         run.wait(60)
     assert set(run.histograms.names) == {"weights", "updates"}
@@ -198,10 +169,7 @@ def odd():
 
 
 def test_network_without_a_graph_has_weights_and_a_note_for_activations(blobs):
-    wrapper = sw.ParallelWrapper(odd, master_of("averaging"), cores_per_worker=1)
-    with wrapper:
-        run = wrapper.start(blobs, epochs=1, histograms=ALL, display=False)
-        run.wait(60)
+    run = fitted(odd, master_of("averaging"), blobs, epochs=1, histograms=ALL)
     assert set(run.histograms.names) == {"weights", "updates"}
     (note,) = run.histograms.notes
     assert "sequential or functional network. This one is a Odd" in note

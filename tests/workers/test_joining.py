@@ -1,19 +1,17 @@
 """Workers that join runs of a ParallelWrapper; workers are threads of this process."""
 
 import threading
-import time
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import dense, numbered, weights
-from tests.support.in_process import InProcessPool
+from tests.spark.helpers import Paced, dense, numbered, weights
+from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet, TfData
+from sparkwright.data import TfData
 from sparkwright.errors import ConfigurationError
 from sparkwright.local import LocalLauncher
 
@@ -27,8 +25,7 @@ class Gate:
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+def gate(monkeypatch: pytest.MonkeyPatch, in_process: None) -> Gate:
     found, work = Gate(), LocalLauncher._work
 
     def gated(self: LocalLauncher, template: Any, worker: int, attempt: int) -> Any:
@@ -40,15 +37,6 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
     monkeypatch.setattr(LocalLauncher, "_work", gated)
     return found
-
-
-class Slow:
-    """Each minibatch takes a while, so that there is time to join."""
-
-    def pre_update(self, minibatch: DataSet, model: Any) -> None:
-        time.sleep(0.01)
-
-    def post_update(self, minibatch: DataSet, model: Any) -> None: ...
 
 
 def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
@@ -72,14 +60,8 @@ def test_worker_range_sets_minimum_and_maximum() -> None:
     master = sw.SharedTrainingMaster(workers=(2, 8))  # pyright: ignore[reportArgumentType]
     assert (master.workers, master.max_workers) == (2, 8)
     assert sw.SharedTrainingMaster.from_json(master.to_json()) == master
-
-
-def test_max_workers_must_not_be_less_than_workers() -> None:
     with pytest.raises(ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
         sw.ParameterAveragingTrainingMaster(workers=4, max_workers=2)
-
-
-def test_averaging_with_spark_communication_cannot_be_joined() -> None:
     with pytest.raises(ConfigurationError, match=r'needs `communication="ring"`'):
         averaging(communication="spark")
 
@@ -100,29 +82,25 @@ def test_result_without_a_join_equals_that_of_the_initial_workers(gate: Gate) ->
     model, alone = dense(), dense()
     for each, workers in ((model, (2, 4)), (alone, 2)):
         with sw.ParallelWrapper(each, averaging(workers=workers), cores_per_worker=1) as wrapper:
-            run = wrapper.start(numbered(61), epochs=2, display=False)
-            run.wait(60)
+            wrapper.fit(numbered(61), epochs=2, display=False)
     assert not gate.passed
-    for one, other in zip(weights(model), weights(alone), strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(weights(model), weights(alone))
 
 
 DELAYED: dict[str, Any] = {"updater": "local", "averaging_frequency": 3, "averaging_delay": 2}
+SLOWED = Paced(0.01)  # so that there is time to join
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "build",
-    [averaging, sharing, partial(averaging, **DELAYED)],
-    ids=["averaged", "shared", "delayed"],
+    "master",
+    [sharing(hooks=(SLOWED,)), averaging(hooks=(SLOWED,), **DELAYED)],
+    ids=["shared", "delayed"],
 )
-def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, build: Any) -> None:
-    master = build(hooks=(Slow(),))
+def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, master: Any) -> None:
     with sw.ParallelWrapper(dense(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(403), epochs=4, display=False)
-        deadline = time.monotonic() + 60
-        while not run.status.epoch and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: run.status.epoch, 60)
         gate.opened.set()
         run.wait(60)
     history = run.history
@@ -135,11 +113,9 @@ def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, buil
 
 @pytest.mark.thorough
 def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
-    with sw.ParallelWrapper(dense(), averaging(hooks=(Slow(),)), cores_per_worker=1) as wrapper:
+    with sw.ParallelWrapper(dense(), averaging(hooks=(SLOWED,)), cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(400), epochs=100, display=False)
-        deadline = time.monotonic() + 60
-        while not run.status.epoch and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: run.status.epoch, 60)
         run.stop()
         run.wait(30)
     assert run.status.state == "stopped"
@@ -147,16 +123,14 @@ def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("options", [{}, {"updater": "local", "exchange_precision": "int8"}])
-def test_run_of_two_workers_is_resumed_with_joining_workers(
-    gate: Gate, tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_run_of_two_workers_is_resumed_with_joining_workers(gate: Gate, tmp_path: Path) -> None:
+    options = {"updater": "local", "exchange_precision": "int8"}
     checkpoint = sw.Checkpointing(str(tmp_path), every_rounds=1)
     master = averaging(workers=2, checkpoint=checkpoint, **options)
     with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
         wrapper.fit(numbered(103), epochs=1)
     gate.opened.set()
-    master = averaging(hooks=(Slow(),), **options)
+    master = averaging(hooks=(SLOWED,), **options)
     with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(103), epochs=4, resume=str(tmp_path), display=False)
         run.wait(60)

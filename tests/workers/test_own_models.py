@@ -77,14 +77,14 @@ def weights(model: Any) -> Any:
 
 
 def fit_here(model: Any, data: DataSet, epochs: int = 1) -> Any:
-    """Keras' own `fit`."""
+    """Keras' own `fit`, eagerly: tracing takes longer than these few steps."""
+    model.run_eagerly = True
     x, y = (list(group.values()) for group in (data.features, data.labels))
     arrays = (x[0], y[0]) if y else (x[0],)
     return model.fit(*arrays, batch_size=10, epochs=epochs, shuffle=False, verbose=0)
 
 
 KINDS: dict[str, tuple[Any, DataSet]] = {
-    "described": (lambda: compiled(Plain()), examples()),
     "undescribed": (undescribed, examples()),
     "nested": (lambda: compiled(Nested()), examples()),
     "late": (lambda: compiled(Late()), examples()),
@@ -106,17 +106,19 @@ def test_one_worker_trains_like_keras(build: Callable[[], Any], data: DataSet) -
     name = "loss" if "loss" in history else "d_loss"
     losses = run.history.groupby("epoch")["loss"].mean()
     np.testing.assert_allclose(losses, history[name], rtol=1e-4)
+    if "largest" in history:  # what else a `train_step` returns is a metric of the run
+        largest = run.history.groupby("epoch")["largest"].last()
+        np.testing.assert_allclose(largest, history["largest"], rtol=1e-5)
 
 
-# Other kinds are averaged by two workers in the tests below.
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("how", "kind"),
     [
-        *((master(2, averaging_frequency=2), kind) for kind in ("undescribed", "nested", "late")),
-        *((sharing(), kind) for kind in ("nested", "train_step", "compute_loss", "gan")),
+        (master(2, averaging_frequency=2), "late"),
+        *((sharing(), kind) for kind in ("nested", "gan")),
     ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+    ids=["late", "nested", "gan"],
 )
 def test_two_workers_train_all_variables(how: Any, kind: str) -> None:
     build, data = KINDS[kind]
@@ -158,16 +160,8 @@ def _floats(model: Any) -> list[Any]:
 def test_train_step_builds_a_model_without_call() -> None:
     model = Stepped()  # which Keras' own `fit` cannot build
     model.compile(keras.optimizers.Adam(0.01))
-    losses = fit(model, master(2), examples(), epochs=4).history.groupby("epoch")["loss"].mean()
+    losses = fit(model, master(), examples(), epochs=4).history.groupby("epoch")["loss"].mean()
     assert losses.iloc[-1] < losses.iloc[0]
-
-
-@pytest.mark.thorough
-def test_train_step_logs_are_the_metrics_of_the_run() -> None:
-    run = fit(compiled(OwnTrainStep()), master(), examples())
-    local = compiled(OwnTrainStep())
-    history = fit_here(local, examples()).history
-    assert run.history["largest"].iloc[-1] == pytest.approx(history["largest"][0], rel=1e-5)
 
 
 @pytest.mark.thorough
@@ -183,17 +177,15 @@ def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
     assert found.metrics["distance"] == pytest.approx(np.mean(1 - likely), rel=0.05)
 
 
-@pytest.mark.thorough(but=["True"])
-@pytest.mark.parametrize("listed", [True, False])
-def test_keras_test_step_validates_a_model_with_custom_metrics(listed: bool) -> None:
+def test_keras_test_step_validates_a_model_with_custom_metrics() -> None:
     class Counting(OwnTrainStep):
         @property
         def metrics(self) -> list[Any]:
-            return [self.mean_loss, self.largest] if listed else [self.largest]
+            return [self.largest]
 
     data = examples()
     model = compiled(Counting())
-    run = fit(model, master(2, averaging_frequency=2), data, validation=data)
+    run = fit(model, master(), data, validation=data)
     predicted = model.predict(data.features["features"], verbose=0)
     expected = keras.losses.sparse_categorical_crossentropy(data.labels["labels"], predicted)
     assert run.status.validation[-1].loss == pytest.approx(np.mean(expected), rel=1e-4)
@@ -210,15 +202,16 @@ def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> 
     np.testing.assert_allclose(weights(run.model), weights(straight.model), atol=1e-6)
 
 
-def test_builder_code_is_not_written_to_files(tmp_path: Path) -> None:
-    url = str(tmp_path / "checkpoints")
-    how = master(checkpoint=sw.Checkpointing(url, every_rounds=1))
+def test_builder_code_is_not_written_to_files_and_required_for_reading(tmp_path: Path) -> None:
+    how = master(checkpoint=sw.Checkpointing(str(tmp_path / "checkpoints"), every_rounds=1))
     model = fit(undescribed, how, examples()).model
-    sw.save_model(model, str(tmp_path / "model.keras"))
-    code = ModelDefinition.of(model).builder
-    assert code
+    url = str(tmp_path / "model.keras")
+    sw.save_model(model, url)
+    assert ModelDefinition.of(model).builder
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"cloudpickle" not in path.read_bytes()
+    with pytest.raises(DataError, match="Pass it as `build_model`"):
+        sw.load_model(url)
 
 
 # -- inputs and outputs
@@ -284,30 +277,21 @@ def test_shapes_of_a_built_model_are_known_without_data() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "build", [lambda: compiled(Plain()), lambda: compiled(Nested()), undescribed, gan]
-)
-def test_saved_model_continues_training(build: Callable[[], Any], tmp_path: Path) -> None:
-    data = without_labels() if build is gan else examples()
+@pytest.mark.parametrize("kind", ["nested", "gan"])
+def test_saved_model_continues_training(kind: str, tmp_path: Path) -> None:
+    build, data = KINDS[kind]
     url = str(tmp_path / "model.keras")
     model = fit(build, master(), data).model
     sw.save_model(model, url)
-    if build in (undescribed, gan):
-        again = sw.load_model(url, build_model=build)
-    else:
-        again = sw.load_model(url, custom_objects={"Plain": Plain, "Nested": Nested})
+    given = {"build_model": gan}
+    if kind == "nested":
+        given = {"custom_objects": {"Plain": Plain, "Nested": Nested}}
+    again = sw.load_model(url, **given)
     np.testing.assert_array_equal(weights(again), weights(model))
     assert sw.model_info(url).inputs == {"features": (None, 4)}
     for each in (model, again):
         fit(each, master(), data)
     np.testing.assert_allclose(weights(again), weights(model), atol=1e-6)
-
-
-def test_weights_only_file_requires_the_function(tmp_path: Path) -> None:
-    url = str(tmp_path / "model.keras")
-    sw.save_model(fit(undescribed, master(), examples()).model, url)
-    with pytest.raises(DataError, match="Pass it as `build_model`"):
-        sw.load_model(url)
 
 
 # -- refused on the driver
@@ -382,12 +366,7 @@ def untraceable() -> Any:
         (lambda: misplaced(), r"Received: \['accuracy'\]. .* metrics=\[…\]"),
     ],
     ids=[
-        "undescribed",
-        "careless",
-        "several",
-        "untraceable",
-        "no call",
-        "not compiled",
+        *("undescribed", "careless", "several", "untraceable", "no call", "not compiled"),
         "metrics as loss weights",
     ],
 )
@@ -402,23 +381,11 @@ def test_model_that_workers_cannot_build_is_rejected(
 def test_function_must_build_the_same_model_each_time() -> None:
     with pytest.raises(ConfigurationError, match="second model differs: its trained variables"):
         fit(lambda: compiled(Numbered(abs)), master(), examples())
-
-
-@pytest.mark.parametrize("given", [3, lambda: 3])
-def test_model_must_be_a_keras_model_or_function(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"`model` must be a keras.Model, or a function"):
-        model_of(given)
+    for given in (3, lambda: 3):
+        with pytest.raises(ConfigurationError, match=r"a keras\.Model, or a function"):
+            model_of(given)
 
 
 def test_validation_requires_test_step_or_a_loss() -> None:
     with pytest.raises(ConfigurationError, match=r"or `test_step`.*leave `validation`"):
         fit(gan, master(), without_labels(), validation=without_labels())
-
-
-@pytest.mark.thorough
-def test_predictions_require_call() -> None:
-    model = gan()
-    columns = {"features/features": ("float32", (4,))}
-    complete(model, example_from(model, columns), traced=True)
-    with pytest.raises(ConfigurationError, match="Give the class a `call`"):
-        output_types(model)

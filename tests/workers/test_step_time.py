@@ -42,16 +42,11 @@ def two_headed() -> Any:
     return compiled([left, right], {"kind": kind, "size": size}, loss, "sgd")
 
 
-@pytest.mark.thorough(but=["class numbers", "one-hot", "two inputs and outputs"])
+@pytest.mark.thorough(but=["one-hot", "two inputs and outputs"])
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda: classifier("sparse_categorical_crossentropy"),
-        lambda: classifier("categorical_crossentropy"),
-        reader,
-        two_headed,
-    ],
-    ids=["class numbers", "one-hot", "sequences", "two inputs and outputs"],
+    [lambda: classifier("categorical_crossentropy"), reader, two_headed],
+    ids=["one-hot", "sequences", "two inputs and outputs"],
 )
 def test_step_is_timed_and_the_network_is_unchanged(make: Any) -> None:
     model = make()
@@ -89,17 +84,16 @@ def no_loss(labels: Any, outputs: Any) -> Any:
     ("loss", "shape"),
     [
         ("sparse_categorical_crossentropy", (4,)),
-        (lambda: keras.losses.sparse_categorical_crossentropy, (4,)),
-        (lambda: keras.losses.SparseCategoricalCrossentropy(name="error"), (4,)),
-        (lambda: keras.losses.MeanSquaredError(name="sparse_data"), (4, 3)),
-        (lambda: partial(keras.losses.sparse_categorical_crossentropy, from_logits=True), (4,)),
-        (lambda: mean_squares, (4, 3)),
+        (keras.losses.sparse_categorical_crossentropy, (4,)),
+        (keras.losses.SparseCategoricalCrossentropy(name="error"), (4,)),
+        (keras.losses.MeanSquaredError(name="sparse_data"), (4, 3)),
+        (partial(keras.losses.sparse_categorical_crossentropy, from_logits=True), (4,)),
+        (mean_squares, (4, 3)),
     ],
 )
 def test_random_labels_match_the_loss_whatever_its_name(loss: Any, shape: Any) -> None:
-    model = classifier(loss if isinstance(loss, str) else loss())
-    (labels,) = [a for name, a in _random_batch(model, 4).items() if name.startswith("labels")]
-    assert labels.shape == shape
+    batch = _random_batch(classifier(loss), 4)
+    assert [a.shape for name, a in batch.items() if name.startswith("labels")] == [shape]
 
 
 def test_alternative_labels_are_tried_if_the_loss_rejects_the_first() -> None:

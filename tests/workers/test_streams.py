@@ -21,9 +21,7 @@ from sparkwright.workers.stream import StreamedShard
 ROWS = 61
 
 
-@pytest.fixture(autouse=True)
-def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 def dataset(rows: int = ROWS) -> Any:
@@ -96,14 +94,13 @@ def second_features(folder: Path) -> dict[int, set[float]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("examples", [ROWS, None])
 @pytest.mark.parametrize(
-    "master",
+    ("master", "examples"),
     [
-        averaging(),
-        averaging(share_work=True, prefetch_batches=0, averaging_frequency=3),
-        sharing(piece_minibatches=2, minibatches_per_message=1),
-        sharing(workers=3),
+        (averaging(), None),
+        (averaging(share_work=True, prefetch_batches=0, averaging_frequency=3), ROWS),
+        (sharing(piece_minibatches=2, minibatches_per_message=1), None),
+        (sharing(workers=3), ROWS),
     ],
     ids=["averaging", "work", "sharing", "three"],
 )
@@ -122,8 +119,11 @@ def test_every_example_of_every_shard_is_trained_once_per_epoch(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("make", [Noisy(), Numbers], ids=["tf.data", "PyDataset"])
-@pytest.mark.parametrize("master", [averaging(), sharing()], ids=["averaging", "sharing"])
+@pytest.mark.parametrize(
+    ("master", "make"),
+    [(averaging(), Noisy()), (sharing(), Numbers)],
+    ids=["tf.data", "PyDataset"],
+)
 def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, make: Any) -> None:
     import tensorflow as tf
 
@@ -139,37 +139,26 @@ def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, m
 
 @pytest.mark.thorough
 def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch() -> None:
-    blocks = [numbered(40).take(slice(k * 20, k * 20 + 20)) for k in range(2)]
 
     def make(shard: int, shards: int, epoch: int) -> Any:
-        import tensorflow as tf
-
         assert shards == 2
-        block = blocks[shard]
-        found = tf.data.Dataset.from_tensor_slices(
-            (block.features["features"], block.labels["labels"])
-        )
-        return found.shuffle(20, seed=epoch).batch(3)
+        return dataset(40).skip(20 * shard).take(20).shuffle(20, seed=epoch).batch(3)
 
-    def trained(data: Any, **options: Any) -> Any:
+    def trained(data: Any) -> Any:
         model = dense("adam")
-        fit(model, averaging(**options), data, epochs=2)
+        fit(model, averaging(), data, epochs=2)
         return weights(model)
 
-    normalizer = sw.data.Standardize.fit(numbered(40))
-    once, again = (trained(TfData(make)) for _ in range(2))
-    np.testing.assert_array_equal(once, again)
-    plain = TfData(lambda shard, shards: make(shard, shards, 0).unbatch().batch(40), examples=40)
-    assert not np.array_equal(trained(plain), once)
+    np.testing.assert_array_equal(trained(TfData(make)), trained(TfData(make)))
 
     def in_order(shard: int, shards: int) -> Any:
         return dataset(40).skip(20 * shard).take(20).batch(6).repeat()
 
+    normalizer = sw.data.Standardize.fit(numbered(40))
     by_files, drawn = dense(), dense()
     for model, data in ((by_files, numbered(40)), (drawn, TfData(in_order, examples=40))):
-        master = averaging(shuffle=False)
         with sw.ParallelWrapper(
-            model, master, workers=2, cores_per_worker=1, normalizer=normalizer
+            model, averaging(shuffle=False), cores_per_worker=1, normalizer=normalizer
         ) as wrapper:
             run = wrapper.start(data, epochs=2, validation=numbered(9), display=False)
             run.wait(60)
@@ -183,11 +172,10 @@ def by_epoch(shard: int, shards: int, epoch: int) -> Any:
 
 @pytest.mark.thorough
 def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
-    undisturbed, first, resumed = (dense("adam") for _ in range(3))
-    fit(undisturbed, averaging(), TfData(by_epoch, examples=40), epochs=3)
+    undisturbed, resumed = dense("adam"), dense("adam")
     # Two rounds an epoch: the first checkpoint is in the middle of the second.
     master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=3))
-    fit(first, master, TfData(by_epoch, examples=40), epochs=3)
+    fit(undisturbed, master, TfData(by_epoch, examples=40), epochs=3)
     checkpoint = str(min(tmp_path.glob("*.swc")))
     run = fit(resumed, master, TfData(by_epoch, examples=40), epochs=3, resume=checkpoint)
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
-from tests.support.in_process import InProcessPool
+from tests.workers.test_training import fit
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -18,9 +18,7 @@ from sparkwright.workers._replicas import make_replica
 WORDS = ["red", "green", "blue", "cat", "dog", "語", "run", "walk"]
 
 
-@pytest.fixture(autouse=True)
-def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 def sentences(count: int = 120) -> DataSet:
@@ -48,13 +46,6 @@ def classifier(*, rank: int = 1, optimizer: Any = "adam") -> Any:
     return model
 
 
-def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
-    with sw.ParallelWrapper(model, master, workers=master.workers, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, display=False, **options)
-        run.wait(120)
-    return run
-
-
 @pytest.mark.thorough
 def test_one_worker_trains_on_text_like_keras() -> None:
     data = sentences()
@@ -71,27 +62,15 @@ def test_one_worker_trains_on_text_like_keras() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_two_workers_learn_from_text(kind: str) -> None:
-    options: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 10, "seed": 1}
-    if kind == "averaging":
-        master: Any = sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **options)
-        model = classifier(optimizer=keras.optimizers.Adam(0.1))
-    else:
-        master = sw.SharedTrainingMaster(**options)
-        model = classifier(optimizer=keras.optimizers.SGD(1.0))
-    data = sentences()
-    run = fit(model, master, data, epochs=10 if kind == "averaging" else 30, validation=data)
+def test_two_workers_learn_from_text() -> None:
+    master = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=10, seed=1)
+    model, data = classifier(optimizer=keras.optimizers.SGD(1.0)), sentences()
+    run = fit(model, master, data, epochs=30, validation=data)
     texts, labels = data.features["text"], data.labels["labels"]
     tensor = keras.ops.convert_to_tensor(texts)  # Keras takes no arrays of text here
     accuracy = model.evaluate(tensor, labels, verbose=0)[1]
     assert accuracy > 0.9
     assert run.status.validation[-1].metrics["acc"] == pytest.approx(accuracy)
-
-
-@pytest.mark.thorough
-def test_steps_of_text_networks_are_timed() -> None:
-    assert sw.measure_step(classifier(), batch_size=4, budget_s=0.1).seconds > 0
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -86,12 +86,9 @@ def test_gpu_that_cannot_be_measured_is_not_queried_again(tmp_path, monkeypatch,
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_log_has_the_usage_of_each_worker_at_the_last_minibatch_of_a_round(
-    blobs, kind, monkeypatch
-):
+def test_log_has_the_usage_of_each_worker_at_the_last_minibatch_of_a_round(blobs, monkeypatch):
     monkeypatch.setattr("sparkwright.workers._usage._EVERY_S", 0.0)
-    run = fitted(network(), master_of(kind, 2), blobs, epochs=2)
+    run = fitted(network(), master_of("sharing", 2), blobs, epochs=2)
     rows = run.history
     for worker in (0, 1):
         mine = rows[rows.worker == worker]

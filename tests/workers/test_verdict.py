@@ -32,13 +32,12 @@ class Line:
 
 
 class Ring:
-    """The first one's word is `word`; others hear it from the ring."""
+    """Of the first worker."""
 
-    def __init__(self, rank: int, word: bytes = b"") -> None:
-        self.rank, self.word = rank, word
+    rank = 0
 
     def all_gather(self, content: bytes) -> list[bytes]:
-        return [content if self.rank == 0 else self.word, b""]
+        return [content, b""]
 
 
 def member(line: Line) -> Any:
@@ -66,25 +65,16 @@ KEPT = Message(kind="kept", fields={"epoch": 3})
 def test_first_worker_requests_the_verdict_and_sends_the_best_state(ends: bool, keep: bool) -> None:
     line = Line(verdict(ends=ends, keep=keep), *[KEPT] * keep)
     one = member(line)
-    assert one.wait_for_verdict(Ring(0)) == ends
+    assert one.wait_for_verdict(Ring()) == ends
     assert line.sent == [("best", 3)] * keep
     assert line.answers == []
     # An end is not written down: who is asked again has to hear it again.
     assert one.progress.judged == (0 if ends else 3)
 
 
-@pytest.mark.parametrize(("word", "ends"), [(b"end", True), (b"go on", False)])
-def test_other_workers_receive_the_verdict_from_the_first(word: bytes, ends: bool) -> None:
-    line = Line()
-    other = member(line)
-    assert other.wait_for_verdict(Ring(1, word)) == ends
-    assert line.sent == []
-    assert other.progress.judged == (0 if ends else 3)
-
-
 @pytest.mark.parametrize("answers", [(), (verdict(ends=False, keep=True),)])
 def test_verdict_timeout_names_the_worker_and_epoch(answers: tuple[Message, ...]) -> None:
     one = member(Line(*answers))
     with pytest.raises(NetworkError, match=r"worker 0.*5 s for the driver's decision on epoch 3\."):
-        one.wait_for_verdict(Ring(0))
+        one.wait_for_verdict(Ring())
     assert one.progress.judged == 0
