@@ -35,3 +35,12 @@ def test_arrays_are_matched_to_inputs_by_key() -> None:
     after = model.evaluate(FEATURES, KIND, verbose=0)
     assert after < 0.8 * before
     assert run.status.validation[-1].loss == pytest.approx(after, rel=1e-5)
+
+
+def test_data_with_other_names_is_rejected() -> None:
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=16, seed=1)
+    with (
+        sw.ParallelWrapper(named(), master, workers=2) as wrapper,
+        pytest.raises(sw.DataError, match="one array of features for each"),
+    ):
+        wrapper.fit(({"wide": WIDE, "n": NARROW}, KIND))

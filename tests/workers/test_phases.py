@@ -54,6 +54,13 @@ def test_adjacent_waits_are_merged() -> None:
     assert recorder.take()[0].starts_s.tolist() == [5.3]
 
 
+def test_failing_phase_is_recorded() -> None:
+    recorder = PhaseRecorder()
+    with pytest.raises(KeyError), recorder.phase(PhaseCode.VALIDATE):
+        raise KeyError
+    assert recorder.take()[0].codes.tolist() == [PhaseCode.VALIDATE]
+
+
 @pytest.mark.parametrize(
     ("times", "ready_s", "codes"),
     [

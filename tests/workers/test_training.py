@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import RecordingHook, dense, numbered, seen, train_locally, weights
+from tests.support.in_process import InProcessPool
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -636,6 +637,23 @@ def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs: DataSet
         fit(model, master, blobs)
         assert abs(weights(model) - before).max() > 0
     np.testing.assert_array_equal(weights(first), weights(second))
+
+
+@pytest.mark.thorough
+def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Any] = []
+
+    class Pool(InProcessPool):
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    monkeypatch.setattr("sparkwright.local.TrainerPool", Pool)
+    monkeypatch.setattr("sparkwright.local._open_wrappers", set())
+    with sw.ParallelWrapper(dense(), averaging(), workers=2):
+        fit(dense(), averaging(), numbered(20))
+        assert not closed
+    assert len(closed) == 1
 
 
 def test_half_precision_variables_are_rejected(blobs: DataSet) -> None:
