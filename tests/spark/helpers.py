@@ -50,35 +50,41 @@ def train_locally(model: Any, batches: list[DataSet]) -> None:
         )
 
 
-class Slow:
+class Hook:
+    """Does nothing."""
+
+    def pre_update(self, minibatch: Any, model: Any) -> None: ...
+
+    def post_update(self, minibatch: Any, model: Any) -> None: ...
+
+
+class Paced(Hook):
+    """Makes every minibatch take some time, so that there is time to disturb a run."""
+
+    def __init__(self, pause_s: float = 0.05) -> None:
+        self.pause_s = pause_s
+
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
-        time.sleep(0.05)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
+        time.sleep(self.pause_s)
 
 
-class Stuck:
-    def __init__(self, marker: str) -> None:
-        self.marker = marker
+class Stuck(Hook):
+    """Makes minibatches take ten minutes as soon as a file exists."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = str(marker)
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
         time.sleep(600 if Path(self.marker).exists() else 0.02)
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
-
-class RecordingHook:
+class RecordingHook(Hook):
     """Writes down, on the worker, which examples each minibatch holds."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
         import uuid
 
         numbers = minibatch.features["features"][:, 0]
@@ -87,9 +93,6 @@ class RecordingHook:
         with path.open("wb") as file:
             np.save(file, numbers)
         path.rename(f"{path}.npy")
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
 
 def numbered(rows: int) -> DataSet:
@@ -112,7 +115,7 @@ def seen(folder: Path) -> Counter[int]:
     return Counter(int(n) for file in folder.glob("*.npy") for n in np.load(file))
 
 
-class KillOnce:
+class KillOnce(Hook):
     """Kills one worker's trainer process at its n-th minibatch."""
 
     def __init__(self, marker: str, *, at: int) -> None:
@@ -120,29 +123,11 @@ class KillOnce:
         self.count = 0
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
         self.count += 1
         time.sleep(0.02)
         if self.count == self.at:
             with contextlib.suppress(FileExistsError), open(self.marker, "x"):
                 os.kill(os.getpid(), signal.SIGKILL)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
-
-
-class Paced:
-    """Makes every minibatch take some time, so that there is time to disturb a run."""
-
-    def __init__(self, pause_s: float) -> None:
-        self.pause_s = pause_s
-
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
-        time.sleep(self.pause_s)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
 
 @contextlib.contextmanager

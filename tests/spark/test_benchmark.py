@@ -17,8 +17,10 @@ network_of = importlib.import_module("sparkwright.benchmark._network")
 
 @pytest.mark.thorough
 def test_everything_is_measured_and_the_model_is_unchanged(
-    spark: Any, blobs: DataSet, leaves_nothing: None
+    spark: Any, blobs: DataSet, leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # One second of training for each number of workers is enough here.
+    monkeypatch.setattr(importlib.import_module("sparkwright.benchmark._benchmark"), "_RUN_S", 1.0)
     model = dense("adam")
     before = [weight.copy() for weight in model.get_weights()]
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=8, seed=1)
@@ -33,16 +35,11 @@ def test_everything_is_measured_and_the_model_is_unchanged(
         assert run["round_s"] == pytest.approx(5 * run["minibatch_s"])
         assert 0 < run["predicted"] <= 1 + 1e-9
     assert found.runs[0]["efficiency"] == 1
-    assert found.network is not None
     assert found.network["bandwidth_bytes_per_s"] > 1e6
     assert 0 < found.network["latency_s"] < 1
-    assert found.fit is not None
     assert found.fit["epochs"] >= 2
     assert (found.fit["cores"], found.fit["device"]) == (1, "cpu")
-    assert found.goal is not None
-    assert found.goal["fit_s"] > 0
-    assert found.goal["workers_s"] > 0
-    assert found.advice is not None
+    assert min(found.goal["fit_s"], found.goal["workers_s"]) > 0
     assert found.advice.workers == 2
     assert found.cluster["machines"] == 1
     assert found.cluster["master"].startswith("local-cluster")

@@ -1,5 +1,6 @@
 """What takes the place of RDDs over Spark Connect does what RDDs do; the example trains."""
 
+import os
 import runpy
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,12 @@ import pytest
 
 from sparkwright.cluster.connect import context_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.connect]
+# Another session has RDDs of Spark itself.
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.connect,
+    pytest.mark.skipif("SPARKWRIGHT_TEST_CONNECT" not in os.environ, reason="`make connect`"),
+]
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "spark_connect.py"
 PARTS = [[0, 1, 2], [], [3], [4, 5, 6, 7]]
@@ -35,7 +41,6 @@ def seen(rdd: Any) -> list[list[Any]]:
     return found
 
 
-@pytest.mark.thorough
 def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
     rdd = numbered(spark)
     parts = [[(index, number) for number in part] for index, part in enumerate(PARTS)]
@@ -48,7 +53,6 @@ def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
     assert rdd.map(lambda pair: pair[1]).treeReduce(lambda a, b: a + b) == 28
 
 
-@pytest.mark.thorough
 def test_elements_move_to_the_partition_of_their_key(spark: Any) -> None:
     moved = numbered(spark).map(lambda pair: (7 - pair[1], pair[0]))
     assert [sorted(part) for part in seen(moved.partitionBy(3, lambda key: key % 3))] == [
@@ -81,7 +85,6 @@ def test_persisted_elements_are_computed_once(spark: Any, tmp_path: Path) -> Non
     assert not rdd.is_cached
 
 
-@pytest.mark.thorough
 def test_large_elements_are_transferred_in_parts(spark: Any) -> None:
     content = bytes(range(256)) * (40 << 12)  # 40 MiB: three rows, and a broadcast
     large = context_of(spark).broadcast(content)
@@ -89,6 +92,5 @@ def test_large_elements_are_transferred_in_parts(spark: Any) -> None:
     assert ones.collect() == [content[::-1]] * 2
 
 
-@pytest.mark.thorough
 def test_example_learns(spark: Any) -> None:
     assert runpy.run_path(str(EXAMPLE))["main"](spark) > 0.9

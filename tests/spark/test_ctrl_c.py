@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,16 +20,10 @@ import numpy as np
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.cluster.jobs import run_job
-from tests.spark.helpers import dense, weights
+from tests.spark.helpers import Paced, dense, weights
 from tests.waiting import wait_until
 
 marker = sys.argv[1]
-
-class Slow:
-    def pre_update(self, minibatch, model):
-        time.sleep(0.02)
-    def post_update(self, minibatch, model):
-        pass
 
 def ready_when(condition):
     def look():
@@ -39,9 +34,7 @@ def ready_when(condition):
 def train(master):
     model = dense()
     before = weights(model)
-    network = sw.SparkNetwork(spark, model, master.with_hooks(Slow()))
-    features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
-    data = DataSet(features, np.arange(120, dtype=np.int32) % 3)
+    network = sw.SparkNetwork(spark, model, master.with_hooks(Paced(0.02)))
     run = network.start(data, epochs=5000, display=False)
     ready_when(lambda: run.status.averagings >= 2)
     try:
@@ -57,6 +50,9 @@ def train(master):
             "finite": bool(np.isfinite(after).all()),
             "changed": bool((before != after).any()),
         }), flush=True)
+
+features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
+data = DataSet(features, np.arange(120, dtype=np.int32) % 3)
 
 def slow(rows):
     time.sleep(600)
@@ -86,7 +82,10 @@ except sw.errors.RunInterrupted as error:
 pathlib.Path(marker).touch()
 other.join(60)
 print(json.dumps(found), flush=True)
-spark.stop()
+master = sw.ParameterAveragingTrainingMaster(**options).with_hooks(Paced(0.02))
+run = sw.SparkNetwork(spark, dense(), master).start(data, epochs=5000, name="last", display=False)
+ready_when(lambda: run.status.averagings >= 2)
+run.wait()
 """
 
 
@@ -98,6 +97,7 @@ def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path: Path) -> 
     process = subprocess.Popen(
         [sys.executable, str(script), str(tmp_path / "marker")],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,
@@ -108,29 +108,36 @@ def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path: Path) -> 
     try:
         runs = [_interrupted(process) for _ in range(2)]
         for told in runs:
-            averagings = told.pop("averagings")
+            averagings = told["averagings"]
             assert averagings >= 2
             assert f"holds the last average, that of averaging {averagings}." in told["message"]
             assert (told["state"], told["finite"], told["changed"]) == ("stopped", True, True)
         # What the model holds is the average after so many minibatches.
         assert runs[0]["iterations"] == runs[0]["steps"] > 0
         assert _interrupted(process) == {"message": "interrupted: slow"}
-        assert _answer(process) == [[7]]
-        assert process.wait(60) == 0
+        assert json.loads(_line(process)) == [[7]]
+        # What the script does not catch ends it with one sentence.
+        _interrupt(process)
+        rest, errors = process.communicate()
+        assert rest == ""
+        (sentence,) = errors.strip().splitlines()
+        assert re.match(r"RunInterrupted: run last was interrupted in epoch \d+ of ", sentence)
+        assert process.returncode != 0
     finally:
         limit.cancel()
         process.kill()
         process.communicate()
 
 
-def _interrupted(process: "subprocess.Popen[str]") -> Any:
-    """What the script tells after a Ctrl-C, sent when it is ready for it."""
+def _interrupt(process: "subprocess.Popen[str]") -> None:
+    """Send Ctrl-C when the script is ready for it."""
     assert _line(process) == "ready"
     os.killpg(process.pid, signal.SIGINT)
-    return _answer(process)
 
 
-def _answer(process: "subprocess.Popen[str]") -> Any:
+def _interrupted(process: "subprocess.Popen[str]") -> Any:
+    """What the script tells after a Ctrl-C."""
+    _interrupt(process)
     return json.loads(_line(process))
 
 

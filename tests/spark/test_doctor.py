@@ -5,26 +5,18 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.ports import held_port
+from tests.scripts import json_printed_by
 from tests.spark.helpers import busy
 
 import sparkwright as sw
 from sparkwright.cluster.connect import is_connect
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def taken_port() -> Iterator[int]:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        sock.listen()
-        yield sock.getsockname()[1]
 
 
 def rows(diagnosis: Any, name: str) -> list[tuple[str, str]]:
@@ -50,11 +42,13 @@ def test_every_executor_is_checked(spark: Any, tmp_path: Path, leaves_nothing: N
 
 
 @pytest.mark.thorough
-def test_driver_with_occupied_ports_is_reported(spark: Any, taken_port: int) -> None:
-    diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=taken_port))
+def test_driver_with_occupied_ports_is_reported(spark: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=port))
     (check,) = diagnosis.problems
     assert (check.name, check.where) == ("Port of the driver", "driver")
-    assert str(taken_port) in check.found
+    assert str(port) in check.found
     assert {c.status for c in diagnosis.find("Driver reached")} == {"not checked"}
 
 
@@ -70,7 +64,7 @@ def test_executors_without_a_free_port_are_reported(spark: Any) -> None:
 @pytest.mark.thorough
 def test_driver_unreachable_from_executors_is_reported(spark: Any) -> None:
     mesh = sw.MeshConfig(controller_address="127.0.0.2")  # where it does not listen
-    diagnosis = sw.doctor(spark, mesh=mesh, timeout_s=8)
+    diagnosis = sw.doctor(spark, mesh=mesh, timeout_s=4)
     (check,) = diagnosis.problems
     assert (check.name, check.where) == ("Driver reached", "all 4 executors")
     assert "127.0.0.2" in check.found
@@ -111,14 +105,21 @@ def test_folders_threads_and_cached_data_are_checked(
 
 
 @pytest.mark.thorough
-def test_slots_held_by_another_job_are_reported(spark: Any) -> None:
+def test_slots_held_by_another_job_are_reported_and_do_not_block(spark: Any) -> None:
     assert sw.doctor(spark).ok  # Python has started on all executors
     with busy(spark, 2):
-        diagnosis = sw.doctor(spark, timeout_s=20)  # a quarter of it is spent on waiting for more
+        diagnosis = sw.doctor(spark, timeout_s=8)  # a quarter of it is spent on waiting for more
     (check,) = diagnosis.find("Executors")
     assert check.status == "warning"
     assert check.found == "2 of 4 tasks ran at the same time, on 2 executors"
     assert diagnosis.ok
+    with busy(spark, 4):
+        diagnosis = sw.doctor(spark, timeout_s=2)
+    (check,) = diagnosis.problems
+    assert check.found == "no task of 4 began within 2 s"
+    assert "timeout_s" in check.remedy
+    # The doctor's job was cancelled: the next one finds the slots free.
+    assert sw.doctor(spark).ok
 
 
 @pytest.mark.cluster
@@ -128,6 +129,7 @@ def test_gpus_reserved_for_networks_are_checked(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho 0, made up, 1 MiB, 1.0\n")
     program.chmod(0o755)
     script = """
+import json
 import sparkwright as sw
 from tests.support.fake_gpus import fake_gpus
 
@@ -135,34 +137,17 @@ with fake_gpus(2):
     spark = sw.start_spark(
         workers=2, cores_per_worker=2, gpus_per_executor=1, gpu_tasks="networks"
     )
-print(sw.doctor(spark).to_json())
+print(json.dumps(sw.doctor(spark).to_dict()))
 spark.stop()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    )
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    found = json_printed_by("-c", script, environment=environment)
+    checks = {check["name"]: check for check in found["checks"]}
     assert checks["Executors"]["found"] == "2 looked at, 2 task slots"
     found = checks["GPUs"]
     assert (found["where"], found["status"]) == ("all 2 executors", "ok")
     assert found["found"] == "1 an executor: 0, made up, 1 MiB, 1.0"
     assert "with 1 worker with TensorFlow" in checks["Memory"]["found"]
-
-
-@pytest.mark.thorough
-def test_cluster_without_a_free_slot_is_a_problem_and_does_not_block(spark: Any) -> None:
-    with busy(spark, 4):
-        diagnosis = sw.doctor(spark, timeout_s=2)
-    (check,) = diagnosis.problems
-    assert check.found == "no task of 4 began within 2 s"
-    assert "timeout_s" in check.remedy
-    # The doctor's job was cancelled: the next one finds the slots free.
-    assert sw.doctor(spark).ok
 
 
 def test_invalid_options_raise(spark: Any) -> None:

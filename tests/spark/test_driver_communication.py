@@ -1,7 +1,7 @@
 """`communication="driver"` with processes: they listen nowhere, and lost ones are replaced."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import psutil
@@ -14,25 +14,17 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 
 BY_DRIVER: dict[str, Any] = {"communication": "driver", "batch_size_per_worker": 5, "seed": 1}
-AVERAGING, SHARING = sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster
 
 
-def sockets_of(pids: set[int]) -> list[Any]:
-    """The TCP sockets of some processes."""
-    return [c for pid in pids for c in psutil.Process(pid).net_connections("tcp")]
-
-
-@pytest.mark.thorough(but=["SharedTrainingMaster"])
 @pytest.mark.usefixtures("local_trainers")
-@pytest.mark.parametrize("kind", [AVERAGING, SHARING])
-def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet, kind: Any) -> None:
-    master = kind(**BY_DRIVER).with_hooks(Paced(0.05))
+def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet) -> None:
+    master = sw.SharedTrainingMaster(**BY_DRIVER).with_hooks(Paced())
     with sw.ParallelWrapper(dense(), master, workers=2, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=30, display=False)
         wait_until(lambda: len(run.history) > 4, 60)
         pids = {worker.pid for worker in run.status.workers}
         assert pids <= {process.pid for process in processes(TRAINER)}
-        found = sockets_of(pids)
+        found = [c for pid in pids for c in psutil.Process(pid).net_connections("tcp")]
         run.stop()
         run.wait(60)
     assert len(pids) == 2
@@ -44,49 +36,44 @@ def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet, ki
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("local_trainers")
-@pytest.mark.parametrize("kind", [AVERAGING, SHARING])
-def test_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path, kind: Any) -> None:
+def test_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path) -> None:
+    # Who goes on without the lost worker takes another way.
+    mesh = sw.MeshConfig(replacement_grace_s=60)
+    master = sw.ParameterAveragingTrainingMaster(**BY_DRIVER, mesh=mesh)
+    killed = tmp_path / "killed"
     found = []
-    for marker in ("never", "once"):
-        path = tmp_path / marker
-        if marker == "never":
-            path.write_text("no kill in this run")
-        # Who goes on without the lost worker takes another way.
-        master = kind(**BY_DRIVER, mesh=sw.MeshConfig(replacement_grace_s=60))
-        model = dense("adam")
-        hooked = master.with_hooks(KillOnce(str(path), at=5))
+    for hooks in ([], [KillOnce(str(killed), at=5)]):
+        model, hooked = dense("adam"), master.with_hooks(*hooks)
         with sw.ParallelWrapper(model, hooked, workers=2, cores_per_worker=1) as wrapper:
-            run = wrapper.start(blobs, epochs=2, display=False)
+            run = wrapper.start(blobs, display=False)
             run.wait(120)
-        assert run.history["examples"].sum() == 2 * 120
+        assert run.history["examples"].sum() == 120
         found.append(weights(model))
-    assert (tmp_path / "once").read_text() == ""
-    if kind is AVERAGING:
-        np.testing.assert_array_equal(found[0], found[1])
+    assert killed.exists()
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.thorough
 @pytest.mark.spark
-@pytest.mark.parametrize("encrypt", [False, True])
-def test_executors_that_reach_only_the_driver_train_like_a_ring(
-    spark: Any, blobs: DataSet, encrypt: bool
-) -> None:
-    models = {}
-    for communication in ("ring", "driver"):
-        models[communication] = dense("adam")
+def test_executors_that_reach_only_the_driver_train_like_a_ring(spark: Any, blobs: DataSet) -> None:
+    found = []
+    communications: tuple[Literal["ring", "driver"], ...] = ("ring", "driver")
+    for communication in communications:
+        model = dense("adam")
         master = sw.ParameterAveragingTrainingMaster(
             workers=3,
             batch_size_per_worker=7,
             averaging_frequency=2,
             updater="local",
             exchange_precision="int8",
-            communication=communication,  # pyright: ignore[reportArgumentType]
-            mesh=sw.MeshConfig(encrypt=encrypt),
+            communication=communication,
+            mesh=sw.MeshConfig(encrypt=True),
             seed=2,
         )
-        run = sw.SparkNetwork(spark, models[communication], master).start(
+        run = sw.SparkNetwork(spark, model, master).start(
             blobs.take(slice(0, 81)), epochs=2, validation=blobs.take(slice(81, 120))
         )
         run.wait(120)
         assert len(run.status.validation) == 2
-    np.testing.assert_array_equal(weights(models["ring"]), weights(models["driver"]))
+        found.append(weights(model))
+    np.testing.assert_array_equal(found[0], found[1])

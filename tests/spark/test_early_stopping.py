@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.benchmarks._harness import TRAINER, processes
 from tests.runs.test_early_stopping import SEQUENCES, Ended, Sequence
 from tests.spark.helpers import KillOnce, Paced, dense, weights
 from tests.spark.test_checkpoints import averaging, files, model_of, sharing
@@ -78,23 +79,20 @@ def two() -> Iterator[Any]:
         yield wrapper
 
 
-def trained(wrapper: Any, scores: list[float], rules: Any, **options: Any) -> Any:
-    """A finished run of the clock."""
+def start(wrapper: Any, scores: list[float], rules: Any, **options: Any) -> Any:
+    """Begin a run of the clock; its model's weights are 0 at the beginning."""
     wrapper.model.set_weights([np.zeros((1, _PLACES))])
     wrapper.model.optimizer.iterations.assign(0)
     data = script(*scores)
     options = {"epochs": len(scores), "validation": data, **options}
-    run = wrapper.start(data, early_stopping=rules, display=False, **options)
+    return wrapper.start(data, early_stopping=rules, display=False, **options)
+
+
+def trained(wrapper: Any, scores: list[float], rules: Any, **options: Any) -> Any:
+    """A finished run of the clock."""
+    run = start(wrapper, scores, rules, **options)
     run.wait(60)
     return run
-
-
-def found_by(run: Any) -> Any:
-    """What early stopping found."""
-    return run.early_stopping
-
-
-# -- the right epoch ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
@@ -103,7 +101,7 @@ def test_scripted_scores_stop_training_after_the_expected_epoch(
 ) -> None:
     options = {**sequence.rules, "monitor": "scripted"}
     run = trained(two, sequence.scores, rules(**options))
-    found = found_by(run)
+    found = run.early_stopping
     assert Ended(found.epochs, found.reason.kind, found.best_epoch) == sequence.ended
     assert run.status.epoch == sequence.ended.epoch
     assert run.history["epoch"].max() == sequence.ended.epoch
@@ -114,16 +112,10 @@ def test_scripted_scores_stop_training_after_the_expected_epoch(
     assert evaluated == list(found.scores)
 
 
-def test_model_has_the_last_state_without_restoring_the_best(two: Any) -> None:
-    run = trained(two, [3, 1, 2, 2, 2], rules(patience=2, keep_best=None))
-    assert (epoch_of(two.model), found_by(run).best_epoch) == (4, 2)
-    assert found_by(run).model == "last"
-
-
 def test_validation_loss_is_monitored_by_default(two: Any) -> None:
     run = trained(two, [9] * 6, sw.EarlyStopping(target=-4 * _PLACES))
-    assert found_by(run).scores == {n: -float(_PLACES * n) for n in range(1, 5)}
-    assert (found_by(run).reason.kind, epoch_of(two.model)) == ("target", 4)
+    assert run.early_stopping.scores == {n: -float(_PLACES * n) for n in range(1, 5)}
+    assert (run.early_stopping.reason.kind, epoch_of(two.model)) == ("target", 4)
 
 
 def test_epochs_default_to_those_of_the_rules(two: Any) -> None:
@@ -135,9 +127,7 @@ def test_epochs_default_to_those_of_the_rules(two: Any) -> None:
 
 def test_listeners_receive_each_verdict_and_the_run_reports_results(two: Any) -> None:
     events: list[Any] = []
-    two.model.set_weights([np.zeros((1, _PLACES))])
-    data = script(3, 1, 2, 2)
-    run = two.start(data, epochs=9, validation=data, early_stopping=rules(patience=2))
+    run = start(two, [3, 1, 2, 2, 2], rules(patience=2))
     run.add_listener(events.append)
     run.wait(60)
     heard = [event for event in events if isinstance(event, EarlyStoppingVerdict)]
@@ -151,13 +141,10 @@ def test_listeners_receive_each_verdict_and_the_run_reports_results(two: Any) ->
     assert run.configuration["early_stopping"]["patience"] == 2
 
 
-def is_trainer(process: Any) -> bool:
-    import psutil
-
-    try:
-        return "workers._trainer" in " ".join(process.cmdline())
-    except psutil.Error:  # it has ended: nobody has fetched its status yet
-        return False
+def test_model_has_the_last_state_without_restoring_the_best(two: Any) -> None:
+    run = trained(two, [3, 1, 2, 2, 2], rules(patience=2, keep_best=None))
+    assert (epoch_of(two.model), run.early_stopping.best_epoch) == (4, 2)
+    assert run.early_stopping.model == "last"
 
 
 @pytest.mark.chaos
@@ -167,18 +154,14 @@ def test_worker_lost_while_waiting_for_a_verdict_changes_nothing(
     local_trainers: None, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """One of the trainers is killed as the score of epoch 3 arrives."""
-    import psutil
-
     monkeypatch.setattr("sparkwright.local.TrainerPool", TrainerPool)
     killed: list[int] = []
     judge = StoppingMonitor.judge
 
     def kill_first(self: StoppingMonitor, epoch: int, **found: Any) -> Any:
         if epoch == 3 and not killed:
-            family = psutil.Process().children(recursive=True)
-            trainers = [process for process in family if is_trainer(process)]
             # By age: numbers of processes begin again at the top.
-            trainers.sort(key=lambda process: process.create_time())
+            trainers = sorted(processes(TRAINER), key=lambda process: process.create_time())
             killed.append(trainers[-2:][lost].pid)
             os.kill(killed[0], signal.SIGKILL)
         return judge(self, epoch, **found)
@@ -186,25 +169,22 @@ def test_worker_lost_while_waiting_for_a_verdict_changes_nothing(
     monkeypatch.setattr(StoppingMonitor, "judge", kill_first)
     # Without going on meanwhile: so the lost worker's validation data counts, too.
     master = averaging(mesh=sw.MeshConfig(replacement_grace_s=50))
-    with sw.ParallelWrapper(clock(), master, workers=2) as processes:
-        run = trained(processes, [3, 2, 1, 2, 2, 2, 2], rules(patience=2))
+    with sw.ParallelWrapper(clock(), master, workers=2) as wrapper:
+        run = trained(wrapper, [3, 2, 1, 2, 2, 2, 2], rules(patience=2))
     assert killed
     assert sum(worker.restarts for worker in run.status.workers) == 1
-    found = found_by(run)
+    found = run.early_stopping
     assert found.scores == {1: 3.0, 2: 2.0, 3: 1.0, 4: 2.0, 5: 2.0}
-    assert (found.epochs, found.best_epoch, epoch_of(processes.model)) == (5, 3, 3)
+    assert (found.epochs, found.best_epoch, epoch_of(wrapper.model)) == (5, 3, 3)
     assert [point.epoch for point in run.status.validation] == [1, 2, 3, 4, 5]
 
 
-# -- within an epoch ------------------------------------------------------------------------
-
-
 def test_time_limit_ends_a_run_within_an_epoch() -> None:
-    slow = sw.ParallelWrapper(clock(), averaging().with_hooks(Paced(0.05)), workers=2)
+    slow = sw.ParallelWrapper(clock(), averaging().with_hooks(Paced()), workers=2)
     with slow:
-        run = slow.start(script(1), epochs=1000, early_stopping=sw.EarlyStopping(max_seconds=4.0))
+        run = slow.start(script(1), epochs=1000, early_stopping=sw.EarlyStopping(max_seconds=2.0))
         run.wait(60)
-    found = found_by(run)
+    found = run.early_stopping
     assert (found.reason.kind, found.model, found.scores) == ("max_seconds", "last", {})
     assert run.status.state == "done"
     assert 0 < found.epochs < 100
@@ -215,7 +195,7 @@ def test_loss_above_the_limit_ends_a_run_and_keeps_the_best_state(two: Any) -> N
     two.model.optimizer.learning_rate.assign(-0.25)
     try:
         run = trained(two, [9] * 15, sw.EarlyStopping(max_loss=3.5 * _PLACES))
-        found = found_by(run)
+        found = run.early_stopping
         assert found.reason.kind == "max_loss"
         assert "is above max_loss=56" in found.reason.sentence
         assert (found.best_epoch, epoch_of(two.model)) == (1, -1)
@@ -224,48 +204,26 @@ def test_loss_above_the_limit_ends_a_run_and_keeps_the_best_state(two: Any) -> N
 
 
 @pytest.mark.thorough(but=["sharing-stop"])
-@pytest.mark.parametrize(
-    ("master_of", "non_finite"),
-    [(averaging, "continue"), (averaging, "stop"), (sharing, "stop")],
-)
+@pytest.mark.parametrize(("master_of", "non_finite"), [(averaging, "continue"), (sharing, "stop")])
 def test_nan_loss_ends_a_run_with_the_best_state(
     blobs: DataSet, non_finite: str, master_of: Any
 ) -> None:
     columns = blobs.features["features"].copy()
+    columns[::40] = np.nan
+    broken = DataSet(columns, blobs.labels["labels"])
+    options: dict[str, Any] = {"epochs": 9, "validation": blobs}
     model = dense("sgd")
     with sw.ParallelWrapper(model, master_of(non_finite=non_finite), workers=2) as wrapper:
-        columns[::40] = np.nan
-        broken = DataSet(columns, blobs.labels["labels"])
-        run = wrapper.start(
-            broken, epochs=9, validation=blobs, early_stopping=sw.EarlyStopping(max_epochs=5)
-        )
+        run = wrapper.start(broken, early_stopping=sw.EarlyStopping(max_epochs=5), **options)
         run.wait(60)
-        found = found_by(run)
+        found = run.early_stopping
         assert (run.status.state, found.reason.kind) == ("done", "invalid")
         assert np.isfinite(weights(model)).all() or non_finite == "continue"
         assert found.epochs <= 1
         strict = sw.EarlyStopping(max_epochs=5, stop_on_invalid=False)
         if non_finite == "stop":
             with pytest.raises(sw.errors.NonFiniteLossError):
-                wrapper.fit(broken, epochs=9, validation=blobs, early_stopping=strict)
-
-
-@pytest.mark.thorough
-def test_stopped_run_returns_the_best_state(two: Any) -> None:
-    paced = averaging().with_hooks(Paced(0.02))
-    model = clock()
-    data = script(3, 1, *[2] * 12)
-    with sw.ParallelWrapper(model, paced, workers=2) as wrapper:
-        run = wrapper.start(data, epochs=14, validation=data, early_stopping=rules(patience=12))
-        wait_until(lambda: len(found_by(run).scores) >= 3, 60)
-        run.stop()
-        run.wait(30)
-    assert (run.status.state, found_by(run).reason.kind) == ("stopped", "user")
-    assert epoch_of(model) == 2
-    assert run.status.message == "stopped; the model holds the best state, that of epoch 2"
-
-
-# -- the best state -------------------------------------------------------------------------
+                wrapper.fit(broken, early_stopping=strict, **options)
 
 
 @pytest.mark.spark
@@ -275,14 +233,14 @@ def test_best_state_equals_that_of_its_epoch_bit_for_bit(
     """The highest accuracy, against a second run which trains just as many epochs."""
     model, same = model_of(), model_of()
     train, validation = blobs.take(slice(0, 80)), blobs.take(slice(80, 120))
-    stopping = sw.EarlyStopping(monitor="accuracy", patience=3)
+    stopping = sw.EarlyStopping(monitor="accuracy", patience=2)
     master = averaging()
     network = sw.SparkNetwork(spark, model, master)
     run = network.start(train, epochs=40, validation=validation, early_stopping=stopping)
     run.wait(120)
-    found = found_by(run)
+    found = run.early_stopping
     assert found.reason.kind == "patience"
-    assert found.epochs == found.best_epoch + 3 == run.status.epoch
+    assert found.epochs == found.best_epoch + 2 == run.status.epoch
     assert found.best_score == max(found.scores.values())
     assert network.evaluate(validation).accuracy == pytest.approx(found.best_score, abs=1e-3)
     sw.SparkNetwork(spark, same, master).fit(train, epochs=found.best_epoch, validation=validation)
@@ -294,11 +252,11 @@ def test_best_state_equals_that_of_its_epoch_bit_for_bit(
 def test_best_state_has_the_best_score_with_gradient_sharing(blobs: DataSet) -> None:
     model = model_of()
     train, validation = blobs.take(slice(0, 80)), blobs.take(slice(80, 120))
-    stopping = sw.EarlyStopping(patience=2, evaluate_every=2, min_improvement=0.05)
+    stopping = sw.EarlyStopping(patience=1, evaluate_every=2, min_improvement=0.1)
     with sw.ParallelWrapper(model, sharing(), workers=2) as wrapper:
         run = wrapper.start(train, epochs=40, validation=validation, early_stopping=stopping)
         run.wait(120)
-    found = found_by(run)
+    found = run.early_stopping
     assert found.reason.kind == "patience"
     assert found.best_score == min(found.scores.values())
     assert all(epoch % 2 == 0 for epoch in found.scores)
@@ -315,8 +273,7 @@ def test_gradient_sharing_stops_after_the_expected_epoch() -> None:
     with sw.ParallelWrapper(model, master, workers=2) as wrapper:
         for sequence in _BY_REASON.values():
             options = {**sequence.rules, "monitor": "scripted"}
-            run = trained(wrapper, sequence.scores, rules(**options))
-            found = found_by(run)
+            found = trained(wrapper, sequence.scores, rules(**options)).early_stopping
             assert Ended(found.epochs, found.reason.kind, found.best_epoch) == sequence.ended
             assert epoch_of(model) == sequence.ended.best
 
@@ -341,7 +298,7 @@ def test_killed_worker_does_not_change_the_result(
     run = sw.SparkNetwork(spark, model, master).start(train, **options)
     run.wait(120)
     assert (tmp_path / "killed").exists()
-    found, expected = found_by(run), found_by(undisturbed)
+    found, expected = run.early_stopping, undisturbed.early_stopping
     assert list(found.scores) == list(expected.scores) == [1, 2, 3, 4]
     assert found.epochs == 4
     if master_of is averaging:
@@ -357,7 +314,7 @@ def test_best_and_last_model_are_saved(blobs: DataSet, tmp_path: Path) -> None:
     with sw.ParallelWrapper(model, averaging(), workers=2) as wrapper:
         run = wrapper.start(blobs, epochs=40, validation=blobs, early_stopping=stopping)
         run.wait(120)
-    found = found_by(run)
+    found = run.early_stopping
     assert (found.best_url, found.last_url) == (best, last)
     np.testing.assert_array_equal(weights(sw.load_model(best)), weights(model))
     kept, ended = sw.load_model(best), sw.load_model(last)
@@ -373,48 +330,42 @@ def test_unwritable_path_is_reported_and_the_run_continues(
     (tmp_path / "file").write_text("not a folder")
     url = str(tmp_path / "file" / "best.keras")
     run = trained(two, [3, 1, 2], rules(max_epochs=3, keep_best=url))
-    assert found_by(run).best_url is None
+    assert run.early_stopping.best_url is None
     assert f"no model saved to {url}" in caplog.text
     assert epoch_of(two.model) == 2
 
 
 @pytest.mark.thorough
-def test_resumed_run_continues_with_its_scores_and_best_state(tmp_path: Path) -> None:
+def test_stopped_run_has_the_best_state_and_is_resumed_with_its_scores(tmp_path: Path) -> None:
     """Stopped after the best epoch; the second run finds nothing better, and so hands that back."""
-    data = script(3, 1, *[2] * 12)
-    first, second = clock(), clock()
-    stopping = rules(patience=7)
+    scores = [3, 1, *[2] * 12]
+    stopping = rules(patience=5)
     paced = averaging(tmp_path).with_hooks(Paced(0.02))
-    with sw.ParallelWrapper(first, paced, workers=2) as wrapper:
-        run = wrapper.start(data, epochs=14, validation=data, early_stopping=stopping)
-        wait_until(lambda: len(found_by(run).scores) >= 5, 60)
+    with sw.ParallelWrapper(clock(), paced, workers=2) as wrapper:
+        run = start(wrapper, scores, stopping)
+        wait_until(lambda: len(run.early_stopping.scores) >= 4, 60)
         run.stop()
         run.wait(30)
+        assert (run.status.state, run.early_stopping.reason.kind) == ("stopped", "user")
+        assert epoch_of(wrapper.model) == 2
+        assert run.status.message == "stopped; the model holds the best state, that of epoch 2"
     assert files(tmp_path)
-    with sw.ParallelWrapper(second, averaging(), workers=2) as wrapper:
-        again = wrapper.start(
-            data, epochs=14, validation=data, early_stopping=stopping, resume=str(tmp_path)
-        )
-        again.wait(60)
-    found = found_by(again)
-    assert found.scores == {1: 3.0, 2: 1.0, **dict.fromkeys(range(3, 10), 2.0)}
-    assert (found.reason.kind, found.epochs, found.best_epoch) == ("patience", 9, 2)
-    assert epoch_of(second) == 2
-
-
-# -- what cannot be meant -------------------------------------------------------------------
+    with sw.ParallelWrapper(clock(), averaging(), workers=2) as wrapper:
+        found = trained(wrapper, scores, stopping, resume=str(tmp_path)).early_stopping
+        assert found.scores == {1: 3.0, 2: 1.0, **dict.fromkeys(range(3, 8), 2.0)}
+        assert (found.reason.kind, found.epochs, found.best_epoch) == ("patience", 7, 2)
+        assert epoch_of(wrapper.model) == 2
 
 
 @pytest.mark.spark
 def test_invalid_settings_raise_before_anything_starts(two: Any, spark: Any) -> None:
-    data = script(1)
     with pytest.raises(sw.ConfigurationError, match="need validation data"):
-        two.start(data, epochs=3, early_stopping=rules(patience=1))
+        start(two, [1], rules(patience=1), validation=None)
     with pytest.raises(sw.ConfigurationError, match="must be an EarlyStopping or None"):
-        two.start(data, epochs=3, early_stopping={"patience": 1})
+        start(two, [1], {"patience": 1})
     network = sw.SparkNetwork(spark, clock(), averaging(communication="spark"))
     with pytest.raises(sw.ConfigurationError, match='need `communication="ring"`'):
-        network.start(data, epochs=3, validation=data, early_stopping=rules(patience=1))
+        start(network, [1], rules(patience=1))
 
 
 def test_missing_metric_raises_after_the_first_round(two: Any) -> None:
@@ -437,11 +388,11 @@ def test_time_and_loss_limits_end_a_run_with_spark_averaging(
         script(1), epochs=9, early_stopping=sw.EarlyStopping(max_loss=1.1 * _PLACES)
     )
     run.wait(120)
-    found = found_by(run)
+    found = run.early_stopping
     assert (run.status.state, found.reason.kind, found.epochs) == ("done", "max_loss", 1)
     assert epoch_of(model) == -1.5
     timed = network.start(script(1), epochs=9, early_stopping=sw.EarlyStopping(max_seconds=1e-9))
     timed.wait(120)
-    assert found_by(timed).reason.kind == "max_seconds"
+    assert timed.early_stopping.reason.kind == "max_seconds"
     assert epoch_of(model) == -2
     assert threading.active_count() <= threads + 2

@@ -58,16 +58,6 @@ def test_several_evaluations_in_one_pass_equal_local_ones(
     assert network.evaluate_roc_multi_class(data) == found[1]
 
 
-@pytest.mark.thorough
-def test_evaluations_are_created_without_data_and_merged_afterwards(
-    network: sw.SparkNetwork, blobs: DataSet
-) -> None:
-    once = network.do_evaluation(blobs, Evaluation())
-    with pytest.raises(ConfigurationError, match="counted 120 examples"):
-        network.do_evaluation(blobs, once)
-    assert (once + network.evaluate(blobs)).examples == 240
-
-
 def test_binary_evaluations_support_masks_and_custom_functions(spark: Any) -> None:
     random = np.random.default_rng(1)
     x = random.normal(size=(50, 6, 2)).astype(np.float32)
@@ -144,19 +134,21 @@ def test_outputs_are_named_after_their_label_columns(spark: Any, tmp_path: Path)
 
 
 @pytest.mark.thorough
-def test_outputs_without_label_columns_keep_their_network_names(spark: Any) -> None:
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        ("price", ("price[0]", "price[1]")),
+        (None, ("0", "1")),  # Keras' own names differ from network to network
+    ],
+)
+def test_outputs_without_label_columns_keep_their_network_names(
+    spark: Any, layer: str | None, expected: tuple[str, ...]
+) -> None:
     inputs = keras.Input((2,))
-    for width, layer, expected in (
-        (1, "price", ("price",)),
-        (2, "price", ("price[0]", "price[1]")),
-        (1, None, ("output",)),  # Keras' own names differ from network to network
-        (2, None, ("0", "1")),
-    ):
-        model = keras.Model(inputs, keras.layers.Dense(width, name=layer)(inputs))
-        data = DataSet(np.eye(4, 2), np.ones((4, width)))
-        found = _regression(spark, model, data)
-        assert found.output_names == expected
-        assert (found + RegressionEvaluation()).output_names == expected
+    model = keras.Model(inputs, keras.layers.Dense(2, name=layer)(inputs))
+    found = _regression(spark, model, DataSet(np.eye(4, 2), np.ones((4, 2))))
+    assert found.output_names == expected
+    assert (found + RegressionEvaluation()).output_names == expected
 
 
 def _regression(spark: Any, model: Any, data: Any, **options: Any) -> RegressionEvaluation:
@@ -166,28 +158,28 @@ def _regression(spark: Any, model: Any, data: Any, **options: Any) -> Regression
 
 @pytest.mark.thorough
 def test_evaluation_requires_labels_numbers_and_examples(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet
+    network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
-    x = blobs.features["features"]
-    with pytest.raises(DataError, match="needs labels"):
-        network.do_evaluation(DataSet(x), Evaluation())
-    network.model.set_weights([np.nan * w for w in network.model.get_weights()])
-    with pytest.raises(DataError, match="must not be NaN"):
-        network.evaluate(blobs)
-    with pytest.raises(ConfigurationError, match="at least one evaluation"):
-        network.do_evaluation(blobs, [])
-    with pytest.raises(ConfigurationError, match="must be values such as"):
-        network.do_evaluation(blobs, [Evaluation])  # pyright: ignore[reportArgumentType]
+    found = network.evaluate(blobs)
+    unlabeled = DataSet(blobs.features["features"])
+    broken = sw.SparkNetwork(network.spark, dense())
+    broken.model.set_weights([np.nan * w for w in broken.model.get_weights()])
+    for message, called, data, wanted in (
+        ("needs labels", network, unlabeled, Evaluation()),
+        ("must not be NaN", broken, blobs, Evaluation()),
+        ("at least one evaluation", network, blobs, []),
+        ("must be values such as", network, blobs, [Evaluation]),
+        ("counted 120 examples", network, blobs, found),
+    ):
+        with pytest.raises((ConfigurationError, DataError), match=message):
+            called.do_evaluation(data, wanted)
 
 
 def test_minibatch_files_are_evaluated_like_the_data_they_contain(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
+    network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
 ) -> None:
-    x, y = blobs.features["features"], blobs.labels["labels"]
-    from_arrays(spark, x, y, partitions=2).export(str(tmp_path / "batches"), batch_size=16)
-    found = network.do_evaluation_paths(
-        str(tmp_path / "batches"), [Evaluation(), EvaluationCalibration()]
-    )
+    sw.data.to_minibatch_files(blobs, str(tmp_path), batch_size=16)
+    found = network.do_evaluation_paths(str(tmp_path), [Evaluation(), EvaluationCalibration()])
     assert found[0] == network.evaluate(blobs)
     assert found[1].examples == 120
 
@@ -195,8 +187,8 @@ def test_minibatch_files_are_evaluated_like_the_data_they_contain(
 def test_results_round_trip_through_json_at_a_url(
     network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
 ) -> None:
-    for number, kind in enumerate([Evaluation(), ROCMultiClass(), EvaluationCalibration()]):
-        found = network.do_evaluation(blobs, kind)
+    kinds = [Evaluation(), ROCMultiClass(), EvaluationCalibration()]
+    for number, found in enumerate(network.do_evaluation(blobs, kinds)):
         url = f"file://{tmp_path}/{number}.json"
         sw.save_evaluation(found, url)
         assert sw.load_evaluation(url) == found
@@ -220,12 +212,9 @@ def test_exact_roc_of_many_rows_is_aggregated_on_the_cluster(
     assert found.headline() == pytest.approx(whole.headline(), rel=1e-12)
     assert found.best_threshold() == whole.best_threshold()
     monkeypatch.setattr(_evaluating, "SCORES_ON_DRIVER", 100)
-    x = random.normal(size=(400, 3)).astype(np.float32)
-    y = random.integers(0, 3, 400)
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3, activation="softmax")])
-    model.compile("sgd", loss="sparse_categorical_crossentropy")
-    network = sw.SparkNetwork(spark, model)
-    data = from_arrays(spark, x, y, partitions=3)
+    network = sw.SparkNetwork(spark, dense())
+    x = random.normal(size=(400, 4)).astype(np.float32)
+    data = from_arrays(spark, x, random.integers(0, 3, 400), partitions=3)
     large = network.evaluate_roc_multi_class(data)
     monkeypatch.undo()
     small = network.evaluate_roc_multi_class(data)
@@ -236,6 +225,6 @@ def test_exact_roc_of_many_rows_is_aggregated_on_the_cluster(
 
 @pytest.mark.thorough
 def test_partitions_of_large_arrays_are_at_most_16_mib(spark: Any) -> None:
-    data = from_arrays(spark, np.zeros((50, 1 << 20), np.float32))  # 200 MB
+    data = from_arrays(spark, np.zeros((20, 1 << 20), np.float32))  # 80 MB
     assert max(data.partition_counts()) * (4 << 20) <= 16 << 20
     assert from_arrays(spark, np.zeros((50, 3)), partitions=3).rdd.getNumPartitions() == 3

@@ -16,6 +16,7 @@ from tests.spark.helpers import (
     dense,
     partitioned,
     seen,
+    weights,
 )
 from tests.waiting import wait_until
 
@@ -23,31 +24,31 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 
 pytestmark = pytest.mark.spark
-
-
 AVERAGING, SHARING = sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster
 EMPTY = {"workers": 4, "repartition": "never", "batch_size_per_worker": 4}
-EXPORT = {"training_approach": "export", "batch_size_per_worker": 4}
-CASES = {
-    "primes": ([97], {"workers": 3, "batch_size_per_worker": 7}),
-    "fewer examples than workers": ([2], {"workers": 4}),
-    "empty partitions": ([0, 31, 0, 2], EMPTY),
-    "small partitions": ([50, 1, 1], {**EMPTY, "workers": 3, "batch_size_per_worker": 64}),
-    "no prefetching": ([40, 3], {"averaging_frequency": 1, "prefetch_batches": 0}),
-    "two partitions": ([40, 3], {"repartition": "num_partitions_workers_differs"}),
-    "approximate": ([40, 3, 8], {"repartition_strategy": "approximate_balanced"}),
-    "shuffled": ([40, 3, 8], {"repartition_strategy": "spark_default"}),
-    "export": ([23, 8], EXPORT),
+SMALL = {"averaging_frequency": 1, "prefetch_batches": 0, "batch_size_per_worker": 64}
+APPROXIMATE = {
+    "repartition": "num_partitions_workers_differs",
+    "repartition_strategy": "approximate_balanced",
 }
-SHARED = {name: CASES[name] for name in list(CASES)[:3]} | {"one": ([23], {**EXPORT, "workers": 1})}
+EXPORT = {"training_approach": "export", "batch_size_per_worker": 4}
 
 
-@pytest.mark.thorough(but=["primes", "shared primes", "empty partitions", "shared one"])
+@pytest.mark.thorough(but=["primes", "shared primes", "empty partitions", "shared export"])
 @pytest.mark.parametrize(
     ("kind", "sizes", "options"),
     [
-        *(pytest.param(AVERAGING, *case, id=name) for name, case in CASES.items()),
-        *(pytest.param(SHARING, *case, id=f"shared {name}") for name, case in SHARED.items()),
+        pytest.param(AVERAGING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="primes"),
+        pytest.param(AVERAGING, [2], {"workers": 4}, id="fewer examples than workers"),
+        pytest.param(AVERAGING, [0, 31, 0, 2], EMPTY, id="empty partitions"),
+        pytest.param(
+            AVERAGING, [50, 1, 1], {**EMPTY, **SMALL, "workers": 3}, id="small partitions"
+        ),
+        pytest.param(AVERAGING, [40, 3, 8], APPROXIMATE, id="approximate"),
+        pytest.param(AVERAGING, [40, 3], {"repartition_strategy": "spark_default"}, id="shuffled"),
+        pytest.param(SHARING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="shared primes"),
+        pytest.param(SHARING, [0, 31, 0, 2], EMPTY, id="shared empty partitions"),
+        pytest.param(SHARING, [23, 8], {**EXPORT, "workers": 1}, id="shared export"),
     ],
 )
 def test_every_example_is_trained_once_per_epoch(
@@ -70,58 +71,48 @@ def test_every_example_is_trained_once_per_epoch(
     assert network.delete_temp_files()
 
 
-@pytest.mark.thorough(but=["average-None"])
 @pytest.mark.versions
 @pytest.mark.parametrize(
-    ("updater", "outer"),
-    [("average", None), ("reset", sw.OuterOptimizer()), ("local", sw.OuterOptimizer())],
+    ("options", "tolerance"),
+    [
+        ({"outer_optimizer": sw.OuterOptimizer()}, 0.0),
+        # Workers with moments of their own end near it: the replacement begins with its neighbor's.
+        ({"updater": "local", "exchange_precision": "int8", "averaging_delay": 1}, 0.02),
+    ],
+    ids=["averaged", "own moments"],
 )
+@pytest.mark.thorough(but=["averaged"])
 def test_undisturbed_run_and_killed_run_end_with_identical_bits(
-    spark: Any, blobs: DataSet, tmp_path: Path, updater: Any, outer: Any
+    spark: Any, blobs: DataSet, tmp_path: Path, options: dict[str, Any], tolerance: float
 ) -> None:
-    """What is lost with a worker is trained again from the same average, in the same order.
-
-    Workers with moments of their own end near it: the replacement begins with its neighbor's.
-    """
+    """What is lost with a worker is trained again from the same average, in the same order."""
+    # Who goes on without the lost worker takes another way.
+    mesh = sw.MeshConfig(replacement_grace_s=60)
+    options = {"batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1, **options}
+    master = AVERAGING(workers=2, mesh=mesh, **options)
+    killed = tmp_path / "killed"
     found = []
-    for marker in ("never", "once"):
-        path = tmp_path / marker
-        if marker == "never":
-            path.write_text("no kill in this run")
+    for hooks in ([], [KillOnce(str(killed), at=5)]):
         model = dense("adam")
-        master = sw.ParameterAveragingTrainingMaster(
-            workers=2,
-            batch_size_per_worker=5,
-            averaging_frequency=2,
-            seed=1,
-            updater=updater,
-            outer_optimizer=outer,
-            exchange_precision="int8" if updater == "local" else "float32",
-            averaging_delay=1 if updater == "local" else 0,
-            # Who goes on without the lost worker takes another way.
-            mesh=sw.MeshConfig(replacement_grace_s=60),
-        ).with_hooks(KillOnce(str(path), at=5))
-        run = sw.SparkNetwork(spark, model, master).start(blobs)
+        run = sw.SparkNetwork(spark, model, master.with_hooks(*hooks)).start(blobs)
         run.wait(120)
         assert run.history["examples"].sum() == 120
-        found.append(np.concatenate([w.ravel() for w in model.get_weights()]))
-    tolerance = 0.02 if updater == "local" else 0.0
+        found.append(weights(model))
+    assert killed.exists()
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=tolerance)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("kind", "again"), [(AVERAGING, 0), (SHARING, 5)])
 def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(
-    spark: Any, tmp_path: Path, kind: Any, again: int
+    spark: Any, tmp_path: Path
 ) -> None:
-    """Another job holds two of the four slots at first; `again` examples may count twice."""
+    """Another job holds two of the four slots at first."""
     examples = 203
     hooks = RecordingHook(str(tmp_path)), Paced(0.02)
-    options: dict[str, Any] = {"averaging_frequency": 2} if kind is AVERAGING else {}
-    master = kind(workers=(2, 4), batch_size_per_worker=5, seed=1, **options).with_hooks(*hooks)
+    master = AVERAGING(workers=(2, 4), batch_size_per_worker=5, seed=1, averaging_frequency=2)
     with busy(spark, 2):
         data = partitioned(spark, [examples])
-        run = sw.SparkNetwork(spark, dense(), master).start(data, epochs=1000)
+        run = sw.SparkNetwork(spark, dense(), master.with_hooks(*hooks)).start(data, epochs=1000)
         wait_until(lambda: run.status.epoch >= 2, 60)
         assert set(run.history["worker"]) == {0, 1}
     wait_until_each_trains_an_epoch(run, workers=4)
@@ -132,11 +123,11 @@ def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(
     counted = run.history.groupby("epoch")["examples"].sum()
     complete, last = counted[:-1], counted.iloc[-1]
     assert (complete >= examples).all()
-    assert last + (complete - examples).sum() <= examples + again
+    assert last + (complete - examples).sum() <= examples
     trained = seen(tmp_path)
     assert min(trained[number] for number in range(examples)) >= len(complete)
-    # What the kill ended: a round of four workers, or a minibatch.
-    assert trained.total() - counted.sum() <= (4 * 2 * 5 if kind is AVERAGING else 5)
+    # What the kill ended: a round of four workers.
+    assert trained.total() - counted.sum() <= 4 * 2 * 5
 
 
 def wait_until_each_trains_an_epoch(run: Any, *, workers: int) -> None:

@@ -5,7 +5,6 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.experiments import Experiment, prepare
-from sparkwright.experiments._code import steps
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 
 pytestmark = pytest.mark.spark
@@ -47,25 +46,25 @@ def first(prepared):
     return run, run.wait().get_weights()
 
 
-def test_same_yaml_trains_the_same_network_again(spark, experiment, first):
-    again = Experiment.from_yaml(experiment.to_yaml())
-    run = again.start(spark, display=False)
-    for one, other in zip(run.wait().get_weights(), first[1], strict=True):
+def assert_same_weights(ours, theirs):
+    for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_same_yaml_trains_the_same_network_again(spark, experiment, first):
+    run = Experiment.from_yaml(experiment.to_yaml()).start(spark, display=False)
+    assert_same_weights(run.wait().get_weights(), first[1])
     assert run.status.epoch == 2
     assert run.status.validation
 
 
 @pytest.mark.thorough
-def test_script_and_notebook_reproduce_the_experiment(experiment, first):
-    cells = "\n".join(step.code for step in steps(experiment, in_notebook=True))
-    for code in (experiment.to_code(), cells.replace("await run", "run.wait()")):
-        # Spark runs already: the code's own start returns the session there is.
-        made = {}
-        exec(code, made)
-        for one, other in zip(first[1], made["model"].get_weights(), strict=True):
-            np.testing.assert_array_equal(one, other)
-        assert made["evaluation"].examples == made["test"].count()
+def test_script_reproduces_the_experiment(experiment, first):
+    # Spark runs already: the code's own start returns the session there is.
+    made = {}
+    exec(experiment.to_code(), made)
+    assert_same_weights(made["model"].get_weights(), first[1])
+    assert made["evaluation"].examples == made["test"].count()
 
 
 @pytest.mark.thorough

@@ -59,7 +59,6 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
         )
         model = dense(keras.optimizers.SGD(0.1))
         network = sw.SparkNetwork(spark, model, master)
-        options: dict[str, Any] = {"class_weight": {0: 2.0}, "steps_per_epoch": 9}
         stops = keras.callbacks.LambdaCallback(
             on_epoch_end=lambda epoch, logs, model=model: setattr(
                 model, "stop_training", epoch == 1
@@ -72,28 +71,28 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
                 setattr(model.optimizer, "learning_rate", 0.1 / (batch + 1)),
             )
         )
-        options |= {"callbacks": [halved(), stops, halves], "callback_frequency": 1}
-        network.fit(blobs, epochs=9, display=False, **options)
-        found.append((weights(model), network.history.history, seen))
-    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-5)
-    np.testing.assert_allclose(found[0][2], found[1][2], atol=1e-5)
-    assert [batch for batch, *_ in found[0][2]].count(8) == 2
-    assert found[0][1].keys() == found[1][1].keys()
-    for name, values in found[0][1].items():
-        np.testing.assert_allclose(values, found[1][1][name], atol=1e-5, err_msg=name)
-    assert len(found[0][1]["loss"]) == 2
+        network.fit(
+            blobs,
+            epochs=9,
+            callbacks=[halved(), stops, halves],
+            callback_frequency=1,
+            class_weight={0: 2.0},
+            steps_per_epoch=9,
+            display=False,
+        )
+        found.append((weights(model), seen, *network.history.history.values()))
+    assert [batch for batch, *_ in found[0][1]].count(8) == 2
+    for ring, by_spark in zip(*found, strict=True):
+        np.testing.assert_allclose(ring, by_spark, atol=1e-5)
+    assert len(network.history.history["loss"]) == 2
 
 
 @pytest.mark.thorough
 @pytest.mark.connect
 def test_dataframe_weight_column_equals_a_weight_array(spark: Any, blobs: DataSet) -> None:
     trust = np.linspace(0, 2, len(blobs), dtype=np.float32)
-    rows = [
-        (row.tolist(), int(label), float(weight))
-        for row, label, weight in zip(
-            blobs.features["features"], blobs.labels["labels"], trust, strict=True
-        )
-    ]
+    x, y = blobs.features["features"].tolist(), blobs.labels["labels"].tolist()
+    rows = list(zip(x, y, trust.tolist(), strict=True))
     frame = spark.createDataFrame(rows, "features array<float>, label int, trust float")
     master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=40, shuffle=False)
     models = [dense(keras.optimizers.SGD(0.1)) for _ in range(2)]

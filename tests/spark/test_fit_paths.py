@@ -38,8 +38,8 @@ def test_training_on_an_export_equals_training_in_memory(
     pieces = [blobs.take(slice(0, edge)), blobs.take(slice(edge, 120))]
     in_memory = sw.data.from_rdd(spark, spark.sparkContext.parallelize(pieces, 2))
     one, other = dense(), dense()
-    sw.SparkNetwork(spark, one, master()).fit(from_files, epochs=2)
-    sw.SparkNetwork(spark, other, master()).fit(in_memory, epochs=2)
+    sw.SparkNetwork(spark, one, master()).fit(from_files)
+    sw.SparkNetwork(spark, other, master()).fit(in_memory)
     np.testing.assert_array_equal(weights(one), weights(other))
 
 

@@ -35,7 +35,7 @@ def test_pandas_frame_can_be_trained_validated_evaluated_and_predicted(
     train, test = flowers(), flowers(60)
     trained = network(spark)
     trained.model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy", F1()])
-    trained.fit(train, label="species", validation=test, epochs=6, display=False)
+    trained.fit(train, label="species", validation=test, epochs=4, display=False)
     evaluation = trained.evaluate(test)
     assert trained.history.history["val_f1"][-1] == pytest.approx(evaluation.f1(), abs=1e-6)
     assert evaluation.accuracy > 0.9
@@ -58,11 +58,10 @@ def test_arrays_are_accepted_in_keras_form(spark: Any) -> None:
     frame = flowers(120)
     x, classes = frame[["a", "b", "c", "d"]], frame["species"].astype("category").cat.codes
     trained = network(spark)
-    trained.fit(x.to_numpy(), classes.to_numpy(), epochs=4, display=False)
+    trained.fit(x.to_numpy(), classes.to_numpy(), display=False)
     accuracy = trained.evaluate((x.to_numpy(), classes)).accuracy
     assert accuracy == trained.evaluate((x, classes)).accuracy
-    worst = trained.worst_examples((x, classes), 2)
-    assert len(worst) == 2
+    assert len(trained.worst_examples((x, classes), 2)) == 2
 
 
 @pytest.mark.thorough
@@ -102,11 +101,7 @@ def test_unsuitable_columns_fail_on_the_driver(
         "raw binary, none void, y int"
     )
     frame = spark.createDataFrame(rows, schema)
-    jobs = spark.sparkContext.statusTracker()
-    before = jobs.getJobIdsForGroup(None)
-    with pytest.raises(sw.DataError, match=message):
-        network(spark).start(frame, display=False, **options)
-    assert jobs.getJobIdsForGroup(None) == before
+    assert_fails_before_a_job(spark, message, frame, **options)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +116,13 @@ def test_unsuitable_columns_fail_on_the_driver(
 def test_validation_data_is_checked_on_the_driver(
     spark: Any, validation: Any, message: str
 ) -> None:
+    message = f"validation {message}"
+    assert_fails_before_a_job(spark, message, flowers(), label="species", validation=validation)
+
+
+def assert_fails_before_a_job(spark: Any, message: str, data: Any, **options: Any) -> None:
     jobs = spark.sparkContext.statusTracker()
     before = jobs.getJobIdsForGroup(None)
-    with pytest.raises(sw.DataError, match=f"validation {message}"):
-        network(spark).start(flowers(), label="species", validation=validation, display=False)
+    with pytest.raises(sw.DataError, match=message):
+        network(spark).start(data, display=False, **options)
     assert jobs.getJobIdsForGroup(None) == before

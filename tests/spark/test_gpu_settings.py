@@ -19,6 +19,7 @@ from sparkwright.spark import _session, gpus as _gpus
 from sparkwright.spark.gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings
 
 LOCAL = {"spark.master": "local-cluster[2,4,1024]"}
+CLUSTER = {"spark.master": "spark://m:7077"}
 WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
 EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
 
@@ -32,7 +33,7 @@ def test_gpus_are_assigned_to_all_tasks_or_only_to_training_tasks() -> None:
 
 
 def test_only_training_executors_have_gpus_with_dynamic_allocation() -> None:
-    chosen = {"spark.master": "spark://m:7077", "spark.dynamicAllocation.enabled": "true"}
+    chosen = {**CLUSTER, "spark.dynamicAllocation.enabled": "true"}
     found = gpu_settings(2, chosen, tasks="networks")
     assert found == {EXECUTOR_AMOUNT: "0", GPUS_OF_TRAINING: "2"}
     assert gpus_of_executor(found) == 2
@@ -50,12 +51,19 @@ def test_each_local_executor_is_assigned_its_own_gpus() -> None:
     assert Path(script).stat().st_mode & 0o777 == 0o700
 
 
-def test_too_few_gpus_are_detected_before_spark_starts() -> None:
-    with (
-        fake_gpus(3),
-        pytest.raises(ConfigurationError, match=r"workers=2, gpus_per_executor=2, 4 .*has 3 \("),
-    ):
-        gpu_settings(2, LOCAL)
+@pytest.mark.parametrize(
+    ("amount", "settings", "message"),
+    [
+        (2, LOCAL, r"workers=2, gpus_per_executor=2, 4 .*has 3 \("),
+        (1, {"spark.master": "local[2]"}, r"master='local\[2\]'"),
+    ],
+    ids=["too few GPUs", "no executors"],
+)
+def test_gpus_that_executors_cannot_have_are_rejected_before_spark_starts(
+    amount: int, settings: dict[str, str], message: str
+) -> None:
+    with fake_gpus(3), pytest.raises(ConfigurationError, match=message):
+        gpu_settings(amount, settings)
 
 
 def test_cpus_replace_gpus_only_on_request(
@@ -67,9 +75,9 @@ def test_cpus_replace_gpus_only_on_request(
     with caplog.at_level(logging.WARNING):
         assert gpu_settings(1, LOCAL, cpu_fallback=True) == {}
     assert "training on CPUs" in caplog.text
-    found = gpu_settings(1, {"spark.master": "spark://m:7077"}, cpu_fallback=True)
+    found = gpu_settings(1, CLUSTER, cpu_fallback=True)
     assert found["spark.executorEnv.SPARKWRIGHT_CPU_FALLBACK"] == "1"
-    assert not any("FALLBACK" in key for key in gpu_settings(1, {"spark.master": "spark://m:7077"}))
+    assert not any("FALLBACK" in key for key in gpu_settings(1, CLUSTER))
 
 
 def test_yarn_ships_the_script_to_each_container() -> None:
@@ -117,7 +125,7 @@ def test_yarn_places_executors_on_labeled_machines() -> None:
 
 def session(**conf: str) -> Any:
     """As much of a Spark session as is asked for its settings."""
-    found = {"spark.master": "spark://m:7077"} | {k.replace("_", "."): v for k, v in conf.items()}
+    found = {**CLUSTER, **{k.replace("_", "."): v for k, v in conf.items()}}
     context = SimpleNamespace(
         master=found["spark.master"],
         getConf=lambda: SimpleNamespace(get=lambda key, default=None: found.get(key, default)),
@@ -144,8 +152,3 @@ def test_tasks_that_share_gpus_or_use_several_are_rejected(amount: str) -> None:
     _gpus.check_gpus(session(**GPU))
     with pytest.raises(ConfigurationError, match=rf"gpu\.amount={amount}"):
         _gpus.check_gpus(session(**GPU, spark_task_resource_gpu_amount=amount))
-
-
-def test_local_master_has_no_executors_for_gpus() -> None:
-    with pytest.raises(ConfigurationError, match=r"master='local\[2\]'"):
-        gpu_settings(1, {"spark.master": "local[2]"})

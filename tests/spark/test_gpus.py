@@ -4,7 +4,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.scripts import json_printed_by
 from tests.spark.helpers import dense
@@ -29,28 +28,19 @@ def trial(script_result: Any) -> dict[str, Any]:
 
 def test_each_worker_computes_on_the_gpu_of_its_task(trial: dict[str, Any]) -> None:
     assert len(trial["runs"]) == 12
+    processes, gpus, given = defaultdict(set), defaultdict(set), defaultdict(set)
     for run in trial["runs"]:
         for worker in run["workers"]:
             assert worker["given"] == [[worker["visible"]]], run
             assert worker["device"] == f"GPU {worker['visible']} (fake)", run
+            processes[worker["visible"]].add(worker["pid"])
+            gpus[worker["pid"]].add(worker["visible"])
+            given[worker["python"][0]].add(worker["visible"])
         assert run["computed"] == sorted(worker["pid"] for worker in run["workers"])
-
-
-def test_each_process_uses_one_gpu_and_each_gpu_one_process(trial: dict[str, Any]) -> None:
-    processes, gpus = defaultdict(set), defaultdict(set)
-    for worker in (worker for run in trial["runs"] for worker in run["workers"]):
-        processes[worker["visible"]].add(worker["pid"])
-        gpus[worker["pid"]].add(worker["visible"])
+    # Each process uses one GPU, and each GPU one process.
     assert set(processes) == {"0", "1", "2", "3"}
     assert all(len(found) == 1 for found in (*processes.values(), *gpus.values()))
-
-
-def test_spark_assigns_different_gpus_to_a_python_worker_over_time(
-    trial: dict[str, Any],
-) -> None:
-    given: dict[int, set[str]] = defaultdict(set)
-    for worker in (worker for run in trial["runs"] for worker in run["workers"]):
-        given[worker["python"][0]].add(worker["visible"])
+    # Spark assigns different ones to a Python worker over time.
     assert max(map(len, given.values())) > 1
 
 
@@ -66,19 +56,9 @@ def test_concurrent_runs_use_different_gpus(trial: dict[str, Any]) -> None:
     assert together > 0
 
 
-def test_more_workers_than_gpus_raise(trial: dict[str, Any]) -> None:
+def test_more_workers_than_gpus_raise_and_other_tasks_need_none(trial: dict[str, Any]) -> None:
     assert "a GPU if executors have GPUs. Received: workers=6" in trial["too_many"]
-
-
-def test_tasks_that_do_not_train_need_no_gpu(trial: dict[str, Any]) -> None:
-    assert len(trial["etl"]) == 8
-    assert all(task["addresses"] == [] for task in trial["etl"])
-
-
-@pytest.fixture
-def blobs() -> DataSet:
-    labels = np.arange(40, dtype=np.int32) % 3
-    return DataSet(np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32), labels)
+    assert [task["addresses"] for task in trial["etl"]] == [[]] * 8
 
 
 def test_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:

@@ -72,11 +72,7 @@ def test_tables_records_and_images_are_read_from_hdfs(
     columns: dict[str, Any] = {"features": ["a", "b", "c", "d"], "labels": "y"}
     for url in (f"{folder}/csv", f"{folder}/csv/part-*.csv"):
         table = sw.data.from_csv(spark, url, **columns).collect()
-        np.testing.assert_allclose(
-            np.sort(table.features["features"], axis=0),
-            np.sort(blobs.features["features"], axis=0),
-            atol=1e-5,
-        )
+        assert_same_features(table, blobs, atol=1e-5)
     data = sw.data.from_arrays(
         spark, blobs.features["features"], blobs.labels["labels"], partitions=3
     )
@@ -87,11 +83,7 @@ def test_tables_records_and_images_are_read_from_hdfs(
         url = f"{folder}/{write.__name__}"
         for _ in range(2):
             assert write(data, url, overwrite=True) == 120
-        found = read(spark, url).collect()
-        np.testing.assert_array_equal(
-            np.sort(found.features["features"], axis=0),
-            np.sort(blobs.features["features"], axis=0),
-        )
+        assert_same_features(read(spark, url).collect(), blobs)
     assert list_entries(folder) == ["csv/", "write_sequence_file/", "write_tfrecord/"]
     pictures = folder_of_classes(tmp_path / "pictures")
     packed = sw.data.write_file_batches(str(pictures), f"{folder}/packed", batch_size=2, spark=None)
@@ -100,9 +92,13 @@ def test_tables_records_and_images_are_read_from_hdfs(
         write_bytes(f"{folder}/loose/{file.relative_to(pictures)}", file.read_bytes())
     images = sw.data.from_images(spark, f"{folder}/loose", size=(8, 8)).collect()
     local = sw.data.from_images(spark, str(pictures), size=(8, 8)).collect()
-    np.testing.assert_array_equal(
-        np.sort(images.features["features"], axis=0), np.sort(local.features["features"], axis=0)
-    )
+    assert_same_features(images, local)
+
+
+def assert_same_features(found: sw.DataSet, expected: sw.DataSet, atol: float = 0.0) -> None:
+    """In any order of the examples."""
+    ours, theirs = (np.sort(each.features["features"], axis=0) for each in (found, expected))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
 
 
 def test_run_resumes_from_its_checkpoint_on_hdfs(

@@ -111,29 +111,32 @@ def test_trainer_memory_holds_network_minibatch_and_state_vectors() -> None:
     found = {f.name: f.size_bytes for f in estimate(LENET, batch_size=512).memory}
     state = found["Parameters"] + found["Optimizer"]
     sizes = [found["Parameters"], found["Gradients"], found["Optimizer"], found["One minibatch"]]
-    exchanges = {
-        sw.ParameterAveragingTrainingMaster(batch_size_per_worker=512): 5 * state,
-        sw.ParameterAveragingTrainingMaster(batch_size_per_worker=512, updater="reset"): 5
-        * found["Parameters"],
-        sw.ParameterAveragingTrainingMaster(
-            batch_size_per_worker=512, updater="reset", exchange_precision="int8"
-        ): 5 * found["Parameters"] + found["Gradients"],
-        sw.ParameterAveragingTrainingMaster(
-            batch_size_per_worker=512, updater="reset", averaging_delay=1
-        ): 6 * found["Parameters"],
-        sw.SharedTrainingMaster(batch_size_per_worker=512): 4 * state + 2 * found["Gradients"],
-    }
-    for master, exchange in exchanges.items():
+    averaged, vector = sw.ParameterAveragingTrainingMaster, found["Parameters"]
+    for kind, options, exchange in (
+        (averaged, {}, 5 * state),
+        (averaged, {"updater": "reset"}, 5 * vector),
+        (
+            averaged,
+            {"updater": "reset", "exchange_precision": "int8"},
+            5 * vector + found["Gradients"],
+        ),
+        (averaged, {"updater": "reset", "averaging_delay": 1}, 6 * vector),
+        (sw.SharedTrainingMaster, {}, 4 * state + 2 * found["Gradients"]),
+    ):
         mib = sum(-(-size // 2**20) for size in (*sizes, exchange))
+        master = kind(batch_size_per_worker=512, **options)
         assert part(plan_memory(LENET, master=master), "trainers") == TRAINER_MIB + mib
 
 
 @pytest.mark.parametrize(
-    ("parameters", "sharing", "peak_mib"),
-    [(5_001_933, False, 987), (25_010_001, False, 2_417), (25_010_001, True, 2_319)],
+    ("parameters", "master", "peak_mib"),
+    [
+        (5_001_933, sw.ParameterAveragingTrainingMaster(), 987),
+        (25_010_001, sw.ParameterAveragingTrainingMaster(), 2_417),
+        (25_010_001, sw.SharedTrainingMaster(), 2_319),
+    ],
 )
-def test_measured_trainer_memory_is_planned(parameters: int, sharing: bool, peak_mib: int) -> None:
-    master = sw.SharedTrainingMaster() if sharing else sw.ParameterAveragingTrainingMaster()
+def test_measured_trainer_memory_is_planned(parameters: int, master: Any, peak_mib: int) -> None:
     planned = part(plan_memory(parameters, master=master), "trainers")
     assert peak_mib <= planned <= 1.1 * peak_mib
 
@@ -141,16 +144,15 @@ def test_measured_trainer_memory_is_planned(parameters: int, sharing: bool, peak
 def test_custom_layer_model_is_sized_by_its_variables_and_outputs() -> None:
     import keras
 
-    class Doubled(keras.layers.Layer):
-        def call(self, x: Any) -> Any:
-            return 2 * x
+    class Own(keras.layers.Dense):
+        pass
 
-    inside = [keras.layers.Dense(1000), keras.layers.Dense(1000), keras.layers.Dense(1000)]
-    usual = keras.Sequential([keras.Input((1000,)), *inside])
-    own = keras.Sequential([keras.Input((1000,)), *inside, Doubled()])
-    usual.compile("adam", "mse")
-    mib = part(plan_memory(own), "trainers") - part(plan_memory(usual), "trainers")
-    assert 0 <= mib <= 5
+    def trainers(kind: Any) -> int:
+        model = keras.Sequential([keras.Input((1000,)), *(kind(1000) for _ in range(3))])
+        model.compile("adam", "mse")
+        return part(plan_memory(model), "trainers")
+
+    assert 0 <= trainers(Own) - trainers(keras.layers.Dense) <= 5
 
 
 @pytest.mark.parametrize(
@@ -184,14 +186,8 @@ def test_plan_that_does_not_fit_cannot_be_constructed_directly() -> None:
 @pytest.mark.parametrize(
     ("text", "mib"),
     [
-        ("1g", 1024),
-        ("1024", 1024),
-        ("2T", 2 * 1024**2),
-        ("1.5 GiB", 1536),
-        ("1k", 1),
-        ("11GB", 11264),
-        ("1073741824b", 1024),
-        ("1 p", 1024**3),
+        *(("1g", 1024), ("1024", 1024), ("2T", 2 * 1024**2), ("1.5 GiB", 1536), ("1k", 1)),
+        *(("11GB", 11264), ("1073741824b", 1024), ("1 p", 1024**3)),
     ],
 )
 def test_amounts_are_parsed_as_by_spark(text: str, mib: int) -> None:
@@ -199,9 +195,8 @@ def test_amounts_are_parsed_as_by_spark(text: str, mib: int) -> None:
 
 
 def test_heap_defaults_to_a_quarter_of_the_container() -> None:
-    assert plan_memory(LENET, container="12g").heap_mib == 3 * 1024
-    assert plan_memory(LENET, container="3g").heap_mib == 1024
-    assert plan_memory(LENET).heap_mib == 1024
+    heaps = [plan_memory(LENET, container=size).heap_mib for size in ("12g", "3g", None)]
+    assert heaps == [3 * 1024, 1024, 1024]
 
 
 def test_mapped_data_counts_toward_trainer_memory() -> None:

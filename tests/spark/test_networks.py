@@ -27,10 +27,6 @@ def two_workers(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     )
 
 
-def init(seed: int) -> Any:
-    return keras.initializers.GlorotUniform(seed=seed)
-
-
 def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
     spark: Any, blobs: DataSet
 ) -> None:
@@ -58,7 +54,7 @@ def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
         return keras.ops.mean(y_pred, axis=-1)
 
     def build() -> Any:
-        layers = [keras.Input((4,)), Scale(3.0), Registered(3, kernel_initializer=init(1))]
+        layers = [keras.Input((4,)), Scale(3.0), Registered(3, kernel_initializer="ones")]
         model = keras.Sequential(layers)
         model.compile(keras.optimizers.SGD(0.01), twice_mse, metrics=[mean_prediction])
         return model
@@ -75,22 +71,14 @@ def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
 def test_feature_and_label_masks_hide_padding(spark: Any) -> None:
     """What is masked may hold anything: it changes neither the result nor the loss."""
 
-    def build() -> Any:
-        model = keras.Sequential(
-            [
-                keras.Input((6, 2)),
-                keras.layers.SimpleRNN(
-                    3,
-                    return_sequences=True,
-                    kernel_initializer=init(1),
-                    recurrent_initializer=init(2),
-                ),
-                keras.layers.Dense(2, activation="softmax", kernel_initializer=init(3)),
-            ]
-        )
-        model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
-        return model
-
+    keras.utils.set_random_seed(1)
+    first = keras.Sequential(
+        [
+            keras.Input((6, 2)),
+            keras.layers.SimpleRNN(3, return_sequences=True),
+            keras.layers.Dense(2, activation="softmax"),
+        ]
+    )
     random = np.random.default_rng(0)
     mask = (np.arange(6) < random.integers(2, 7, 20)[:, None]).astype(np.float32)
     features = random.random((20, 6, 2), np.float32)
@@ -104,9 +92,11 @@ def test_feature_and_label_masks_hide_padding(spark: Any) -> None:
             features_masks=mask,
             labels_masks=mask,
         )
-        model = build()
+        model = keras.models.clone_model(first)
+        model.set_weights(first.get_weights())
+        model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
         network = sw.SparkNetwork(spark, model, two_workers())
-        network.fit(data, epochs=2)
+        network.fit(data)
         evaluation = network.evaluate(data)
         assert evaluation.confusion.sum() == mask.sum()
         found.append((weights(model), network.score(data)))
@@ -119,7 +109,7 @@ def test_evaluation_and_score_equal_those_on_one_machine(
 ) -> None:
     model = dense()
     network = sw.SparkNetwork(spark, model, two_workers())
-    network.fit(blobs, epochs=3)
+    network.fit(blobs)
     evaluation_only = sw.SparkNetwork(spark, model)
     x, y = blobs.features["features"], blobs.labels["labels"]
     expected = sw.Evaluation.from_predictions(y, model.predict(x, verbose=0))
@@ -161,23 +151,24 @@ def test_dataframes_and_pairs_are_accepted_as_data(spark: Any, blobs: DataSet) -
     np.testing.assert_allclose(weights(network.model), weights(local), atol=1e-5)
 
 
+def read_with_bad_rows(spark: Any, folder: Path, *, good: int) -> Any:
+    path = folder / "texts.csv"
+    path.write_text("a,b,c,d,label\n1,2,3,four,0\n" + "1,2,3,4,0\n" * good)
+    return sw.data.from_csv(spark, str(path), labels="label", classes=3, on_error="skip")
+
+
 def test_training_without_examples_raises_and_lists_skipped_rows(
     spark: Any, tmp_path: Path
 ) -> None:
-    path = tmp_path / "texts.csv"
-    path.write_text("a,b,c,d,label\n" + "1,2,3,four,0\n" * 5)
-    data = sw.data.from_csv(spark, str(path), labels="label", classes=3, on_error="skip")
     network = sw.SparkNetwork(spark, dense(), one_worker())
-    with pytest.raises(sw.DataError, match=r"at least one example.*5 skipped: 5 not a number"):
-        network.fit(data)
+    with pytest.raises(sw.DataError, match=r"at least one example.*1 skipped: 1 not a number"):
+        network.fit(read_with_bad_rows(spark, tmp_path, good=0))
 
 
 @pytest.mark.thorough
 def test_skipped_rows_are_reported_when_training_begins(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "texts.csv"
-    path.write_text("a,b,c,d,label\n1,2,3,four,0\n" + "1,2,3,4,0\n" * 5)
-    data = sw.data.from_csv(spark, str(path), labels="label", classes=3, on_error="skip")
-    sw.SparkNetwork(spark, dense(), one_worker()).fit(data)
+    network = sw.SparkNetwork(spark, dense(), one_worker())
+    network.fit(read_with_bad_rows(spark, tmp_path, good=5))
     assert "1 skipped: 1 not a number" in caplog.text

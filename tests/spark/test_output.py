@@ -2,16 +2,14 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.helpers import Slow, dense, numbered
+from tests.spark.helpers import Paced, dense, numbered
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -30,8 +28,6 @@ master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, averaging
 network = sw.SparkNetwork(spark, model, master)
 features = np.random.default_rng(0).normal(size=(400, 4)).astype("float32")
 data = sw.DataSet(features, np.arange(400, dtype="int32") % 3)
-"""
-TRAINED = """
 network.fit(data, epochs=2, validation=data, name="first")
 
 def failing(row):
@@ -44,23 +40,21 @@ except Exception:
 print(network.evaluate(data).accuracy > 0)
 network.start(data, epochs=100000, name="last")
 """
-ENDLESS = "network.fit(data, epochs=100000, name='endless')\n"
-
-
-def environment() -> dict[str, str]:
-    """Without what the tests set."""
-    return {name: text for name, text in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
 
 
 @pytest.mark.spark
 @pytest.mark.cluster
 def test_script_prints_only_its_progress() -> None:
     """Also at its end, with a session and a run that go on, and after a job that failed."""
+    # Without what the tests set.
+    environment = {
+        name: text for name, text in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"
+    }
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT + TRAINED],
+        [sys.executable, "-c", SCRIPT],
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment,
         timeout=200,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -79,33 +73,6 @@ def test_script_prints_only_its_progress() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.cluster
-def test_ctrl_c_ends_a_script_with_one_sentence() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-uc", SCRIPT + ENDLESS],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        start_new_session=True,
-    )
-    limit = threading.Timer(200, os.killpg, (process.pid, signal.SIGKILL))
-    limit.start()
-    try:
-        assert process.stdout is not None
-        while (line := process.stdout.readline()) and not line.startswith("Epoch 2/"):
-            pass
-        os.killpg(process.pid, signal.SIGINT)
-        rest, errors = process.communicate()
-    finally:
-        limit.cancel()
-    assert "Traceback" not in rest + errors
-    (sentence,) = errors.strip().splitlines()
-    assert re.match(r"RunInterrupted: run endless was interrupted in epoch \d+ of ", sentence)
-    assert process.returncode != 0
-
-
-@pytest.mark.spark
 def test_queued_run_names_the_run_that_holds_its_slots(
     spark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,7 +80,7 @@ def test_queued_run_names_the_run_that_holds_its_slots(
         sw.ParameterAveragingTrainingMaster(workers=workers, batch_size_per_worker=5)
         for workers in (3, 2)
     )
-    network = sw.SparkNetwork(spark, dense(), slow.with_hooks(Slow()))
+    network = sw.SparkNetwork(spark, dense(), slow.with_hooks(Paced()))
     first = network.start(numbered(300), epochs=500, name="first")
     wait_until(lambda: first.status.averagings > 0, 120)
     second = sw.SparkNetwork(spark, dense(), fast).start(numbered(40), name="second")

@@ -8,6 +8,11 @@ from sparkwright.spark.memory_parts import mib_in, overhead_in_container
 EXECUTOR, POD = "spark.executor.", "spark.kubernetes."
 
 
+FACTOR = {EXECUTOR + "memoryOverheadFactor": "0.5"}
+POD_FACTOR = {POD + "memoryOverheadFactor": "0.5"}
+PYTHON = {EXECUTOR + "pyspark.memory": "2g"}
+
+
 @pytest.mark.parametrize(
     ("master", "settings", "expected"),
     [
@@ -15,27 +20,15 @@ EXECUTOR, POD = "spark.executor.", "spark.kubernetes."
         ("local-cluster[2,1,1024]", {}, None),
         ("yarn", {}, 819),
         ("k8s://https://a:443", {}, 819),
-        (
-            "yarn",
-            {EXECUTOR + "memoryOverhead": "2g", EXECUTOR + "memoryOverheadFactor": "0.5"},
-            2048,
-        ),
-        ("yarn", {EXECUTOR + "memoryOverheadFactor": "0.5"}, 4096),
+        ("yarn", {**FACTOR, EXECUTOR + "memoryOverhead": "2g"}, 2048),
+        ("yarn", FACTOR, 4096),
         ("yarn", {EXECUTOR + "minMemoryOverhead": "1g"}, 1024),
-        ("yarn", {POD + "memoryOverheadFactor": "0.5"}, 819),
-        ("k8s://a", {POD + "memoryOverheadFactor": "0.5"}, 4096),
-        (
-            "k8s://a",
-            {POD + "memoryOverheadFactor": "0.5", EXECUTOR + "memoryOverheadFactor": "0.25"},
-            2048,
-        ),
-        ("yarn", {EXECUTOR + "pyspark.memory": "2g"}, 819),
-        ("yarn", {EXECUTOR + "pyspark.memory": "2g", "spark.yarn.isPython": "true"}, 819 + 2048),
-        (
-            "k8s://a",
-            {EXECUTOR + "pyspark.memory": "2g", POD + "resource.type": "python"},
-            819 + 2048,
-        ),
+        ("yarn", POD_FACTOR, 819),
+        ("k8s://a", POD_FACTOR, 4096),
+        ("k8s://a", {**POD_FACTOR, EXECUTOR + "memoryOverheadFactor": "0.25"}, 2048),
+        ("yarn", PYTHON, 819),
+        ("yarn", {**PYTHON, "spark.yarn.isPython": "true"}, 819 + 2048),
+        ("k8s://a", {**PYTHON, POD + "resource.type": "python"}, 819 + 2048),
     ],
 )
 def test_spark_adds_the_configured_overhead_to_the_heap(

@@ -8,7 +8,7 @@ import keras
 import pyspark.cloudpickle
 import pytest
 from tests.support import own_models
-from tests.support.own_models import OwnTrainStep, Undescribed, compiled, gan
+from tests.support.own_models import OwnTrainStep, Undescribed, compiled
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -26,31 +26,17 @@ def _by_value() -> Iterator[None]:
         module.unregister_pickle_by_value(own_models)
 
 
-def master(**options: Any) -> sw.ParameterAveragingTrainingMaster:
-    return sw.ParameterAveragingTrainingMaster(
-        workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=1, **options
-    )
-
-
 @pytest.mark.thorough
 def test_custom_train_steps_run_with_spark_communication(spark: Any, blobs: DataSet) -> None:
-    network = sw.SparkNetwork(spark, compiled(OwnTrainStep()), master(communication="spark"))
-    run = network.start(blobs, epochs=3, display=False)
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=1, communication="spark"
+    )
+    network = sw.SparkNetwork(spark, compiled(OwnTrainStep()), master)
+    run = network.start(blobs, epochs=2, display=False)
     run.wait(120)
     assert run.history["largest"].iloc[-1] > 0
     losses = run.history.groupby("epoch")["loss"].mean()
     assert losses.iloc[-1] < losses.iloc[0]
-
-
-@pytest.mark.thorough
-def test_gan_trains_on_executors(spark: Any, blobs: DataSet) -> None:
-    network = sw.SparkNetwork(spark, gan, master())
-    network.fit(DataSet(blobs.features), epochs=1)
-    assert int(network.model.g_optimizer.iterations) == 2 * int(
-        network.model.d_optimizer.iterations
-    )
-    with pytest.raises(ConfigurationError, match="Give the class a `call`"):
-        network.predict(blobs.features["features"])
 
 
 def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(
@@ -62,12 +48,13 @@ def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(
     data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
     monkeypatch.setattr("sparkwright.spark._layout.run_job", refused)
     monkeypatch.setattr("sparkwright.spark._network.SparkLauncher", refused)
-    network = sw.SparkNetwork(spark, compiled(Undescribed(keras.ops.abs)), master())
+    master = sw.ParameterAveragingTrainingMaster(workers=2)
+    network = sw.SparkNetwork(spark, compiled(Undescribed(keras.ops.abs)), master)
     with pytest.raises(ConfigurationError, match="Keras cannot serialize it"):
         network.fit(data)
     wrong = Undescribed(keras.ops.abs)
     wrong.compile("sgd", "mse", ["accuracy"])  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="`loss_weights`, the third argument"):
-        sw.SparkNetwork(spark, wrong, master()).fit(data)
-    with pytest.raises(ConfigurationError, match="`loss_weights`, the third argument"):
-        sw.SparkNetwork(spark, wrong).score(data)
+    network = sw.SparkNetwork(spark, wrong, master)
+    for call in (network.fit, network.score):
+        with pytest.raises(ConfigurationError, match="`loss_weights`, the third argument"):
+            call(data)

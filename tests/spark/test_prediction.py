@@ -45,39 +45,36 @@ def masked_model() -> Any:
     return model
 
 
+def outputs_of(predicted: Any) -> Any:
+    """The only output."""
+    (found,) = predicted.features.values()
+    return found
+
+
 @pytest.mark.connect
 def test_prediction_returns_the_type_of_its_input(network: sw.SparkNetwork, blobs: DataSet) -> None:
     x = blobs.features["features"]
     expected = network.model.predict(x, verbose=0)
     assert close(network.predict(x, batch_size=7), expected)
     found = network.predict(blobs)
-    assert close(next(iter(found.features.values())), expected)
+    assert close(outputs_of(found), expected)
     assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
 
 
-@pytest.mark.thorough
 @pytest.mark.versions
 def test_distributed_data_keeps_its_order_and_labels(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     x = blobs.features["features"]
-    data = from_arrays(spark, x, blobs.labels["labels"], partitions=3)
-    predicted = network.predict(data)
-    assert predicted.partition_counts() == data.partition_counts()
-    found = predicted.collect()
-    assert close(next(iter(found.features.values())), network.model.predict(x, verbose=0))
-    assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
-
-
-@pytest.mark.thorough
-def test_lazy_predictions_use_the_weights_at_the_time_of_the_call(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet
-) -> None:
-    x = blobs.features["features"]
     expected = network.model.predict(x, verbose=0)
-    lazy = network.predict(from_arrays(spark, x))
+    data = from_arrays(spark, x, blobs.labels["labels"], partitions=3)
+    lazy = network.predict(data)
+    assert lazy.partition_counts() == data.partition_counts()
+    # The weights are those at the time of the call.
     network.model.set_weights([0 * w for w in network.model.get_weights()])
-    assert close(next(iter(lazy.collect().features.values())), expected)
+    found = lazy.collect()
+    assert close(outputs_of(found), expected)
+    assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
     assert not close(network.predict(x), expected)
 
 
@@ -94,12 +91,17 @@ def test_keys_keep_their_rows(spark: Any, network: sw.SparkNetwork, blobs: DataS
     assert close(single[0][1], expected[3])
 
 
-def test_invalid_keyed_data_raises_with_the_key(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet
-) -> None:
-    bad = spark.sparkContext.parallelize([("good", np.zeros(4)), ("bad", np.zeros((1, 1, 4)))], 1)
-    with pytest.raises(Exception, match="key='bad'"):
-        network.predict(bad).collect()
+def test_keys_of_invalid_examples_are_named(spark: Any, network: sw.SparkNetwork) -> None:
+    for key, value in (
+        ("key='bad'", np.zeros((1, 1, 4))),
+        ("key='short'", np.zeros(3)),
+        ("none for key='nobody'", np.zeros((0, 4))),
+    ):
+        pairs = [("good", np.zeros(4)), (key.split("'")[1], value)]
+        with pytest.raises(Exception, match=key):
+            network.predict(spark.sparkContext.parallelize(pairs, 1)).collect()
+    named = spark.sparkContext.parallelize([("k", {"pixels": np.zeros(4)})], 1)
+    assert network.predict(named).collect()[0][1].shape == (3,)
 
 
 def test_several_inputs_and_outputs_by_key(spark: Any, two: sw.SparkNetwork) -> None:
@@ -134,28 +136,27 @@ def test_sequences_of_different_length_with_masks_by_key(spark: Any, masked_mode
 def test_output_column_is_added_to_the_users_columns(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
-    x = blobs.features["features"]
-    expected = network.model.predict(x, verbose=0)
-    rows = [(f"row {i}", [float(v) for v in row]) for i, row in enumerate(x)]
-    frame = spark.createDataFrame(rows, "name string, features array<float>").repartition(3)
-    predicted = network.predict(frame)
-    assert predicted.columns == ["name", "features", "prediction"]
-    assert dict(predicted.dtypes)["prediction"] == "array<float>"
-    found = {row["name"]: row["prediction"] for row in predicted.collect()}
-    assert close([found[f"row {i}"] for i in range(len(x))], expected)
     from pyspark.ml.linalg import Vectors
 
-    ml = spark.createDataFrame([(Vectors.dense(row.tolist()),) for row in x], ["features"])
-    assert close([row["prediction"] for row in network.predict(ml).collect()], expected)
-    flat = spark.createDataFrame(
-        [[float(v) for v in row] for row in x], "a float, b float, c float, d float"
+    x = blobs.features["features"]
+    expected = network.model.predict(x, verbose=0)
+    rows = [(i, row, Vectors.dense(row), *row) for i, row in enumerate(x.tolist())]
+    names = ["number", "features", "vectors", "a", "b", "c", "d"]
+    frame = spark.createDataFrame(rows, names).repartition(3)
+    predicted = network.predict(frame)
+    assert predicted.columns == [*names, "prediction"]
+    assert dict(predicted.dtypes)["prediction"] == "array<float>"
+    predicted = network.predict(predicted, features=["vectors"], output_column="of_vectors")
+    predicted = network.predict(
+        predicted, features=["a", "b", "c", "d"], output_column="of_columns"
     )
-    named = network.predict(flat, features=["a", "b", "c", "d"], output_column="p")
-    assert close([row["p"] for row in named.collect()], expected)
+    found = predicted.orderBy("number").collect()
+    for name in ("prediction", "of_vectors", "of_columns"):
+        assert close([row[name] for row in found], expected)
     with pytest.raises(ConfigurationError, match="output_column"):
         network.predict(predicted)
     with pytest.raises(DataError, match="unknown columns"):
-        network.predict(flat)
+        network.predict(frame.drop("features"))
 
 
 @pytest.mark.versions
@@ -164,16 +165,13 @@ def test_network_can_be_used_as_a_function_in_queries(
     spark: Any, network: sw.SparkNetwork, two: sw.SparkNetwork, blobs: DataSet
 ) -> None:
     x = blobs.features["features"]
-    spark.createDataFrame(
-        [(i, [float(v) for v in row]) for i, row in enumerate(x)], "i int, f array<double>"
-    ).createOrReplaceTempView("blobs")
+    rows = list(enumerate(x.tolist()))
+    spark.createDataFrame(rows, "i int, f array<double>").createOrReplaceTempView("blobs")
     spark.udf.register("classify", network.as_udf())
     found = spark.sql("SELECT classify(f) AS p FROM blobs WHERE i < 9 ORDER BY i").collect()
     assert close([row["p"] for row in found], network.model.predict(x[:9], verbose=0))
     spark.udf.register("both", two.as_udf())
-    row = spark.sql("SELECT both(array(1.0D, 2.0D, 3.0D), array(4.0D, 5.0D)) AS p").collect()[0][
-        "p"
-    ]
+    row = spark.sql("SELECT both(array(1.0D, 2.0D, 3.0D), array(4.0D, 5.0D)) AS p").first()["p"]
     one, other = two.model.predict([np.array([[1.0, 2, 3]]), np.array([[4.0, 5]])], verbose=0)
     assert row["one"] == pytest.approx(float(one[0, 0]), rel=1e-5)
     assert close(row["other"], other[0])
@@ -196,11 +194,9 @@ def test_regression_outputs_are_in_label_units(spark: Any) -> None:
 
     assert is_near(network.predict(x))
     found = network.predict(data).collect()
-    assert is_near(next(iter(found.features.values())))
+    assert is_near(outputs_of(found))
     assert close(found.labels["labels"], y)
-    frame = spark.createDataFrame(
-        [[float(v) for v in row] for row in x], "a double, b double, c double"
-    )
+    frame = spark.createDataFrame(x.tolist(), "a double, b double, c double")
     udf = network.predict(frame, features=["a", "b", "c"])
     assert dict(udf.dtypes)["prediction"] == "float"
     assert is_near([[row["prediction"]] for row in udf.collect()])
@@ -323,23 +319,3 @@ def test_features_are_matched_to_their_scaling_by_name(spark: Any) -> None:
     income = {"income": one["a"], "age": one["b"]}
     with pytest.raises(DataError, match="income"):
         network.predict(income)
-
-
-@pytest.mark.thorough
-def test_keys_of_invalid_examples_are_named(spark: Any, network: sw.SparkNetwork) -> None:
-    pairs = [("good", np.zeros(4)), ("short", np.zeros(3))]
-    with pytest.raises(Exception, match="key='short'"):
-        network.predict(spark.sparkContext.parallelize(pairs, 1)).collect()
-    with pytest.raises(Exception, match="none for key='nobody'"):
-        network.predict(spark.sparkContext.parallelize([("nobody", np.zeros((0, 4)))], 1)).collect()
-    named = spark.sparkContext.parallelize([("k", {"pixels": np.zeros(4)})], 1)
-    assert network.predict(named).collect()[0][1].shape == (3,)
-
-
-@pytest.mark.thorough
-def test_sum_reduced_loss_is_summed(spark: Any, blobs: DataSet) -> None:
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
-    model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(reduction="sum"))
-    network = sw.SparkNetwork(spark, model)
-    each = network.score_examples(blobs).collect()
-    assert network.score(blobs, average=False, batch_size=7) == pytest.approx(sum(each), rel=1e-4)

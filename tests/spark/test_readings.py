@@ -41,7 +41,20 @@ def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs:
     model = scheduled()
     run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=1, histograms=wanted)
     run.wait(60)
-    check_averaging(run, blobs)
+    history = run.history
+    for worker in (0, 1):
+        rows = history[history.worker == worker].sort_values("step")
+        # Of each round's last minibatch: the second, fourth and sixth step of the schedule.
+        np.testing.assert_allclose(
+            rows.learning_rate, [np.nan, 0.25, np.nan, 0.0625, np.nan, 0.015625], rtol=1e-6
+        )
+        assert np.isnan(rows.update_ratio).tolist() == [True, False] * 3
+    first = history[(history.worker == 0) & (history.step == 2)].update_ratio.item()
+    assert first == pytest.approx(first_ratio(blobs, minibatches=2), rel=1e-3)
+    for worker in run.status.workers:
+        assert (worker.device, worker.partition) == ("CPU", worker.worker)
+        assert worker.pid > 0
+        assert worker.host
     found = run.histograms
     assert found.count == 3
     for name, variable in zip(found.names["weights"], model.trainable_variables, strict=True):
@@ -50,36 +63,6 @@ def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs:
         assert (last.low, last.high) == pytest.approx((values.min(), values.max()), abs=1e-6)
     assert found.names["updates"] == found.names["weights"]
     assert found.notes == ('Activations need `communication="ring"` or "driver".',)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("in_process")
-def test_averaging_reports_rate_and_ratio_of_its_rounds(blobs: DataSet) -> None:
-    master = sw.ParameterAveragingTrainingMaster(**FIXED, averaging_frequency=2)
-    with sw.ParallelWrapper(scheduled(), master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(blobs, epochs=1)
-        run.wait(60)
-    check_averaging(run, blobs)
-
-
-def check_averaging(run: Any, blobs: DataSet) -> None:
-    history = run.history
-    for worker in (0, 1):
-        rows = history[history.worker == worker].sort_values("step")
-        # Of each round's last minibatch: the second, fourth and sixth step of the schedule.
-        np.testing.assert_allclose(
-            rows.learning_rate, [np.nan, 0.25, np.nan, 0.0625, np.nan, 0.015625], rtol=1e-6
-        )
-        ratios = rows.update_ratio.to_numpy()
-        assert np.isnan(ratios[::2]).all()
-        assert np.isfinite(ratios[1])
-    first = history[(history.worker == 0) & (history.step == 2)].update_ratio.item()
-    assert first == pytest.approx(first_ratio(blobs, minibatches=2), rel=1e-3)
-    for worker in run.status.workers:
-        assert worker.device == "CPU"
-        assert worker.pid > 0
-        assert worker.host
-        assert worker.partition == worker.worker
 
 
 @pytest.mark.thorough

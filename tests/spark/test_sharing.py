@@ -5,12 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import (
-    Slow,
-    Stuck,
-    dense,
-    weights,
-)
+from tests.spark.helpers import Stuck, dense, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -19,14 +14,11 @@ from sparkwright.data import DataSet
 pytestmark = pytest.mark.spark
 
 
-def master_of(workers: int | None = 2, **options: Any) -> sw.SharedTrainingMaster:
-    settings: dict[str, Any] = {
-        "batch_size_per_worker": 5,
-        "seed": 1,
-        "threshold": sw.AdaptiveThreshold(initial=1e-3),
-        **options,
-    }
-    return sw.SharedTrainingMaster(workers=workers, **settings)
+def master_of(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
+    threshold = sw.AdaptiveThreshold(initial=1e-3)
+    return sw.SharedTrainingMaster(
+        workers=workers, batch_size_per_worker=5, seed=1, threshold=threshold, **options
+    )
 
 
 @pytest.mark.versions
@@ -35,7 +27,7 @@ def test_loss_decreases_and_the_encoding_is_reported(
 ) -> None:
     model = dense("adam")
     master = master_of(workers=4)
-    run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=10, validation=blobs)
+    run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=6, validation=blobs)
     run.wait(60)
     history = run.history
     # Whoever delivers: what is delivered is the mean over all, and it scores as they did.
@@ -44,9 +36,9 @@ def test_loss_decreases_and_the_encoding_is_reported(
     assert run.status.validation[-1].loss == pytest.approx(loss, abs=1e-5)
     assert accuracy > 0.6
     assert int(model.optimizer.iterations) >= history.groupby("worker")["step"].max().max()
-    first, last = (history[history["epoch"] == epoch]["loss"].mean() for epoch in (1, 10))
+    first, last = (history[history["epoch"] == epoch]["loss"].mean() for epoch in (1, 6))
     assert last < 0.7 * first
-    assert [point.epoch for point in run.status.validation] == list(range(1, 11))
+    assert [point.epoch for point in run.status.validation] == list(range(1, 7))
     assert run.status.validation[-1].loss < 0.7 * run.status.validation[0].loss
     for column in ("threshold", "sparsity", "message_bytes", "staleness"):
         assert np.isfinite(history[column]).all(), column
@@ -61,28 +53,14 @@ def test_loss_decreases_and_the_encoding_is_reported(
 
 
 @pytest.mark.thorough
-def test_stop_keeps_the_trained_weights(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
-    model = dense()
-    before = weights(model)
-    run = sw.SparkNetwork(spark, model, master_of().with_hooks(Slow())).start(blobs, epochs=500)
-    wait_until(lambda: run.status.epoch >= 2, 60)
-    run.stop()
-    run.wait(20)
-    assert run.status.state == "stopped"
-    assert abs(weights(model) - before).max() > 0
-    assert int(model.optimizer.iterations) > 0
-
-
-@pytest.mark.thorough
 def test_interrupt_in_a_long_step_keeps_shared_updates(
     spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
 ) -> None:
     marker = tmp_path / "slow"
     model = dense()
     before = weights(model)
-    run = sw.SparkNetwork(spark, model, master_of().with_hooks(Stuck(str(marker)))).start(
-        blobs, epochs=500
-    )
+    network = sw.SparkNetwork(spark, model, master_of().with_hooks(Stuck(marker)))
+    run = network.start(blobs, epochs=500)
     wait_until(lambda: run.status.epoch >= 2, 60)
     marker.write_text("from now on each step takes ten minutes")
     wait_until(lambda: all(w.last_heard_s < 2 for w in run.status.workers), 5)

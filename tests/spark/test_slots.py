@@ -16,39 +16,33 @@ DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 GPUS = {"spark.executor.resource.gpu.amount": "2"}
 
 
+EXECUTORS, CORES = "spark.executor.instances", "spark.executor.cores"
+TASK_CORES, MOST_CORES = "spark.task.cpus", "spark.cores.max"
+
+
 @pytest.mark.parametrize(
     ("master", "settings", "slots"),
     [
         ("local", {}, 1),
         ("local[3]", {}, 3),
-        ("local[3,4]", {"spark.task.cpus": "2"}, 1),
-        ("local-cluster[2,3,1024]", {}, 6),
-        ("local-cluster[2,3,1024]", {"spark.task.cpus": "2"}, 2),
-        ("local-cluster[2,8,1024]", {"spark.executor.cores": "3"}, 12),
-        ("local-cluster[2,1,1024]", {"spark.executor.cores": "8"}, 0),
+        ("local[3,4]", {TASK_CORES: "2"}, 1),
+        ("local-cluster[2,3,1024]", {TASK_CORES: "2"}, 2),
+        ("local-cluster[2,8,1024]", {CORES: "3"}, 12),
+        ("local-cluster[2,1,1024]", {CORES: "8"}, 0),
         ("local-cluster[2,8,1024]", GPUS, 4),
         (YARN, {}, 2),
-        (YARN, {"spark.executor.instances": "3", "spark.executor.cores": "2"}, 6),
         # Two executors of three cores hold two tasks of two, not three.
-        (
-            YARN,
-            {
-                "spark.executor.instances": "2",
-                "spark.executor.cores": "3",
-                "spark.task.cpus": "2",
-            },
-            2,
-        ),
-        (YARN, GPUS | {"spark.executor.instances": "2", "spark.executor.cores": "8"}, 4),
-        ("k8s://https://cluster:6443", {"spark.executor.instances": "5"}, 5),
+        (YARN, {EXECUTORS: "2", CORES: "3", TASK_CORES: "2"}, 2),
+        (YARN, GPUS | {EXECUTORS: "2", CORES: "8"}, 4),
+        ("k8s://https://cluster:6443", {EXECUTORS: "5"}, 5),
         (YARN, DYNAMIC, None),
         (YARN, DYNAMIC | {"spark.dynamicAllocation.maxExecutors": "4"}, 4),
         # A standalone cluster knows nothing of instances.
-        (STANDALONE, {"spark.executor.instances": "2", "spark.cores.max": "8"}, 8),
-        (STANDALONE, {"spark.cores.max": "8", "spark.executor.cores": "3"}, 6),
-        (STANDALONE, {"spark.cores.max": "2", "spark.executor.cores": "4"}, 0),
-        (STANDALONE, {"spark.executor.cores": "4"}, None),
-        (STANDALONE, DYNAMIC | {"spark.cores.max": "8"}, None),
+        (STANDALONE, {EXECUTORS: "2", MOST_CORES: "8"}, 8),
+        (STANDALONE, {MOST_CORES: "8", CORES: "3"}, 6),
+        (STANDALONE, {MOST_CORES: "2", CORES: "4"}, 0),
+        (STANDALONE, {CORES: "4"}, None),
+        (STANDALONE, DYNAMIC | {MOST_CORES: "8"}, None),
         # That says how many partitions there are, not how many tasks run at once.
         ("local[2]", {"spark.default.parallelism": "200"}, 2),
         ("elsewhere://", {}, None),
@@ -62,9 +56,9 @@ def test_settings_limit_the_slots(master: str, settings: dict[str, str], slots: 
     ("submitted", "cores"),
     [
         ({}, "6"),
-        ({"spark.executor.cores": "4"}, "12"),
-        ({"spark.executor.instances": "8"}, "16"),
-        ({"spark.cores.max": "5"}, "5"),
+        ({CORES: "4"}, "12"),
+        ({EXECUTORS: "8"}, "16"),
+        ({MOST_CORES: "5"}, "5"),
     ],
 )
 def test_standalone_cluster_provides_the_cores_of_the_requested_executors(
@@ -80,9 +74,9 @@ def test_standalone_cluster_provides_the_cores_of_the_requested_executors(
 @pytest.mark.parametrize(
     ("master", "settings"),
     [
-        (STANDALONE, {"spark.cores.max": 2, "spark.executor.cores": 4}),
-        ("local-cluster[2,1,1024]", {"spark.executor.cores": 8}),
-        ("local[2]", {"spark.task.cpus": 4}),
+        (STANDALONE, {MOST_CORES: 2, CORES: 4}),
+        ("local-cluster[2,1,1024]", {CORES: 8}),
+        ("local[2]", {TASK_CORES: 4}),
     ],
 )
 def test_settings_that_allow_no_task_are_rejected(
@@ -93,9 +87,6 @@ def test_settings_that_allow_no_task_are_rejected(
         sw.start_spark(master=master, settings=settings)
     for name, value in settings.items():
         assert f"{name}={value}" in str(refused.value)
-
-
-# -- waiting --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -111,36 +102,38 @@ def come(monkeypatch: pytest.MonkeyPatch) -> Any:
     return say
 
 
-def session(**settings: str) -> Any:
-    conf = {name.replace("_", "."): value for name, value in settings.items()}
+def session(conf: dict[str, str]) -> Any:
     return SimpleNamespace(sparkContext=SimpleNamespace(master=STANDALONE, getConf=lambda: conf))
 
 
 def test_run_waits_for_executors_that_have_not_started(come: Any) -> None:
     come(0, 1, 1, 4)
-    assert wait_for_slots(session(), 3) == 4
+    assert wait_for_slots(session({}), 3) == 4
 
 
-def test_missing_executors_are_counted_after_the_wait(come: Any) -> None:
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, r"workers=3; the driver waited 0\.1 s .* 1 slots in 1 executors\. Check"),
+        (GPUS, r"executors of 2 GPUs.*gpus_per_executor=0"),
+    ],
+    ids=["without GPUs", "with GPUs"],
+)
+def test_missing_executors_are_counted_after_the_wait(
+    come: Any, settings: dict[str, str], message: str
+) -> None:
     come(0, 1)
-    rule = r"workers=3; the driver waited 0\.1 s .* 1 slots in 1 executors\. Check"
-    with pytest.raises(sw.errors.SlotsError, match=rule):
-        wait_for_slots(session(spark_sparkwright_slotTimeout="0.1"), 3)
-
-
-def test_gpus_are_named_if_executors_have_any(come: Any) -> None:
-    come(2)
-    short = {"spark_sparkwright_slotTimeout": "0.1", "spark_executor_resource_gpu_amount": "2"}
-    with pytest.raises(sw.errors.SlotsError, match=r"executors of 2 GPUs.*gpus_per_executor=0"):
-        wait_for_slots(session(**short), 3)
+    short = {"spark.sparkwright.slotTimeout": "0.1", **settings}
+    with pytest.raises(sw.errors.SlotsError, match=message):
+        wait_for_slots(session(short), 3)
 
 
 def test_cancelled_run_stops_waiting_for_slots(come: Any) -> None:
     come(1)
     with pytest.raises(sw.errors.SlotsError, match="cancelled with 1 of 3 task slots"):
-        wait_for_slots(session(), 3, cancelled=lambda: True)
+        wait_for_slots(session({}), 3, cancelled=lambda: True)
 
 
 def test_dynamic_allocation_does_not_wait_for_executors(come: Any) -> None:
     come(0)
-    assert wait_for_slots(session(spark_dynamicAllocation_enabled="true"), 3) is None
+    assert wait_for_slots(session(DYNAMIC), 3) is None

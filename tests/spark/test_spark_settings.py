@@ -1,5 +1,7 @@
 import dataclasses
+from types import SimpleNamespace
 
+import pyspark
 import pytest
 from hypothesis import given, strategies as st
 
@@ -40,11 +42,6 @@ def test_settings_round_trip_through_json_yaml_and_code(settings):
     assert sw.SparkSettings(**given) == settings
 
 
-def test_invalid_setting_is_named():
-    with pytest.raises(ConfigurationError, match="memory_per_worker_mb=100"):
-        sw.SparkSettings(memory_per_worker_mb=100)
-
-
 SECRETS = {
     "spark.hadoop.fs.s3a.secret.key": "abc123",
     "spark.executor.extraJavaOptions": "-Ddb.pass=abc123",
@@ -55,12 +52,9 @@ SECRETS = {
 def test_secrets_are_omitted_from_files_code_and_repr():
     settings = sw.SparkSettings(settings={**SECRETS, "spark.a": "b"})
     experiment = sw.Experiment(spark=settings)
-    for text in (
-        *(settings.to_json(), settings.to_yaml(), settings.to_code(), repr(settings)),
-        *(experiment.to_yaml(), experiment.to_code(), str(experiment.to_notebook())),
-        repr(experiment),
-    ):
-        assert "abc123" not in text
+    for each in (settings, experiment):
+        assert "abc123" not in each.to_json() + each.to_yaml() + each.to_code() + repr(each)
+    assert "abc123" not in str(experiment.to_notebook())
     assert "left out, because it looks secret" in experiment.to_yaml()
     assert settings.arguments["settings"]["spark.hadoop.fs.s3a.secret.key"] == "abc123"
     assert settings.missing == ()
@@ -79,22 +73,14 @@ def test_missing_secrets_raise_before_spark_starts(monkeypatch):
 
 
 def test_existing_session_is_compared_without_revealing_secrets(caplog):
-    class Conf(dict):
-        contains = dict.__contains__
-
-    class Session:
-        class sparkContext:
-            master = "local-cluster[2,1,1024]"
-
-            @staticmethod
-            def getConf():
-                return Conf({"spark.b.password": "old123", "spark.a": "b"})
-
-    _warn_about_differences(Session, None, {"spark.b.password": LEFT_OUT, "spark.a": "b"}, 2)
+    conf = pyspark.SparkConf(loadDefaults=False)
+    conf.setAll([("spark.b.password", "old123"), ("spark.a", "b")])
+    context = SimpleNamespace(master="local-cluster[2,1,1024]", getConf=lambda: conf)
+    session = SimpleNamespace(sparkContext=context)
+    _warn_about_differences(session, None, {"spark.b.password": LEFT_OUT, "spark.a": "b"}, 2)
     assert not caplog.records
-    _warn_about_differences(
-        Session, None, {"spark.b.password": "abc123", "spark.c.token": LEFT_OUT}, 3
-    )
+    changed = {"spark.b.password": "abc123", "spark.c.token": LEFT_OUT}
+    _warn_about_differences(session, None, changed, 3)
     assert "local-cluster[3,1,1024]" in caplog.text
     assert "spark.c.token" in caplog.text
     assert "abc123" not in caplog.text

@@ -27,13 +27,10 @@ def test_shard_of_a_killed_worker_is_trained_completely(
     spark: Any, tmp_path: Path, leaves_nothing: None
 ) -> None:
     hooks = RecordingHook(str(tmp_path)), KillOnce(str(tmp_path / "killed"), at=5)
+    mesh = sw.MeshConfig(replacement_grace_s=60)
     master = sw.ParameterAveragingTrainingMaster(
-        workers=2,
-        batch_size_per_worker=5,
-        averaging_frequency=2,
-        seed=1,
-        mesh=sw.MeshConfig(replacement_grace_s=60),
-    ).with_hooks(*hooks)
+        workers=2, batch_size_per_worker=5, averaging_frequency=2, seed=1, hooks=hooks, mesh=mesh
+    )
     network = sw.SparkNetwork(spark, dense(), master)
     run = network.start(TfData(make, examples=ROWS), epochs=2, validation=numbered(9))
     run.wait(120)

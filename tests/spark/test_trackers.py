@@ -1,24 +1,16 @@
-"""A run on Spark that is tracked by an MLflow server and written for TensorBoard."""
+"""A run on Spark that is tracked by MLflow and written for TensorBoard."""
 
-import os
-import subprocess
-import sys
-import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
-from tests.ports import held_port
 from tests.spark.helpers import dense, weights
-from tests.waiting import wait_until
 
 import sparkwright as sw
 
 # MLflow and its packages warn of one another.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
-QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
 @pytest.fixture(scope="module")
@@ -27,40 +19,7 @@ def mlflow() -> Any:
 
 
 @pytest.fixture(scope="module")
-def server(mlflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An MLflow server with its runs in SQLite."""
-    folder = tmp_path_factory.mktemp("mlflow")
-    with held_port() as port:
-        pass
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)),
-            *("--backend-store-uri", f"sqlite:///{folder}/runs.sqlite"),
-            *("--artifacts-destination", str(folder / "files")),
-        ],
-        env={**os.environ, **QUIET},
-        stdout=(folder / "log").open("wb"),
-        stderr=subprocess.STDOUT,
-    )
-    url = f"http://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        assert process.poll() is None, (folder / "log").read_text()
-        try:
-            return urllib.request.urlopen(f"{url}/health", timeout=5).status == 200
-        except OSError:
-            return False
-
-    try:
-        wait_until(answers, 120)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-@pytest.fixture(scope="module")
-def tracked(spark: Any, mlflow: Any, server: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tracked(spark: Any, mlflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run that has ended, the folder for TensorBoard, and the id of the parent."""
     folder = tmp_path_factory.mktemp("tensorboard")
     random = np.random.default_rng(0)
@@ -69,8 +28,10 @@ def tracked(spark: Any, mlflow: Any, server: str, tmp_path_factory: pytest.TempP
     master = sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=5, averaging_frequency=2, collect_training_stats=True
     )
-    mlflow.set_tracking_uri(server)
-    with mlflow.start_run(experiment_id=mlflow.create_experiment("tracked")) as parent:
+    store = tmp_path_factory.mktemp("mlflow")
+    mlflow.set_tracking_uri(f"sqlite:///{store}/runs.sqlite")
+    place = mlflow.create_experiment("tracked", artifact_location=str(store / "files"))
+    with mlflow.start_run(experiment_id=place) as parent:
         run = sw.SparkNetwork(spark, dense(keras.optimizers.Adam(0.01)), master).start(
             features,
             labels,
