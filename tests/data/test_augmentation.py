@@ -113,7 +113,10 @@ def test_labels_other_than_masks_are_unchanged() -> None:
             np.testing.assert_array_equal(found, label)
 
 
-@pytest.mark.parametrize("crop", [(0, 4), (4,), 4, (4.0, 4), (9, 4)])
-def test_invalid_crop_raises(crop: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match="crop="):
+@pytest.mark.parametrize(
+    ("crop", "message"),
+    [*((crop, "crop=") for crop in ((0, 4), (4,), 4, (4.0, 4))), ((9, 4), r"4\), size=\(8, 8\)")],
+)
+def test_invalid_crop_raises(crop: Any, message: str) -> None:
+    with pytest.raises(sw.ConfigurationError, match=message):
         Augmentation(crop=crop).output_size((8, 8))

@@ -429,3 +429,11 @@ def test_unresponsive_store_times_out() -> None:
             run_with_timeout(0.05, lambda: over.wait(30), "hdfs://far")
     finally:
         over.set()
+
+
+def test_error_of_a_store_is_raised_in_the_caller() -> None:
+    def fail() -> None:
+        raise TimeoutError("no")
+
+    with pytest.raises(TimeoutError, match="no"):
+        run_with_timeout(5, fail, "x")

@@ -267,7 +267,7 @@ INFINITE = DataSet([[1.0, np.nan], [2.0, np.inf]])
         (
             lambda d: fit(TWO).transform(np.zeros(1)),
             DataError,
-            "a list in this order. Received: nd",
+            "a list in this order. Received: ndarray",
         ),
     ],
 )
