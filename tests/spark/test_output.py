@@ -38,7 +38,7 @@ try:
 except Exception:
     print("failed")
 print(network.evaluate(data).accuracy > 0)
-network.start(data, epochs=100000, name="last")
+network.start(data, epochs=100000, name="ended")
 """
 
 
@@ -62,8 +62,8 @@ def test_script_prints_only_its_progress() -> None:
     lines = [
         "Run first: sequential on 1 worker",
         *(rf"Epoch {n}/2 - 40/40 {numbers} - val_accuracy: \S+ - val_loss: \S+" for n in (1, 2)),
-        *("failed", "True", "Run last: sequential on 1 worker"),
-        "Run last: ended, because the script exits",
+        *("failed", "True", "Run ended: sequential on 1 worker"),
+        "Run ended: ended, because the script exits",
     ]
     # The last run may or may not have come to an epoch.
     found = [text for text in done.stdout.splitlines() if "/100000 " not in text]
