@@ -34,6 +34,7 @@ def test_exception_hierarchy_matches_the_documentation() -> None:
         "ConfigurationError": ["SparkwrightError", "ValueError"],
         "DataError": ["SparkwrightError", "ValueError"],
         "SlotsError": ["SparkwrightError", "RuntimeError"],
+        "SparkSessionError": ["SparkwrightError", "RuntimeError"],
         "NetworkError": ["SparkwrightError", "ConnectionError"],
         "RunTimeoutError": ["SparkwrightError", "TimeoutError"],
         "WorkerError": ["SparkwrightError", "RuntimeError"],

@@ -4,6 +4,7 @@
   - ConfigurationError (also a ValueError): an invalid option
   - DataError (also a ValueError): data that is inconsistent or does not match the network
   - SlotsError (also a RuntimeError): fewer task slots than workers
+  - SparkSessionError (also a RuntimeError): the Spark session ended
   - NetworkError (also a ConnectionError): a port or peer is unreachable or not authenticated
   - RunTimeoutError (also a TimeoutError): a wait exceeded the configured time
   - WorkerError (also a RuntimeError): a worker failed; carries its own traceback
@@ -35,6 +36,10 @@ class DataError(SparkwrightError, ValueError):
 
 class SlotsError(SparkwrightError, RuntimeError):
     """Spark offers fewer task slots than there are workers."""
+
+
+class SparkSessionError(SparkwrightError, RuntimeError):
+    """The Spark session, its JVM or its server ended; the message says what the model holds."""
 
 
 class NetworkError(SparkwrightError, ConnectionError):

@@ -12,7 +12,7 @@ from tests.spark.helpers import weights
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.runs.callbacks import checked_callbacks
 from sparkwright.workers._control import ControlLine
 from sparkwright.workers.protocol import Progress
@@ -339,6 +339,28 @@ def test_callback_failing_at_the_start_or_end_fails_the_run(blobs: DataSet, meth
     callback = keras.callbacks.LambdaCallback(**{method: fails})
     with pytest.raises(LookupError, match=method):
         fitted(network(), master_of("averaging"), blobs, callbacks=[callback])
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "trained"),
+    [
+        ("on_train_begin", SystemExit(3), 0),
+        ("on_epoch_end", KeyboardInterrupt(), 6),
+        ("on_train_end", GeneratorExit(), 6),
+    ],
+)
+def test_callback_that_exits_fails_the_run_with_its_place(
+    blobs: DataSet, method: str, error: BaseException, trained: int
+) -> None:
+    def exits(*_: Any) -> None:
+        raise error
+
+    model = network()
+    callback = keras.callbacks.LambdaCallback(**{method: exits})
+    name = type(error).__name__
+    with pytest.raises(SparkwrightError, match=rf"Received: {name}\(.*test_callbacks\.py, line"):
+        fitted(model, master_of("averaging"), blobs, callbacks=[callback])
+    assert int(model.optimizer.iterations) == trained
 
 
 @pytest.mark.thorough

@@ -20,6 +20,7 @@ from .connect import FrameRDD, context_of
 from .delegation import carry_tokens
 from .engine_shipping import ensure_engine
 from .job_errors import LostExecutors, translated
+from .session_end import session_error, unless_ended
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -82,7 +83,8 @@ class SparkJob:
     def cancel(self) -> None:
         """Cancel the job; its tasks' Python workers are killed."""
         self._cancelled = True
-        self._context.cancelJobGroup(self.group)
+        with unless_ended(self._spark):
+            self._context.cancelJobGroup(self.group)
 
     def cancel_on_thread(self) -> None:
         """Cancel the job on a thread: an interrupt must not hit the calling thread in py4j."""
@@ -107,7 +109,7 @@ class SparkJob:
                 raise SparkwrightError(f"cancelled before its start: {self._description}.")
             self.value = self._action()
         except BaseException as error:
-            self.error = error
+            self.error = session_error(self._spark, error) or error
         finally:
             self._over.set()
             if self._ended is not None:

@@ -420,10 +420,17 @@ class TrainingRun:
     # -- the run's thread -------------------------------------------------------------------
 
     def _main(self) -> None:
-        with self._warnings.listening():
-            for each in self._trackings:
-                each.begin(self)
-            self._run_to_the_end()
+        try:
+            with self._warnings.listening():
+                for each in self._trackings:
+                    each.begin(self)
+                self._run_to_the_end()
+        finally:
+            with self._lock:
+                self._over.set()
+                waiters, self._waiters = self._waiters, []
+            for wake in waiters:
+                wake()
 
     def _run_to_the_end(self) -> None:
         record = self._record
@@ -455,11 +462,6 @@ class TrainingRun:
             each.end()
         for each in self._trackings:
             each.wait()
-        with self._lock:
-            self._over.set()
-            waiters, self._waiters = self._waiters, []
-        for wake in waiters:
-            wake()
 
     # -- display ----------------------------------------------------------------------------
 

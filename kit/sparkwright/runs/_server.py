@@ -407,6 +407,8 @@ class CoordinatorServer:
             self._handle(CallbacksAwaited(connection=number, moment=moment))
         elif message.kind == "result":
             with self._lock:
+                if self._coordinator.present.get(peer.registered.worker) != peer.registered:
+                    return  # a worker that was replaced
                 if not is_finite(message):
                     self.rejected = True
                 elif self.result is None or order_of(message) >= order_of(self.result):

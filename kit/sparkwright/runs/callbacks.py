@@ -4,14 +4,16 @@ They run on the run's thread: at its beginning, between epochs and at its end, a
 between averagings.
 """
 
-from collections.abc import Sequence
+import contextlib
+import traceback
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError, NonFiniteLossError
+from sparkwright.errors import ConfigurationError, NonFiniteLossError, SparkwrightError
 from sparkwright.masters import ReduceOnPlateau
 from sparkwright.networks.steps import learning_rate_of
 from sparkwright.workers.protocol import Progress
@@ -178,10 +180,11 @@ class DriverCallbacks:
         )
         # The last complete epoch if its `on_epoch_end` has not been called.
         epoch = progress.epoch - progress.awaits_callbacks(0)
-        self._list.on_train_begin()
-        self._list.on_epoch_begin(epoch)
         begun = progress.opened > progress.epoch
-        self._begin_batch(_trained(progress, epoch, steps) if begun else 0)
+        with _exceptions_only():
+            self._list.on_train_begin()
+            self._list.on_epoch_begin(epoch)
+            self._begin_batch(_trained(progress, epoch, steps) if begun else 0)
         if progress.learning_rate is not None:
             model.optimizer.learning_rate = progress.learning_rate
         return replace(progress, learning_rate=learning_rate_of(model))
@@ -198,7 +201,8 @@ class DriverCallbacks:
                 self._start.take(state)
                 record.await_rows(state.progress.steps, _ROWS_S)
             epochs, round = moment
-            self._call(epochs if round else epochs - 1, state, record, is_over=not round)
+            with _exceptions_only():
+                self._call(epochs if round else epochs - 1, state, record, is_over=not round)
         except Exception as error:
             self.error = error
             raise
@@ -238,7 +242,8 @@ class DriverCallbacks:
         """Call `on_train_end`; the run is over and the model holds its result."""
         if self._list is not None:
             history = self._model.history.history
-            self._list.on_train_end({name: values[-1] for name, values in history.items()})
+            with _exceptions_only():
+                self._list.on_train_end({name: values[-1] for name, values in history.items()})
 
     def history(self, record: RunRecord, done: int) -> Any:
         """Keras `History` of the first `done` epochs, from the callbacks or else from the log."""
@@ -254,6 +259,22 @@ class DriverCallbacks:
             if epoch <= done:
                 found.on_epoch_end(epoch - 1, record.epoch_logs(epoch))
         return found
+
+
+@contextlib.contextmanager
+def _exceptions_only() -> Generator[None]:
+    """Raise an error in place of `SystemExit` and others, which would end the thread."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise SparkwrightError(
+            "a callback must return or raise an Exception, because the run ends with its error. "
+            f"Received: {type(error).__name__}({error}) in {place.filename}, line {place.lineno}. "
+            "To end training, set `self.model.stop_training = True`."
+        ) from error
 
 
 def _trained(progress: Progress, epoch: int, steps: int) -> int:

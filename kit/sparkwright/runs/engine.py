@@ -1,6 +1,8 @@
 """The engine protocol, the outcome of a run, and the state of the driver's model."""
 
+import logging
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,6 +15,8 @@ from sparkwright.networks.steps import optimizers_of
 from sparkwright.workers.protocol import Progress
 
 from .record import RunRecord
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,3 +130,12 @@ def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingM
     if master.seed is not None:
         return master
     return replace(master, seed=secrets.randbits(31) if otherwise is None else otherwise)
+
+
+def tidy(*actions: Callable[[], object]) -> None:
+    """Perform each clean-up action; errors are logged and never replace the outcome of a run."""
+    for action in actions:
+        try:
+            action()
+        except Exception:
+            _log.warning("a resource of the run could not be released", exc_info=True)

@@ -22,7 +22,7 @@ from ._decisions import (
 )
 
 # Failures that a further attempt would repeat.
-_PERMANENT = ("data", "configuration", "non_finite")
+_PERMANENT = ("data", "configuration", "non_finite", "session")
 # A worker without data leaves its slot to a lost worker's replacement that has not registered
 # within this time. With a free slot, a replacement registers earlier.
 _CEDE_SLOT_S = 20.0

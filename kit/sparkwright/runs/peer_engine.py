@@ -21,6 +21,7 @@ from sparkwright.errors import (
     NetworkError,
     NonFiniteLossError,
     RunTimeoutError,
+    SparkSessionError,
     WorkerError,
 )
 from sparkwright.masters import Histograms, SharedTrainingMaster
@@ -58,7 +59,7 @@ from ._decisions import (
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 from .callbacks import DriverCallbacks
-from .engine import Outcome
+from .engine import Outcome, tidy
 from .monitored_run import MonitoredRun, failure_of_rules
 from .record import RunRecord
 
@@ -248,18 +249,11 @@ class PeerEngine:
                 launcher.cancel()
                 launcher.finish(_TASKS_END_S)
             return self._outcome(coordinator.progress)
-        except Exception as error:
+        except BaseException as error:
+            tidy(self._abandon)
             return self._outcome(Progress(), error=error)
         finally:
-            record.times.enter(PhaseCode.FINISH)
-            if self._writer is not None:
-                self._writer.close(_LAST_CHECKPOINT_S)
-            if self._server is not None:
-                if record.times.collects:
-                    self._server.drain(_DRAIN_S)
-                self._server.close()
-                record.silence_s = dict
-            launcher.clean_up()
+            tidy(self._close_writer, self._close_server, launcher.clean_up)
 
     def stop(self) -> None:
         """End with the next averaging, or immediately before the first one; non-blocking."""
@@ -272,16 +266,32 @@ class PeerEngine:
     def cancel(self) -> None:
         """Fetch the last average, even within a step, then end the tasks immediately."""
         self._stop_asked.set()
-        if self._server is not None and not self._ended.is_set():
-            self._server.snapshot(_SNAPSHOT_S)
-        self._launcher.cancel()
-        self._over()
+        self._abandon()
 
     def request_histograms(self) -> bool:
         """Request histograms after the next averaging; return False if no worker trains yet."""
         return self._server is not None and self._server.request_histograms()
 
     # -- private ----------------------------------------------------------------------------
+
+    def _abandon(self) -> None:
+        """Fetch the last average, even within a step, then end the tasks."""
+        if self._server is not None and not self._ended.is_set():
+            self._server.snapshot(_SNAPSHOT_S)
+        self._launcher.cancel()
+        self._over()
+
+    def _close_writer(self) -> None:
+        self._record.times.enter(PhaseCode.FINISH)
+        if self._writer is not None:
+            self._writer.close(_LAST_CHECKPOINT_S)
+
+    def _close_server(self) -> None:
+        if self._server is not None:
+            if self._record.times.collects:
+                self._server.drain(_DRAIN_S)
+            self._server.close()
+            self._record.silence_s = dict
 
     def _coordinator(self) -> Coordinator | SharingCoordinator:
         launcher, master, mesh = self._launcher, self._master, self._master.mesh
@@ -653,6 +663,8 @@ def error_of(failure: Failure) -> Exception:
         return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
     if failure.kind == "configuration":
         return ConfigurationError(failure.reason)
+    if failure.kind == "session":
+        return SparkSessionError(failure.reason)
     if failure.kind == "network":
         return NetworkError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
     kind = NonFiniteLossError if failure.kind == "non_finite" else WorkerError

@@ -515,7 +515,7 @@ class RunRecord:
             for listener in listeners:
                 try:
                     listener(event)
-                except Exception:
+                except BaseException:  # such as SystemExit, which would end this thread
                     _log.exception(
                         "a listener failed on %s; the run continues", type(event).__name__
                     )

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,13 +12,14 @@ import numpy as np
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import SparkJob, storage_level
-from sparkwright.errors import ConfigurationError
+from sparkwright.cluster.session_end import session_error, unless_ended
+from sparkwright.errors import ConfigurationError, SparkSessionError
 from sparkwright.masters import Histograms, ParameterAveragingTrainingMaster
 from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.networks import pack_arrays
 from sparkwright.runs.begin import RunBeginning
-from sparkwright.runs.engine import Outcome
-from sparkwright.runs.peer_engine import error_of, settings_of
+from sparkwright.runs.engine import Outcome, tidy
+from sparkwright.runs.peer_engine import error_of, held, settings_of
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.histograms import ChosenVariables, HistogramsTaken
@@ -114,14 +116,17 @@ class SparkRoundsEngine:
                     if not progress.todo:
                         progress = progress.after_epoch()
                     progress = self._call_back(record, vector, counters, progress)
-        except Exception as problem:
-            error = None if self._stopping.is_set() else translated(problem)
-            error = self._callbacks.explained(error)
-        finally:
-            record.times.enter(PhaseCode.FINISH)
+        except BaseException as problem:
+            tidy(launcher.cancel)
+            error = None if self._stopping.is_set() else self._explained(problem, progress)
+        record.times.enter(PhaseCode.FINISH)
+
+        def unpersist() -> None:
             if elements is not None and master.storage_level is not None:
-                elements.unpersist()
-            launcher.clean_up()
+                with unless_ended(self._spark):
+                    elements.unpersist()
+
+        tidy(unpersist, launcher.clean_up)
         outcome = Outcome(
             vector=vector if progress.averagings else None,
             counters=counters,
@@ -155,6 +160,17 @@ class SparkRoundsEngine:
     @property
     def _is_over(self) -> bool:
         return self._ending or self._stopping.is_set()
+
+    def _explained(self, problem: BaseException, progress: Progress) -> BaseException | None:
+        """Return the error of the run for a problem, with the state of the model."""
+        if (ended := session_error(self._spark, problem)) is not None:
+            reached = progress if progress.averagings else None
+            return SparkSessionError(f"{ended} {held(reached)}")
+        return self._callbacks.explained(translated(problem))
+
+    def _destroy(self, broadcast: Any) -> None:
+        with unless_ended(self._spark):
+            broadcast.destroy()
 
     def _call_back(
         self, record: RunRecord, vector: Any, counters: bytes | None, progress: Progress
@@ -210,7 +226,7 @@ class SparkRoundsEngine:
             )
             total: _Sum = self._job.wait()
         finally:
-            state.destroy()
+            tidy(partial(self._destroy, state))
         received_s = time.monotonic()
         ends_s = [
             times.returned(*each, asked_s=asked_s, received_s=received_s) for each in total.spans

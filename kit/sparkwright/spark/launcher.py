@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.cluster.connect import context_of, is_connect
 from sparkwright.cluster.job_errors import LostExecutors, translated
 from sparkwright.cluster.jobs import SparkJob, run_partition
+from sparkwright.cluster.session_end import session_error, unless_ended
 from sparkwright.cluster.slots import (
     check_slots,
     executor_resources,
@@ -112,7 +113,7 @@ class SparkLauncher:
                 enter=enter,
             )
         except Exception as error:
-            raise translated(error) from None
+            raise session_error(self._spark, error) or translated(error) from None
         self._elements = self.layout.elements
         self.facts = data_facts(self.layout.plan, self._data, self._validation)
         return tuple(self.layout.plan.target_counts)
@@ -129,6 +130,8 @@ class SparkLauncher:
         with self._changed:
             if self._cancelled:
                 return
+            if (error := session_error(self._spark)) is not None:
+                raise error
             if self._tasks is None:
                 assert self._elements is not None
                 task = training_task(template)
@@ -188,7 +191,8 @@ class SparkLauncher:
     def cancel(self) -> None:
         """Cancel all jobs: Spark kills their Python workers, and the trainers stop."""
         self._cancelled = True
-        context_of(self._spark).cancelJobsWithTag(self._tag)
+        with unless_ended(self._spark):
+            context_of(self._spark).cancelJobsWithTag(self._tag)
         with self._changed:
             jobs = [job for jobs in self._jobs.values() for job in jobs]
         for job in jobs:
@@ -199,7 +203,8 @@ class SparkLauncher:
         if self._tasks is not None:
             self._lost.__exit__(None, None, None)
         if self.layout is not None:
-            self.layout.release()
+            with unless_ended(self._spark):
+                self.layout.release()
 
 
 def _check_speculation(spark: "SparkSession") -> None:

@@ -4,6 +4,7 @@ import contextlib
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -15,6 +16,9 @@ from sparkwright.mesh.ring import Ring
 
 HEARTBEAT_S = 1.0
 _EVERY_GENERATION = 1 << 62
+# Maximum time to send the last average before this process ends.
+_FAREWELL_S = 3.0
+_open: "weakref.WeakSet[ControlLine]" = weakref.WeakSet()  # of this process
 
 
 class Dismissed(Exception):
@@ -135,6 +139,7 @@ class ControlLine:
         ]
         for thread in self._threads:
             thread.start()
+        _open.add(self)
 
     def send(
         self, kind: str, fields: dict[str, Any] | None = None, payload: tuple[Any, ...] = ()
@@ -217,6 +222,11 @@ class ControlLine:
         """Call `send` on the reader thread when the driver requests a state within a step."""
         self._handlers["snapshot"] = lambda _: send()
 
+    def send_snapshot(self) -> None:
+        """Send the state that a snapshot request asks for; nothing if the driver is gone."""
+        with contextlib.suppress(Dismissed):
+            self._handlers["snapshot"](Message(kind="snapshot", fields={}))
+
     def on_clock_answer(self, tell: Callable[[Message, float], None]) -> None:
         """Call `tell` with each answer to "clock" and its monotonic time of arrival.
 
@@ -234,6 +244,7 @@ class ControlLine:
 
     def close(self) -> None:
         """Disconnect and stop both threads."""
+        _open.discard(self)
         self.hang_up()
         for thread in self._threads:
             thread.join(timeout=5.0)
@@ -280,3 +291,14 @@ class ControlLine:
                     call()
             except (NetworkError, Dismissed):
                 self.hang_up()
+
+
+def say_farewell() -> None:
+    """Send the driver the last average of each run of this process, which is about to end.
+
+    The end of its task or of Spark is no reason to lose what the workers have learned.
+    """
+    for line in tuple(_open):
+        thread = threading.Thread(target=line.send_snapshot, daemon=True)
+        thread.start()
+        thread.join(_FAREWELL_S)

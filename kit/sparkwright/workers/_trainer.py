@@ -30,6 +30,7 @@ from sparkwright.mesh.auth import SECRET_BYTES, TRAINER
 from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.handshake import close_socket, greet_client
 
+from ._control import say_farewell
 from ._serving import Service
 from ._wire import pack, unpack
 from .gpus import device_environment, ready_device
@@ -178,6 +179,7 @@ class _Watch:
         if self._wake_read in ready:
             return
         # A waiting task sends nothing, so bytes or a disconnect both mean that it is gone.
+        say_farewell()
         self.gone.set()
         if not self._finished.wait(_ABANDONED_S):
             os._exit(3)
@@ -207,6 +209,7 @@ def _end_with(owner: int, path: Path) -> None:
         except (OSError, AttributeError):
             while _is_alive(owner):
                 time.sleep(0.5)
+        say_farewell()
         shutil.rmtree(path.parent, ignore_errors=True)
         os._exit(0)
 

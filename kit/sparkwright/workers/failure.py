@@ -11,6 +11,7 @@ from sparkwright.errors import (
     DataError,
     NetworkError,
     NonFiniteLossError,
+    SparkSessionError,
     WorkerError,
     advised,
 )
@@ -40,6 +41,7 @@ def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
         DataError: "data",
         ConfigurationError: "configuration",
         NetworkError: "network",
+        SparkSessionError: "session",
     }
     kind = next((name for cls, name in kinds.items() if isinstance(error, cls)), "error")
     reason = str(getattr(error, "reason", "") or error)

@@ -230,7 +230,8 @@ class Failure:
         host: name of its machine.
         kind: "non_finite" for NaN or infinite values, "data" for data that does not fit,
             "configuration" for an invalid option, "network" for an unreachable peer, "lost" for a
-            broken connection to the driver, "error" for everything else.
+            broken connection to the driver, "session" for the end of the Spark session, "error"
+            for everything else.
         reason: one sentence.
         traceback: the worker's own traceback.
     """

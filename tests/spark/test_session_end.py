@@ -1,0 +1,84 @@
+"""Runs whose Spark session ends: the model holds the latest average, and the error says which."""
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.scripts import json_printed_by
+from tests.spark.helpers import dense, numbered, weights
+from tests.waiting import wait_until
+
+import sparkwright as sw
+
+MASTERS: dict[str, Any] = {
+    "averaging": sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=5),
+    "sharing": sw.SharedTrainingMaster(workers=1, batch_size_per_worker=5),
+    "spark": sw.ParameterAveragingTrainingMaster(
+        workers=1, batch_size_per_worker=5, communication="spark"
+    ),
+}
+# Last, because this process cannot start another JVM after one was killed.
+CASES = [("averaging", "stop"), ("sharing", "stop"), ("spark", "stop"), ("averaging", "kill")]
+
+
+def run_script(folder: Path) -> Any:
+    """End the session of a run in each way."""
+    del folder
+    return json_printed_by("-c", f"from {__name__} import main; main()")
+
+
+@pytest.mark.parametrize(
+    ("number", "case"), list(enumerate(CASES)), ids=["-".join(c) for c in CASES]
+)
+def test_model_holds_the_latest_average_when_the_session_ends(
+    script_result: Any, number: int, case: tuple[str, str]
+) -> None:
+    found = script_result[number]
+    ended = r"`spark\.stop\(\)` was called, or Spark stopped itself"
+    if case[1] == "kill":
+        ended = r"the driver's JVM \(process \d+\) ended with exit status -9"
+    assert found["kind"] == "SparkSessionError"
+    assert re.fullmatch(
+        rf"a run or job needs its Spark session to the end\. Received: ({ended})\. Start a new "
+        r"session \(`sw\.start_spark`\), and create the SparkNetwork in it\. The model holds the "
+        r"average after averaging \d+, in epoch \d+\.",
+        found["text"],
+    ), found["text"]
+    assert found["changed"] > 0
+    assert found["seconds"] < 30
+    assert found["state"] == "failed"
+
+
+def main() -> None:
+    import json
+
+    print(json.dumps([ended(*case) for case in CASES]))
+
+
+def ended(name: str, how: str) -> dict[str, Any]:
+    spark = sw.start_spark(workers=1)
+    model = dense()
+    before = weights(model)
+    network = sw.SparkNetwork(spark, model, MASTERS[name])
+    run = network.start(numbered(40), epochs=100_000, display=False)
+    wait_until(lambda: run.status.epoch >= 3, 120)
+    process: Any = spark.sparkContext._gateway
+    began_s = time.monotonic()
+    spark.stop() if how == "stop" else os.kill(process.proc.pid, signal.SIGKILL)
+    try:
+        run.wait(60)
+        error: BaseException = AssertionError("the run did not fail")
+    except Exception as found:
+        error = found
+    return {
+        "kind": type(error).__name__,
+        "text": str(error),
+        "changed": float(np.abs(weights(model) - before).max()),
+        "seconds": time.monotonic() - began_s,
+        "state": run.status.state,
+    }
