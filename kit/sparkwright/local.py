@@ -35,7 +35,13 @@ from sparkwright.networks.normalizing import (
 from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning, check_direct, count_text, refuse_joining
+from sparkwright.runs.begin import (
+    RunBeginning,
+    check_direct,
+    check_untrained,
+    count_text,
+    refuse_joining,
+)
 from sparkwright.runs.fit_options import (
     FitOptions,
     checked_options,
@@ -182,14 +188,10 @@ class ParallelWrapper:
             **options: see `FitOptions`; `validation` accepts the same types except `TfData`.
 
         Raises:
-            ConfigurationError: if another run of this wrapper is still active, or an option is
-                invalid.
+            ConfigurationError: if another run trains this model, or an option is invalid.
         """
         given = checked_options(options)
-        if self._active is not None and not self._active.finished:
-            raise ConfigurationError(
-                f"this model is being trained by run {self._active.name}. Wait for it or stop it."
-            )
+        check_untrained(self.model)
         data = data if y is None else (data, y)
         _, training, validating = parts(self.model, data, given, _examples)
         if isinstance(training, TfData):

@@ -13,7 +13,7 @@ from sparkwright.mesh.framing import Message
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs.callbacks import DriverCallbacks
 from sparkwright.runs.engine import Outcome
-from sparkwright.runs.peer_engine import PeerEngine
+from sparkwright.runs.peer_engine import PeerEngine, held
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Failure, Progress
@@ -35,7 +35,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
         "finish": lambda timeout_s: True,
     }
     hosts = {"bind_host": host, "advertised_host": host, "worker_host": host}
-    launcher: Any = SimpleNamespace(**common, **hosts, **of_launcher)
+    launcher: Any = SimpleNamespace(**{**common, **hosts, **of_launcher})
     start: Any = SimpleNamespace(
         thresholds=(), iterations=0, counter_bytes=8, vector=lambda: np.zeros(1), extras=lambda: []
     )
@@ -81,6 +81,39 @@ def test_gathering_begins_before_the_first_worker_can_register() -> None:
     assert isinstance(error, DataError)
     assert "unchanged" in str(error)
     assert phases == ["submit", "gather", "finish"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no Spark"), SystemExit(1)])
+@pytest.mark.parametrize("action", ["clean_up", "finish", "cancel"])
+def test_clean_up_that_raises_does_not_replace_the_outcome(
+    action: str, error: BaseException
+) -> None:
+    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+        ended(Failure(worker=worker, kind="data", reason="no such column"))
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    actions: dict[str, Any] = {"finish": lambda timeout_s: False, "cancel": lambda: None}
+    found, _ = ended(launch=launch, **{**actions, action: fail})
+    assert isinstance(found, DataError)
+    assert "no such column" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("progress", "words"),
+    [
+        (None, "is unchanged: no averaging was completed."),
+        (Progress.first(workers=2), "is unchanged: no averaging was completed."),
+        (Progress(steps=(3, 4), opened=1), "holds the state after 7 minibatches, in epoch 1."),
+        (
+            Progress(steps=(5, 5), opened=2, epoch=1, averagings=2),
+            "holds the average after averaging 2, in epoch 2.",
+        ),
+    ],
+)
+def test_error_names_the_state_of_the_model(progress: Progress | None, words: str) -> None:
+    assert held(progress) == f"The model {words}"
 
 
 def fails_later(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:

@@ -116,13 +116,18 @@ def test_concurrent_runs_do_not_affect_each_other(
         np.testing.assert_array_equal(weights(model), weights(alone))
 
 
-def test_network_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None:
-    network = sw.SparkNetwork(spark, dense(), master_of().with_hooks(Paced()))
-    run = network.start(blobs, epochs=500)
-    with pytest.raises(sw.ConfigurationError, match="being trained by"):
-        network.start(blobs)
+def test_model_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None:
+    model = dense()
+    network = sw.SparkNetwork(spark, model, master_of().with_hooks(Paced()))
+    run = network.start(blobs, epochs=500, name="owner")
+    message = "Received: .*, which run owner trains"
+    with sw.ParallelWrapper(model, master_of(), workers=1) as wrapper:
+        for second in (network, sw.SparkNetwork(spark, model, master_of()), wrapper):
+            with pytest.raises(sw.ConfigurationError, match=message):
+                second.start(blobs)
     run.stop()
     run.wait(30)
+    assert run.finished
 
 
 def test_too_few_slots_raise(spark: Any, blobs: DataSet) -> None:

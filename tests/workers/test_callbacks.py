@@ -1,6 +1,7 @@
 """Keras' callbacks on the driver; workers are threads of this process, so without Spark."""
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -339,6 +340,21 @@ def test_callback_failing_at_the_start_or_end_fails_the_run(blobs: DataSet, meth
     callback = keras.callbacks.LambdaCallback(**{method: fails})
     with pytest.raises(LookupError, match=method):
         fitted(network(), master_of("averaging"), blobs, callbacks=[callback])
+
+
+def test_callback_cannot_wait_for_its_own_run(blobs: DataSet) -> None:
+    found: list[Any] = []
+
+    def wait(epoch: int, logs: Any) -> None:
+        while not found:
+            time.sleep(0.01)
+        found[0].wait()
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=wait)
+    with sw.ParallelWrapper(network(), master_of("averaging"), cores_per_worker=1) as wrapper:
+        found.append(wrapper.start(blobs, display=False, callbacks=[callback]))
+        with pytest.raises(ConfigurationError, match="a run cannot wait for itself"):
+            found[0].wait(60)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from sparkwright._interrupts import TaskInterrupts, interrupts_raise, traceback_hidden
-from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
+from sparkwright.errors import ConfigurationError, RunInterrupted, RunTimeoutError, WorkerError
 from sparkwright.timeline import PHASES, Timeline
 from sparkwright.workers.protocol import Progress
 
@@ -261,8 +261,14 @@ class TrainingRun:
             RunInterrupted: on an interrupt; a KeyboardInterrupt whose message states what the model
                 holds.
             RunTimeoutError: if the run is not over after `timeout_s` seconds; the run continues.
+            ConfigurationError: in a callback of this run, which would wait for itself.
             WorkerError, DataError, NetworkError, RunTimeoutError: if the run failed.
         """
+        if threading.current_thread() is self._thread and not self.finished:
+            raise ConfigurationError(
+                f"a run cannot wait for itself. Received: `wait` of run {self.name} in one of its "
+                "callbacks. To end training there, set `self.model.stop_training = True`."
+            )
         with interrupts_raise() as interrupts, self._attended():
             try:
                 interrupts.begin()

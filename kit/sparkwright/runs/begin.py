@@ -1,6 +1,8 @@
 """Preparation and start of a run, shared by training on Spark and on one machine."""
 
+import threading
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -36,6 +38,10 @@ from .monitored_run import MonitoredRun
 from .names import NAMES
 from .peer_engine import Launcher, PeerEngine, saves_updater
 from .record import RunRecord
+
+# Model -> the last run that trains it.
+_runs: "weakref.WeakKeyDictionary[Any, weakref.ref[TrainingRun]]" = weakref.WeakKeyDictionary()
+_starting = threading.Lock()
 
 
 class RunBeginning:
@@ -83,6 +89,7 @@ class RunBeginning:
                 workers cannot build the model.
             OSError, DataError: if the checkpoint cannot be read.
         """
+        check_untrained(model)
         epochs, early_stopping = options["epochs"], options["early_stopping"]
         resume, self.initial_epoch = options["resume"], options["initial_epoch"]
         if epochs is None:
@@ -166,7 +173,31 @@ class RunBeginning:
         when_begun: Callable[[TrainingRun], None],
         claim: Claim | None = None,
     ) -> TrainingRun:
-        """Start the run and, unless `display` is False, show a panel or progress lines."""
+        """Start the run and, unless `display` is False, show a panel or progress lines.
+
+        Raises:
+            ConfigurationError: if another run trains the model.
+        """
+        with _starting:  # so that of two threads only one starts
+            check_untrained(self.model)
+            run, record = self._started(engine, title, workers, configuration, display, claim)
+            _runs[self.model] = weakref.ref(run)
+        when_begun(run)
+        if self._is_recorded:
+            record_run(run, record)
+        if display is not False and in_notebook():
+            show(run)
+        return run
+
+    def _started(
+        self,
+        engine: Engine,
+        title: str,
+        workers: int,
+        configuration: dict[str, Any],
+        display: bool | None,
+        claim: Claim | None,
+    ) -> tuple[TrainingRun, RunRecord]:
         if self._is_recorded:
             reserve_names()
         record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
@@ -174,10 +205,10 @@ class RunBeginning:
             record.times.collect(self.master.time_source)
         if self.judged is not None:
             record.early_stopping_found(self.judged.judge.result)
-        name, panel = NAMES.take(self._name), display is not False and in_notebook()
+        name = NAMES.take(self._name)
         lines = (
             ProgressLines(record, name=name, title=title, validates=self._validates)
-            if display is not False and not panel
+            if display is not False and not in_notebook()
             else None
         )
         parameters = self._parameters(workers) if self._trackers else {}
@@ -209,12 +240,7 @@ class RunBeginning:
                 **configuration,
             },
         )
-        when_begun(run)
-        if self._is_recorded:
-            record_run(run, record)
-        if panel:
-            show(run)
-        return run
+        return run, record
 
     def _take(self, outcome: Outcome) -> Outcome:
         """Write the result to the model, and call the callbacks unless the run failed."""
@@ -249,6 +275,18 @@ class RunBeginning:
             epochs=self.epochs,
         )
         self.start.restore(checkpoint.vector, b"".join(checkpoint.extras))
+
+
+def check_untrained(model: Any) -> None:
+    """Raise a ConfigurationError if a run trains this model, also if by another network."""
+    known = _runs.get(model)
+    run = None if known is None else known()
+    if run is not None and not run.finished:
+        raise ConfigurationError(
+            "one run at a time trains a model: two would overwrite each other's result. Received: "
+            f"{model.name}, which run {run.name} trains. Wait for it: `run.wait()`; or end it: "
+            "`run.stop()`; or train a clone (`keras.models.clone_model`)."
+        )
 
 
 def check_direct(master: TrainingMaster, reason: str) -> None:

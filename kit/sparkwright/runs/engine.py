@@ -137,5 +137,5 @@ def tidy(*actions: Callable[[], object]) -> None:
     for action in actions:
         try:
             action()
-        except Exception:
+        except BaseException:  # such as SystemExit, which would end the run's thread
             _log.warning("a resource of the run could not be released", exc_info=True)

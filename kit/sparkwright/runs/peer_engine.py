@@ -5,7 +5,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -242,12 +242,7 @@ class PeerEngine:
             self._run_callbacks()
             self._ended.wait()
             record.times.enter(PhaseCode.FINISH)
-            for worker in range(launcher.required, launcher.workers):
-                if worker not in coordinator.present:
-                    launcher.withdraw(worker)
-            if not launcher.finish(_TASKS_END_S):
-                launcher.cancel()
-                launcher.finish(_TASKS_END_S)
+            tidy(partial(self._end_tasks, frozenset(coordinator.present)))
             return self._outcome(coordinator.progress)
         except BaseException as error:
             tidy(self._abandon)
@@ -280,6 +275,16 @@ class PeerEngine:
             self._server.snapshot(_SNAPSHOT_S)
         self._launcher.cancel()
         self._over()
+
+    def _end_tasks(self, present: Collection[int]) -> None:
+        """Withdraw the tasks of workers that never joined, and wait for all others to end."""
+        launcher = self._launcher
+        for worker in range(launcher.required, launcher.workers):
+            if worker not in present:
+                launcher.withdraw(worker)
+        if not launcher.finish(_TASKS_END_S):
+            launcher.cancel()
+            launcher.finish(_TASKS_END_S)
 
     def _close_writer(self) -> None:
         self._record.times.enter(PhaseCode.FINISH)
@@ -619,9 +624,13 @@ class PeerEngine:
 
 def held(progress: Progress | None) -> str:
     """Return a sentence on the state that the model holds after a failed run."""
-    if progress is None:
+    if progress is None or not any(progress.steps):
         return "The model is unchanged: no averaging was completed."
     epoch = progress.epoch + int(progress.opened > progress.epoch)
+    if not progress.averagings:  # within the first epoch of gradient sharing
+        return (
+            f"The model holds the state after {sum(progress.steps)} minibatches, in epoch {epoch}."
+        )
     return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
 
 

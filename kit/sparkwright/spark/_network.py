@@ -153,8 +153,8 @@ class SparkNetwork(EvaluatingNetwork):
         """Start training and return the run without waiting; see `fit` for the arguments.
 
         Raises:
-            ConfigurationError: if there is no master, another run of this network is active, or an
-                option is invalid.
+            ConfigurationError: if there is no master, another run trains this model, or an option
+                is invalid.
             SlotsError: if there are fewer task slots than workers.
         """
 
@@ -372,12 +372,6 @@ class SparkNetwork(EvaluatingNetwork):
             raise ConfigurationError(
                 "training needs a training master. Received: master=None. Pass one: "
                 "`SparkNetwork(spark, model, ParameterAveragingTrainingMaster())`."
-            )
-        if self._active is not None and not self._active.finished:
-            raise ConfigurationError(
-                f"this network is being trained by run {self._active.name}: two runs would "
-                "overwrite each other's result. Wait for it, stop it, or train a clone in another "
-                "network."
             )
         return self.master
 
