@@ -33,7 +33,7 @@ help:
 	@echo 'make lab     open the notebook of make demo in JupyterLab'
 	@echo 'make hdfs    start a small HDFS; Ctrl-C stops it'
 	@echo 'make test    run the tests, except those below; ARGS="tests/data -x" is passed to pytest'
-	@echo 'make test-all  also those tests that repeat on Spark or TensorFlow what others show; 12 minutes'
+	@echo 'make test-all  also those tests that repeat on Spark or TensorFlow what others show; 20 minutes'
 	@echo 'make test-cluster  test clusters: standalone, YARN, several hosts; 10 minutes'
 	@echo 'make browser  test the widgets in JupyterLab and Chromium; 7 minutes'
 	@echo 'make screenshots  draw the pictures of docs/images, 1280 and 420 pixels wide, light and dark'

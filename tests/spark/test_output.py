@@ -86,9 +86,10 @@ def test_queued_run_names_the_run_that_holds_its_slots(
     second = sw.SparkNetwork(spark, dense(), fast).start(numbered(40), name="second")
     try:
         wait_until(lambda: second.status.state == "queued", 30)
-        assert second.status.message == "Waiting for run first to end"
+        waits = f"Waiting for run {first.name} to end"
+        assert second.status.message == waits
         assert "second" in repr(second)
-        wait_until(lambda: "Waiting for run first to end\n" in capsys.readouterr().out, 10)
+        wait_until(lambda: f"{waits}\n" in capsys.readouterr().out, 10)
     finally:
         first.stop()
         first.wait(60)
