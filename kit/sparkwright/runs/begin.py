@@ -180,7 +180,48 @@ class RunBeginning:
         """
         with _starting:  # so that of two threads only one starts
             check_untrained(self.model)
-            run, record = self._started(engine, title, workers, configuration, display, claim)
+            if self._is_recorded:
+                reserve_names()
+            record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
+            if self.master.collect_training_stats:
+                record.times.collect(self.master.time_source)
+            if self.judged is not None:
+                record.early_stopping_found(self.judged.judge.result)
+            name = NAMES.take(self._name)
+            lines = (
+                ProgressLines(record, name=name, title=title, validates=self._validates)
+                if display is not False and not in_notebook()
+                else None
+            )
+            parameters = self._parameters(workers) if self._trackers else {}
+            run = TrainingRun(
+                id=self.id,
+                name=name,
+                lines=lines,
+                claim=claim,
+                title=title,
+                engine=engine,
+                record=record,
+                take_result=self._take,
+                epoch_history=partial(self.callbacks.history, record),
+                trackings=[
+                    RunTracking(each, record, parameters, validates=self._validates)
+                    for each in self._trackers
+                ],
+                model=self.model,
+                configuration={
+                    "master": self.master.to_dict(),
+                    "model": self.model.name,
+                    "parameters": self.definition.parameters,
+                    "workers": workers,
+                    "epochs": self.epochs,
+                    "seed": self.master.seed,
+                    **_compiled(self.model),
+                    **self._hyperparameters,
+                    **self._rules(),
+                    **configuration,
+                },
+            )
             _runs[self.model] = weakref.ref(run)
         when_begun(run)
         if self._is_recorded:
@@ -188,59 +229,6 @@ class RunBeginning:
         if display is not False and in_notebook():
             show(run)
         return run
-
-    def _started(
-        self,
-        engine: Engine,
-        title: str,
-        workers: int,
-        configuration: dict[str, Any],
-        display: bool | None,
-        claim: Claim | None,
-    ) -> tuple[TrainingRun, RunRecord]:
-        if self._is_recorded:
-            reserve_names()
-        record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
-        if self.master.collect_training_stats:
-            record.times.collect(self.master.time_source)
-        if self.judged is not None:
-            record.early_stopping_found(self.judged.judge.result)
-        name = NAMES.take(self._name)
-        lines = (
-            ProgressLines(record, name=name, title=title, validates=self._validates)
-            if display is not False and not in_notebook()
-            else None
-        )
-        parameters = self._parameters(workers) if self._trackers else {}
-        run = TrainingRun(
-            id=self.id,
-            name=name,
-            lines=lines,
-            claim=claim,
-            title=title,
-            engine=engine,
-            record=record,
-            take_result=self._take,
-            epoch_history=partial(self.callbacks.history, record),
-            trackings=[
-                RunTracking(each, record, parameters, validates=self._validates)
-                for each in self._trackers
-            ],
-            model=self.model,
-            configuration={
-                "master": self.master.to_dict(),
-                "model": self.model.name,
-                "parameters": self.definition.parameters,
-                "workers": workers,
-                "epochs": self.epochs,
-                "seed": self.master.seed,
-                **_compiled(self.model),
-                **self._hyperparameters,
-                **self._rules(),
-                **configuration,
-            },
-        )
-        return run, record
 
     def _take(self, outcome: Outcome) -> Outcome:
         """Write the result to the model, and call the callbacks unless the run failed."""
