@@ -298,3 +298,9 @@ def test_skipped_row_raises_no_error_for_its_other_faults(
     assert len(found.data) == 1
     with pytest.raises(sw.DataError, match="line 4: column 'y' must hold integer classes"):
         sw.data.read_csv(file(tmp_path, "a,y,w\n1,0,1\n3,7,\n5,7,1\n"), **options)
+
+
+def test_given_column_names_replace_duplicate_ones(tmp_path: Path) -> None:
+    path = file(tmp_path, "a,b,a\n1,2,3\n")
+    found = sw.data.read_csv(path, column_names=["a", "b", "c"]).data
+    assert found.features["features"].tolist() == [[1, 2, 3]]

@@ -279,3 +279,23 @@ def test_a_network_trains_on_a_source_or_a_url(monkeypatch: pytest.MonkeyPatch) 
     assert network._distributed("exports/train", "data") == ("exports/train", SPARK)
     with pytest.raises(DataError, match="`validation` must be a DistributedDataSet, a DataSource"):
         network._distributed(5, "validation")
+
+
+@pytest.mark.thorough
+def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> None:
+    lines = ["a,b,kind"] + [f"{row},{row % 7},{'xy'[row % 2]}" for row in range(200)]
+    (tmp_path / "data.csv").write_text("\n".join(lines))
+    source = DataSource(
+        format="csv",
+        url=str(tmp_path / "data.csv"),
+        label="kind",
+        partitions=2,
+        split=DataSplit(validation=0.25, test=0.25, kind="stratified"),
+    )
+    names: dict[str, Any] = {"sw": sw, "spark": spark}
+    exec(source.to_code(), names)
+    parts = source.load_split(spark)
+    assert list(parts) == ["train", "validation", "test"]
+    assert [part.count() for part in parts.values()] == [100, 50, 50]
+    assert parts["test"].class_names == {"labels": ("x", "y")}
+    assert names["data"].fingerprint == source.load(spark).fingerprint

@@ -249,3 +249,15 @@ def test_non_integer_sizes_and_seeds_raise(bad: Any) -> None:
         list(zeros(3, 2).batches(bad))
     with pytest.raises(ConfigurationError, match=f"Received: seed={bad}"):
         zeros(3, 2).shuffle(bad)
+
+
+def test_single_mask_applies_to_the_only_input_or_output() -> None:
+    dataset = DataSet({"text": np.zeros((2, 3))}, features_masks=np.ones((2, 3)))
+    assert list(dataset.features_masks) == ["text"]
+
+
+def test_byte_swapped_arrays_become_native() -> None:
+    swapped = np.arange(3, dtype=np.dtype("f4").newbyteorder())
+    array = DataSet(swapped).features["features"]
+    assert array.dtype.isnative
+    np.testing.assert_array_equal(array, [0, 1, 2])
