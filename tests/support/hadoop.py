@@ -244,8 +244,6 @@ def manager_settings(*, ports: Mapping[str, int], folder: str, memory_mb: int) -
         "yarn.scheduler.minimum-allocation-mb": "64",
         "yarn.scheduler.maximum-allocation-mb": str(memory_mb),
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
-        "yarn.nm.liveness-monitor.expiry-interval-ms": "10000",
-        "yarn.am.liveness-monitor.expiry-interval-ms": "20000",
         "yarn.resourcemanager.am.max-attempts": "1",
         "yarn.node-labels.enabled": "true",
         "yarn.node-labels.fs-store.root-dir": f"file://{folder}/labels",
