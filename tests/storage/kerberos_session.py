@@ -79,7 +79,7 @@ def main(url: str, keytab: str, folder: str) -> None:
     found["loaded_equals_saved"] = bool(np.array_equal(weights(loaded), weights(network.model)))
     found["by_name"] = read(f"{by_name}/spark/a")
     delegation._NEW_AFTER_S = 3600.0
-    time.sleep(11)
+    time.sleep(41)
     found["expired"] = read(f"{url}/spark/a")
     delegation._NEW_AFTER_S = 0.0
     found["later"] = read(f"{url}/spark/a")

@@ -43,7 +43,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def kerberos() -> Iterator[Kerberos]:
     try:
-        server = Kerberos("alice", "brief", "changed", short_lived={"brief": 2}).start()
+        server = Kerberos("alice", "brief", "changed", short_lived={"brief": 6}).start()
     except ConfigurationError as error:
         pytest.skip(str(error))
     server.change_key("changed")
@@ -53,8 +53,8 @@ def kerberos() -> Iterator[Kerberos]:
 
 @pytest.fixture(scope="module")
 def secured(kerberos: Kerberos) -> Iterator[HdfsCluster]:
-    # Tokens that nobody renews end after ten seconds instead of a day.
-    interval = {"dfs.namenode.delegation.token.renew-interval": "10000"}
+    # Tokens that nobody renews end after 40 seconds, in which a job ends, instead of a day.
+    interval = {"dfs.namenode.delegation.token.renew-interval": "40000"}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in kerberos.environment.items():
             patch.setenv(name, value)
@@ -93,7 +93,7 @@ def test_keytab_renews_expired_tickets(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
 ) -> None:
     environment["KRB5_CLIENT_KTNAME"] = str(kerberos.keytab("brief"))
-    assert acted(secured, environment, pause_s=3) == [["content", "brief"]] * 2
+    assert acted(secured, environment, pause_s=7) == [["content", "brief"]] * 2
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_missing_expired_or_wrong_ticket_raises_one_sentence(
     pause_s = 0.0
     if case == "expired":
         kerberos.log_in("brief", tmp_path / "tickets")
-        pause_s = 3
+        pause_s = 7
     if case == "wrong key":
         environment["KRB5_CLIENT_KTNAME"] = str(kerberos.keytab("changed"))
     found = acted(secured, environment, pause_s=pause_s)
