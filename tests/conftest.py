@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests.scripts import started_ahead
-from tests.support import tally
+from tests.support import spark_classes, tally
 from tests.support.connect_server import ConnectServer
 
 # On shared cores a slow example is no error. Half of Hypothesis' default number of examples keeps
@@ -34,7 +34,8 @@ os.environ["TMPDIR"] = tempfile.tempdir = _temporary.name
 os.environ["SPARKWRIGHT_RUNS"] = str(Path(_temporary.name) / "runs" / "runs.sqlite")
 
 # Before Spark starts anywhere, in other processes too.
-os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_defaults")))
+_settings = spark_classes.FOLDER if spark_classes.FOLDER.exists() else spark_classes.DEFAULTS
+os.environ.setdefault("SPARK_CONF_DIR", str(_settings))
 
 # Counts of this process and of those that it starts; the processes of pytest-xdist have their own.
 if "PYTEST_XDIST_WORKER" in os.environ:
