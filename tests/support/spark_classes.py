@@ -43,7 +43,7 @@ def write() -> None:
     subprocess.run(
         [
             *(sys.executable, "-c", _SESSION),
-            *(f"{c1} -XX:ArchiveClassesAtExit={new / archive}", new / "table"),
+            *(f'{c1} "-XX:ArchiveClassesAtExit={new / archive}"', new / "table"),
         ],
         # An archive may not depend on a folder with files.
         env=os.environ | {"SPARK_CONF_DIR": str(new / "none")},
