@@ -68,6 +68,18 @@ def test_work_that_was_not_given_does_not_count() -> None:
     assert script.progress.steps == (0, 0)
 
 
+def test_data_that_a_worker_cannot_read_is_left_to_others_for_a_while() -> None:
+    script = training()
+    assert script.works(0) == script.piece(0, 0, 0, 2, 4)
+    assert script.works(0) == script.piece(0, 1, 0, 2, 4)
+    assert script.works(0, 0) == NOTHING
+    assert script.tick(9.0) == NOTHING
+    assert script.tick(2.0) == script.piece(0, 1, 0, 2, 4)
+    assert script.works(0, 0) == NOTHING
+    assert script.works(1) == script.piece(1, 1, 0, 2, 4)
+    assert script.works(1) == script.meeting([0, 1], validate=True)
+
+
 def test_joining_worker_gets_its_state_from_a_ready_worker_and_all_owed_work_is_done() -> None:
     script = owed()
     assert script.coordinator.phase == "training"

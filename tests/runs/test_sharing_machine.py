@@ -9,6 +9,7 @@ from hypothesis.stateful import invariant, rule
 from tests.runs.machine import (
     EPOCHS,
     LAST_CALLED,
+    WORKERS,
     Attempt,
     CalledBack,
     Judged,
@@ -245,7 +246,8 @@ class Worker(Attempt):
         if self.piece.owner != self.worker:
             seats = [seat for seat in self.group.seats if seat.worker == self.piece.owner]
             owner = world.attempts[seats[0].port] if seats else None
-            if owner is None or not owner.alive or owner.silent:
+            unreadable = (self.worker, self.piece.owner) in world.unreadable
+            if owner is None or not owner.alive or owner.silent or unreadable:
                 self.report_work()
                 return True
         self.learned.add((self.piece.owner, self.piece.epoch, self.piece.start + self.done))
@@ -303,6 +305,8 @@ class Runs(RunMachine):
         self.kept: frozenset[tuple[int, int, int]] = frozenset()  # in the last checkpoint
         self.validated: list[int] = []
         self.deliverer: Worker | None = None
+        # (who reads, whose data); for good, although the others reach both.
+        self.unreadable: set[tuple[int, int]] = set()
         super().__init__()
 
     @property
@@ -455,6 +459,10 @@ class Runs(RunMachine):
             self.any_lost = True
             worker.die(arriving)
             self.all_goes_well(moments)
+
+    @rule(pair=st.permutations(range(WORKERS)))
+    def a_worker_cannot_read_the_data_of_another(self, pair: list[int]) -> None:
+        self.unreadable.add((pair[0], pair[1]))
 
     @going_on
     @rule(data=st.data(), replaced=st.booleans())

@@ -2,6 +2,7 @@ import itertools
 import json
 import re
 import socket
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given
 
 from sparkwright.data import DataSet
-from sparkwright.errors import DataError, WorkerError
-from sparkwright.workers.shard import Shard, ShardWriter
+from sparkwright.errors import DataError, NetworkError, WorkerError
+from sparkwright.mesh.port import PeerPort
+from sparkwright.workers import shard as _shard
+from sparkwright.workers.shard import RemoteShard, Shard, ShardServer, ShardWriter
 
 folders = itertools.count()
 
@@ -146,3 +149,37 @@ def test_full_disk_raises_a_worker_error_with_the_worker_number(tmp_path: Path, 
     )
     assert "`spark.local.dir`" in caught.value.reason
     assert not folder.exists()
+
+
+def test_another_worker_reads_again_after_a_connection_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_shard, "_RETRY_AFTER_S", 0.0)
+    shard = written(tmp_path / "shard", [((0,), numbered(0, 10))])
+    with ExitStack() as stack:
+        ports = [
+            stack.enter_context(
+                closing(
+                    PeerPort(secret=bytes(32), worker=w, host="127.0.0.1", ports=range(1), name="p")
+                )
+            )
+            for w in range(2)
+        ]
+        remote = RemoteShard(
+            ports[1].address,
+            worker=1,
+            rows=10,
+            port=ports[0],
+            connect_timeout_s=5,
+            peer_timeout_s=5,
+        )
+        stack.callback(remote.close)
+        rows = np.array([7, 2])
+        for _ in range(2):
+            server = ShardServer(shard, ports[1])
+            assert all(
+                np.array_equal(a, shard.gather(rows)[n]) for n, a in remote.gather(rows).items()
+            )
+            server.close()
+            with pytest.raises(NetworkError, match=r"worker 1 on 127\.0\.0\.1 did not send"):
+                remote.gather(rows)

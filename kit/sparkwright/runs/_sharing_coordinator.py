@@ -17,8 +17,9 @@ share. A stop, a failure or a time-out leads to a final meeting, which preserves
 With early stopping, the meeting after an evaluated epoch lasts until the verdict arrives.
 """
 
+import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from sparkwright.masters.checkpointing import CopySchedule
@@ -52,6 +53,9 @@ from ._decisions import (
     WorkReported,
 )
 from ._ledger import Ledger
+
+# A worker is not offered data again that it has failed to read within this time.
+_UNREADABLE_S = 10.0
 
 Phase = Literal["gathering", "training", "meeting", "answering", "delivering", "over"]
 
@@ -87,6 +91,11 @@ class _Member:
     ring: int = 0  # generation of the last ring that it was asked to join
     in_ring: bool = False  # has not reported the end of that ring
     met: bool = False  # completed the last meeting
+    unread: dict[int, float] = field(default_factory=dict[int, float])  # owner -> when it failed
+
+    def can_read(self, owner: int, now_s: float) -> bool:
+        """Whether it has not just failed to read the data of `owner`."""
+        return now_s - self.unread.get(owner, -math.inf) >= _UNREADABLE_S
 
 
 class SharingCoordinator(RunRules[_Member]):
@@ -264,6 +273,8 @@ class SharingCoordinator(RunRules[_Member]):
             self._fruitless.clear()
         if event.piece is not None and event.piece == member.piece:
             member.piece = None
+            if event.wants_more and event.minibatches < event.piece.size:
+                member.unread[event.piece.owner] = self._now_s
             self._ledger.count(
                 member.worker,
                 event.piece,
@@ -394,8 +405,9 @@ class SharingCoordinator(RunRules[_Member]):
             return self._call_meeting()
         actions: list[Action] = []
         for member in asking:
+            readable = {owner for owner in owners if member.can_read(owner, self._now_s)}
             piece = ledger.hand_out(
-                member.worker, present=owners, wanted=member.wanted, workers=len(ready)
+                member.worker, present=readable, wanted=member.wanted, workers=len(ready)
             )
             if piece is not None:
                 member.asked, member.piece = False, piece

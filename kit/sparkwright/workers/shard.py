@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 import socket
+import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,8 @@ _INDEX = "shard.json"
 _ORDER = "order.npy"
 INTRODUCTION = "shard"
 _MAX_ROWS_BYTES = 64 << 20
+# Requests that were made before an error fail with it, and do not wait for a connection each.
+_RETRY_AFTER_S = 5.0
 
 
 class ShardWriter:
@@ -238,27 +241,30 @@ class RemoteShard:
         self, address: Address, *, worker: int, rows: int, port: PeerPort,
         connect_timeout_s: float, peer_timeout_s: float,
     ) -> None:  # fmt: skip
-        """Store the address; the first `gather` connects."""
+        """Store the address; `gather` connects."""
         self.rows = rows
         self._address, self._worker, self._port = address, worker, port
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._connection: Connection | None = None
-        self.gone = False
+        self._is_closed = False
+        self._retry_s = 0.0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether calls fail at once, because one has just failed."""
+        return time.monotonic() < self._retry_s
 
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return the columns of `rows`; see `Shard.gather`.
 
+        A cut of the network may end an idle connection, although the worker is still there: some
+        seconds after an error, a call connects again.
+
         Raises:
             NetworkError: if the worker has disconnected or does not answer in time.
         """
-        message: Message | None = None
-        try:
-            if not self.gone:
-                message = self._ask(rows)
-        except (OSError, NetworkError):  # a timeout is an OSError
-            message = None
+        message = self._ask(rows)
         if message is None:
-            self.close()
             raise NetworkError(
                 f"worker {self._worker} on {self._address[0]} did not send its examples "
                 f"within {self._peer_timeout_s:g} s."
@@ -267,24 +273,38 @@ class RemoteShard:
 
     def close(self) -> None:
         """Close permanently; thread-safe."""
-        self.gone = True
-        connection = self._connection
-        if connection is not None:
+        self._is_closed = True
+        if (connection := self._connection) is not None:
             connection.close()
 
     def _ask(self, rows: NDArray[np.int64]) -> Message | None:
-        connection = self._connection
-        if connection is None:
-            connection = self._connection = self._port.connect(
+        """Return the answer; None: it failed."""
+        message = None
+        with contextlib.suppress(OSError, NetworkError):  # a time-out is an OSError
+            connection = self._connected()
+            connection.send("rows", {"shape": rows.shape}, (np.ascontiguousarray(rows),))
+            message = connection.receive()
+        if message is None and not self.has_failed:
+            self._retry_s = time.monotonic() + _RETRY_AFTER_S
+            broken, self._connection = self._connection, None
+            if broken is not None:
+                broken.close()
+        return message
+
+    def _connected(self) -> Connection:
+        if self._is_closed or self.has_failed:
+            raise NetworkError(f"worker {self._worker} does not send its examples.")
+        if self._connection is None:
+            connection = self._port.connect(
                 self._address,
                 worker=self._worker,
                 timeout_s=self._connect_timeout_s,
-                give_up=lambda: self.gone,
+                give_up=lambda: self._is_closed,
             )
+            self._connection = connection
             connection.send(INTRODUCTION)
             connection.socket.settimeout(self._peer_timeout_s)
-        connection.send("rows", {"shape": rows.shape}, (np.ascontiguousarray(rows),))
-        return connection.receive()
+        return self._connection
 
 
 class ShardSource:
@@ -307,7 +327,7 @@ class ShardSource:
         """Set each worker's address and number of examples; close changed connections."""
         self.rows = rows
         for worker, (address, shard) in list(self._shards.items()):
-            if addresses.get(worker) != address or shard.gone:
+            if addresses.get(worker) != address or shard.has_failed:
                 shard.close()
                 del self._shards[worker]
         for worker, address in addresses.items():
