@@ -19,6 +19,7 @@ from sparkwright.runs._decisions import (
     SendRegroup,
     StopRequested,
     TimerFired,
+    WorkerAlive,
     WorkerFailed,
     WorkerRegistered,
     WorkerReported,
@@ -77,6 +78,11 @@ class Script:
     def tick(self, later_s: float = 0.0) -> list[Action]:
         self.now_s += later_s
         return self.handle(TimerFired())
+
+    def lives(self, worker: int, *, steps: int) -> list[Action]:
+        """Its heartbeat."""
+        connection = self.connection(worker)
+        return self.handle(WorkerAlive(connection=connection, steps=steps, computing=False))
 
     def deliver(self, worker: int) -> list[Action]:
         return self.handle(ResultReceived(connection=self.connection(worker)))

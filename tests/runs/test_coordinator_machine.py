@@ -37,6 +37,7 @@ from sparkwright.runs._decisions import (
     LaunchTask,
     RequestResult,
     RequestSnapshot,
+    RequestStacks,
     ResetHistory,
     ResultReceived,
     RunCallbacks,
@@ -47,6 +48,7 @@ from sparkwright.runs._decisions import (
     SendStop,
     SendVerdict,
     ShowStalled,
+    ShowStandstill,
     StopRequested,
     TimerFired,
     WorkerAlive,
@@ -269,7 +271,7 @@ class Runs(RunMachine):
                     self.launch(worker, replaces=replaces)
                 case Drop(connection=connection):
                     self.handle(ConnectionLost(connection=connection, silent=True))
-                case ShowStalled():
+                case ShowStalled() | ShowStandstill() | RequestStacks():
                     pass
                 case RunCallbacks(moment=moment):
                     self.called.append(moment)

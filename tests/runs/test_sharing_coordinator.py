@@ -8,9 +8,13 @@ from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import (
     CheckpointReceived,
+    Drop,
     EndRun,
     KeepCheckpoint,
+    RequestSnapshot,
+    RequestStacks,
     ResetHistory,
+    ShowStandstill,
 )
 from sparkwright.workers.work import Span
 
@@ -78,6 +82,35 @@ def test_data_that_a_worker_cannot_read_is_left_to_others_for_a_while() -> None:
     assert script.works(0, 0) == NOTHING
     assert script.works(1) == script.piece(1, 1, 0, 2, 4)
     assert script.works(1) == script.meeting([0, 1], validate=True)
+
+
+def test_a_run_in_which_nothing_counts_is_noticed_with_whom_it_waits_for() -> None:
+    script = training(stall_timeout_s=60.0)
+    script.works(0)
+    script.lives(0, steps=2)
+    assert script.tick() == NOTHING
+    pieces = [f"worker {w} to train 2 minibatches of worker {w}'s data" for w in range(2)]
+    stacks = [RequestStacks(connection=script.connection(worker)) for worker in range(2)]
+    assert script.tick(59.0) == NOTHING
+    script.lives(0, steps=2)  # heartbeats alone are no progress
+    shown = [ShowStandstill(seconds=60.0, waits_for="; ".join(pieces)), *stacks]
+    assert script.tick(1.0) == shown
+    assert script.tick(100.0) == NOTHING
+    script.works(0)
+    (over,) = script.tick()
+    assert isinstance(over, ShowStandstill)
+    assert over.seconds == 0.0
+
+
+def test_stop_ends_a_run_whose_workers_never_leave_their_meeting() -> None:
+    script = meeting(stall_timeout_s=60.0)
+    script.stop()
+    both = [script.connection(worker) for worker in range(2)]
+    script.tick()
+    assert [RequestSnapshot(connection=c) for c in both] == script.tick(60.0)[-2:]
+    assert script.tick(3.0) == [Drop(connection=c) for c in both]
+    script.lose(0)
+    assert script.lose(1)[-1] == EndRun(stopped=True)
 
 
 def test_joining_worker_gets_its_state_from_a_ready_worker_and_all_owed_work_is_done() -> None:

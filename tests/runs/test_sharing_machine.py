@@ -33,6 +33,7 @@ from sparkwright.runs._decisions import (
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
+    RequestStacks,
     ResetHistory,
     ResultReceived,
     RunCallbacks,
@@ -42,6 +43,7 @@ from sparkwright.runs._decisions import (
     SendRegroup,
     SendVerdict,
     ShowStalled,
+    ShowStandstill,
     StopRequested,
     TimerFired,
     WorkerReported,
@@ -382,7 +384,7 @@ class Runs(RunMachine):
             case LaunchTask(worker=worker, replaces=replaces):
                 self.launch(worker, replaces=replaces)
                 return
-            case ShowStalled():
+            case ShowStalled() | ShowStandstill() | RequestStacks():
                 return
             case RunCallbacks(moment=moment):
                 self.called.append(moment)

@@ -166,3 +166,18 @@ def test_dismissal_breaks_every_ring_and_every_wait(line: Line, ring: Ring, how:
         control.send("rows", {}, (b"x" * 1_000_000,))
     control.close()
     join_threads("test-worker")
+
+
+def test_stacks_are_sent_while_the_training_thread_is_stuck(line: Line) -> None:
+    _, driver = line
+    stuck = threading.Event()
+    thread = threading.Thread(target=stuck.wait, name="stuck in a hook", daemon=True)
+    thread.start()
+    driver.send("stacks")
+    while (message := driver.receive()) is not None and message.kind == "alive":
+        pass
+    stuck.set()
+    assert message is not None
+    assert message.kind == "stacks"
+    assert "thread stuck in a hook:\n" in message.fields["text"]
+    assert "in wait" in message.fields["text"]

@@ -4,7 +4,7 @@ A coordinator is a pure state machine: it takes events and returns actions. It h
 threads or clocks; `_server.py` converts messages to events and actions to messages.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sparkwright.workers.protocol import Failure, Group, Progress
@@ -19,12 +19,15 @@ from ._decisions import (
     Event,
     KeepBest,
     Moment,
+    RequestStacks,
     RunCallbacks,
     SendVerdict,
+    ShowStandstill,
     WorkerAlive,
     WorkerRegistered,
 )
 from ._early_stopping import StoppingMonitor
+from ._standstill import Standstill
 from .membership import Delivery, Membership
 
 # The run ends after this number of rings in a row broke without an averaging.
@@ -63,6 +66,7 @@ class RunRules(Generic[Member]):
         judge: StoppingMonitor | None = None,
         replacement_grace_s: float = 2.0,
         now_s: float = 0.0,
+        stall_timeout_s: float = 60.0,
         **membership: Any,
     ) -> None:
         """Start in the phase "gathering".
@@ -75,14 +79,22 @@ class RunRules(Generic[Member]):
             judge: the rules of early stopping; default None: train all epochs.
             replacement_grace_s: see `MeshConfig`.
             now_s: the current time of the clock.
+            stall_timeout_s: see `MeshConfig`.
             **membership: deadlines and limits, see `Membership`.
         """
         self.phase = "gathering"
         self.generation = 0
         self.workers = workers
         self._membership = Membership(
-            workers=workers, required=required, slots=slots, now_s=now_s, **membership
+            workers=workers,
+            required=required,
+            slots=slots,
+            now_s=now_s,
+            stall_timeout_s=stall_timeout_s,
+            **membership,
         )
+        self._standstill = Standstill(timeout_s=stall_timeout_s)
+        self._beats: dict[int, int] = {}  # connection -> minibatches in its last heartbeat
         self._members: dict[int, Member] = {}  # by connection
         self._judge = judge
         self._grace_s = replacement_grace_s
@@ -128,6 +140,14 @@ class RunRules(Generic[Member]):
         """Connections of workers that may have the last average."""
         raise NotImplementedError
 
+    def _awaited(self) -> Collection[int]:
+        """Connections without whose answer the run does not end after a stop."""
+        return ()
+
+    def _waits_for(self) -> str:
+        """Return whom the run waits for, in words."""
+        raise NotImplementedError
+
     def _end_undelivered(self) -> list[Action]:
         """End the run without a delivered result."""
         raise NotImplementedError
@@ -159,6 +179,7 @@ class RunRules(Generic[Member]):
         return [*self._membership.launch(worker)] if self._replaces_lost else []
 
     def _take_heartbeat(self, event: WorkerAlive) -> list[Action]:
+        self._beats[event.connection] = event.steps
         actions: list[Action] = [*self._membership.heartbeat(event, self._now_s)]
         if self.phase == "delivering" and event.connection in self._members:
             match self._delivery.heartbeat(event.connection):
@@ -172,13 +193,33 @@ class RunRules(Generic[Member]):
 
     def _watch(self) -> list[Action]:
         """Return actions that show, replace or drop stalled and silent workers."""
-        actions: list[Action] = [*self._membership.stalled(self._now_s)]
+        actions: list[Action] = self._watch_the_run()
+        # Stop always works.
+        hung = self._awaited() if self._standstill.shown else ()
+        actions += self._membership.stalled(self._now_s, awaited=hung)
         if self._replaces_lost:
             actions += self._membership.replace_silent(self._now_s)
             reason = "a lost worker's replacement may need its slot"
             for connection in self._membership.cede_slots(self._now_s):
                 actions.append(Dismiss(connection=connection, reason=reason))
         return actions
+
+    def _watch_the_run(self) -> list[Action]:
+        """Return a warning and requests for stacks if nothing counts any more."""
+        found = self.progress
+        done = found.steps, found.averagings, found.epoch, found.validated, found.judged
+        beats = tuple((connection, self._beats.get(connection)) for connection in self._members)
+        counts = self.phase, done, found.answered, found.answered_round, beats
+        seconds = self._standstill.check(counts, self._now_s)
+        if seconds is None:
+            return []
+        shown: list[Action] = [ShowStandstill(seconds=seconds, waits_for=self._waits_for())]
+        asked = self._members if seconds else ()
+        return shown + [RequestStacks(connection=connection) for connection in asked]
+
+    def _absent(self) -> str:
+        """Return the required workers that are not connected, in words; empty: all are."""
+        return named(sorted(set(range(self._membership.required)) - set(self.present)))
 
     def _answer(self, event: EpochScored | BestReceived) -> list[Action]:
         """Return the verdict on an epoch for the requesting worker; empty without a judge."""
@@ -229,3 +270,9 @@ class RunRules(Generic[Member]):
     @property
     def _by_worker(self) -> list[Member]:
         return sorted(self._members.values(), key=lambda member: member.worker)
+
+
+def named(workers: Sequence[int]) -> str:
+    """Return "worker 1" or "workers 1, 2"; empty for none."""
+    listed = ", ".join(map(str, workers))
+    return f"worker{'s' if len(workers) > 1 else ''} {listed}" if workers else ""

@@ -31,7 +31,7 @@ from typing import Any, Literal
 
 from sparkwright.workers.protocol import Failure, Progress
 
-from ._coordination import MAX_FRUITLESS_GROUPS, RunRules
+from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
     BestReceived,
@@ -347,6 +347,14 @@ class Coordinator(RunRules[_Member]):
         report, self._progress = best
         self._complete = report.ending == "finished"
         return [*self._delivery.request(report.connection)]
+
+    def _waits_for(self) -> str:
+        if self._waiting:
+            return f"the callbacks of epoch {max(epoch for epoch, _ in self._waiting.values())}"
+        if absent := self._absent():
+            return f"a replacement of {absent}"
+        busy = [member.worker for member in self._by_worker if member.report is None]
+        return f"{named(busy)} to average"
 
     def _snapshot_sources(self) -> Collection[int]:
         return self._members

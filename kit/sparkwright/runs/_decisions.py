@@ -242,6 +242,26 @@ class ShowStalled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ShowStandstill:
+    """Show that the run has made no progress for `seconds`; 0: it goes on.
+
+    Attributes:
+        seconds: since something last counted.
+        waits_for: whom the run waits for, for the message.
+    """
+
+    seconds: float
+    waits_for: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestStacks:
+    """Request the stacks of all threads of `connection`."""
+
+    connection: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Dismiss:
     """Dismiss `connection`; `reason` is empty at the regular end."""
 
@@ -339,6 +359,8 @@ Action = (
     | LaunchTask
     | Drop
     | ShowStalled
+    | ShowStandstill
+    | RequestStacks
     | Dismiss
     | KeepCheckpoint
     | SendVerdict
@@ -386,6 +408,7 @@ Notification = (
     | RunCallbacks
     | LaunchTask
     | ShowStalled
+    | ShowStandstill
     | ResetHistory
     | EndRun
 )

@@ -37,6 +37,7 @@ from ._decisions import (
     ProgressSettled,
     RequestResult,
     RequestSnapshot,
+    RequestStacks,
     ResetHistory,
     ResultReceived,
     RunCallbacks,
@@ -49,6 +50,7 @@ from ._decisions import (
     SendStop,
     SendVerdict,
     ShowStalled,
+    ShowStandstill,
     StopRequested,
     TaskEnded,
     TimerFired,
@@ -467,7 +469,9 @@ class CoordinatorServer:
                 self._send(number, "deliver", {})
             case RequestSnapshot(connection=number):
                 self._send(number, "snapshot", {})
-            case LaunchTask() | ShowStalled() | RunCallbacks():
+            case RequestStacks(connection=number):
+                self._send(number, "stacks", {})
+            case LaunchTask() | ShowStalled() | ShowStandstill() | RunCallbacks():
                 self._notify(action)
             case Drop(connection=number):
                 self._drop(number)

@@ -26,7 +26,7 @@ from sparkwright.masters.checkpointing import CopySchedule
 from sparkwright.workers.protocol import Failure, Progress
 from sparkwright.workers.work import Span
 
-from ._coordination import MAX_FRUITLESS_GROUPS, RunRules
+from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
     BestReceived,
@@ -524,6 +524,25 @@ class SharingCoordinator(RunRules[_Member]):
             self._ledger.restart()  # no worker has the latest state
             forget = [ResetHistory()]
         return forget + self._ended(stopped=stopped, reason=reason)
+
+    def _awaited(self) -> Collection[int]:
+        return [m.connection for m in self._ready if self.phase == "meeting" and m.in_ring]
+
+    def _waits_for(self) -> str:
+        if self.phase == "answering":
+            return f"the callbacks of epoch {self.progress.epoch}"
+        if self.phase == "meeting":
+            return f"{named([m.worker for m in self._ready if m.in_ring])} to average"
+        pieces = [
+            f"worker {member.worker} to train {member.piece.size} minibatches of worker "
+            f"{member.piece.owner}'s data"
+            for member in self._ready
+            if member.piece is not None
+        ]
+        states = [m.worker for m in self._by_worker if not m.ready]
+        fetching = f"{named(states)} to fetch the state" if states else ""
+        lost = f"a replacement of {self._absent()}" if self._absent() else ""
+        return "; ".join(filter(None, [*pieces, fetching, lost])) or "its workers to ask for work"
 
     def _snapshot_sources(self) -> Collection[int]:
         return [member.connection for member in self._ready]

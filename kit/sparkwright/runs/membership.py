@@ -246,8 +246,13 @@ class Membership:
         )
         return [ShowStalled(worker=found.worker, seconds=0.0)] if recovered else []
 
-    def stalled(self, now_s: float) -> list[ShowStalled | RequestSnapshot | Drop]:
-        """Return the actions for workers that make no progress."""
+    def stalled(
+        self, now_s: float, *, awaited: Collection[int] = ()
+    ) -> list[ShowStalled | RequestSnapshot | Drop]:
+        """Return the actions for workers that make no progress.
+
+        After a stop, this includes the connections `awaited`.
+        """
         actions: list[ShowStalled | RequestSnapshot | Drop] = []
         for connection in self._stalls.newly_stalled(now_s):
             worker = self._registered[connection].worker
@@ -255,7 +260,7 @@ class Membership:
             actions.append(ShowStalled(worker=worker, seconds=seconds))
         ending = self._stopping_since_s
         if ending is not None and now_s - ending >= STOP_TIMEOUT_S:
-            hung = self._stalls.stalled(now_s, since_s=now_s - STOP_TIMEOUT_S)
+            hung = [*self._stalls.stalled(now_s, since_s=now_s - STOP_TIMEOUT_S), *awaited]
         else:
             hung = self._stalls.stalled(now_s) if self._replace_stalled else []
         for connection in hung:

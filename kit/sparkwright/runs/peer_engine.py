@@ -53,6 +53,7 @@ from ._decisions import (
     RunCallbacks,
     SendVerdict,
     ShowStalled,
+    ShowStandstill,
     WorkerDisconnected,
     WorkerRegistered,
 )
@@ -549,6 +550,8 @@ class PeerEngine:
                 self._launch(worker, replaces=replaces)
             case ShowStalled(worker=worker, seconds=seconds):
                 record.worker_stalled(worker, seconds)
+            case ShowStandstill(seconds=seconds, waits_for=waits_for):
+                record.stood_still(seconds, waits_for)
             case SendVerdict(verdict=verdict) if judged is not None:
                 judged.judged(verdict)
             case KeepBest(epoch=epoch) if judged is not None and message is not None:
@@ -585,6 +588,9 @@ class PeerEngine:
                 record.times.add_message(worker, message)
             case "debug":
                 _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
+            case "stacks":
+                host = record.status().workers[worker].host
+                _log.warning("stacks of worker %d on %s:\n%s", worker, host, fields["text"])
             case "histograms":
                 record.histograms.add(HistogramsTaken.received(message))
             case "validated":

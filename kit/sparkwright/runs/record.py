@@ -251,6 +251,17 @@ class RunRecord:
             )
             self._add(WorkerStalled(worker=worker, host=host, seconds=seconds))
 
+    def stood_still(self, seconds: float, waits_for: str) -> None:
+        """Record that the run makes no progress for `seconds`; 0: it goes on."""
+        if seconds:
+            _log.warning(
+                "no minibatch has counted for %.0f s. The run waits for %s. The stacks of the "
+                "workers follow. Use `run.stop()` to end the run with the last average.",
+                *(seconds, waits_for),
+            )
+        else:
+            _log.warning("the run makes progress again.")
+
     def worker_alive(self, worker: int) -> None:
         """Record a heartbeat of a worker."""
         self._heard_s[worker] = time.monotonic()

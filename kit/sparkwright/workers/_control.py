@@ -2,8 +2,10 @@
 
 import contextlib
 import queue
+import sys
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Generator
 from typing import Any
@@ -18,6 +20,9 @@ HEARTBEAT_S = 1.0
 _EVERY_GENERATION = 1 << 62
 # Maximum time to send the last average before this process ends.
 _FAREWELL_S = 3.0
+# Of the stacks that the driver requests from a run without progress.
+_CALLS_OF_A_STACK = 8
+_LONGEST_STACKS = 1 << 14
 _open: "weakref.WeakSet[ControlLine]" = weakref.WeakSet()  # of this process
 
 
@@ -127,6 +132,8 @@ class ControlLine:
             "histograms": lambda _: self.histograms_asked.set(),
             "regroup": lambda message: self.ring.break_off(int(message.fields["generation"])),
             "dismiss": self._dismiss,
+            # On a thread of its own: another one may be stuck while it sends.
+            "stacks": lambda _: threading.Thread(target=self._send_stacks, daemon=True).start(),
             **dict.fromkeys(("verdict", "kept", "answered"), self._answers.put),
             **dict.fromkeys(("snapshot", "clock", CONNECT_BACK), lambda _: None),
         }
@@ -257,6 +264,10 @@ class ControlLine:
             pass
         self.hang_up()
 
+    def _send_stacks(self) -> None:
+        with contextlib.suppress(Dismissed):
+            self.send("stacks", {"text": stacks()})
+
     def _pause(self, message: Message) -> None:
         self.paused = int(message.fields["generation"])
 
@@ -291,6 +302,17 @@ class ControlLine:
                     call()
             except (NetworkError, Dismissed):
                 self.hang_up()
+
+
+def stacks() -> str:
+    """Return the innermost calls of each thread of this process."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    found: list[str] = []
+    for ident, frame in sys._current_frames().items():  # pyright: ignore[reportPrivateUsage]
+        if ident != threading.get_ident():
+            calls = "".join(traceback.format_stack(frame)[-_CALLS_OF_A_STACK:])
+            found.append(f"thread {names.get(ident, ident)}:\n{calls}")
+    return "".join(found)[:_LONGEST_STACKS]
 
 
 def say_farewell() -> None:
