@@ -40,7 +40,7 @@ NAMED = {
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
     "runs": "_coordination _coordinator _decisions _early_stopping _events _ledger "
-    "_sharing_coordinator membership round_means",
+    "_sharing_coordinator _standstill membership round_means",
     "spark": "_memory_plan memory_parts",
     "workers": "protocol work",
 }

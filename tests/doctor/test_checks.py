@@ -328,6 +328,11 @@ def test_too_few_open_files_for_many_workers_is_a_warning() -> None:
     assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
 
 
+def test_files_that_are_open_already_count() -> None:
+    (check,) = diagnose(with_driver(open_files=1024, open_files_used=900)).find("Open files")
+    assert (check.status, check.found) == ("warning", "at most 1024, 900 are open")
+
+
 def test_executor_trains_one_network_per_gpu() -> None:
     settings = {"spark__executor__memoryOverhead": "1309m", "spark__executor__cores": "4"}
     four = replace(with_settings("yarn", **settings), executors=with_both(**GIVEN).executors)

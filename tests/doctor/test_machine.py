@@ -156,3 +156,6 @@ def test_worker_data_folder_is_sparks_local_folder(
     monkeypatch.setenv("LOCAL_DIRS", "")
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/other")
     assert _machine.scratch_folder() == str(tmp_path)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "")
+    monkeypatch.setenv("TMPDIR", "/full")  # which Python would skip
+    assert _machine.scratch_folder() == "/full"

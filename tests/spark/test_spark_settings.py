@@ -1,4 +1,7 @@
 import dataclasses
+import errno
+import re
+import tempfile
 from types import SimpleNamespace
 
 import pyspark
@@ -7,6 +10,7 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError
+from sparkwright.spark._java import check_room
 from sparkwright.spark._session import _warn_about_differences
 from sparkwright.spark.secrets import LEFT_OUT, without_secrets
 
@@ -93,3 +97,16 @@ def test_values_that_files_cannot_store_are_rejected(value):
         sw.SparkSettings(settings={"spark.a": value})
     with pytest.raises(ConfigurationError, match="names of Spark settings"):
         sw.SparkSettings(settings={1: "a"})
+
+
+def test_full_temporary_folder_raises_before_java_starts(monkeypatch, tmp_path):
+    """PySpark waits without end for a file that Java cannot write."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    words = re.escape(f"Received: {tmp_path}: No space left on device. Free space there, or set")
+    with pytest.raises(ConfigurationError, match=words):
+        check_room()

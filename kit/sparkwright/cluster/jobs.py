@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkwright._interrupts import interrupts_raise
+from sparkwright._open_files import out_of_files
 from sparkwright.errors import DataError, RunInterrupted, SparkwrightError
 from sparkwright.options import check_choice
 
@@ -55,7 +56,9 @@ class SparkJob:
         self.value: Any = None
         self.error: BaseException | None = None
         self._cancelled = False
-        thread = inheriting_thread(self._main, spark)
+        thread = inheriting_thread(self._act, spark)
+        # PySpark first asks Spark for the properties to inherit, which may fail too.
+        inherit, thread.run = thread.run, lambda: self._main(inherit)
         thread.name, thread.daemon = self.group, True
         self._thread = thread
         thread.start()
@@ -97,23 +100,26 @@ class SparkJob:
         """Whether `cancel` has been called."""
         return self._cancelled
 
-    def _main(self) -> None:
-        context = self._context
+    def _main(self, act: Callable[[], None]) -> None:
         try:
-            context.setJobGroup(self.group, self._description, interruptOnCancel=True)
-            context.setLocalProperty("callSite.short", f"sparkwright: {self._description}")
-            if self._needs_engine:
-                ensure_engine(self._spark)
-            carry_tokens(context)
-            if self._cancelled:  # Spark could not cancel a job before its start
-                raise SparkwrightError(f"cancelled before its start: {self._description}.")
-            self.value = self._action()
+            act()
         except BaseException as error:
-            self.error = session_error(self._spark, error) or error
+            self.error = out_of_files(error) or session_error(self._spark, error) or error
         finally:
             self._over.set()
             if self._ended is not None:
                 self._ended(self)
+
+    def _act(self) -> None:
+        context = self._context
+        context.setJobGroup(self.group, self._description, interruptOnCancel=True)
+        context.setLocalProperty("callSite.short", f"sparkwright: {self._description}")
+        if self._needs_engine:
+            ensure_engine(self._spark)
+        carry_tokens(context)
+        if self._cancelled:  # Spark could not cancel a job before its start
+            raise SparkwrightError(f"cancelled before its start: {self._description}.")
+        self.value = self._action()
 
 
 def run_partition(rdd: Any, partition: int) -> list[Any]:

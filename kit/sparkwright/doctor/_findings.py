@@ -41,6 +41,7 @@ class Place:
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     cores: int | None = None
     open_files: int | None = None  # the limit; None: unlimited
+    open_files_used: int = 0
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     preloads_missing: tuple[str, ...] = ()  # missing files in LD_PRELOAD
     gpus: tuple[str, ...] = ()  # lines of nvidia-smi

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sparkwright._open_files import open_files
+
 # Name -> the module, or None; then alternative distributions, in order of preference.
 _PACKAGES = {
     "PySpark": ("pyspark", "pyspark", "pyspark-client"),
@@ -73,6 +75,7 @@ def examine(
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         ),
         "open_files": _limit(resource.RLIMIT_NOFILE),
+        "open_files_used": open_files(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "preloads_missing": missing_preloads(os.environ.get("LD_PRELOAD", "")),
         "gpus": gpus,
@@ -226,7 +229,8 @@ def scratch_folder() -> str:
         folder = os.environ.get(variable, "").split(",")[0]
         if folder and os.access(folder, os.W_OK):
             return folder
-    return tempfile.gettempdir()
+    # Python's function skips a full one when it is first called.
+    return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 
 def container_limit(machine: Path) -> int | None:

@@ -150,9 +150,10 @@ def _open_files(place: Place, findings: Findings) -> Note | None:
     tasks = findings.spark.tasks if findings.spark else 1
     # A connection to each worker, and files of other libraries.
     needed = 256 + 2 * tasks
-    if place.open_files is not None and place.open_files < needed:
+    if place.open_files is not None and place.open_files - place.open_files_used < needed:
+        used = f", {place.open_files_used} are open" if place.open_files_used else ""
         return warning(
-            f"at most {place.open_files}",
+            f"at most {place.open_files}{used}",
             f"Raise it for {tasks} workers: `ulimit -n {max(4096, needed)}` before Spark starts.",
         )
 

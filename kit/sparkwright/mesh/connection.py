@@ -12,6 +12,7 @@ Header and fields are authenticated together, before the payload is read. `auth`
 """
 
 import contextlib
+import errno
 import logging
 import socket
 import threading
@@ -238,11 +239,15 @@ class Listener:
         self._thread.start()
 
     def _accept(self) -> None:
+        is_warned = False
         while True:
             try:
                 sock, (host, _) = self._socket.accept()
-            except OSError:
+            except OSError as error:
                 # Closed, or a transient error (too many open files, aborted connection).
+                if error.errno == errno.EMFILE and not is_warned:
+                    is_warned = True
+                    _log.warning("%s: %s waits to accept a connection.", error, self._thread.name)
                 if self._closed.wait(_ACCEPT_AGAIN_S):
                     return
                 continue

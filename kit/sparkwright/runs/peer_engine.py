@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from sparkwright._open_files import ensure_open_files
 from sparkwright._version import __version__
 from sparkwright.data import TfData
 from sparkwright.errors import (
@@ -75,6 +76,9 @@ _SNAPSHOT_S = 1.0
 _DRAIN_S = 1.0
 # Maximum time to finish writing a checkpoint when the run ends.
 _LAST_CHECKPOINT_S = 60.0
+
+# Free file descriptors that a run needs beside those of its workers: jobs, checkpoints, logs.
+_OPEN_FILES = 64
 
 _log = logging.getLogger(__name__)
 
@@ -184,7 +188,9 @@ class PeerEngine:
         self._record = record
         launcher, mesh = self._launcher, self._master.mesh
         secret = os.urandom(SECRET_BYTES)
+        relays = self._master.exchange.among == "driver"
         try:
+            ensure_open_files(_OPEN_FILES + launcher.workers * (4 + relays * launcher.workers))
             # Copied now, because the user may change the model during the run.
             self._beginning = self._beginning_of_run()
             if self._judged is not None:
@@ -216,7 +222,6 @@ class PeerEngine:
                     "`resume` needs the number of examples per epoch before training. Received: "
                     "TfData(examples=None). Use `TfData(make, examples=…)`."
                 )
-            relays = self._master.exchange.among == "driver"
             self._server = CoordinatorServer(
                 coordinator,
                 self._notified,

@@ -2,11 +2,13 @@
 
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sparkwright._notices import pass_on
+from sparkwright.errors import ConfigurationError
 
 from ._defaults import default_settings, spark_home
 
@@ -14,6 +16,7 @@ _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 _OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _VARIABLES = ("SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _LEVEL = "spark.log.level"
+_ROOM_BYTES = 1 << 20
 # The JVM prints this for a module that Spark's own options add.
 _NOTICES = re.compile(rb"WARNING: Using incubator modules: ")
 
@@ -27,6 +30,25 @@ def configures_log(settings: Mapping[str, str]) -> bool:
     folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
     files = [file for file in folder.glob("log4j*") if file.suffix != ".template"]
     return _LEVEL in found or bool(files) or any("log4j" in text for text in options)
+
+
+def check_room() -> None:
+    """Raise if the folder for temporary files is full: PySpark would wait for Java without end.
+
+    Raises:
+        ConfigurationError: naming the folder and its free space.
+    """
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(_ROOM_BYTES))
+            file.flush()
+    except OSError as error:
+        folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
+        raise ConfigurationError(
+            f"Spark needs {_ROOM_BYTES >> 20} MiB for temporary files. Received: {folder}: "
+            f"{error.strerror}. Free space there, or set TMPDIR to a folder of another disk before "
+            "Python starts."
+        ) from error
 
 
 def start_java(settings: Mapping[str, str]) -> None:

@@ -32,7 +32,7 @@ from ._defaults import (
     spark_home,
     submitted_settings,
 )
-from ._java import configures_log, start_java
+from ._java import check_room, configures_log, start_java
 from ._kubernetes import pod_facts, pod_settings
 from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings
@@ -152,6 +152,7 @@ def start_spark(
             "spark-defaults.conf."
         )
     _find_java()
+    check_room()
     if use_keytab(chosen):
         check_ticket()
     _check_slots(chosen)

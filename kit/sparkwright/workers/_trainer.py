@@ -204,8 +204,9 @@ def _end_with(owner: int, path: Path) -> None:
 
     def watch() -> None:
         try:
-            handle = os.pidfd_open(owner)
-            select.select([handle], [], [])
+            ends = select.poll()  # unlike `select`, also above 1,023 open files
+            ends.register(os.pidfd_open(owner), select.POLLIN)
+            ends.poll()
         except (OSError, AttributeError):
             while _is_alive(owner):
                 time.sleep(0.5)
