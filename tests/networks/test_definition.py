@@ -80,3 +80,35 @@ def test_outputs_of_a_function_built_model_keep_their_names() -> None:
     definition = ModelDefinition.of(model)
     assert definition.builder
     assert output_names(definition.build()) == output_names(model)
+
+
+def _named(policy: str | None = None) -> keras.Model:
+    """Its name is that of its first layer, and a layer's name is that of an activation."""
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(5, dtype=policy)(inputs)
+    inner_inputs = keras.Input((5,))
+    inner = keras.Model(inner_inputs, keras.layers.Dense(3)(inner_inputs))
+    outputs = keras.layers.Softmax()(inner(keras.layers.Activation("softmax")(hidden)))
+    model = keras.Model(inputs, outputs, name="dense")
+    model.compile("sgd", "mse")
+    return model
+
+
+def _crossed(*, swapped: bool) -> keras.Model:
+    inputs = keras.Input((4,))
+    pair = [keras.layers.Dense(4, activation="relu")(inputs), keras.layers.Dense(4)(inputs)]
+    model = keras.Model(inputs, keras.layers.Subtract()(pair[::-1] if swapped else pair))
+    model.compile("sgd", "mse")
+    return model
+
+
+def test_architecture_ignores_the_numbers_in_names_and_nothing_else() -> None:
+    keras.utils.clear_session(free_memory=False)
+    found = [ModelDefinition.of(_named()).architecture for _ in range(2)]
+    assert found[0] == found[1]
+    assert ModelDefinition.of(_named("mixed_float16")).architecture != found[0]
+    straight, again, crossed = (
+        ModelDefinition.of(_crossed(swapped=swapped)).architecture
+        for swapped in (False, False, True)
+    )
+    assert straight == again != crossed

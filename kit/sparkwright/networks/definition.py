@@ -16,10 +16,13 @@ from .backend import Backend, backend_name
 from .building import REMEDY, builder_of, complete, model_of, parameter_count, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
-from .own_objects import entries, own_objects
+from .own_objects import own_objects
 from .signature import Example, example_of, has_call, is_graph, output_names, rename_outputs
 from .state import ModelState
 from .steps import backend_for, is_traced, optimizers_of, overrides
+
+# Where the configuration of a functional model refers to its layers by name.
+_CONNECTIONS = ("keras_history", "input_layers", "output_layers")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,14 +84,8 @@ class ModelDefinition:
         if self.builder:
             content = json.dumps(self.layout)
             return hashlib.sha256(content.encode()).hexdigest()[:24]
-        config = _without_initializers(self.config)
-        names: dict[str, str] = {}
-        for entry in entries(config):
-            inner = entry.get("config")
-            name = inner.get("name") if isinstance(inner, Mapping) else None
-            if isinstance(name, str):
-                names.setdefault(name, f"#{len(names)}")
-        content = json.dumps(_renamed(config, names), sort_keys=True) + self.undecayed
+        config = _nameless(_without_initializers(self.config), {})
+        content = json.dumps(config, sort_keys=True) + self.undecayed
         return hashlib.sha256(content.encode()).hexdigest()[:24]
 
     @classmethod
@@ -290,6 +287,29 @@ def _without_initializers(config: str) -> Any:
         return {key: v for key, v in items.items() if not key.endswith("_initializer")}
 
     return json.loads(config or "{}", object_hook=kept)
+
+
+def _nameless(value: Any, numbers: Mapping[str, str]) -> Any:
+    """Return a configuration without names; connections refer to the numbers of layers."""
+    if isinstance(value, list):
+        return [_nameless(inner, numbers) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    if str(value.get("class_name")).endswith("DTypePolicy"):  # its name is what it is
+        return value
+    layers = value.get("layers")
+    if isinstance(layers, list):
+        # Of this model alone: a model in it may have layers of the same names.
+        numbers = {
+            str(inner.get("name")): f"#{n}"
+            for n, layer in enumerate(layers)
+            if isinstance(layer, Mapping) and isinstance(inner := layer.get("config"), Mapping)
+        }
+    return {
+        key: _renamed(inner, numbers) if key in _CONNECTIONS else _nameless(inner, numbers)
+        for key, inner in value.items()
+        if key != "name"
+    }
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
