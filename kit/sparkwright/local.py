@@ -36,6 +36,7 @@ from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import (
+    Claim,
     RunBeginning,
     check_direct,
     check_untrained,
@@ -285,6 +286,7 @@ class LocalLauncher:
         """Workers start with `prepare`."""
         self.workers, self.required = len(devices), required
         self.slots: int | None = self.workers
+        self.claim: Claim | None = None
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self.consume = False
         self.stream = data if isinstance(data, TfData) else None

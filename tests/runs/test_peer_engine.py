@@ -26,6 +26,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
         "workers": 1,
         "required": 1,
         "slots": 1,
+        "claim": None,
         "facts": {},
         "stream": None,
         "consume": True,

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tests.spark.helpers import Paced, Stuck, busy, dense, train_locally, weights
+from tests.spark.helpers import KillOnce, Paced, Stuck, busy, dense, train_locally, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -114,6 +114,44 @@ def test_concurrent_runs_do_not_affect_each_other(
         run.wait(120)
     for model in models:
         np.testing.assert_array_equal(weights(model), weights(alone))
+
+
+class Asks(keras.callbacks.Callback):
+    """Asks in a callback for what waits for the end of its own run."""
+
+    def __init__(self, asked: list[Any]) -> None:
+        super().__init__()
+        self.asked, self.errors = asked, list[BaseException]()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del epoch, logs
+        while self.asked:
+            try:
+                self.asked.pop()()
+            except sw.SparkwrightError as error:
+                self.errors.append(error)
+
+
+@pytest.mark.thorough
+def test_all_slots_of_a_run_are_its_own_to_its_end(
+    spark: Any, blobs: DataSet, tmp_path: Path
+) -> None:
+    killed = tmp_path / "killed"
+    asks, seen = Asks([]), list[bool]()
+    network = sw.SparkNetwork(spark, dense(), master_of(4).with_hooks(KillOnce(str(killed), at=4)))
+    first = network.start(blobs, epochs=4, callbacks=[asks], display=False)
+    second = sw.SparkNetwork(spark, dense(), master_of(2)).start(blobs, epochs=1, display=False)
+    second.add_listener(lambda _: seen.append(second.status.state == "starting" and first.finished))
+    asks.asked += [second.wait, lambda: sw.SparkNetwork(spark, dense()).evaluate(blobs)]
+    assert second.status.message == f"Waiting for run {first.name} to end"
+    first.wait(120)
+    second.wait(120)
+    assert killed.exists()
+    assert sum(worker.restarts for worker in first.status.workers) == 1
+    assert any(seen)
+    of_slots, of_wait = asks.errors
+    assert "slots=4, of which the run holds 4" in str(of_slots)
+    assert f"`wait` of run {second.name} in a callback of run {first.name}" in str(of_wait)
 
 
 def test_model_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None:

@@ -22,6 +22,7 @@ from .delegation import carry_tokens
 from .engine_shipping import ensure_engine
 from .job_errors import LostExecutors, translated
 from .session_end import session_error, unless_ended
+from .slots import check_free_slot
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -145,9 +146,11 @@ def run_job(
     """Run a Spark action so that an interrupt cancels its jobs.
 
     Raises:
+        SlotsError: in a callback of a run that holds all slots.
         RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
         Whatever `SparkJob.wait` raises.
     """
+    check_free_slot(spark)
     with interrupts_raise() as interrupts:
         job = SparkJob(spark, action, description=description, needs_engine=needs_engine)
         try:

@@ -1,10 +1,12 @@
 """Count Spark's task slots, and wait for the executors of a run."""
 
+import contextlib
 import logging
 import os
 import re
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sparkwright.errors import SlotsError
@@ -24,6 +26,7 @@ TIMEOUT_SETTING = "spark.sparkwright.slotTimeout"
 _TIMEOUT_S = 120.0
 _LOOK_AGAIN_S = 0.2
 _log = logging.getLogger(__name__)
+_of_thread = threading.local()  # `holding`: (application, slots that its run holds, slots)
 
 
 class Settings(Protocol):
@@ -182,6 +185,37 @@ def _tasks_now(spark: "SparkSession") -> int:
 
 def _number(settings: Settings, name: str, default: int) -> int:
     return int(settings.get(name) or default)
+
+
+@contextlib.contextmanager
+def holding(application: str, held: int, slots: int | None) -> Generator[None]:
+    """Let Spark jobs of this thread fail within the block if its run holds all slots.
+
+    Args:
+        application: id of the Spark application.
+        held: slots that the run holds until the block is over.
+        slots: slots of the application; None: their number can change.
+    """
+    _of_thread.holding = application, held, slots
+    try:
+        yield
+    finally:
+        del _of_thread.holding
+
+
+def check_free_slot(spark: "SparkSession") -> None:
+    """Raise if a job of this thread would wait for a slot of the run that waits for the job.
+
+    Raises:
+        SlotsError: with both numbers of slots.
+    """
+    application, held, slots = getattr(_of_thread, "holding", ("", 0, None))
+    if slots is not None and held >= slots and context_of(spark).applicationId == application:
+        raise SlotsError(
+            "a Spark job in a callback needs a task slot beside those of its run. Received: "
+            f"slots={slots}, of which the run holds {held}. Evaluate after the run, pass "
+            f"`validation=…`, use fewer workers, or start Spark with `workers={slots + 1}`."
+        )
 
 
 def wait_for_slots(

@@ -19,7 +19,7 @@ from ._events import RunEvent, RunStatus
 from ._history import History
 from ._progress import ProgressLines
 from ._provenance import WarningKeeper, git_revision
-from ._queue import QUEUE, Claim
+from ._queue import QUEUE, Claim, Place
 from ._tracking import RunTracking
 from .engine import Engine, Outcome
 from .extensions import show, write_report
@@ -27,6 +27,7 @@ from .histograms import RunHistograms
 from .names import NAMES
 from .record import RunRecord
 
+_of_thread = threading.local()  # `run`: the name of the run whose thread it is
 _log = logging.getLogger(__name__)
 # An interrupt frees the executors within 5 s: stop first, then cancel.
 _POLITE_STOP_S = 3.5
@@ -76,12 +77,14 @@ class TrainingRun:
         self.code: str | None = None
         self._engine, self._record = engine, record
         self._take_result, self._model = take_result, model
-        self._epoch_history, self._claim, self._lines = epoch_history, claim, lines
+        self._epoch_history, self._lines = epoch_history, lines
         self._trackings = trackings
         self._outcome: Outcome | None = None
-        self._over = threading.Event()
+        self._over, self._stop_asked = threading.Event(), threading.Event()
         self._waiters: list[Callable[[], None]] = []
         self._lock = threading.Lock()
+        self._place = Place(self.name, claim, record)
+        QUEUE.enter(self._place)
         self._thread = threading.Thread(target=self._main, name=f"sparkwright-{id}", daemon=True)
         self._thread.start()
 
@@ -234,6 +237,7 @@ class TrainingRun:
         """End the run with the next averaging and keep it; non-blocking, from any thread."""
         if not self.finished:
             self._record.state_changed("stopping", "stopping; what has been learned is kept")
+            self._stop_asked.set()
             self._engine.stop()
 
     def request_histograms(self) -> bool:
@@ -264,11 +268,7 @@ class TrainingRun:
             ConfigurationError: in a callback of this run, which would wait for itself.
             WorkerError, DataError, NetworkError, RunTimeoutError: if the run failed.
         """
-        if threading.current_thread() is self._thread and not self.finished:
-            raise ConfigurationError(
-                f"a run cannot wait for itself. Received: `wait` of run {self.name} in one of its "
-                "callbacks. To end training there, set `self.model.stop_training = True`."
-            )
+        self._check_waiter()
         with interrupts_raise() as interrupts, self._attended():
             try:
                 interrupts.begin()
@@ -282,6 +282,23 @@ class TrainingRun:
                 "Wait again, or end it with `run.stop()`."
             )
         return self._finish()
+
+    def _check_waiter(self) -> None:
+        """Raise if a callback waits for its own run, or for a run that waits for it."""
+        of = getattr(_of_thread, "run", None)
+        if of is None or self.finished:
+            return
+        if of == self.name:
+            raise ConfigurationError(
+                f"a run cannot wait for itself. Received: `wait` of run {of} in one of its "
+                "callbacks. To end training there, set `self.model.stop_training = True`."
+            )
+        if of in self._record.behind:
+            raise ConfigurationError(
+                "a callback cannot wait for a run that waits for the task slots of its own. "
+                f"Received: `wait` of run {self.name} in a callback of run {of}. Wait after run "
+                f"{of}, or use fewer workers."
+            )
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Wait for the run with `await run`, without blocking the event loop."""
@@ -441,7 +458,8 @@ class TrainingRun:
     def _run_to_the_end(self) -> None:
         record = self._record
         try:
-            with QUEUE.turn(self.name, self._claim, record):
+            with QUEUE.turn(self._place, is_stopped=self._stop_asked.is_set):
+                _of_thread.run = self.name
                 outcome = self._engine.run(record)
         except BaseException as error:
             outcome = Outcome(vector=None, counters=None, progress=Progress(), error=error)

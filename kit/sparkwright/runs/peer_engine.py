@@ -1,5 +1,6 @@
 """Engine of runs with a coordinator on the driver and workers that communicate with each other."""
 
+import contextlib
 import logging
 import os
 import queue
@@ -15,6 +16,7 @@ import numpy as np
 
 from sparkwright._open_files import ensure_open_files
 from sparkwright._version import __version__
+from sparkwright.cluster.slots import holding
 from sparkwright.data import TfData
 from sparkwright.errors import (
     ConfigurationError,
@@ -58,6 +60,7 @@ from ._decisions import (
     WorkerDisconnected,
     WorkerRegistered,
 )
+from ._queue import Claim
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 from .callbacks import DriverCallbacks
@@ -93,6 +96,7 @@ class Launcher(Protocol):
             that ends the run.
         replacement_timeout_s: default time-out for the replacement of a lost worker.
         slots: number of task slots; None: unknown.
+        claim: the slots of Spark that the workers hold; None: without Spark.
         bind_host: address on which the coordinator listens.
         advertised_host: address at which workers connect to the coordinator.
         worker_host: address on which workers listen; empty: that of the connection to the
@@ -107,6 +111,7 @@ class Launcher(Protocol):
     max_failures: int
     replacement_timeout_s: float
     slots: int | None
+    claim: Claim | None
     bind_host: str
     advertised_host: str
     worker_host: str
@@ -202,7 +207,8 @@ class PeerEngine:
                 self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
             rows: tuple[int, ...] | None = None
             try:
-                rows = launcher.prepare(record.times.enter)
+                if not self._stop_asked.is_set():
+                    rows = launcher.prepare(record.times.enter)
                 rows = None if rows is None else self._of_all(rows)
             except Exception:
                 if not self._stop_asked.is_set():
@@ -378,13 +384,22 @@ class PeerEngine:
         while (moment := self._due.get()) is not None and self._callbacks.error is None:
             assert self._server is not None
             try:
-                ends, rate = self._callbacks.called(moment, self._copy, self._record)
+                with self._without_free_slots():
+                    ends, rate = self._callbacks.called(moment, self._copy, self._record)
                 answer = CallbacksAnswered(moment=moment, ends=ends, learning_rate=rate)
                 self._server.callbacks_answered(answer)
             except Exception as error:
                 self._server.fail(
                     Failure(worker=-1, host="the driver", reason=f"a callback failed: {error}")
                 )
+
+    def _without_free_slots(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which jobs fail that need slots of this run."""
+        claim = self._launcher.claim
+        if claim is None:
+            return contextlib.nullcontext()
+        present = sum(worker.state != "waiting" for worker in self._record.status().workers)
+        return holding(claim.place, max(claim.workers, present), claim.slots)
 
     def _over(self) -> None:
         self._ended.set()
@@ -525,9 +540,7 @@ class PeerEngine:
             failure = end.failure
             return error_of(replace(failure, reason=f"{failure.reason} {held(progress)}".strip()))
         if end is not None and end.timed_out:
-            behind = self._record.behind
-            waited = f"The run waited for run {' or '.join(behind)} to end. " if behind else ""
-            return RunTimeoutError(f"{end.timed_out} {waited}{held(progress)}")
+            return RunTimeoutError(f"{end.timed_out} {held(progress)}")
         if self._server is not None and self._server.rejected and self._server.result is None:
             reason = f"the delivered state has NaN or infinite values. {held(progress)}"
             return error_of(Failure(worker=-1, host="the driver", kind="non_finite", reason=reason))

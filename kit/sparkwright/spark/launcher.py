@@ -71,7 +71,7 @@ class SparkLauncher:
         url = str(context_of(spark).master)
         check_slots(self.required, slots_at_most(url, context_of(spark).getConf()), url)
         application = str(context_of(spark).applicationId)
-        self.claim = Claim(application, self.required, self.slots)
+        self.claim: Claim | None = Claim(application, self.required, self.slots)
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)
