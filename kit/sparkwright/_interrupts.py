@@ -1,8 +1,9 @@
-"""SIGINT (Ctrl-C) handling while the main thread waits for a run or a job.
+"""SIGINT (Ctrl-C), SIGTERM and SIGHUP while the main thread waits for a run or a job.
 
 PySpark's handler cancels all jobs of the session before it raises KeyboardInterrupt. This loses the
 averages that a run's tasks hold, and the user's other jobs. Handlers are replaced in the main
-thread only; a handler that the user has set stays.
+thread only; a handler that the user has set stays. A script that waits for a run and is asked to
+end (by Kubernetes, a job scheduler, a closed terminal) first stops the run.
 """
 
 import asyncio
@@ -11,28 +12,62 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, NoReturn
 
 _PYSPARK, _KERNEL = "pyspark.", "ipykernel."
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Ending(BaseException):
+    """SIGTERM or SIGHUP: this process is asked to end.
+
+    Attributes:
+        number: the signal's number.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"signal {number}")
+        self.number = number
 
 
 class Interrupts:
-    """A SIGINT handler; see `interrupts_raise` and `interrupts_held`."""
+    """A handler of signals; see `interrupts_raise` and `interrupts_held`."""
 
-    def __init__(self, act: Callable[[], None] | None = None) -> None:
-        """Hold the first signal until `begin`."""
-        self._act = act
+    def __init__(
+        self,
+        act: Callable[[], None] | None = None,
+        *,
+        again: Callable[[], None] | None = None,
+        ends: bool = False,
+    ) -> None:
+        """Hold the first signal until `begin`.
+
+        Args:
+            act: called at each signal instead of raising. Default None: raise.
+            again: called, instead of raising, at each signal after the first that raised. It runs
+                within whatever the main thread does, so it may only set an attribute.
+            ends: whether SIGTERM and SIGHUP raise `Ending`, where they would end the process.
+        """
+        self._act, self._again, self._ends = act, again, ends
         self._before: Any = None
-        self._begun = self.is_held = False
+        self._ending: list[signal.Signals] = []  # signals whose default is replaced
+        self._begun = self.is_held = self._has_raised = False
+        self._number = int(signal.SIGINT)  # of the signal that is held
 
-    def __call__(self, _number: int, _frame: object) -> None:
+    def __call__(self, number: int, _frame: object) -> None:
         """Handle a signal."""
         if self._act is not None:
             self._act()
+        elif self._has_raised and self._again is not None:
+            self._again()
         elif self._begun or self.is_held:
-            raise KeyboardInterrupt
+            self._raise(number)
         else:
-            self.is_held = True
+            self.is_held, self._number = True, number
+
+    def _raise(self, number: int) -> NoReturn:
+        self._has_raised = True
+        raise Ending(number) if number in _ENDINGS else KeyboardInterrupt
 
     def begin(self) -> None:
         """Raise KeyboardInterrupt at each signal from now on.
@@ -46,7 +81,7 @@ class Interrupts:
             around.is_held, self.is_held = False, True
         if self.is_held:
             self.is_held = False
-            raise KeyboardInterrupt
+            self._raise(self._number)
 
     def install(self, *instead_of: str) -> None:
         """Set this handler if the current one is Python's, Sparkwright's or of these modules."""
@@ -57,21 +92,30 @@ class Interrupts:
         if handler is not self and (known or _module(handler).startswith(instead_of)):
             self._before = handler
             signal.signal(signal.SIGINT, self)
+        for number in _ENDINGS if self._ends else ():
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self)
+                self._ending.append(number)
 
     def remove(self) -> None:
-        """Restore the previous handler, unless another one has been set in the meantime."""
+        """Restore the previous handlers, unless others have been set in the meantime."""
+        for number in self._ending:
+            if signal.getsignal(number) is self:
+                signal.signal(number, signal.SIG_DFL)
         if self._before is not None and signal.getsignal(signal.SIGINT) is self:
             signal.signal(signal.SIGINT, self._before)
 
 
 @contextlib.contextmanager
-def interrupts_raise() -> Generator[Interrupts]:
-    """Make SIGINT only raise KeyboardInterrupt in the main thread.
+def interrupts_raise(
+    *, again: Callable[[], None] | None = None, ends: bool = False
+) -> Generator[Interrupts]:
+    """Make SIGINT only raise KeyboardInterrupt in the main thread; see `Interrupts`.
 
     It raises after a call of `begin` on the yielded object, which also raises held signals. Call
     `begin` where the exception is caught.
     """
-    interrupts = Interrupts()
+    interrupts = Interrupts(again=again, ends=ends)
     interrupts.install(_PYSPARK, _KERNEL)
     try:
         yield interrupts

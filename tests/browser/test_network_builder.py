@@ -34,8 +34,9 @@ def wait_for_status(page, words):
     page.page.get_by_role("status").filter(has_text=words).wait_for()
 
 
-def has_focus(locator):
-    return locator.evaluate("(node) => node === document.activeElement")
+def wait_for_focus(page, locator):
+    is_focused = "(node) => node === document.activeElement"
+    page.page.wait_for_function(is_focused, arg=locator.element_handle())
 
 
 def build_break_and_fix_a_network(page):
@@ -63,13 +64,13 @@ def build_break_and_fix_a_network(page):
     row(page, "conv2d").filter(has_text=PROBLEM).wait_for()
     assert row(page, "waiting for row 2").count() == 2
     wait_for_status(page, "Not ready")
-    assert has_focus(field)
+    wait_for_focus(page, field)
     field.press("Backspace")
     field.press("Backspace")
     row(page, "conv2d").filter(has_text="must be one integer or several").wait_for()
     field.press("5")
     wait_for_status(page, "115,730 parameters")
-    assert has_focus(field)
+    wait_for_focus(page, field)
     assert page.in_kernel("print(builder.problem, builder.analysis.parameters)") == "None 115730"
 
 
@@ -107,19 +108,19 @@ def use_rows_boxes_and_presets(page):
     row(page, "7").filter(has_text="classes").wait_for()
     page.page.keyboard.press("Delete")
     row(page, "classes").wait_for(state="detached")
-    assert has_focus(page.page.get_by_role("listbox"))
+    wait_for_focus(page, page.page.get_by_role("listbox"))
     for place in ("7", "8"):
         page.press("Undo")
         row(page, place).filter(has_text="classes").wait_for()
     page.press("Move up")
     row(page, "7").filter(has_text="classes").wait_for()
-    assert has_focus(page.page.get_by_role("button", name="Move up"))  # to press it again
+    wait_for_focus(page, page.page.get_by_role("button", name="Move up"))  # to press it again
     page.press("Undo")
     row(page, "8").filter(has_text="classes").wait_for()
 
     node(page, 4).click()
     page.page.get_by_text("Row 4: Conv2D").wait_for()
-    assert "sparkwright-node-selected" in node(page, 4).get_attribute("class")
+    node(page, 4).and_(page.page.locator(".sparkwright-node-selected")).wait_for()
     graph = page.page.get_by_role("region", name="Graph")
     graph.press("ArrowDown")
     page.page.get_by_text("Row 5: MaxPooling2D").wait_for()

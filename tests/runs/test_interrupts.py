@@ -77,13 +77,17 @@ def start() -> Iterator[Callable[[FakeEngine], TrainingRun]]:
         engine.over.set()
 
 
-def interrupt_when(condition: Callable[[], object]) -> None:
-    """Ctrl-C as soon as the main thread waits, as `condition` says."""
+def interrupt_when(
+    condition: Callable[[], object], number: int = signal.SIGINT, *, times: int = 1
+) -> None:
+    """A signal, such as Ctrl-C, as soon as the main thread waits, as `condition` says."""
 
     def send() -> None:
         while not condition():
             time.sleep(0.001)
-        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(times):
+            os.kill(os.getpid(), number)
+            time.sleep(0.02)
 
     threading.Thread(target=send, daemon=True).start()
 
@@ -112,20 +116,46 @@ def test_interrupt_stops_the_run_and_reports_the_model_state(
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_a_second_interrupt_does_not_wait_for_the_end(
-    start: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("waits_with", ["wait", "await"])
+def test_more_interrupts_cancel_the_tasks_and_keep_the_average(
+    start: Any, monkeypatch: pytest.MonkeyPatch, waits_with: str
 ) -> None:
     for limit in ("_POLITE_STOP_S", "_HARD_STOP_S"):
         monkeypatch.setattr(f"sparkwright.runs._run.{limit}", 60.0)
     engine = FakeEngine(7, stops=False)
     run = start(engine)
+
+    async def cell() -> None:
+        await run
+
     interrupt_when(waits)
-    interrupt_when(engine.asked.is_set)
-    with pytest.raises(RunInterrupted, match=r"has not ended yet|averaging 7"):
-        run.wait()
-    engine.over.wait(10)
+    interrupt_when(engine.asked.is_set, times=4)
+    with pytest.raises(RunInterrupted, match="averaging 7"):
+        run.wait() if waits_with == "wait" else asyncio.run(cell())
     assert engine.calls == ["stop", "cancel"]
     assert cancelled == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_script_that_is_asked_to_end_writes_its_model_first(
+    start: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+) -> None:
+    saved: list[str] = []
+    monkeypatch.setattr("sparkwright.runs._run.save_model", lambda _, url: saved.append(url))
+    run = start(FakeEngine(7))
+    handler = signal.getsignal(number)
+    interrupt_when(lambda: signal.getsignal(number) is not handler, number)
+    with pytest.raises(SystemExit) as ended:
+        run.wait()
+    assert ended.value.code == 128 + number
+    (url,) = saved
+    told = capsys.readouterr().err
+    assert f"run {run.name} was ended by {number.name}; the model holds the last average" in told
+    assert f"It is in {url}: `sw.load_model`." in told
+    assert signal.getsignal(number) is handler
 
 
 def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: Any) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import sparkwright as sw
+
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 SCRIPT = """
@@ -127,6 +129,53 @@ def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path: Path) -> 
         limit.cancel()
         process.kill()
         process.communicate()
+
+
+TERMINATED = """
+import numpy as np
+import sparkwright as sw
+from tests.spark.helpers import Paced, dense
+from tests.waiting import wait_until
+import threading
+
+spark = sw.start_spark(workers=2)
+master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, workers=2)
+data = sw.DataSet(np.zeros((120, 4), np.float32), np.arange(120, dtype=np.int32) % 3)
+network = sw.SparkNetwork(spark, dense(), master.with_hooks(Paced(0.02)))
+run = network.start(data, epochs=5000, name="terminated", display=False)
+
+def look():
+    wait_until(lambda: run.status.averagings >= 2, 90)
+    print("ready", flush=True)
+
+threading.Thread(target=look, daemon=True).start()
+run.wait()
+"""
+
+
+def test_sigterm_to_all_processes_keeps_the_model(tmp_path: Path) -> None:
+    """As a job scheduler sends it; Java and the trainers end too."""
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, "-c", TERMINATED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path, "SPARKWRIGHT_RUNS": str(tmp_path / "runs.sqlite")},
+        start_new_session=True,
+    )
+    limit = threading.Timer(200, process.kill)
+    limit.start()
+    try:
+        assert _line(process) == "ready"
+        os.killpg(process.pid, signal.SIGTERM)
+        _, errors = process.communicate()
+    finally:
+        limit.cancel()
+    assert process.returncode == 128 + signal.SIGTERM
+    (model,) = tmp_path.glob("terminated-*.keras")
+    assert f"It is in {model}" in errors
+    assert sw.load_model(str(model)).optimizer.iterations.numpy() > 0
 
 
 def _interrupt(process: "subprocess.Popen[str]") -> None:

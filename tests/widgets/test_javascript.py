@@ -1,9 +1,13 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparkwright_widgets._assets import joined_module
+from sparkwright_widgets._evaluation_panel._threshold_explorer import ThresholdExplorer
 from sparkwright_widgets._live_chart import MODULES, LiveChart
+from sparkwright_widgets._network_builder._pane import LayerList
+from sparkwright_widgets._runs_grid import RunsGrid
 
 FOLDER = Path(__file__).parent
 
@@ -20,3 +24,17 @@ def test_widgets_module_is_one_text_with_one_default_export():
     assert 'from "./' not in module
     assert module.count("export default") == 1
     assert LiveChart._esm == module
+
+
+@pytest.mark.parametrize(
+    ("widget", "names"),
+    [
+        (LayerList, ["selected"]),
+        (RunsGrid, ["selected"]),
+        (ThresholdExplorer, ["choice", "place", "cost_false_positive", "cost_false_negative"]),
+    ],
+)
+def test_what_page_and_kernel_both_set_is_echoed(widget: Any, names: list[str]) -> None:
+    """Else the page keeps a value that the kernel sent before it heard of the page's."""
+    for name in names:
+        assert widget.class_traits()[name].metadata.get("echo_update", True)

@@ -117,7 +117,8 @@ class RunsGrid(AnyPageWidget, anywidget.AnyWidget):
     heads = traitlets.List(traitlets.Dict()).tag(sync=True)
     rows = traitlets.List(traitlets.Dict()).tag(sync=True)
     # Do not echo the value to the browser that sent it.
-    selected = traitlets.List(traitlets.Unicode()).tag(sync=True, echo_update=False)
+    # With echo: both sides set it, and the page must end with the kernel's value.
+    selected = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
     def __init__(self) -> None:
         self._cells: list[list[Cell]] = []

@@ -3,14 +3,22 @@
 import asyncio
 import contextlib
 import logging
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sparkwright._interrupts import TaskInterrupts, interrupts_raise, traceback_hidden
+from sparkwright._interrupts import (
+    Ending,
+    TaskInterrupts,
+    interrupts_raise,
+    traceback_hidden,
+)
 from sparkwright.errors import ConfigurationError, RunInterrupted, RunTimeoutError, WorkerError
+from sparkwright.storage import save_model
 from sparkwright.timeline import PHASES, Timeline
 from sparkwright.workers.protocol import Progress
 
@@ -20,6 +28,7 @@ from ._history import History
 from ._progress import ProgressLines
 from ._provenance import WarningKeeper, git_revision
 from ._queue import QUEUE, Claim, Place
+from ._run_file import default_path
 from ._tracking import RunTracking
 from .engine import Engine, Outcome
 from .extensions import show, write_report
@@ -81,6 +90,7 @@ class TrainingRun:
         self._trackings = trackings
         self._outcome: Outcome | None = None
         self._over, self._stop_asked = threading.Event(), threading.Event()
+        self._is_urgent = False
         self._waiters: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._place = Place(self.name, claim, record)
@@ -259,23 +269,30 @@ class TrainingRun:
         """Wait for the end and return the trained model.
 
         An interrupt (Ctrl-C, the notebook's ■) stops the run within 5 s and keeps the last average.
-        A second interrupt returns without waiting for that.
+        A second interrupt cancels the tasks at once, and keeps the last average all the same.
+        SIGTERM and SIGHUP stop the run, write the model beside the stored runs, and end the
+        process.
 
         Raises:
             RunInterrupted: on an interrupt; a KeyboardInterrupt whose message states what the model
                 holds.
+            SystemExit: on SIGTERM and SIGHUP, with the exit status 128 + the signal's number.
             RunTimeoutError: if the run is not over after `timeout_s` seconds; the run continues.
             ConfigurationError: in a callback of this run, which would wait for itself.
             WorkerError, DataError, NetworkError, RunTimeoutError: if the run failed.
         """
         self._check_waiter()
-        with interrupts_raise() as interrupts, self._attended():
+        with interrupts_raise(again=self._hurry, ends=True) as interrupts, self._attended():
             try:
                 interrupts.begin()
                 is_over = self._wait_over(timeout_s)
             except KeyboardInterrupt:
                 self._interrupt()
                 raise self._interrupted() from None
+            except Ending as ending:
+                self._interrupt()
+                self._keep_model(ending)
+                raise SystemExit(128 + ending.number) from None
         if not is_over:
             raise RunTimeoutError(
                 f"`wait` waited {timeout_s:g} s for run {self.name} to end; it goes on. "
@@ -329,10 +346,12 @@ class TrainingRun:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(over.wait(), 0.25)
         except (asyncio.CancelledError, KeyboardInterrupt):
-            try:
-                await loop.run_in_executor(None, self._stop_now)
-            except (asyncio.CancelledError, KeyboardInterrupt):
-                self._in_background(self._engine.cancel)
+            stopping = loop.run_in_executor(None, self._stop_now)
+            while not stopping.done():
+                try:
+                    await asyncio.wait({stopping})
+                except (asyncio.CancelledError, KeyboardInterrupt):
+                    self._hurry()
             raise self._interrupted() from None
         finally:
             interrupts.remove()
@@ -348,14 +367,28 @@ class TrainingRun:
             raise
 
     def _interrupt(self) -> None:
-        """Stop the run; cancel it immediately on another KeyboardInterrupt."""
+        """Stop the run, and wait for its end for some seconds."""
         if self._lines is not None:
             self._lines.interrupted()
-        try:
-            # On another thread, because an interrupt could leave the run in an undefined state.
-            self._in_background(self._stop_now).wait(_HARD_STOP_S + 1.0)
-        except KeyboardInterrupt:
-            self._in_background(self._engine.cancel)
+        # On another thread, because an interrupt could leave the run in an undefined state.
+        self._in_background(self._stop_now).wait(_HARD_STOP_S + 1.0)
+
+    def _hurry(self) -> None:
+        """Cancel the tasks at once; safe in a handler of signals."""
+        self._is_urgent = True
+
+    def _keep_model(self, ending: Ending) -> None:
+        """Write what the run has learned beside the stored runs, and tell where."""
+        status, outcome = self.status, self._outcome
+        held = _held_after_interrupt(self.name, outcome, status.early_stopping)
+        kept = ""
+        if outcome is not None and outcome.vector is not None:
+            path = default_path().with_name(f"{self.name}-{self.id}.keras")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_model(self._model, str(path))
+            kept = f" It is in {path}: `sw.load_model`."
+        name = signal.Signals(ending.number).name
+        print(f"run {self.name} was ended by {name}; {held}{kept}", file=sys.stderr, flush=True)
 
     def _in_background(self, act: Callable[[], None]) -> threading.Event:
         """Call `act` on a new thread; return an event that is set when it returns."""
@@ -375,9 +408,11 @@ class TrainingRun:
     def _stop_now(self) -> None:
         began_s = time.monotonic()
         self.stop()
-        if not self._over.wait(_POLITE_STOP_S):
-            self._engine.cancel()
-            self._over.wait(max(0.1, _HARD_STOP_S - (time.monotonic() - began_s)))
+        while not self._over.wait(0.1):
+            if self._is_urgent or time.monotonic() - began_s > _POLITE_STOP_S:
+                self._engine.cancel()
+                self._over.wait(max(0.1, _HARD_STOP_S - (time.monotonic() - began_s)))
+                return
 
     def _wait_over(self, timeout_s: float | None) -> bool:
         # In short waits: on some platforms a wait without a timeout cannot be interrupted.
@@ -506,10 +541,7 @@ def _held_after_interrupt(
 ) -> str:
     """Describe the state that the model holds after an interrupt, if known."""
     if outcome is None:
-        return (
-            f"run {run} has not ended yet. The model is unchanged until it does. Wait for it with "
-            "`run.wait()`."
-        )
+        return f"run {run} has not ended yet. The model is unchanged until it does."
     count = outcome.progress.averagings
     if outcome.vector is None and count:
         return (

@@ -217,6 +217,11 @@ def _end_with(owner: int, path: Path) -> None:
     threading.Thread(target=watch, name="sparkwright-owner", daemon=True).start()
 
 
+def _end(_number: int, _frame: object) -> None:
+    say_farewell()
+    os._exit(0)
+
+
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -238,6 +243,7 @@ def main(arguments: list[str]) -> None:
     # sends SIGHUP when it exits.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
     _end_with(int(owner), Path(path))
     trainer = Trainer(Path(path), device=device, secret=secret)
     trainer.set_up(int(cores), backend)

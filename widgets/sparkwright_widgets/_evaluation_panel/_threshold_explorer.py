@@ -119,11 +119,11 @@ class ThresholdExplorer(AnyPageWidget, anywidget.AnyWidget):
     best_f1 = traitlets.Int(0).tag(sync=True)
     best_youden = traitlets.Int(0).tag(sync=True)
     choices = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    # No echo: values set in the browser are not sent back to it.
-    choice = traitlets.Int(0).tag(sync=True, echo_update=False)
-    place = traitlets.Int(0).tag(sync=True, echo_update=False)
-    cost_false_positive = traitlets.Float(1.0).tag(sync=True, echo_update=False)
-    cost_false_negative = traitlets.Float(1.0).tag(sync=True, echo_update=False)
+    # With echo: both sides set them, and the page must end with the kernel's values.
+    choice = traitlets.Int(0).tag(sync=True)
+    place = traitlets.Int(0).tag(sync=True)
+    cost_false_positive = traitlets.Float(1.0).tag(sync=True)
+    cost_false_negative = traitlets.Float(1.0).tag(sync=True)
 
     def __init__(self, rocs: Sequence[tuple[str, RocReadings]]) -> None:
         self._rocs = list(rocs)

@@ -110,7 +110,8 @@ class LayerList(AnyPageWidget, anywidget.AnyWidget):
 
     graph = traitlets.Unicode("").tag(sync=True, echo_update=False)
     rows = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
-    selected = traitlets.Int(-1).tag(sync=True, echo_update=False)
+    # With echo: both sides set it, and the page must end with the kernel's value.
+    selected = traitlets.Int(-1).tag(sync=True)
     label = traitlets.Unicode("Layers").tag(sync=True, echo_update=False)
 
     def on_action(self, callback: Callable[[str], None]) -> None:
