@@ -269,7 +269,7 @@ class TrainingRun:
         """Wait for the end and return the trained model.
 
         An interrupt (Ctrl-C, the notebook's ■) stops the run within 5 s and keeps the last average.
-        A second interrupt cancels the tasks at once, and keeps the last average all the same.
+        A second interrupt cancels the tasks at once, and also keeps the last average.
         SIGTERM and SIGHUP stop the run, write the model beside the stored runs, and end the
         process.
 
