@@ -60,6 +60,9 @@ class WorkerError(SparkwrightError, RuntimeError):
         worker_traceback: the worker's full traceback, as text.
     """
 
+    # For the driver: what the worker was training, see `workers.protocol.Failure`.
+    at: tuple[int, int, int, int] | None = None
+
     def __init__(self, *, worker: int, host: str, reason: str, worker_traceback: str = "") -> None:
         self.worker, self.host = worker, host
         self.reason, self.worker_traceback = reason, worker_traceback

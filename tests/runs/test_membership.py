@@ -89,6 +89,17 @@ def test_failures_count_until_a_minibatch_of_the_worker_counts() -> None:
     assert final == replace(KILLED, reason="killed (3 attempts failed)")
 
 
+def test_a_minibatch_that_ends_its_process_again_and_again_ends_the_run() -> None:
+    """Whoever trains it, and although others count in between."""
+    found = roll(3, max_failures=3, place_of=lambda span: f"minibatches {span.start}, {span.stop}")
+    for worker, at in enumerate([(1, 0, 4, 9), (1, 0, 0, 6), (2, 0, 4, 9)]):
+        failure = replace(KILLED, worker=worker, at=at)
+        assert found.task_ended(worker, failure, steps=(100 + worker,) * 3) is None
+    last = found.task_ended(2, replace(KILLED, worker=2, at=(1, 0, 5, 7)), steps=(200,) * 3)
+    assert last is not None
+    assert last.reason.startswith("minibatches 5, 6 ended the process that trained it 3 times; ")
+
+
 @pytest.mark.parametrize("kind", ["data", "configuration", "non_finite"])
 def test_a_permanent_failure_is_not_retried(kind: str) -> None:
     failure = replace(KILLED, kind=kind)

@@ -200,6 +200,15 @@ def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: Non
     assert failure_of(caught.value, worker=1, host="node7").traceback == ""  # not of the task
 
 
+def test_killed_trainer_is_reported_with_the_minibatches_that_it_was_training(
+    pool: TrainerPool, stub: None
+) -> None:
+    for run, at in (("dies training", (2, 1, 5, 9)), ("dies after training", None)):
+        with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
+            trainer.ask(request(run))
+        assert failure_of(caught.value, worker=1, host="node7").at == at
+
+
 def test_exited_trainer_is_reported_with_its_traceback(pool: TrainerPool, stub: None) -> None:
     with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
         trainer.ask(request("ends"))

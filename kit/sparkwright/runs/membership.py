@@ -4,12 +4,13 @@
 `Delivery` tracks requests for the result. `DriverClock` is the clock for all time-outs.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sparkwright.mesh.topology import Seat
 from sparkwright.workers.protocol import Failure
+from sparkwright.workers.work import Span
 
 from ._decisions import (
     Drop,
@@ -20,6 +21,7 @@ from ._decisions import (
     WorkerAlive,
     WorkerRegistered,
 )
+from ._poison import Deaths
 
 # Failures that a further attempt would repeat.
 _PERMANENT = ("data", "configuration", "non_finite", "session")
@@ -60,6 +62,7 @@ class Membership:
         stall_timeout_s: float = 60.0,
         replace_stalled: bool = False,
         max_failures: int = 4,
+        place_of: Callable[[Span], str] = str,
         now_s: float,
     ) -> None:
         """Start to wait for workers at `now_s`; see `MeshConfig` for the time-outs.
@@ -67,8 +70,9 @@ class Membership:
         The first `required` workers (default: all) start with one task each. The others are
         launched only while all required workers are present.
 
-        After `max_failures` failed tasks of a worker without a trained minibatch in between, the
-        run ends. If the worker is not required, the run continues without it.
+        After `max_failures` failed tasks of a worker without a trained minibatch in between, or of
+        any workers that trained the same minibatch, which `place_of` names, the run ends. If the
+        worker is not required, the run continues without it.
         """
         self.workers = workers
         self.required = workers if required is None else required
@@ -89,7 +93,8 @@ class Membership:
         self._tasks = [1] * self.required + [0] * (workers - self.required)
         self._failed = [0] * workers  # failures since the worker's last minibatch that counts
         self._steps = [0] * workers  # minibatches that counted at the worker's last failure
-        self._max_failures = max_failures
+        self._max_failures, self._place_of = max_failures, place_of
+        self._deaths = Deaths()
         self._stalls = Stalls(timeout_s=stall_timeout_s)
         self._replace_stalled = replace_stalled
         self._stopping_since_s: float | None = None
@@ -173,6 +178,15 @@ class Membership:
         if failure.kind in _PERMANENT:
             self._failed[worker] = self._max_failures
             return failure if is_required else None
+        if failure.at is not None:
+            minibatches, count = self._deaths.add(Span(*failure.at))
+            if count >= self._max_failures:
+                return replace(
+                    failure,
+                    reason=f"{self._place_of(minibatches)} ended the process that trained it "
+                    f"{count} times; last: {failure.reason} Look for a row there that the network "
+                    "or its preprocessing cannot take, and leave it out.",
+                )
         if steps[worker] > self._steps[worker]:
             self._failed[worker] = 0
         self._steps[worker] = steps[worker]

@@ -60,6 +60,7 @@ from ._decisions import (
     WorkerDisconnected,
     WorkerRegistered,
 )
+from ._poison import place_of
 from ._queue import Claim
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
@@ -325,6 +326,8 @@ class PeerEngine:
             "stall_timeout_s": mesh.stall_timeout_s,
             "replace_stalled": mesh.replace_stalled,
             "max_failures": launcher.max_failures,
+            # The numbers of rows may be known only later.
+            "place_of": lambda span: place_of(span, rows=self._rows, master=master),
             "now_s": time.monotonic(),
         }
         if not isinstance(master, SharedTrainingMaster):

@@ -27,6 +27,7 @@ from sparkwright.workers.work import Span
 
 from ._batch_layout import BatchLayout
 from ._control import Activity
+from ._mark import marked
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
 from .requests import WorkerSettings
@@ -197,7 +198,9 @@ class Minibatches:
             assert span is not None
             steps, batch = next(iter(block.values())).shape[:2]
             started_s = time.monotonic()
-            found, metrics = self._train(block)
+            part = _part(span, done + len(examples), steps, backwards=backwards)
+            with marked(part):
+                found, metrics = self._train(block)
             ended_s = self._phases.since(self._replica.train_phase, started_s)
             self.step_s = (ended_s - started_s) / steps
             self._activity.steps += steps
@@ -247,6 +250,13 @@ class Minibatches:
             f"{minibatch + 1} of worker {span.owner}. Lower the learning rate, clip gradients or "
             'check that worker\'s data; `non_finite="continue"` ignores this.',
         )
+
+
+def _part(span: Span, done: int, steps: int, *, backwards: bool) -> Span:
+    """Return the `steps` minibatches of `span` after the first or, `backwards`, last `done`."""
+    if backwards:
+        return span._replace(start=span.stop - done - steps, stop=span.stop - done)
+    return span._replace(start=span.start + done, stop=span.start + done + steps)
 
 
 def may_be_averaged(

@@ -55,6 +55,7 @@ def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
         kind=kind,
         reason=reason if told else advised(f"{type(error).__name__}: {reason}"),
         traceback=getattr(error, "worker_traceback", "") or trace,
+        at=getattr(error, "at", None),
     )
 
 

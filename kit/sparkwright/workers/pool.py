@@ -25,6 +25,7 @@ from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.handshake import greet_server
 from sparkwright.networks.backend import Backend
 
+from ._mark import read_mark
 from ._wire import pack, unpack
 from .failure import log_end, trainer_end
 from .gpus import device_environment
@@ -220,7 +221,11 @@ class BorrowedTrainer:
         except (NetworkError, OSError):
             message = None
         if message is None:
-            raise WorkerError(worker=worker, host=socket.gethostname(), reason=self._end(worker))
+            reason = self._end(worker)
+            error = WorkerError(worker=worker, host=socket.gethostname(), reason=reason)
+            if not infers and not self._is_closed:
+                error.at = read_mark(self._socket_path)
+            raise error
         answer = unpack(message, own_code=False)
         assert isinstance(answer, Answer)
         if isinstance(request, InferRequest) and isinstance(request.what, Evaluating):

@@ -234,6 +234,8 @@ class Failure:
             for everything else.
         reason: one sentence.
         traceback: the worker's own traceback.
+        at: the minibatches that the trainer's process was training when it ended, as a `Span`'s
+            fields; None: it did not end, or was not training.
     """
 
     worker: int
@@ -241,6 +243,7 @@ class Failure:
     kind: str = "error"
     reason: str = ""
     traceback: str = field(default="", repr=False)
+    at: tuple[int, int, int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-serializable fields."""
