@@ -4,8 +4,10 @@ import contextlib
 import os
 import secrets
 import shlex
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,6 +28,7 @@ from sparkwright.workers.failure import failure_of
 from sparkwright.workers.pool import BorrowedTrainer, TrainerPool
 from sparkwright.workers.requests import RoundRequest
 
+PYTHON = sys.executable  # which `stub` replaces
 SECRET = secrets.token_bytes(32)  # not the secret of other tests of this process
 
 
@@ -104,7 +107,7 @@ def test_folder_is_private_to_its_owner_and_application(pool: TrainerPool) -> No
 
 
 def test_link_in_place_of_the_folder_is_rejected(pool: TrainerPool, tmp_path: Path) -> None:
-    pool.folder.rmdir()
+    shutil.rmtree(pool.folder)
     tmp_path.chmod(0o700)
     pool.folder.symlink_to(tmp_path)
     try:
@@ -112,6 +115,29 @@ def test_link_in_place_of_the_folder_is_rejected(pool: TrainerPool, tmp_path: Pa
             TrainerPool(owner=os.getpid(), secret=SECRET)
     finally:
         pool.folder.unlink()
+
+
+def test_the_next_pool_removes_folders_whose_processes_have_ended(
+    pool: TrainerPool, stub: None
+) -> None:
+    """However they ended; the folder of an idle trainer stays although its task is over."""
+    script = """
+import os, signal
+from sparkwright.workers.pool import TrainerPool
+pool = TrainerPool(owner=os.getppid(), secret=bytes([{number}] * 32))
+print(pool.folder, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run(
+        [PYTHON, "-c", script.format(number=1)], capture_output=True, text=True, timeout=60
+    )
+    killed = Path(done.stdout.strip())
+    assert killed.exists()
+    with pool.borrow(device="cpu", cores=1):
+        pass
+    subprocess.run([PYTHON, "-c", script.format(number=2)], timeout=60)
+    assert not killed.exists()
+    assert process_of(pool).is_running()
 
 
 def test_scratch_files_are_in_sparks_local_folder(

@@ -31,6 +31,7 @@ from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.handshake import close_socket, greet_client
 
 from ._control import say_farewell
+from ._folder import hold
 from ._mark import open_mark
 from ._serving import Service
 from ._wire import pack, unpack
@@ -246,6 +247,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     _end_with(int(owner), Path(path))
+    hold(Path(path).parent)
     open_mark(Path(path))
     trainer = Trainer(Path(path), device=device, secret=secret)
     trainer.set_up(int(cores), backend)

@@ -9,7 +9,6 @@ import hmac
 import os
 import shutil
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.handshake import greet_server
 from sparkwright.networks.backend import Backend
 
+from ._folder import hold, release, remove_abandoned
 from ._mark import read_mark
 from ._wire import pack, unpack
 from .failure import log_end, trainer_end
@@ -85,15 +85,8 @@ class TrainerPool:
             root = Path("/tmp")
         self._owner, self._secret = owner, secret
         self.folder = root / f"sparkwright-{user}-{label}"
-        with contextlib.suppress(FileExistsError):
-            self.folder.mkdir(mode=0o700)
-        found = self.folder.lstat()
-        is_private = stat.S_IMODE(found.st_mode) & 0o077 == 0 and found.st_uid == user
-        if not (stat.S_ISDIR(found.st_mode) and is_private):
-            raise NetworkError(
-                f"{self.folder} must be a folder that only this user can access. Received: "
-                f"owner {found.st_uid}, mode {stat.filemode(found.st_mode)}. Remove it."
-            )
+        hold(self.folder)
+        remove_abandoned(root, f"sparkwright-{user}-*")
 
     @contextlib.contextmanager
     def borrow(
@@ -182,6 +175,7 @@ class TrainerPool:
             _end_trainer(file)
         _started[:] = [process for process in _started if process.poll() is None]
         shutil.rmtree(self.folder, ignore_errors=True)
+        release(self.folder)
 
 
 class BorrowedTrainer:

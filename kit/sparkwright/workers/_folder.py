@@ -1,0 +1,73 @@
+"""Folders of trainers: whoever uses one holds its lock, and the next starter removes the others."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from sparkwright.errors import NetworkError
+
+_LOCK = "in-use"
+_held: dict[Path, int] = {}  # folder -> descriptor of its lock
+
+
+def hold(folder: Path) -> None:
+    """Make a private folder and hold it until `release` or the end of this process.
+
+    Raises:
+        NetworkError: if the folder is a link or accessible to other users.
+    """
+    while True:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+        if not _is_private(found):
+            raise NetworkError(
+                f"{folder} must be a folder that only this user can access. Received: "
+                f"owner {found.st_uid}, mode {stat.filemode(found.st_mode)}. Remove it."
+            )
+        if folder in _held and _is_lock_of(folder, _held[folder]):
+            return
+        release(folder)
+        # Another process may remove the folder at any time before this one holds it.
+        with contextlib.suppress(FileNotFoundError):
+            handle = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_SH)
+            _held[folder] = handle
+
+
+def release(folder: Path) -> None:
+    """Stop to hold a folder."""
+    if (handle := _held.pop(folder, None)) is not None:
+        os.close(handle)
+
+
+def remove_abandoned(root: Path, pattern: str) -> None:
+    """Remove this user's folders in `root` that no process holds any more.
+
+    The kernel releases a lock with the process that holds it, however that ended.
+    """
+    for folder in root.glob(pattern):
+        with contextlib.suppress(OSError):
+            if folder in _held or not _is_private(folder.lstat()):
+                continue
+            handle = os.open(folder / _LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(handle)
+
+
+def _is_private(found: os.stat_result) -> bool:
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    mode = found.st_mode
+    return stat.S_ISDIR(mode) and stat.S_IMODE(mode) & 0o077 == 0 and found.st_uid == user
+
+
+def _is_lock_of(folder: Path, handle: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(handle), (folder / _LOCK).stat())
+    return False
