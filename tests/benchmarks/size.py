@@ -14,7 +14,16 @@ ROOT = Path(__file__).resolve().parents[2]
 KIT, WIDGETS, TESTS = ROOT / "kit/sparkwright", ROOT / "widgets/sparkwright_widgets", ROOT / "tests"
 # A package imports what stands before it; see kit/README.md.
 ORDER = (
-    ("errors", "_version", "_yaml", "options", "configuration", "_interrupts", "_notices"),
+    (
+        "errors",
+        "_version",
+        "_yaml",
+        "options",
+        "configuration",
+        "_interrupts",
+        "_notices",
+        "_open_files",
+    ),
     ("cluster", "networks", "evaluation", "updates"),
     ("shipping", "storage"),
     ("timeline", "data"),

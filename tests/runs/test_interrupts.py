@@ -145,17 +145,17 @@ def test_a_script_that_is_asked_to_end_writes_its_model_first(
 ) -> None:
     saved: list[str] = []
     monkeypatch.setattr("sparkwright.runs._run.save_model", lambda _, url: saved.append(url))
+    before = signal.signal(number, signal.SIG_DFL)  # `nohup` ignores SIGHUP, and that stays
     run = start(FakeEngine(7))
-    handler = signal.getsignal(number)
-    interrupt_when(lambda: signal.getsignal(number) is not handler, number)
+    interrupt_when(lambda: signal.getsignal(number) is not signal.SIG_DFL, number)
     with pytest.raises(SystemExit) as ended:
         run.wait()
+    assert signal.signal(number, before) is signal.SIG_DFL
     assert ended.value.code == 128 + number
     (url,) = saved
     told = capsys.readouterr().err
     assert f"run {run.name} was ended by {number.name}; the model holds the last average" in told
     assert f"It is in {url}: `sw.load_model`." in told
-    assert signal.getsignal(number) is handler
 
 
 def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: Any) -> None:

@@ -19,8 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparkwright._open_files import open_files
-
 # Name -> the module, or None; then alternative distributions, in order of preference.
 _PACKAGES = {
     "PySpark": ("pyspark", "pyspark", "pyspark-client"),
@@ -75,7 +73,7 @@ def examine(
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         ),
         "open_files": _limit(resource.RLIMIT_NOFILE),
-        "open_files_used": open_files(),
+        "open_files_used": _open_files(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "preloads_missing": missing_preloads(os.environ.get("LD_PRELOAD", "")),
         "gpus": gpus,
@@ -83,6 +81,12 @@ def examine(
         "memory": {**_memory(machine), "heap": java.get("heap")},
         "logind": logind(machine),
     }
+
+
+def _open_files() -> int:
+    with contextlib.suppress(OSError):
+        return len(os.listdir("/proc/self/fd"))
+    return 0
 
 
 def versions() -> dict[str, str | None]:
