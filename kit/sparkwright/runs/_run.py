@@ -31,7 +31,7 @@ from ._queue import QUEUE, Claim, Place
 from ._run_file import default_path
 from ._tracking import RunTracking
 from .engine import Engine, Outcome
-from .extensions import show, write_report
+from .extensions import in_notebook, show, write_report
 from .histograms import RunHistograms
 from .names import NAMES
 from .record import RunRecord
@@ -292,6 +292,9 @@ class TrainingRun:
             except Ending as ending:
                 self._interrupt()
                 self._keep_model(ending)
+                if in_notebook():  # a kernel outlives SystemExit
+                    signal.signal(ending.number, signal.SIG_DFL)
+                    signal.raise_signal(ending.number)
                 raise SystemExit(128 + ending.number) from None
         if not is_over:
             raise RunTimeoutError(
