@@ -1,9 +1,11 @@
 """Runs whose Spark session ends: the model holds the latest average, and the error says which."""
 
+import contextlib
 import os
 import re
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +56,21 @@ def test_model_holds_the_latest_average_when_the_session_ends(
     assert found["state"] == "failed"
 
 
-def main() -> None:
+@pytest.mark.thorough
+def test_a_driver_without_memory_ends_the_run_and_names_the_setting() -> None:
+    """Else a JVM answers some calls and not others, and the run waits for ever."""
+    (found,) = json_printed_by("-c", f"from {__name__} import main; main([('spark', 'memory')])")
+    assert found["kind"] == "SparkSessionError"
+    assert "ran out of memory; raise `spark.driver.memory` in a new Python process" in found["text"]
+    assert "The model holds the average after averaging" in found["text"]
+    assert found["changed"] > 0
+    assert found["seconds"] < 30
+
+
+def main(cases: Sequence[tuple[str, str]] = CASES) -> None:
     import json
 
-    print(json.dumps([ended(*case) for case in CASES]))
+    print(json.dumps([ended(*case) for case in cases]))
 
 
 def ended(name: str, how: str) -> dict[str, Any]:
@@ -69,7 +82,13 @@ def ended(name: str, how: str) -> dict[str, Any]:
     wait_until(lambda: run.status.epoch >= 3, 120)
     process: Any = spark.sparkContext._gateway
     began_s = time.monotonic()
-    spark.stop() if how == "stop" else os.kill(process.proc.pid, signal.SIGKILL)
+    if how == "stop":
+        spark.stop()
+    elif how == "kill":
+        os.kill(process.proc.pid, signal.SIGKILL)
+    else:
+        with contextlib.suppress(Exception):  # the JVM ends
+            process.new_array(process.jvm.long, 1 << 30)
     try:
         run.wait(60)
         error: BaseException = AssertionError("the run did not fail")

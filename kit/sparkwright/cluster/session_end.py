@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JVM_ENDS_S = 2.0
+# The exit status of a JVM with -XX:+ExitOnOutOfMemoryError, which `start_spark` sets.
+_OUT_OF_MEMORY = 3
 # What a client of Spark Connect says when its session or server is gone.
 _ENDED_ON_SERVER = (
     "INVALID_HANDLE.SESSION",
@@ -52,6 +54,11 @@ def _jvm_end(process: Any) -> str:
     with contextlib.suppress(AttributeError, subprocess.TimeoutExpired):
         # Its connections close slightly earlier than it ends.
         status = process.wait(_JVM_ENDS_S)
+        if status == _OUT_OF_MEMORY:
+            return (
+                f"the driver's JVM (process {process.pid}) ran out of memory; raise "
+                "`spark.driver.memory` in a new Python process"
+            )
         return f"the driver's JVM (process {process.pid}) ended with exit status {status}"
     return "the driver's JVM does not answer"
 

@@ -61,7 +61,8 @@ _ON_THIS_MACHINE = {
 }
 _IN_PROCESSES = {
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    # Without memory a JVM answers some calls and not others; a run notices its end.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
 }
 _ON_A_CLUSTER = {
     # Task slots are counted on registered executors: wait until all have registered, or for Spark's
