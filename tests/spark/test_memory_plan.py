@@ -199,6 +199,19 @@ def test_heap_defaults_to_a_quarter_of_the_container() -> None:
     assert heaps == [3 * 1024, 1024, 1024]
 
 
+def test_averages_through_spark_need_a_larger_heap_of_the_driver() -> None:
+    """The case that hung: 48.8 million parameters, SGD, two workers."""
+    options: dict[str, Any] = {"averaging_frequency": 1, "updater": "reset"}
+    ring, spark = (
+        sw.ParameterAveragingTrainingMaster(communication=communication, **options)
+        for communication in ("ring", "spark")
+    )
+    assert plan_memory(48_800_000, master=ring).driver_heap_mib == 1024
+    assert 1800 < plan_memory(48_800_000, master=spark).driver_heap_mib < 1900
+    assert plan_memory(48_800_000, master=spark, driver_memory="3g").driver_heap_mib == 3072
+    assert plan_memory(1_000_000, master=spark).driver_heap_mib == 1024
+
+
 def test_mapped_data_counts_toward_trainer_memory() -> None:
     plan, more = plan_memory(LENET), plan_memory(LENET, data="300m")
     assert more.overhead_mib == plan.overhead_mib + 300

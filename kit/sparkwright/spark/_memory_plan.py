@@ -13,6 +13,7 @@ from sparkwright.options import check_count
 
 from .memory_parts import (
     MemoryPart,
+    aggregating_heap_mib,
     driver_parts,
     executor_parts,
     mib_text,
@@ -185,7 +186,7 @@ def plan_memory(
     off_heap: str | int | None = None,
     extra: str | int | None = None,
     data: str | int | None = None,
-    driver_memory: str | int = "1g",
+    driver_memory: str | int | None = None,
     driver_container: str | int | None = None,
 ) -> MemoryPlan:
     """Divide the memory of executors and driver between JVM, Python and TensorFlow.
@@ -210,7 +211,8 @@ def plan_memory(
             estimate.
         data: examples of one trainer, as arrays. They are in mapped files, which YARN counts as the
             trainer's memory. Default None: not counted.
-        driver_memory: heap of the driver; default 1 GiB.
+        driver_memory: heap of the driver; default None: 1 GiB, more for large networks with
+            `communication="spark"`.
         driver_container: memory limit of the driver; default None: no limit.
 
     Raises:
@@ -230,7 +232,7 @@ def plan_memory(
     def mib(name: str, given: str | int | None) -> int | None:
         return None if given is None else parse_mib(name, given)
 
-    limit, driver_heap = mib("container", container), parse_mib("driver_memory", driver_memory)
+    limit, driver_heap = mib("container", container), mib("driver_memory", driver_memory)
     # The default heap is a quarter of the container.
     heap = mib("executor_memory", executor_memory) or max(_LEAST_HEAP_MIB, (limit or 0) // 4)
     averages = isinstance(master, ParameterAveragingTrainingMaster) or master is None
@@ -247,6 +249,14 @@ def plan_memory(
     )
     data_mib = mib("data", data) or 0
     parts = executor_parts(network.trainer, heap_mib=heap, trainers=trainers, data_mib=data_mib)
+    if driver_heap is None:
+        driver_heap = _LEAST_HEAP_MIB
+        if getattr(master, "communication", "") == "spark":
+            depth = getattr(master, "aggregation_depth", 2)
+            needed = aggregating_heap_mib(
+                network.vector_mib, workers=workers * trainers, depth=depth
+            )
+            driver_heap = max(driver_heap, needed)
     driver = driver_parts(network, heap_mib=driver_heap)
     return MemoryPlan(
         workers=workers,
