@@ -15,8 +15,9 @@ from tests.benchmarks.size import ROOT, statements
 
 LIMITS = Path(__file__).with_name("ratchet.json")
 TALLY = ROOT / "reports/tally.json"
-# The same tests trace a little more if a worker is replaced early.
+# The same tests trace a little more if a worker is replaced early. Three runs differed by 0.2 %.
 TOLERANCE = 0.02
+SLACK = 3  # for small numbers: a trainer that is started again, and what it traces
 
 
 def work() -> dict[str, int]:
@@ -25,12 +26,14 @@ def work() -> dict[str, int]:
     return {f"{kind}/{name}": n for kind, found in counts.items() for name, n in found.items()}
 
 
-def grown(found: dict[str, int], limits: dict[str, int], *, tolerance: float = 0.0) -> list[str]:
+def grown(
+    found: dict[str, int], limits: dict[str, int], *, tolerance: float = 0.0, slack: int = 0
+) -> list[str]:
     """A line for each number above its limit; what has no limit may not exist."""
     return [
         f"{name}: {number:,}, recorded {limits.get(name, 0):,}"
         for name, number in sorted(found.items())
-        if number > limits.get(name, 0) * (1 + tolerance)
+        if number > limits.get(name, 0) * (1 + tolerance) + slack
     ]
 
 
@@ -41,7 +44,9 @@ def main(kind: str, *options: str) -> None:
     if options == ("--record",):
         limits[kind] = found
         LIMITS.write_text(json.dumps(limits, indent=2) + "\n", encoding="utf-8")
-    elif rows := grown(found, limits[kind], tolerance=TOLERANCE if kind == "work" else 0.0):
+        return
+    tolerance, slack = (TOLERANCE, SLACK) if kind == "work" else (0.0, 0)
+    if rows := grown(found, limits[kind], tolerance=tolerance, slack=slack):
         raise SystemExit(
             f"No number of {kind} may exceed tests/ratchet.json. Received: {'; '.join(rows)}. "
             f"Reduce it, or run `python -m tests.ratchet {kind} --record`; the commit says why."
