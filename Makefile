@@ -82,6 +82,7 @@ test:
 test-all:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "$(ALL)" $(ARGS)
+	@$(if $(ARGS),:,.venv/bin/python -m tests.ratchet work)
 
 test-cluster:
 	@bash .ci/setup test

@@ -15,7 +15,7 @@ from tests.benchmarks.size import ROOT, statements
 
 LIMITS = Path(__file__).with_name("ratchet.json")
 TALLY = ROOT / "reports/tally.json"
-# The same tests trace a little more if a worker is replaced early. Three runs differed by 0.2 %.
+# The same tests trace a little more if a worker is replaced early. Two runs differed by 0.2 %.
 TOLERANCE = 0.02
 SLACK = 3  # for small numbers: a trainer that is started again, and what it traces
 
