@@ -116,7 +116,6 @@ class RunsGrid(AnyPageWidget, anywidget.AnyWidget):
 
     heads = traitlets.List(traitlets.Dict()).tag(sync=True)
     rows = traitlets.List(traitlets.Dict()).tag(sync=True)
-    # Do not echo the value to the browser that sent it.
     # With echo: both sides set it, and the page must end with the kernel's value.
     selected = traitlets.List(traitlets.Unicode()).tag(sync=True)
 

@@ -84,6 +84,7 @@ def examine(
 
 
 def _open_files() -> int:
+    # Not of the kit: executors run this module without it.
     with contextlib.suppress(OSError):
         return len(os.listdir("/proc/self/fd"))
     return 0

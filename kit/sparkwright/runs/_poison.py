@@ -46,8 +46,10 @@ def place_of(span: Span, *, rows: Sequence[int], master: TrainingMaster) -> str:
         'minibatches 3 to 4 of partition 1 in epoch 1 (16 rows: 11, 9, 4, 15, 37, …)'
     """
     last = f" to {span.stop}" if span.size > 1 else ""
-    minibatches = f"minibatch{'es' if last else ''} {span.start + 1}{last}"
-    text = f"{minibatches} of partition {span.owner} in epoch {span.epoch + 1}"
+    text = (
+        f"minibatch{'es' if last else ''} {span.start + 1}{last} of partition {span.owner} in "
+        f"epoch {span.epoch + 1}"
+    )
     if not rows or not rows[span.owner]:
         return text
     count, size = rows[span.owner], master.batch_size_per_worker

@@ -326,8 +326,10 @@ class PeerEngine:
             "stall_timeout_s": mesh.stall_timeout_s,
             "replace_stalled": mesh.replace_stalled,
             "max_failures": launcher.max_failures,
-            # The numbers of rows may be known only later.
-            "place_of": lambda span: place_of(span, rows=self._rows, master=master),
+            # The numbers of rows may be known only later; a stream's examples have no numbers.
+            "place_of": lambda span: place_of(
+                span, rows=() if launcher.stream else self._rows, master=master
+            ),
             "now_s": time.monotonic(),
         }
         if not isinstance(master, SharedTrainingMaster):

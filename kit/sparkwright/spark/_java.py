@@ -36,7 +36,7 @@ def check_room() -> None:
     """Raise if the folder for temporary files is full: PySpark would wait for Java without end.
 
     Raises:
-        ConfigurationError: naming the folder and its free space.
+        ConfigurationError: naming the folder and the reason.
     """
     try:
         with tempfile.TemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""Folders of trainers: whoever uses one holds its lock, and the next starter removes the others."""
+"""Folders of trainers: each process that uses one holds its lock; a new pool removes the others."""
 
 import contextlib
 import fcntl
