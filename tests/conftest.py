@@ -45,8 +45,9 @@ else:
 Path(os.environ[tally.FOLDER]).mkdir()
 tally.enter("collection")
 tally.install()
-# Trainers and Spark's Python workers take this process' path.
-sys.path.append(str(tally.STARTUP))
+# Trainers and Spark's Python workers take this process' path. First, because Debian's Python has a
+# `sitecustomize` of its own, and the counts would depend on the Python that runs the tests.
+sys.path.insert(0, str(tally.STARTUP))
 
 # Before TensorFlow is imported anywhere: quiet, and no thread pool beyond the machine's two cores.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

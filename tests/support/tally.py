@@ -49,7 +49,9 @@ def total(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def install() -> None:
-    """Count in this process."""
+    """Count in this process, once: pytest imports `startup/sitecustomize.py` again for doctests."""
+    if any(isinstance(finder, _CountTracing) for finder in sys.meta_path):
+        return
     if "sparkwright.workers._trainer" in sys.orig_argv:
         count("trainers")
     sys.addaudithook(_count_session)
