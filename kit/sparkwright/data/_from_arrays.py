@@ -2,13 +2,15 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkwright.cluster.connect import context_of
+from sparkwright.cluster.connect import context_of, is_connect
+from sparkwright.cluster.shared_bytes import PART_BYTES
 from sparkwright.errors import ConfigurationError
 
 from ._distributed import DistributedDataSet
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _PARTITION_BYTES = 16 << 20
+_IN_TASKS_BYTES = 64 << 20
 
 
 @session_first
@@ -36,6 +39,8 @@ def from_arrays(
 ) -> DistributedDataSet:
     """Distribute arrays of the driver.
 
+    More than 64 MiB are kept in the driver's `spark.local.dir` until the session ends.
+
     Args:
         spark: the session.
         features: (n, ...) array, or a dict input name -> array; or a DataSet, without the other
@@ -45,8 +50,7 @@ def from_arrays(
         labels_masks: (n,) or (n, time) arrays per output, 0 where a label is ignored; default None.
         weights: (n,) weight of each example in the loss; default None.
         partitions: number of partitions; default None: Spark's default parallelism, or more so
-            that a partition is at most about 16 MiB. Partitions are sent with their tasks, so
-            larger ones can exhaust the memory of the driver's JVM.
+            that a partition is at most about 16 MiB.
 
     Raises:
         DataError: if the arrays are invalid, as in `DataSet`.
@@ -61,8 +65,36 @@ def from_arrays(
     edges = np.linspace(0, len(dataset), count + 1).astype(int)
     pieces = [dataset.take(slice(a, b)) for a, b in pairwise(edges)]
     chunks = [[to_bytes(chunk) for chunk in cut(piece)] for piece in pieces]
-    rdd = context.parallelize(chunks, count).flatMap(lambda partition: partition)
+    is_large = dataset.size_bytes > _IN_TASKS_BYTES and not is_connect(spark)
+    rdd = (_as_broadcasts if is_large else _in_tasks)(context, chunks)
     return DistributedDataSet(spark, rdd, counts=tuple(len(piece) for piece in pieces))
+
+
+def _in_tasks(context: Any, partitions: list[list[bytes]]) -> Any:
+    """Send each partition with its task. Spark Connect sends large ones as files."""
+    return context.parallelize(partitions, len(partitions)).flatMap(lambda partition: partition)
+
+
+def _as_broadcasts(context: Any, partitions: list[list[bytes]]) -> Any:
+    """Send each partition as broadcasts of its own, which only its task fetches."""
+    one = context.parallelize([0], 1)
+    return context.union(
+        [one.flatMap(partial(_read, _shared(context, chunks))) for chunks in partitions]
+    )
+
+
+def _shared(context: Any, chunks: list[bytes]) -> list[Any]:
+    """Broadcast chunks in groups of at most `PART_BYTES`, or of one."""
+    groups: list[list[bytes]] = [[]]
+    for chunk in chunks:
+        if groups[-1] and sum(map(len, groups[-1])) + len(chunk) > PART_BYTES:
+            groups.append([])
+        groups[-1].append(chunk)
+    return [context.broadcast(group) for group in groups]
+
+
+def _read(shared: list[Any], _: int) -> Iterator[bytes]:
+    return (chunk for group in shared for chunk in group.value)
 
 
 @session_first

@@ -13,9 +13,12 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, 
 from sparkwright.errors import DataError
 from sparkwright.storage import load_model, save_model
 
-# Parquet rows must stay far below 2 GB, and Spark Connect messages below 128 MB.
+# Of the file of a model in a row, and in a task: Spark refuses tasks and messages of Spark Connect
+# of more than 128 MiB. Each part is written and read by a job of its own, because a model may be
+# larger than the heap of the driver's JVM and than all that one job may return.
 _ROW_BYTES = 32 << 20
 _FILE = "network.keras"
+_COLUMNS = "start bigint, content binary"
 
 
 class StageWriter(MLWriter):
@@ -35,11 +38,11 @@ class StageWriter(MLWriter):
         with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
             file = Path(folder) / _FILE
             save_model(self._stage.saved_model(), str(file))
-            content = file.read_bytes()
-        starts = range(0, len(content), _ROW_BYTES)
-        rows = [(start, bytearray(content[start : start + _ROW_BYTES])) for start in starts]
-        frame = self.sparkSession.createDataFrame(rows, "start bigint, content binary")
-        frame.coalesce(1).write.parquet(f"{path}/{_FILE}")
+            with file.open("rb") as content:
+                while part := content.read(_ROW_BYTES):
+                    row = (content.tell() - len(part), bytearray(part))
+                    frame = self.sparkSession.createDataFrame([row], _COLUMNS)
+                    frame.coalesce(1).write.mode("append").parquet(f"{path}/{_FILE}")
 
 
 class StageReader(MLReader[Any]):
@@ -69,7 +72,9 @@ class StageReader(MLReader[Any]):
         frame = self.sparkSession.read.parquet(f"{path}/{_FILE}")
         with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
             file = Path(folder) / _FILE
-            file.write_bytes(b"".join(bytes(row.content) for row in frame.sort("start").collect()))
+            with file.open("xb") as content:
+                for start in sorted(row.start for row in frame.select("start").collect()):
+                    content.write(frame.where(frame.start == start).collect()[0].content)
             stage = self._kind(model=load_model(str(file)))
         DefaultParamsReader.getAndSetParams(stage, metadata)
         stage.restore(metadata)

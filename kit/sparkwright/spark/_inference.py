@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.engine_shipping import ship_engine
+from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.cluster.slots import wait_for_slots
 from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import DataError, NetworkError, WorkerError
@@ -47,7 +48,7 @@ class Inference:
 
     Attributes:
         definition: the network.
-        weights: a Spark broadcast of the weights' bytes.
+        weights: the bytes of the weights, in broadcasts.
         digest: SHA-256 of these bytes.
         batch_size: examples per call.
         workers: maximum number of concurrent copies of the network per machine; None: no limit
@@ -57,7 +58,7 @@ class Inference:
     """
 
     definition: ModelDefinition
-    weights: Any = field(repr=False)
+    weights: SharedBytes = field(repr=False)
     digest: str
     batch_size: int
     workers: int | None
@@ -84,7 +85,7 @@ class Inference:
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())
         return cls(
             definition=definition,
-            weights=context_of(spark).broadcast(content),
+            weights=SharedBytes.of(context_of(spark), content),
             digest=hashlib.sha256(content).hexdigest(),
             batch_size=batch_size,
             workers=workers,
@@ -182,7 +183,8 @@ class InferenceSession:
 
     def _with_weights(self, trainer: BorrowedTrainer, request: InferRequest) -> Answer:
         path = self._pool.scratch()
-        path.write_bytes(self.inference.weights.value)
+        with path.open("xb") as file:
+            file.writelines(self.inference.weights)
         try:
             return trainer.ask(replace(request, weights=str(path)))
         finally:
