@@ -42,7 +42,7 @@ NAMED = {
     "runs": "_coordination _coordinator _decisions _early_stopping _events _ledger _poison "
     "_sharing_coordinator _standstill membership round_means",
     "spark": "_memory_plan memory_parts",
-    "workers": "protocol work",
+    "workers": "examples protocol work",
 }
 PURE = [
     *("_yaml.py", "configuration.py", "errors.py", "options.py"),

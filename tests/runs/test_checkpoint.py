@@ -330,7 +330,8 @@ def test_a_file_of_another_form_is_rejected(
 
 def resume(saved: Checkpoint | None = None, /, **changes: Any) -> None:
     master = ParameterAveragingTrainingMaster().to_dict()
-    settings = {"fingerprint": "abc", "rows": [100, 101], "epochs": 5}
+    settings: dict[str, Any] = {"fingerprint": "abc", "rows": [100, 101], "epochs": 5}
+    settings["is_stream"] = False
     settings.update({name: changes.pop(name) for name in settings.keys() & changes.keys()})
     check_resumable(saved or checkpoint_at(), master={**master, **changes}, **settings)
 
@@ -352,6 +353,8 @@ def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from() -> 
         {"checkpoint": {"url": "elsewhere"}, "collect_training_stats": True, "epochs": 3},
         {"unknown_to_the_other": 1},
         {"seed": 7},
+        {"rows": [67, 67, 67]},
+        {"rows": [100, 101, 0, 0]},
     ],
 )
 def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> None:
@@ -362,7 +365,8 @@ def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> No
     ("changes", "reason"),
     [
         ({"fingerprint": "another"}, "another network"),
-        ({"rows": [100]}, "1 workers instead of 2"),
+        ({"rows": [200]}, "200 examples instead of 201"),
+        ({"rows": [201], "is_stream": True}, "1 workers instead of 2, which is possible only"),
         ({"rows": [100, 99]}, "worker 1 has 99 examples instead of 101"),
         ({"batch_size_per_worker": 8}, "batch_size_per_worker=8 instead of 16"),
         ({"shuffle": False}, "shuffle=False instead of True"),

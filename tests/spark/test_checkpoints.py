@@ -1,16 +1,18 @@
 """Checkpoints while training, and going on from them."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import Paced, weights
+from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet
+from sparkwright.runs._checkpoint import read_checkpoint
 
 
 def model_of(seed: int = 1, *, width: int = 8, optimizer: Any = "adam") -> Any:
@@ -154,6 +156,41 @@ def test_run_of_one_process_is_resumed_on_this_machine(
             np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("kind", [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_other_workers_train_what_a_checkpoint_left_once(
+    tmp_path: Path, kind: Any, workers: int
+) -> None:
+    data, folders = numbered(101), [tmp_path / name for name in ("first", "second", "third")]
+    for folder in folders:
+        folder.mkdir()
+
+    def start(number: int, workers: int, folder: Path, **options: Any) -> Any:
+        """Train with checkpoints in `folder`; what each minibatch holds goes to a folder."""
+        keep = sw.Checkpointing(str(folder), every_rounds=2, keep=99)
+        master = master_of(kind, None, 1, workers=workers, checkpoint=keep)
+        master = master.with_hooks(RecordingHook(str(folders[number])), Paced(0.03))
+        with sw.ParallelWrapper(dense(), master, workers=workers) as wrapper:
+            run = wrapper.start(data, epochs=2, display=False, **options)
+            run.wait(120)
+        return run
+
+    checkpoints = tmp_path / "checkpoints"
+    start(0, 2, checkpoints)
+    first = checkpoints / files(checkpoints)[0]
+    done = sum(read_checkpoint(str(first)).progress.examples)
+    assert done < 101, "the checkpoint must be within an epoch"
+    run = start(1, workers, checkpoints / "again", resume=str(first))
+    # Each example once in the second epoch, and those that were left in the first.
+    assert Counter(seen(folders[1]).values()) == {1: done, 2: 101 - done}
+    assert run.history["examples"].sum() == 2 * 101
+    assert set(run.history["worker"]) <= set(range(max(2, workers)))
+    again = checkpoints / "again" / files(checkpoints / "again")[0]
+    run = start(2, 2, checkpoints / "back", resume=str(again))
+    assert run.history["examples"].sum() == 2 * 101
+
+
 @pytest.mark.thorough
 @pytest.mark.spark
 def test_resuming_from_an_incompatible_checkpoint_raises(
@@ -163,7 +200,6 @@ def test_resuming_from_an_incompatible_checkpoint_raises(
     network.fit(blobs)
     for message, model, master, data in (
         ("another network", model_of(width=9), averaging(), blobs),
-        ("3 workers instead of 2", model_of(), averaging(workers=3), blobs),
         ("other data", model_of(), averaging(), blobs.take(slice(0, 100))),
         ("batch_size_per_worker", model_of(), averaging(batch_size_per_worker=6), blobs),
         ("updater='reset' instead of", model_of(), averaging(updater="reset"), blobs),

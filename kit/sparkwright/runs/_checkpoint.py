@@ -112,8 +112,12 @@ def check_resumable(
     fingerprint: str,
     rows: Sequence[int],
     epochs: int,
+    is_stream: bool = False,
 ) -> None:
     """Raise if a checkpoint does not match the network, data or settings of minibatches.
+
+    The number of workers may differ if they hold consecutive parts of the data, and epochs are
+    whole passes over it.
 
     A run that has trained all its `epochs` needs a larger number, unless minibatches remain to be
     done. All other settings (mesh, prefetching, XLA, statistics, checkpoints) may differ, as may
@@ -126,13 +130,25 @@ def check_resumable(
     differences: list[str] = []
     if fingerprint != checkpoint.fingerprint:
         differences.append("another network, optimizer or loss")
-    if len(rows) != len(checkpoint.rows):
-        differences.append(f"{len(rows)} workers instead of {len(checkpoint.rows)}")
-    elif tuple(rows) != checkpoint.rows:
-        worker = next(w for w, count in enumerate(rows) if count != checkpoint.rows[w])
+    new, was = _with_data(rows), _with_data(checkpoint.rows)
+    is_consecutive = (
+        *(each.get("repartition_strategy", "balanced") == "balanced" for each in (master, old)),
+        *(each.get("repartition") != "never" for each in (master, old)),
+        master.get("steps_per_epoch") is None and not is_stream,
+    )
+    if len(new) == len(was) and new != was:
+        worker = next(w for w, count in enumerate(new) if count != was[w])
         differences.append(
-            f"other data or partitioning (worker {worker} has {rows[worker]} examples instead of "
-            f"{checkpoint.rows[worker]})"
+            f"other data or partitioning (worker {worker} has {new[worker]} examples instead of "
+            f"{was[worker]})"
+        )
+    elif sum(new) != sum(was):
+        differences.append(f"other data ({sum(new)} examples instead of {sum(was)})")
+    elif len(new) != len(was) and not all(is_consecutive):
+        differences.append(
+            f"{len(new)} workers instead of {len(was)}, which is possible only with "
+            'repartition_strategy="balanced", repartition="always" or '
+            '"num_partitions_workers_differs", no steps_per_epoch, and data without TfData'
         )
     if master.get("name", _OLD_KIND) != old.get("name", _OLD_KIND):
         differences.append(f"a {master.get('name')} instead of a {old.get('name', _OLD_KIND)}")
@@ -156,6 +172,11 @@ def check_resumable(
             f"the checkpointed run has already trained {'all ' if epochs == done > 1 else ''}"
             f"{count}. Received: epochs={epochs}. Give more than {done}."
         )
+
+
+def _with_data(rows: Sequence[int]) -> tuple[int, ...]:
+    """Return the examples of the workers up to the last one that has any."""
+    return tuple(rows[: max((w + 1 for w, count in enumerate(rows) if count), default=0)])
 
 
 def _updated(settings: dict[str, Any]) -> dict[str, Any]:

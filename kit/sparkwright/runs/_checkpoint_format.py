@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import DataError
 from sparkwright.mesh.framing import Message
 from sparkwright.storage.archive import ArchiveError, is_numbers, read_archive, write_archive
+from sparkwright.workers.examples import Earlier
 from sparkwright.workers.protocol import Progress
 
 _FORMAT = 1
@@ -76,6 +77,7 @@ class Checkpoint:
         early_stopping: JSON-serializable state of early stopping; default:
             empty.
         best: the best state so far; default None.
+        earlier: what is left of an epoch that other workers began; default None.
 
     Raises:
         DataError: if an array or a number is invalid.
@@ -96,6 +98,7 @@ class Checkpoint:
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     early_stopping: Mapping[str, Any] = field(default_factory=dict[str, Any])
     best: EpochState | None = None
+    earlier: Earlier | None = None
 
     def __post_init__(self) -> None:
         """Validate the fields."""
@@ -177,6 +180,7 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
         history={name: members[_column(name)] for name in meta["columns"]},
         validation=tuple(meta["validation"]),
         early_stopping=_checked_scores(judged),
+        earlier=Earlier.of(meta.get("earlier")),
         best=None
         if best is None
         else EpochState(
@@ -213,6 +217,7 @@ def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
         "format": _FORMAT,
         **{name: getattr(checkpoint, name) for name in _PLAIN},
         "progress": checkpoint.progress.to_dict(),
+        "earlier": checkpoint.earlier,
         "validation": list(checkpoint.validation),
         "versions": dict(checkpoint.versions),
         "columns": list(checkpoint.history),

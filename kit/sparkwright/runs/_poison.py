@@ -1,11 +1,13 @@
 """Minibatches whose training repeatedly ends its process; pure."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from sparkwright.masters.plan import calls, epoch_minibatches, epoch_order, minibatch_count, passes
+from sparkwright.masters.plan import epoch_minibatches, minibatch_count
 from sparkwright.masters.training_master import TrainingMaster
+from sparkwright.workers.examples import Earlier, calls_of, order_in
 from sparkwright.workers.work import Span
 
 _ROWS_NAMED = 5
@@ -31,13 +33,16 @@ class Deaths:
         return span._replace(start=span.start + first, stop=span.start + last), most
 
 
-def place_of(span: Span, *, rows: Sequence[int], master: TrainingMaster) -> str:
+def place_of(
+    span: Span, *, rows: Sequence[int], master: TrainingMaster, earlier: Earlier | None = None
+) -> str:
     """Name minibatches of a worker's data: partition, epoch, and its rows if they are known.
 
     Args:
         span: the minibatches.
         rows: examples of each worker; empty: unknown.
         master: the training master, with its seed.
+        earlier: what the checkpointed run left, if it had other workers; default None.
 
     Example:
         >>> from sparkwright.masters import ParameterAveragingTrainingMaster
@@ -54,20 +59,15 @@ def place_of(span: Span, *, rows: Sequence[int], master: TrainingMaster) -> str:
         return text
     count, size = rows[span.owner], master.batch_size_per_worker
     per_epoch = epoch_minibatches(rows, size, master.steps_per_epoch)[span.owner]
-    assert master.seed is not None
-    found: list[int] = []
-    for number, position, minibatches in passes(
-        span.start,
-        span.stop,
-        epoch=span.epoch,
+    order = partial(order_in, owner=span.owner, rows=rows, master=master, earlier=earlier)
+    parts = calls_of(
+        span,
         count=minibatch_count(count, size),
         per_epoch=per_epoch,
-    ):
-        order = epoch_order(
-            count, seed=master.seed, epoch=number, worker=span.owner, shuffle=master.shuffle
-        )
-        for each in calls(order, position=position, minibatches=minibatches, batch_size=size):
-            found += np.ravel(each).tolist()
+        batch_size=size,
+        order=order,
+    )
+    found = [row for _, part in parts for row in np.ravel(part).tolist()]
     if found == [*range(found[0], found[0] + len(found))]:
         return f"{text} (rows {found[0]} to {found[-1]})"
     more = ", …" if len(found) > _ROWS_NAMED else ""

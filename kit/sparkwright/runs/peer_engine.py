@@ -62,6 +62,7 @@ from ._decisions import (
 )
 from ._poison import place_of
 from ._queue import Claim
+from ._resizing import resized
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 from .callbacks import DriverCallbacks
@@ -172,8 +173,7 @@ class PeerEngine:
         self._run, self._epochs, self._judged = beginning.id, beginning.epochs, beginning.judged
         self._definition, self._start = beginning.definition, beginning.start
         self._callbacks, self._histograms = beginning.callbacks, beginning.histograms
-        self._initial_epoch, resume = beginning.initial_epoch, beginning.resume
-        self._resume = None if resume is None else self._with_joining(resume)
+        self._initial_epoch, self._resume = beginning.initial_epoch, beginning.resume
         # Moments whose callbacks the run's thread must run; None: the run is over.
         self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
         self._record: RunRecord  # set by `run`
@@ -217,6 +217,8 @@ class PeerEngine:
             self._preparing = False
             # After `prepare`, which determines the number of slots.
             self._rows = rows or ()
+            if rows is not None:
+                self._resize(rows)
             coordinator = self._coordinator()
             if self._stop_asked.is_set():
                 return self._outcome(coordinator.progress)
@@ -328,7 +330,10 @@ class PeerEngine:
             "max_failures": launcher.max_failures,
             # The numbers of rows may be known only later; a stream's examples have no numbers.
             "place_of": lambda span: place_of(
-                span, rows=() if launcher.stream else self._rows, master=master
+                span,
+                rows=() if launcher.stream else self._rows,
+                master=master,
+                earlier=None if self._resume is None else self._resume.earlier,
             ),
             "now_s": time.monotonic(),
         }
@@ -366,23 +371,25 @@ class PeerEngine:
         """Extend the `counts` of the required workers with 0 for those that may join."""
         return *counts, *[0] * (self._launcher.workers - len(counts))
 
-    def _with_joining(self, resume: Checkpoint) -> Checkpoint:
-        """Extend a checkpoint of the required workers to the workers that may join.
-
-        All workers continue with the first worker's state that is not averaged, such as its
-        moments.
-        """
-        if not len(resume.rows) == self._launcher.required < self._launcher.workers:
-            return resume
-        found = resume.progress
-        counts = {"steps": self._of_all(found.steps), "examples": self._of_all(found.examples)}
-        first = b"".join(resume.extras)[: len(pack_arrays(self._start.extras()))]
-        return replace(
-            resume,
-            rows=self._of_all(resume.rows),
-            progress=replace(found, **counts),
-            extras=(first, *[b""] * (self._launcher.workers - 1)) if first else (),
+    def _resize(self, rows: tuple[int, ...]) -> None:
+        """Continue the checkpoint with these workers, who have `rows` examples."""
+        if self._resume is None:
+            return
+        check_resumable(
+            self._resume,
+            master=self._master.to_dict(),
+            fingerprint=self._definition.architecture,
+            rows=rows,
+            epochs=self._epochs,
+            is_stream=self._launcher.stream is not None,
         )
+        self._resume = resized(
+            self._resume,
+            rows=rows,
+            master=self._master,
+            extras_bytes=len(pack_arrays(self._start.extras())),
+        )
+        self._beginning = self._beginning_of_run()
 
     def _run_callbacks(self) -> None:
         """Run the callbacks of each moment until the run is over."""
@@ -441,6 +448,7 @@ class PeerEngine:
                 master=self._master.to_dict(),
                 fingerprint=self._definition.architecture,
                 rows=self._rows,
+                earlier=None if self._resume is None else self._resume.earlier,
                 epochs=self._epochs,
                 run=self._run,
                 history=self._record.log.rows(),
@@ -480,6 +488,8 @@ class PeerEngine:
             callbacks=self._callbacks,
             histograms=self._histograms,
         )
+        earlier = None if self._resume is None else self._resume.earlier
+        settings = replace(settings, rows=self._rows, earlier=earlier)
         return TrainRequest(
             definition=self._definition,
             xla=self._master.xla,
@@ -498,14 +508,6 @@ class PeerEngine:
 
     def _plan(self, rows: tuple[int, ...]) -> None:
         self._planned, self._rows = True, rows
-        if self._resume is not None:
-            check_resumable(
-                self._resume,
-                master=self._master.to_dict(),
-                fingerprint=self._definition.architecture,
-                rows=rows,
-                epochs=self._epochs,
-            )
         plan = self._master.plan(rows, epochs=self._epochs)
         first = self._initial_epoch
         if self._resume is not None:

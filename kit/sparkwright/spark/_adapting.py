@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.data import DataSet, DistributedDataSet, from_dataframe
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks import ModelDefinition
@@ -94,7 +95,9 @@ def _described(layer: Any) -> Inference:
     """Return an Inference of the layer, without weights and outputs."""
     definition, secret = ModelDefinition.of_layer(layer), driver_secret()
     sizes: dict[str, Any] = {"batch_size": 1, "workers": None, "outputs": ()}
-    return Inference(definition=definition, weights=None, digest="", secret=secret, **sizes)
+    return Inference(
+        definition=definition, weights=SharedBytes(()), digest="", secret=secret, **sizes
+    )
 
 
 def _summaries(

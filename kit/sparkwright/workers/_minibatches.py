@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +16,7 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet
 from sparkwright.errors import NonFiniteLossError
 from sparkwright.masters import ParameterAveragingTrainingMaster
-from sparkwright.masters.plan import (
-    calls,
-    epoch_minibatches,
-    epoch_order,
-    minibatch_count,
-    passes,
-)
+from sparkwright.masters.plan import epoch_minibatches, minibatch_count
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.work import Span
 
@@ -30,6 +25,7 @@ from ._control import Activity
 from ._mark import marked
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
+from .examples import calls_of, order_in
 from .requests import WorkerSettings
 from .shard import Shard, ShardSource
 from .stream import StreamedShard
@@ -126,21 +122,15 @@ class Minibatches:
         mine = span.owner == settings.worker
         shard = self._shard if mine else self._shards.of(span.owner)
         blocks: list[Block] = []
-        for number, position, minibatches in passes(
-            span.start,
-            span.stop,
-            epoch=span.epoch,
+        for number, rows in calls_of(
+            span,
             count=minibatch_count(shard.rows, settings.master.batch_size_per_worker),
             per_epoch=self.per_epoch(span.owner, shard.rows),
+            batch_size=settings.master.batch_size_per_worker,
+            order=partial(self._order, span.owner, shard),
         ):
-            rounds = calls(
-                self._order(span.owner, shard, number),
-                position=position,
-                minibatches=minibatches,
-                batch_size=settings.master.batch_size_per_worker,
-            )
             streams = {"epoch": number} if isinstance(shard, StreamedShard) else {}
-            blocks += [shard.gather(rows, **streams) for rows in rounds]
+            blocks.append(shard.gather(rows, **streams))
         if self._layout is None and blocks:
             examples = {name: a.reshape(-1, *a.shape[2:]) for name, a in blocks[0].items()}
             self._layout = BatchLayout(self._replica.model, examples, training=True)
@@ -158,13 +148,17 @@ class Minibatches:
     def _order(self, owner: int, shard: Any, number: int) -> NDArray[np.int64]:
         """Return the order of examples in pass `number` over `shard` of worker `owner`."""
         if self._orders.get(owner, (-1, None))[0] != number:
-            master = self._settings.master
-            order = epoch_order(
-                shard.rows,
-                seed=master.seed,
-                epoch=number,
-                worker=owner,
-                shuffle=master.shuffle and not isinstance(shard, StreamedShard),
+            settings = self._settings
+            order = (
+                np.arange(shard.rows, dtype=np.int64)
+                if isinstance(shard, StreamedShard)
+                else order_in(
+                    number,
+                    owner,
+                    rows=settings.rows or self._shards.rows,
+                    master=settings.master,
+                    earlier=settings.earlier,
+                )
             )
             self._orders[owner] = (number, order)
         return self._orders[owner][1]

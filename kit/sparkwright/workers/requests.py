@@ -21,6 +21,7 @@ from sparkwright.workers.protocol import Failure
 from sparkwright.workers.work import Span
 
 from ._replica_base import XlaChoice
+from .examples import Earlier
 from .failure import failure_of
 
 M = TypeVar("M", bound=TrainingMaster)
@@ -244,6 +245,8 @@ class WorkerSettings(Generic[M]):
         callbacks: whether to wait for the driver's callbacks after each epoch.
         callback_frequency: averagings within an epoch between callbacks; 0: only after epochs.
         histograms: which histograms to compute, and when; None: only on request.
+        rows: planned examples of each worker; empty: not known before the workers have their data.
+        earlier: what the checkpointed run left, if it had other workers.
     """
 
     master: M = field(repr=False)
@@ -256,6 +259,8 @@ class WorkerSettings(Generic[M]):
     callbacks: bool = False
     callback_frequency: int = 0
     histograms: Histograms | None = None
+    rows: tuple[int, ...] = ()
+    earlier: Earlier | None = None
 
     @property
     def stop_at_non_finite(self) -> bool:
