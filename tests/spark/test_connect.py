@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import sparkwright as sw
 from sparkwright.cluster.connect import context_of
 
 # Another session has RDDs of Spark itself.
@@ -27,6 +28,15 @@ def numbered(spark: Any) -> Any:
         return ((index, number) for number in PARTS[index])
 
     return context_of(spark).parallelize(range(4), 4).mapPartitionsWithIndex(of)
+
+
+def classifier() -> Any:
+    import keras
+
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, "softmax")])
+    model.compile(keras.optimizers.SGD(0.5), "sparse_categorical_crossentropy")
+    return model
 
 
 def seen(rdd: Any) -> list[list[Any]]:
@@ -90,6 +100,39 @@ def test_large_elements_are_transferred_in_parts(spark: Any) -> None:
     large = context_of(spark).broadcast(content)
     ones = context_of(spark).parallelize([1, 2], 2).map(lambda _: large.value[::-1])
     assert ones.collect() == [content[::-1]] * 2
+
+
+def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What serverless Spark refuses is refused here by the client."""
+    import pyspark.sql.connect.conf as conf
+    import pyspark.sql.connect.dataframe as frames
+
+    class RefusedError(Exception):
+        pass
+
+    def refused(*_: Any) -> Any:
+        raise RefusedError("[NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE is not supported.")
+
+    shown = conf.RuntimeConf.get
+
+    def get(self: Any, key: str, *default: Any) -> Any:
+        if not key.startswith(("spark.sql.", "spark.python.sql.")):  # PySpark reads the latter
+            raise RefusedError(f"[CONFIG_NOT_AVAILABLE] Configuration {key} is not available.")
+        return shown(self, key, *default)
+
+    monkeypatch.setattr(frames.DataFrame, "persist", refused)
+    monkeypatch.setattr(frames.DataFrame, "cache", refused)
+    monkeypatch.setattr(conf.RuntimeConf, "get", get)
+    rows = [(float(n % 2), 1.0, n % 2) for n in range(200)]
+    frame = spark.createDataFrame(rows, "a float, b float, label int")
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=2, communication="spark", averaging_frequency=8, seed=1
+    )
+    network = sw.SparkNetwork(spark, classifier(), master)
+    network.fit(frame, label="label", epochs=4)
+    assert network.evaluate(frame).accuracy > 0.9
 
 
 def test_example_learns(spark: Any) -> None:

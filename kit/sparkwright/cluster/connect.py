@@ -11,6 +11,7 @@ import collections
 import functools
 import hashlib
 import itertools
+import logging
 import operator
 import pickle
 import socket
@@ -28,9 +29,14 @@ _ROW_BYTES = 16 << 20
 # Closure data larger than this is sent as a file.
 _CLOSURE_BYTES = 1 << 20
 _SCHEMA = "value binary, more boolean"
+# In the errors of serverless Spark, whose clients see no settings but `spark.sql.*`, and keep no
+# data. The exception's class differs between versions and vendors.
+_NOT_SHOWN = "CONFIG_NOT_AVAILABLE"
+_NOT_KEPT = ("NOT_SUPPORTED_WITH_SERVERLESS", "PERSIST TABLE")
 # (partition index, elements) -> elements
 Step = Callable[[int, Iterable[Any]], Iterable[Any]]
 
+_log = logging.getLogger(__name__)
 _contexts: "WeakKeyDictionary[Any, ConnectContext]" = WeakKeyDictionary()
 
 
@@ -269,9 +275,14 @@ class FrameRDD:
         return self.frame().storageLevel if self._cached is None else self._cached.storageLevel
 
     def persist(self, level: Any) -> "FrameRDD":
-        """Keep the elements on the executors once they are computed."""
+        """Keep the elements on the executors once they are computed, if the server can do so."""
         if self._cached is None:
-            self._cached = self.frame().persist(level)
+            try:
+                self._cached = self.frame().persist(level)
+            except Exception as error:
+                if not any(words in str(error) for words in _NOT_KEPT):
+                    raise
+                _log.warning("the server keeps no data, so each job computes it again: %s", error)
         return self
 
     def unpersist(self, blocking: bool = False) -> "FrameRDD":
@@ -402,8 +413,13 @@ class _Settings:
         self._conf = spark.conf
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """Return a setting, or `default`."""
-        return self._conf.get(name, default)
+        """Return a setting, or `default`, also if the server does not show the setting."""
+        try:
+            return self._conf.get(name, default)
+        except Exception as error:
+            if _NOT_SHOWN not in str(error):
+                raise
+            return default
 
     def getAll(self) -> list[tuple[str, str]]:
         """Return all settings visible on the server."""
