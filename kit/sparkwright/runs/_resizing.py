@@ -56,7 +56,7 @@ def _folded(counts: Sequence[int], workers: int) -> tuple[int, ...]:
 
 
 def _relabeled(history: Mapping[str, NDArray[Any]], workers: int) -> Mapping[str, NDArray[Any]]:
-    """Assign the log's rows to the workers, and count each worker's minibatches anew."""
+    """Assign the log's rows to the workers, and number each worker's minibatches again."""
     if not len(history.get("worker", ())) or history["worker"].max() < workers:
         return history
     worker, step = history["worker"] % workers, history["step"].copy()
