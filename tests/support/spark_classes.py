@@ -17,9 +17,11 @@ FOLDER = Path(sys.prefix) / f"spark-{pyspark.__version__}"
 
 _SESSION = """
 import sys
-import sparkwright as sw
-options = {"spark.driver.extraJavaOptions": sys.argv[1], "spark.driver.extraClassPath": ""}
-spark = sw.start_spark(settings=options)
+from pyspark.sql import SparkSession
+# `start_spark` gives Spark another home, and so classes another path.
+builder = SparkSession.builder.master("local-cluster[1,1,1024]")
+builder = builder.config("spark.driver.extraJavaOptions", sys.argv[1])
+spark = builder.config("spark.driver.extraClassPath", "").getOrCreate()
 frame = spark.createDataFrame([(n, float(n)) for n in range(9)], "n long, x double")
 frame.write.parquet(sys.argv[2])
 frame = spark.read.parquet(sys.argv[2]).repartition(2)
@@ -46,7 +48,7 @@ def write() -> None:
             *(f'{c1} "-XX:ArchiveClassesAtExit={new / archive}"', new / "table"),
         ],
         # An archive may not depend on a folder with files.
-        env=os.environ | {"SPARK_CONF_DIR": str(new / "none")},
+        env=os.environ | {"SPARK_CONF_DIR": str(new / "none"), "PYSPARK_PYTHON": sys.executable},
         stdout=subprocess.DEVNULL,
         check=True,
         timeout=300,

@@ -1,7 +1,5 @@
 """Start a Spark session with settings for training, or use the active one."""
 
-import atexit
-import contextlib
 import importlib.util
 import logging
 import os
@@ -32,6 +30,7 @@ from ._defaults import (
     spark_home,
     submitted_settings,
 )
+from ._home import own_home
 from ._java import check_room, configures_log, start_java
 from ._kubernetes import pod_facts, pod_settings
 from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
@@ -176,15 +175,13 @@ def start_spark(
     builder: Any = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    with waiting_for_yarn(chosen):
+    with own_home(chosen["spark.master"]), waiting_for_yarn(chosen):
         start_java(chosen)
         session = builder.getOrCreate()
     if not configures_log(chosen):
         session.sparkContext.setLogLevel("ERROR")
     ship_engine(session)
     carry_tokens(session.sparkContext)
-    if chosen["spark.master"].startswith("local-cluster"):
-        _clear_at_exit(session)
     return session
 
 
@@ -313,18 +310,6 @@ def _warn_about_differences(
             without_secrets(different),
             without_secrets({key: wanted[key] for key in different}),
         )
-
-
-def _clear_at_exit(session: "SparkSession") -> None:
-    """Remove the session's folder in SPARK_HOME/work at exit; Spark leaves it."""
-    folder = spark_home() / "work" / session.sparkContext.applicationId
-
-    def clear() -> None:
-        with contextlib.suppress(Exception, KeyboardInterrupt):
-            session.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(clear)
 
 
 def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str, str]:

@@ -31,10 +31,10 @@ from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.handshake import close_socket, greet_client
 
 from ._control import say_farewell
-from ._folder import hold
 from ._mark import open_mark
 from ._serving import Service
 from ._wire import pack, unpack
+from .folders import hold
 from .gpus import device_environment, ready_device
 from .requests import Answer, Request
 

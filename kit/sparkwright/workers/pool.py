@@ -24,10 +24,10 @@ from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.handshake import greet_server
 from sparkwright.networks.backend import Backend
 
-from ._folder import hold, release, remove_abandoned
 from ._mark import read_mark
 from ._wire import pack, unpack
 from .failure import log_end, trainer_end
+from .folders import hold, release, remove_abandoned
 from .gpus import device_environment
 from .requests import Answer, Evaluating, InferRequest, Request
 
