@@ -24,8 +24,8 @@ MASTERS: dict[str, Any] = {
         workers=1, batch_size_per_worker=5, communication="spark"
     ),
 }
-# Last, because this process cannot start another JVM after one was killed.
-CASES = [("averaging", "stop"), ("sharing", "stop"), ("spark", "stop"), ("averaging", "kill")]
+# Not last, because `start_spark` is to work after a JVM has ended, too.
+CASES = [("averaging", "stop"), ("averaging", "kill"), ("sharing", "stop"), ("spark", "stop")]
 
 
 def run_script(folder: Path) -> Any:
@@ -61,7 +61,7 @@ def test_a_driver_without_memory_ends_the_run_and_names_the_setting() -> None:
     """Else a JVM answers some calls and not others, and the run waits for ever."""
     (found,) = json_printed_by("-c", f"from {__name__} import main; main([('spark', 'memory')])")
     assert found["kind"] == "SparkSessionError"
-    assert "ran out of memory; raise `spark.driver.memory` in a new Python process" in found["text"]
+    assert "ran out of memory; raise `spark.driver.memory`: `sw.start_spark(" in found["text"]
     assert "The model holds the average after averaging" in found["text"]
     assert found["changed"] > 0
     assert found["seconds"] < 30

@@ -57,7 +57,7 @@ def _jvm_end(process: Any) -> str:
         if status == _OUT_OF_MEMORY:
             return (
                 f"the driver's JVM (process {process.pid}) ran out of memory; raise "
-                "`spark.driver.memory` in a new Python process"
+                '`spark.driver.memory`: `sw.start_spark(settings={"spark.driver.memory": "4g"})`'
             )
         return f"the driver's JVM (process {process.pid}) ended with exit status {status}"
     return "the driver's JVM does not answer"

@@ -51,6 +51,23 @@ def check_room() -> None:
         ) from error
 
 
+def forget_ended_java() -> None:
+    """Let PySpark start another JVM if that of this process has ended: its `stop` would fail."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context: Any = SparkContext
+    session: Any = SparkSession
+    process = getattr(context._gateway, "proc", None)
+    if process is None or process.poll() is None:
+        return
+    if (active := context._active_spark_context) is not None:
+        active._jsc = None
+        active.stop()
+    context._gateway = context._jvm = None
+    session._instantiatedSession = session._activeSession = None
+
+
 def start_java(settings: Mapping[str, str]) -> None:
     """Start the JVM with logging at level ERROR; no-op if it runs or the user configured logging.
 

@@ -31,7 +31,7 @@ from ._defaults import (
     submitted_settings,
 )
 from ._home import own_home
-from ._java import check_room, configures_log, start_java
+from ._java import check_room, configures_log, forget_ended_java, start_java
 from ._kubernetes import pod_facts, pod_settings
 from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings
@@ -127,6 +127,7 @@ def start_spark(
     _find_pyspark()
     from pyspark.sql import SparkSession
 
+    forget_ended_java()
     submitted = submitted_settings()
     chosen = _settings(
         workers=workers,
