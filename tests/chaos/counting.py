@@ -109,6 +109,21 @@ class KillAtExample(Hook):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def disturbing_callback(switch: Path, fault: str, network: Any, runs: list[Any]) -> Any:
+    """A callback that, once a file exists, does what may wait for the run that calls it."""
+    import keras
+
+    class Disturbing(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            del epoch, logs
+            if switch.exists() and fault == "evaluate":
+                network.evaluate(data(network.spark))
+            elif switch.exists():
+                runs[0].wait()
+
+    return Disturbing()
+
+
 class PoisonAt(Hook):
     """After its n-th minibatch one worker's parameters are NaN; its loss was finite."""
 

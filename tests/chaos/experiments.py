@@ -6,7 +6,17 @@ from typing import Literal, get_args
 
 Master = Literal["averaging", "sharing", "spark"]
 Victim = Literal[
-    "trainer", "python worker", "executor", "driver", "clock of a host", "network", "disk"
+    "trainer",
+    "python worker",
+    "executor",
+    "driver",
+    "clock of a host",
+    "network",
+    "disk",
+    "session",
+    "callback",
+    "example",
+    "second run",
 ]
 Moment = Literal[
     "start", "first second", "validation", "checkpoint", "epoch end", "final delivery", "stop"
@@ -26,11 +36,18 @@ FAULTS: dict[Victim, tuple[str, ...]] = {
     "clock of a host": ("jump",),
     "network": ("cut", "cut one way", "slow"),
     "disk": ("fill",),
+    "session": ("stop", "kill the JVM"),
+    "callback": ("wait for the run", "evaluate"),
+    "example": ("kill each process",),
+    "second run": ("start",),
 }
+# After these no run can go on.
+HOPELESS: tuple[Victim, ...] = ("session", "callback", "example")
 # Those that need hosts of their own come from the second list.
 _PROCESSES: tuple[Victim, ...] = (
     *("trainer", "trainer", "python worker", "executor"),
     *("executor", "driver", "clock of a host"),
+    *("session", "callback", "example", "second run"),
 )
 _HOSTS: tuple[Victim, ...] = ("network", "network", "disk", "executor", "trainer")
 # Shorter and longer than `PEER_TIMEOUT_S`.
@@ -56,6 +73,7 @@ class Experiment:
     by_driver: bool = False  # whether workers reach one another by way of the driver only
     joining: int = 0  # how many of the workers hold no data, and join and leave
     hopeless: bool = False  # whether no run could go on after this fault; it must fail
+    second: Victim | None = None  # whose process is killed as well, of the next worker
 
     def __str__(self) -> str:
         number = "" if self.seed < 0 else f"{self.seed} "
@@ -63,7 +81,8 @@ class Experiment:
         delay = f", delay {self.delay}" if self.delay else ""
         joining = f", {self.joining} joining" if self.joining else ""
         run = f"{number}{self.master}{way}{delay}{joining}"
-        return f"{run}: {self.victim}, {self.fault}, {self.moment}"
+        second = f" and {self.second}, kill" if self.second else ""
+        return f"{run}: {self.victim}, {self.fault}{second}, {self.moment}"
 
 
 def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
@@ -92,4 +111,6 @@ def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
         # Last, so that a seed's fault is the one that it was.
         by_driver=master != "spark" and chance.random() < 0.3,
         joining=chance.choice((0, 0, 1, 2)) if master != "spark" else 0,
+        hopeless=victim in HOPELESS,
+        second="trainer" if victim in ("trainer", "executor") and chance.random() < 0.3 else None,
     )

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +139,23 @@ def strike(experiment: Experiment, laboratory: Any, run: Any) -> bool:
         switch.touch()
         laboratory.later(experiment.pause_s, lambda: switch.unlink(missing_ok=True))
         return True
+    if experiment.victim in ("callback", "example"):
+        laboratory.switch.touch()
+        return True
+    if experiment.victim == "session":
+        laboratory.end_session(kill=experiment.fault == "kill the JVM")
+        return True
+    if experiment.victim == "second run":
+        laboratory.start_second(experiment)
+        return True
     if experiment.victim in ("network", "disk"):
         return _strike_host(experiment, laboratory, run)
-    return _strike_process(experiment, laboratory, run)
+    struck = _strike_process(experiment, laboratory, run)
+    if experiment.second is not None:
+        worker = (experiment.worker + 1) % len(run.status.workers)
+        other = replace(experiment, victim=experiment.second, fault="kill", worker=worker)
+        struck |= _strike_process(other, laboratory, run)
+    return struck
 
 
 def _strike_process(experiment: Experiment, laboratory: Any, run: Any) -> bool:

@@ -49,14 +49,36 @@ class Laboratory:
         self.folder = root
         self._numbers = 0
         self._run: Any = None
+        self._second: Any = None
+        self._orphans: list[psutil.Process] = []
 
     def close(self) -> None:
         self.later.now()
         self.spark.stop()
 
+    @property
+    def switch(self) -> Path:
+        """The file whose existence disturbs the run, see `counting`."""
+        return self.folder / "disturb"
+
+    def end_session(self, *, kill: bool) -> None:
+        """Stop the session, or kill its JVM."""
+        self._orphans = faults.trainers(self.spark)
+        if kill:
+            self.spark.sparkContext._gateway.proc.kill()
+        else:
+            self.spark.stop()
+
+    def start_second(self, experiment: Experiment) -> None:
+        """Start another run, which waits for the slots that it needs."""
+        master = self.master(experiment, workers=2, max_workers=None, checkpoint=None)
+        network = sw.SparkNetwork(self.spark, counting.counter(), master)
+        self._second = network.start(counting.data(self.spark), epochs=2, display=False)
+
     def restart(self, **settings: str) -> None:
         """A new session, with settings of Spark that have underscores for dots."""
-        self.spark.stop()
+        with contextlib.suppress(Exception):  # its JVM may have been killed
+            self.spark.stop()
         self.spark = self._start({k.replace("_", "."): v for k, v in settings.items()})
 
     def ready(self) -> None:
@@ -148,13 +170,19 @@ class Laboratory:
     ) -> Watched:
         """Begin a run that counts."""
         model = counting.counter() if model is None else model
+        if experiment.victim == "example":
+            hooks = (*hooks, counting.KillAtExample(str(self.switch)))
         network = sw.SparkNetwork(
             self.spark, model, self.master(experiment, counting.Paced(pace_s), *hooks, **options)
         )
         validation = counting.examples() if experiment.moment == "validation" else None
-        run = network.start(
-            counting.data(self.spark), epochs=epochs, validation=validation, resume=resume
-        )
+        given: dict[str, Any] = {"epochs": epochs, "validation": validation, "resume": resume}
+        runs: list[Any] = []
+        if experiment.victim == "callback":
+            disturbing = (self.switch, experiment.fault, network, runs)
+            given["callbacks"] = [counting.disturbing_callback(*disturbing)]
+        run = network.start(counting.data(self.spark), **given)
+        runs.append(run)
         self._run = run
         return Watched(
             experiment, run, epochs=epochs, workers=options.get("workers", counting.WORKERS)
@@ -173,7 +201,25 @@ class Laboratory:
                 watched.stop()
             time.sleep(experiment.jitter_s)
             struck = not run.finished and faults.strike(experiment, self, run)
-        return self.verdict(watched, struck=struck)
+        return self._with_others(self.verdict(watched, struck=struck))
+
+    def _with_others(self, verdict: Verdict) -> Verdict:
+        """Add what is wrong with a second run, and with what a session left."""
+        remarks = dict(verdict.remarks)
+        second, self._second = self._second, None
+        if second is not None:
+            try:
+                second.wait(LIMIT_S)
+            except Exception as error:
+                remarks["runs given up"] = f"the second run: {error}"
+            if second.finished and second.history["examples"].sum() != 2 * counting.EXAMPLES:
+                remarks["lost or doubled examples"] = "the second run lost or doubled examples"
+        if verdict.evidence.experiment.victim == "session" and verdict.evidence.struck:
+            _, alive = psutil.wait_procs(self._orphans, timeout=20)
+            if alive:
+                remarks["hangs"] = f"{len(alive)} trainers outlive their session"
+            self.restart()
+        return Verdict(evidence=verdict.evidence, remarks=remarks)
 
     def verdict(
         self, watched: Watched, *, struck: bool = True, limit_s: float = LIMIT_S

@@ -12,8 +12,8 @@ from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs.callbacks import DriverCallbacks
-from sparkwright.runs.engine import Outcome
-from sparkwright.runs.peer_engine import PeerEngine, held
+from sparkwright.runs.engine import Outcome, held
+from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Failure, Progress

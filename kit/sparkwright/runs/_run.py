@@ -30,7 +30,7 @@ from ._provenance import WarningKeeper, git_revision
 from ._queue import QUEUE, Claim, Place
 from ._run_file import default_path
 from ._tracking import RunTracking
-from .engine import Engine, Outcome
+from .engine import Engine, Outcome, told
 from .extensions import in_notebook, show, write_report
 from .histograms import RunHistograms
 from .names import NAMES
@@ -506,7 +506,7 @@ class TrainingRun:
         except Exception as error:
             _log.exception("the result of run %s could not be put into the model", self.name)
             outcome = Outcome(vector=None, counters=None, progress=outcome.progress, error=error)
-        self._outcome = outcome
+        self._outcome = outcome = told(outcome)
         record.times.leave()
         # Set before the state changes, because listeners may read it.
         self.ended_at = datetime.now().astimezone()

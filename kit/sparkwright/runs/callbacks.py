@@ -5,7 +5,6 @@ between averagings.
 """
 
 import contextlib
-import traceback
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError, NonFiniteLossError, SparkwrightError
+from sparkwright.errors import ConfigurationError, NonFiniteLossError
 from sparkwright.masters import ReduceOnPlateau
 from sparkwright.networks.steps import learning_rate_of
 from sparkwright.workers.protocol import Progress
 
 from ._decisions import Moment
-from .engine import Outcome, StartState
+from .engine import Outcome, StartState, as_exception
 from .record import RunRecord
 
 # Replacements of Keras callbacks that cannot work on the driver.
@@ -269,11 +268,10 @@ def _exceptions_only() -> Generator[None]:
     except Exception:
         raise
     except BaseException as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise SparkwrightError(
-            "a callback must return or raise an Exception, because the run ends with its error. "
-            f"Received: {type(error).__name__}({error}) in {place.filename}, line {place.lineno}. "
-            "To end training, set `self.model.stop_training = True`."
+        raise as_exception(
+            error,
+            rule="a callback must return or raise an Exception, which ends the run",
+            remedy="To end training, set `self.model.stop_training = True`.",
         ) from error
 
 

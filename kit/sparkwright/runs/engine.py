@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.errors import SparkwrightError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.networks import ModelState, unpack_arrays
 from sparkwright.networks.steps import optimizers_of
@@ -130,6 +132,41 @@ def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingM
     if master.seed is not None:
         return master
     return replace(master, seed=secrets.randbits(31) if otherwise is None else otherwise)
+
+
+def told(outcome: Outcome) -> Outcome:
+    """Return the outcome with an Exception that says, at least in a note, what the model holds."""
+    if outcome.error is None:
+        return outcome
+    error = as_exception(outcome.error, rule="a run must end with an Exception")
+    if "The model " not in str(error):
+        error.add_note(held(outcome.progress if outcome.vector is not None else None))
+    return replace(outcome, error=error)
+
+
+def as_exception(error: BaseException, *, rule: str, remedy: str = "See its cause.") -> Exception:
+    """Return an error in place of `SystemExit` and others, which would end a thread or a script."""
+    if isinstance(error, Exception):
+        return error
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    found = SparkwrightError(
+        f"{rule}. Received: {type(error).__name__}({error}) in {place.filename}, line "
+        f"{place.lineno}. {remedy}"
+    )
+    found.__cause__ = error
+    return found
+
+
+def held(progress: Progress | None) -> str:
+    """Return a sentence on the state that the model holds after a failed run."""
+    if progress is None or not any(progress.steps):
+        return "The model is unchanged: no averaging was completed."
+    epoch = progress.epoch + int(progress.opened > progress.epoch)
+    if not progress.averagings:  # within the first epoch of gradient sharing
+        return (
+            f"The model holds the state after {sum(progress.steps)} minibatches, in epoch {epoch}."
+        )
+    return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
 
 
 def tidy(*actions: Callable[[], object]) -> None:

@@ -66,7 +66,7 @@ from ._resizing import resized
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 from .callbacks import DriverCallbacks
-from .engine import Outcome, tidy
+from .engine import Outcome, held, tidy
 from .monitored_run import MonitoredRun, failure_of_rules
 from .record import RunRecord
 
@@ -651,18 +651,6 @@ class PeerEngine:
             self._record.times.enter(PhaseCode.TRAIN)
         if self._judged is not None:
             self._judged.training_begins()
-
-
-def held(progress: Progress | None) -> str:
-    """Return a sentence on the state that the model holds after a failed run."""
-    if progress is None or not any(progress.steps):
-        return "The model is unchanged: no averaging was completed."
-    epoch = progress.epoch + int(progress.opened > progress.epoch)
-    if not progress.averagings:  # within the first epoch of gradient sharing
-        return (
-            f"The model holds the state after {sum(progress.steps)} minibatches, in epoch {epoch}."
-        )
-    return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
 
 
 def saves_updater(master: TrainingMaster) -> bool:

@@ -1,0 +1,139 @@
+"""However a run ends, and whatever its clean-up raises: one outcome, and the model is that of it.
+
+The network counts what it was trained on (`tests.chaos.counting`), so its parameters say which
+averagings it holds, whatever the run claims.
+"""
+
+import re
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings, strategies as st
+from tests.chaos import counting
+
+import sparkwright as sw
+from sparkwright import local
+
+WORKERS, EPOCHS = 2, 3
+EXAMPLES = 3 * counting.BATCH * WORKERS  # three minibatches of each worker in an epoch
+ERRORS = [RuntimeError, SystemExit, MemoryError, KeyboardInterrupt]
+AFTER_THE_END = ["finish", "clean_up"]
+# A method of the launcher, and which of its calls raises.
+PLACES = [
+    *(("none", 0), ("prepare", 1), ("launch", 1), ("launch", 2), ("launch", 3)),
+    *(("finish", 1), ("clean_up", 1), ("cancel", 1)),
+]
+
+
+class Failing:
+    """A launcher, one of whose methods raises at its n-th call."""
+
+    def __init__(self, launcher: Any, method: str, at: int, error: type[BaseException]) -> None:
+        self._launcher, self._method, self._at, self._error = launcher, method, at, error
+        self._calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._launcher, name)
+        if name != self._method:
+            return found
+
+        def call(*args: Any, **options: Any) -> Any:
+            self._calls += 1
+            if self._calls != self._at:
+                return found(*args, **options)
+            if name in AFTER_THE_END:  # what it releases is released, or tests would leave it
+                found(*args, **options)
+            raise self._error(3)
+
+        return call
+
+
+@pytest.mark.usefixtures("in_process")
+@given(
+    place=st.sampled_from(PLACES),
+    error=st.sampled_from(ERRORS),
+    end=st.sampled_from(["alone", "stop", "listener", "callback"]),
+    event=st.integers(1, 12),
+)
+@example(place=("finish", 1), error=RuntimeError, end="alone", event=1)
+@example(place=("clean_up", 1), error=SystemExit, end="alone", event=1)
+@settings(max_examples=25)
+def test_a_run_has_one_outcome_and_the_model_is_that_of_it(
+    place: tuple[str, int], error: type[BaseException], end: str, event: int
+) -> None:
+    method, at = place
+    model = counting.counter(EXAMPLES)
+    master = sw.ParameterAveragingTrainingMaster(
+        batch_size_per_worker=counting.BATCH, averaging_frequency=1, seed=1
+    )
+    seen, runs = iter(range(1, 1000)), []
+
+    def disturb(*_: Any) -> None:
+        if next(seen) == event:
+            if end == "stop":
+                runs[0].stop()
+            elif end != "alone":
+                raise error(3)
+
+    with pytest.MonkeyPatch.context() as patch:
+        real = local.LocalLauncher
+        patch.setattr(
+            local, "LocalLauncher", lambda **given: Failing(real(**given), method, at, error)
+        )
+        with sw.ParallelWrapper(model, master, workers=WORKERS) as wrapper:
+            callbacks = [on_epoch(disturb)] if end == "callback" else []
+            run = wrapper.start(
+                counting.examples(EXAMPLES), epochs=EPOCHS, callbacks=callbacks, display=False
+            )
+            runs.append(run)
+            if end in ("stop", "listener"):
+                run.add_listener(disturb)
+            raised = outcome_of(run)
+    status = run.status
+    done = counting.counts(model)
+    assert np.isfinite(done).all()
+    assert done[0] == pytest.approx(status.averagings), "the model is not that of the outcome"
+    if status.state == "done":
+        assert raised is None
+        np.testing.assert_allclose(done[1:], EPOCHS / WORKERS, atol=1e-5)
+    elif status.state == "failed":
+        assert raised is not None
+        assert isinstance(raised, Exception), "it would end a script in silence"
+        text = "\n".join([str(raised), *getattr(raised, "__notes__", [])])
+        held = re.search(r"The model (is unchanged|holds the average after averaging (\d+))", text)
+        assert held or not status.averagings, text
+        assert int((held and held[2]) or 0) == status.averagings
+    else:
+        assert (status.state, end) == ("stopped", "stop")
+    if end in ("alone", "listener") and method in ("none", "cancel", *AFTER_THE_END):
+        assert status.state == "done", "clean-up or a listener has replaced the outcome"
+
+
+def on_epoch(call: Any) -> Any:
+    import keras
+
+    class Calling(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            del logs
+            call(epoch)
+
+    return Calling()
+
+
+def outcome_of(run: Any) -> BaseException | None:
+    """What `wait` raises; a run that does not end fails the test."""
+    found: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            run.wait(60)
+        except BaseException as raised:
+            found.append(raised)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    thread.join(70)
+    assert run.finished, "the run does not end"
+    return found[0] if found else None
