@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import engine
 from tests.scripts import started_ahead
 from tests.support import spark_classes, tally
 from tests.support.connect_server import ConnectServer
@@ -23,6 +24,8 @@ from tests.support.connect_server import ConnectServer
 # `make test` short; each run draws others.
 settings.register_profile("sparkwright", parent=settings.default, deadline=None, max_examples=50)
 settings.load_profile("sparkwright")
+# Less than the time-out of a test, which would show nothing of what fails.
+engine.MAX_SHRINKING_SECONDS = 60
 
 # Temporary files of this run alone: what another run on this machine is writing is no leak of this
 # one's. What pytest keeps for looking at afterwards stays where it would be.

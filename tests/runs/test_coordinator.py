@@ -6,6 +6,7 @@ from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import (
+    Dismiss,
     EndRun,
     LaunchTask,
     ResetHistory,
@@ -177,3 +178,16 @@ def test_a_worker_that_joins_after_the_last_averaging_is_not_waited_for() -> Non
     for worker in range(3):
         script.register(worker)
     assert script.finish(0, 1) == script.request(0)
+
+
+def test_a_worker_that_cedes_its_slot_is_in_no_later_group() -> None:
+    script = AveragingScript(3, required=2)
+    for worker in range(3):
+        script.register(worker)
+    script.lose(1)
+    ceded = [action for action in script.tick(21.0) if isinstance(action, Dismiss)]
+    assert [action.connection for action in ceded] == [20]
+    assert set(script.coordinator.present) == {0}
+    script.lose(2)  # its connection ends later
+    sent = [*script.register(1, attempt=1), *script.tick(1.0)]
+    assert all(getattr(action, "connection", 0) != 20 for action in sent)

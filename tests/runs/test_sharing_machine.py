@@ -416,7 +416,7 @@ class Runs(RunMachine):
             case _:
                 pass
         connection = getattr(action, "connection")  # noqa: B009 (all others have one)
-        assert connection not in self.gone, "it is gone"
+        assert connection not in self.gone, f"it is gone: {action}"
         if isinstance(action, Dismiss):
             self.gone.add(connection)
         self.attempts[connection].orders.append(action)

@@ -136,6 +136,10 @@ class RunRules(Generic[Member]):
         """Whether lost workers are replaced."""
         raise NotImplementedError
 
+    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
+        """Go on without a worker, whose connection was lost or closed as `silent`."""
+        raise NotImplementedError
+
     def _snapshot_sources(self) -> Collection[int]:
         """Connections of workers that may have the last average."""
         raise NotImplementedError
@@ -202,6 +206,8 @@ class RunRules(Generic[Member]):
             reason = "a lost worker's replacement may need its slot"
             for connection in self._membership.cede_slots(self._now_s):
                 actions.append(Dismiss(connection=connection, reason=reason))
+                # No new group may count on it, although its connection may stay for a while.
+                actions += self._lose(connection, silent=False)
         return actions
 
     def _watch_the_run(self) -> list[Action]:
