@@ -22,11 +22,11 @@ Moment = Literal[
     "start", "first second", "validation", "checkpoint", "epoch end", "final delivery", "stop"
 ]
 
-# communication="spark" has neither validation nor checkpoints.
+# communication="spark" has no validation.
 MOMENTS: dict[Master, tuple[Moment, ...]] = {
     "averaging": get_args(Moment),
     "sharing": get_args(Moment),
-    "spark": ("start", "first second", "epoch end", "final delivery", "stop"),
+    "spark": ("start", "first second", "checkpoint", "epoch end", "final delivery", "stop"),
 }
 FAULTS: dict[Victim, tuple[str, ...]] = {
     "trainer": ("kill", "pause"),
@@ -93,8 +93,6 @@ def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
     victims = _HOSTS if hosts else _PROCESSES
     victim = victims[seed % len(victims)]
     fault = chance.choice(FAULTS[victim])
-    if master == "spark" and fault == "kill" and victim == "driver":
-        fault = "pause"  # there is no checkpoint to go on from
     moment = chance.choice(MOMENTS[master])
     spread_s = {"start": 1.5, "first second": 0.9}.get(moment, 0.1)
     return Experiment(

@@ -128,10 +128,9 @@ class Laboratory:
             ),
         }
         if experiment.moment == "checkpoint" or experiment.victim == "driver":
-            every = 4 if experiment.master == "averaging" else 8
-            if experiment.master != "spark":
-                url = str(self.folder / "checkpoints")
-                chosen["checkpoint"] = sw.Checkpointing(url, every_rounds=every)
+            every = {"averaging": 4, "sharing": 8, "spark": 1}[experiment.master]
+            url = str(self.folder / "checkpoints")
+            chosen["checkpoint"] = sw.Checkpointing(url, every_rounds=every)
         if experiment.joining:
             required = counting.WORKERS - experiment.joining
             chosen |= {"workers": required, "max_workers": counting.WORKERS}

@@ -65,20 +65,22 @@ OWN_MOMENTS: dict[str, Any] = {
 
 @pytest.mark.versions
 @pytest.mark.spark
+@pytest.mark.parametrize("communication", ["ring", "spark"])
 def test_resumed_run_ends_with_identical_bits(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
+    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, communication: str
 ) -> None:
     """Stopped somewhere in the second epoch; gone on from the last checkpoint, with a new model."""
+    way = {"communication": communication}
     undisturbed = model_of()
-    sw.SparkNetwork(spark, undisturbed, averaging()).fit(blobs, epochs=3)
-    master = averaging(tmp_path).with_hooks(Paced(0.02))
+    sw.SparkNetwork(spark, undisturbed, averaging(**way)).fit(blobs, epochs=3)
+    master = averaging(tmp_path, **way).with_hooks(Paced(0.02))
     run = sw.SparkNetwork(spark, model_of(), master).start(blobs, epochs=3)
     wait_until(lambda: run.status.epoch >= 2, 60)
     run.stop()
     run.wait(20)
     assert 1 <= len(files(tmp_path)) <= 3
     resumed = model_of(seed=99)  # whatever it holds, the checkpoint counts
-    again = sw.SparkNetwork(spark, resumed, averaging(tmp_path))
+    again = sw.SparkNetwork(spark, resumed, averaging(tmp_path, **way))
     second = again.start(blobs, epochs=3, resume=str(tmp_path))
     second.wait(60)
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))

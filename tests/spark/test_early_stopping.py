@@ -365,7 +365,7 @@ def test_invalid_settings_raise_before_anything_starts(two: Any, spark: Any) -> 
     with pytest.raises(sw.ConfigurationError, match="must be an EarlyStopping or None"):
         start(two, [1], {"patience": 1})
     network = sw.SparkNetwork(spark, clock(), averaging(communication="spark"))
-    with pytest.raises(sw.ConfigurationError, match='need `communication="ring"`'):
+    with pytest.raises(sw.ConfigurationError, match='needs `communication="ring"`'):
         start(network, [1], rules(patience=1))
 
 

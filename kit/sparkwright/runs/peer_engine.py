@@ -8,14 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sparkwright._open_files import ensure_open_files
-from sparkwright._version import __version__
 from sparkwright.cluster.slots import holding
 from sparkwright.data import TfData
 from sparkwright.errors import (
@@ -40,7 +38,6 @@ from sparkwright.workers.histograms import HistogramsTaken
 from sparkwright.workers.protocol import Failure, Progress
 from sparkwright.workers.requests import TrainRequest, WorkerSettings
 
-from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
 from ._coordinator import Coordinator
 from ._decisions import (
     CallbacksAnswered,
@@ -62,13 +59,13 @@ from ._decisions import (
 )
 from ._poison import place_of
 from ._queue import Claim
-from ._resizing import resized
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 from .callbacks import DriverCallbacks
 from .engine import Outcome, held, tidy
 from .monitored_run import MonitoredRun, failure_of_rules
 from .record import RunRecord
+from .run_checkpoints import RunCheckpoints
 
 if TYPE_CHECKING:
     from .begin import RunBeginning
@@ -79,9 +76,6 @@ _TASKS_END_S = 10.0
 _SNAPSHOT_S = 1.0
 # Maximum wait for the remaining messages of disconnected workers.
 _DRAIN_S = 1.0
-# Maximum time to finish writing a checkpoint when the run ends.
-_LAST_CHECKPOINT_S = 60.0
-
 # Free file descriptors that a run needs beside those of its workers: jobs, checkpoints, logs.
 _OPEN_FILES = 64
 
@@ -173,12 +167,11 @@ class PeerEngine:
         self._run, self._epochs, self._judged = beginning.id, beginning.epochs, beginning.judged
         self._definition, self._start = beginning.definition, beginning.start
         self._callbacks, self._histograms = beginning.callbacks, beginning.histograms
-        self._initial_epoch, self._resume = beginning.initial_epoch, beginning.resume
+        self._initial_epoch, self._checkpoints = beginning.initial_epoch, RunCheckpoints(beginning)
         # Moments whose callbacks the run's thread must run; None: the run is over.
         self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
         self._record: RunRecord  # set by `run`
         self._rows: tuple[int, ...] = ()
-        self._writer: CheckpointWriter | None = None
         self._ended = threading.Event()
         self._end: EndRun | None = None
         # The latest state that the driver keeps in memory.
@@ -202,10 +195,7 @@ class PeerEngine:
             if self._judged is not None:
                 vector, extras, *_ = self._beginning[1]
                 self._judged.begin(record, vector, extras)
-            if self._master.checkpoint is not None:
-                plan = self._master.checkpoint
-                wrote = partial(record.times.ran, PhaseCode.CHECKPOINT)
-                self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
+            self._checkpoints.open(record)
             rows: tuple[int, ...] | None = None
             try:
                 if not self._stop_asked.is_set():
@@ -218,7 +208,8 @@ class PeerEngine:
             # After `prepare`, which determines the number of slots.
             self._rows = rows or ()
             if rows is not None:
-                self._resize(rows)
+                self._checkpoints.fit(rows, is_stream=launcher.stream is not None)
+                self._beginning = self._beginning_of_run()
             coordinator = self._coordinator()
             if self._stop_asked.is_set():
                 return self._outcome(coordinator.progress)
@@ -226,7 +217,7 @@ class PeerEngine:
             record.noted(launcher.facts)
             if rows is not None:
                 self._plan(rows)
-            elif self._resume is not None:
+            elif self._checkpoints.resume is not None:
                 raise ConfigurationError(
                     "`resume` needs the number of examples per epoch before training. Received: "
                     "TfData(examples=None). Use `TfData(make, examples=…)`."
@@ -303,8 +294,7 @@ class PeerEngine:
 
     def _close_writer(self) -> None:
         self._record.times.enter(PhaseCode.FINISH)
-        if self._writer is not None:
-            self._writer.close(_LAST_CHECKPOINT_S)
+        self._checkpoints.close()
 
     def _close_server(self) -> None:
         if self._server is not None:
@@ -333,7 +323,7 @@ class PeerEngine:
                 span,
                 rows=() if launcher.stream else self._rows,
                 master=master,
-                earlier=None if self._resume is None else self._resume.earlier,
+                earlier=self._checkpoints.earlier,
             ),
             "now_s": time.monotonic(),
         }
@@ -360,8 +350,8 @@ class PeerEngine:
             epoch=self._initial_epoch,
             thresholds=self._start.thresholds,
         )
-        if self._resume is not None:
-            progress = self._resume.progress
+        if (found := self._checkpoints.resume) is not None:
+            progress = found.progress
         if self._stop_asked.is_set():
             return progress
         plan = self._master.plan(self._rows, epochs=self._epochs)
@@ -370,26 +360,6 @@ class PeerEngine:
     def _of_all(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Extend the `counts` of the required workers with 0 for those that may join."""
         return *counts, *[0] * (self._launcher.workers - len(counts))
-
-    def _resize(self, rows: tuple[int, ...]) -> None:
-        """Continue the checkpoint with these workers, who have `rows` examples."""
-        if self._resume is None:
-            return
-        check_resumable(
-            self._resume,
-            master=self._master.to_dict(),
-            fingerprint=self._definition.architecture,
-            rows=rows,
-            epochs=self._epochs,
-            is_stream=self._launcher.stream is not None,
-        )
-        self._resume = resized(
-            self._resume,
-            rows=rows,
-            master=self._master,
-            extras_bytes=len(pack_arrays(self._start.extras())),
-        )
-        self._beginning = self._beginning_of_run()
 
     def _run_callbacks(self) -> None:
         """Run the callbacks of each moment until the run is over."""
@@ -419,7 +389,7 @@ class PeerEngine:
 
     def _beginning_of_run(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
         """Return the state from which workers start: the model's, or a checkpoint's."""
-        checkpoint = self._resume
+        checkpoint = self._checkpoints.resume
         if checkpoint is not None:
             vector = checkpoint.vector
             return {"size": int(vector.size)}, (vector, *checkpoint.extras)
@@ -436,28 +406,8 @@ class PeerEngine:
         self._beginning = {"size": int(vector.size)}, (vector, extras)
         counters = extras[: self._start.counter_bytes]
         self._copy = Outcome(vector=vector, counters=counters, progress=progress)
-        if not write or self._writer is None:
-            return
-        status = self._record.status()
-        self._writer.submit(
-            Checkpoint(
-                progress=progress,
-                vector=vector,
-                extras=(extras, *[b""] * (self._launcher.workers - 1)),
-                has_updater="moments" in self._master.exchange.what,
-                master=self._master.to_dict(),
-                fingerprint=self._definition.architecture,
-                rows=self._rows,
-                earlier=None if self._resume is None else self._resume.earlier,
-                epochs=self._epochs,
-                run=self._run,
-                history=self._record.log.rows(),
-                validation=tuple(point.to_dict() for point in status.validation),
-                written=datetime.now(UTC).isoformat(timespec="seconds"),
-                versions={"sparkwright": __version__},
-                **({} if self._judged is None else self._judged.checkpoint_fields()),
-            )
-        )
+        if write:
+            self._checkpoints.write(self._record, progress, vector, extras)
 
     def _launch(self, worker: int, *, replaces: bool = False) -> None:
         """Start a task for `worker`; an error of the launcher counts as a failure of the task."""
@@ -488,8 +438,7 @@ class PeerEngine:
             callbacks=self._callbacks,
             histograms=self._histograms,
         )
-        earlier = None if self._resume is None else self._resume.earlier
-        settings = replace(settings, rows=self._rows, earlier=earlier)
+        settings = replace(settings, rows=self._rows, earlier=self._checkpoints.earlier)
         return TrainRequest(
             definition=self._definition,
             xla=self._master.xla,
@@ -508,14 +457,7 @@ class PeerEngine:
 
     def _plan(self, rows: tuple[int, ...]) -> None:
         self._planned, self._rows = True, rows
-        plan = self._master.plan(rows, epochs=self._epochs)
-        first = self._initial_epoch
-        if self._resume is not None:
-            first = min(self._resume.history.get("epoch", np.ones(1)).tolist(), default=1) - 1
-        self._record.set_plan(replace(plan, first_epoch=int(first)))
-        if self._resume is not None:
-            found = self._resume
-            self._record.resumed(found.history, found.validation, found.progress)
+        self._checkpoints.show(self._record, self._master.plan(rows, epochs=self._epochs))
 
     def _outcome(self, progress: Progress, *, error: BaseException | None = None) -> Outcome:
         """Return the outcome: the delivered state, or the driver's copy if that is later."""

@@ -182,10 +182,10 @@ class SparkNetwork(EvaluatingNetwork):
         master = beginning.master
         in_rounds = getattr(master, "communication", "ring") == "spark"
         validates = given["validation"] is not None or given["validation_split"] > 0
-        if in_rounds and (validates or given["resume"] is not None or master.checkpoint):
+        if in_rounds and validates:
             raise ConfigurationError(
-                '`validation`, `resume` and `checkpoint` need `communication="ring"` or "driver". '
-                'Received: communication="spark". Evaluate after training with `network.evaluate`.'
+                '`validation` needs `communication="ring"` or "driver". Received: '
+                'communication="spark". Evaluate after training with `network.evaluate`.'
             )
         train, validation = self._parts(data, given, seed=master.seed or 0)
         if isinstance(train, TfData):

@@ -21,6 +21,7 @@ from sparkwright.runs.begin import RunBeginning
 from sparkwright.runs.engine import Outcome, held, tidy
 from sparkwright.runs.peer_engine import error_of, settings_of
 from sparkwright.runs.record import RunRecord
+from sparkwright.runs.run_checkpoints import RunCheckpoints
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.histograms import ChosenVariables, HistogramsTaken
 from sparkwright.workers.protocol import Failure, Progress
@@ -60,7 +61,7 @@ class SparkRoundsEngine:
         self._master, self._definition = master, beginning.definition
         self._start, self._epochs, self._model = beginning.start, beginning.epochs, beginning.model
         self._judged, self._callbacks = beginning.judged, beginning.callbacks
-        self._initial_epoch = beginning.initial_epoch
+        self._initial_epoch, self._checkpoints = beginning.initial_epoch, RunCheckpoints(beginning)
         self._ending = False  # early
         self._histograms = beginning.histograms or Histograms(every=None)
         self._schedule = HistogramSchedule(self._histograms.every)
@@ -83,6 +84,7 @@ class SparkRoundsEngine:
             iterations=self._start.iterations,
             epoch=self._initial_epoch,
         )
+        extras = pack_arrays(self._start.extras())
         counters: bytes | None = None
         error: BaseException | None = None
         elements: Any = None
@@ -90,8 +92,13 @@ class SparkRoundsEngine:
             rows = launcher.prepare(record.times.enter)
             assert rows is not None  # of data in partitions
             record.noted(launcher.facts)
-            plan = replace(master.plan(rows, epochs=self._epochs), first_epoch=progress.epoch)
-            record.set_plan(plan)
+            plan = master.plan(rows, epochs=self._epochs)
+            checkpoints = self._checkpoints
+            checkpoints.open(record)
+            checkpoints.fit(rows)
+            checkpoints.show(record, plan)
+            if (resume := checkpoints.resume) is not None:
+                progress, vector = resume.progress, resume.vector
             record.state_changed("starting", f"waiting for {launcher.workers} workers")
             assert launcher.layout is not None
             elements = launcher.layout.elements
@@ -99,23 +106,30 @@ class SparkRoundsEngine:
                 elements.persist(storage_level(master.storage_level))
             for worker, count in enumerate(rows):
                 record.worker_joined(worker, host="", rows=count)
-            extras = pack_arrays(self._start.extras())
             if self._judged is not None:
                 self._judged.begin(record, vector, extras)
                 self._judged.training_begins()
             progress = self._callbacks.begin(progress, steps=sum(plan.minibatches))
+            written_s, written = time.monotonic(), progress.averagings
             while progress.epoch < self._epochs and not self._is_over:
                 progress = progress.with_epoch_opened(plan.minibatches)
-                while progress.todo:
+                if progress.todo:
                     vector, progress, found = self._round(
                         record, elements, vector, extras, progress
                     )
-                    counters = found or counters
-                    if self._is_over:
-                        break
-                    if not progress.todo:
-                        progress = progress.after_epoch()
-                    progress = self._call_back(record, vector, counters, progress)
+                    counters, extras = found or counters, found + extras[len(found) :]
+                if self._is_over:
+                    break
+                if not progress.todo:
+                    progress = progress.after_epoch()
+                progress = self._call_back(record, vector, counters, progress)
+                since = progress.averagings - written
+                due = master.checkpoint and master.checkpoint.due(
+                    since, time.monotonic() - written_s
+                )
+                if due:
+                    checkpoints.write(record, progress, vector, extras)
+                    written_s, written = time.monotonic(), progress.averagings
         except BaseException as problem:
             tidy(launcher.cancel)
             error = None if self._stopping.is_set() else self._explained(problem, progress)
@@ -126,7 +140,7 @@ class SparkRoundsEngine:
                 with unless_ended(self._spark):
                     elements.unpersist()
 
-        tidy(unpersist, launcher.clean_up)
+        tidy(self._checkpoints.close, unpersist, launcher.clean_up)
         outcome = Outcome(
             vector=vector if progress.averagings else None,
             counters=counters,
@@ -189,12 +203,17 @@ class SparkRoundsEngine:
     ) -> tuple[Any, Progress, bytes]:
         """Run one Spark job; return the average, the progress and worker 0's counters."""
         context = context_of(self._spark)
+        rows = tuple(worker.rows for worker in record.status().workers)
         template = RoundRequest(
             definition=self._definition,
             xla=self._master.xla,
             run=self._run,
             shard="",
-            settings=settings_of(self._master, epochs=self._epochs),
+            settings=replace(
+                settings_of(self._master, epochs=self._epochs),
+                rows=rows,
+                earlier=self._checkpoints.earlier,
+            ),
             epoch=progress.epoch,
             share=None,
             first=False,
@@ -202,7 +221,7 @@ class SparkRoundsEngine:
             vector=b"",
             extras=b"",
             learning_rate=progress.learning_rate,
-            rows=tuple(worker.rows for worker in record.status().workers),
+            rows=rows,
         )
         began_s, times = time.monotonic(), record.times
         times.enter(PhaseCode.SPLIT)
