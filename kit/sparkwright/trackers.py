@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 import os
 import re
 import socket
@@ -15,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from sparkwright._process import Process
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks.signature import Spec, is_graph, signature_of
 from sparkwright.workers.histograms import Histogram
 
 Values = Mapping[str, float]
+_PROCESS = "sparkwright.process"  # MLflow's tag: which process trains
 
 
 class Tracker:
@@ -130,6 +133,8 @@ class MLflow(Tracker):
             place = known.experiment_id if known else mlflow.create_experiment(self.experiment)
         parent = getattr(self._parent, "run_id", None)
         begun = mlflow.start_run(experiment_id=place, run_name=run.name, parent_run_id=parent)
+        mlflow.set_tag(_PROCESS, json.dumps(Process.this()))
+        _end_abandoned(mlflow.MlflowClient(), begun.info.experiment_id)
         longest = 6000  # MLflow rejects longer values
         mlflow.log_params({_mlflow_name(n): str(v)[:longest] for n, v in parameters.items()})
         return begun.info.run_id
@@ -187,6 +192,15 @@ class MLflow(Tracker):
             pip_requirements=[f"{p}=={import_module(p).__version__}" for p in packages],
             **options,
         )
+
+
+def _end_abandoned(client: Any, experiment: str) -> None:
+    """End the experiment's runs whose process was killed on this machine."""
+    for found in client.search_runs([experiment], "attributes.status = 'RUNNING'"):
+        with contextlib.suppress(ValueError, TypeError):  # a tag that somebody else has written
+            owner = Process(*json.loads(found.data.tags.get(_PROCESS, "")))
+            if not owner.is_alive(silent_s=0.0):
+                client.set_terminated(found.info.run_id, "FAILED")
 
 
 class TensorBoard(Tracker):

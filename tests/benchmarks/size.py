@@ -23,6 +23,7 @@ ORDER = (
         "_interrupts",
         "_notices",
         "_open_files",
+        "_process",
     ),
     ("cluster", "networks", "evaluation", "updates"),
     ("shipping", "storage"),

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from tests.runs.recorded import begin, train, until
 
+from sparkwright._process import SILENT_S, Process
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, _run_file
 from sparkwright.runs._recorder import POINTS, Curve
 from sparkwright.runs._run_file import default_path, opened
-from sparkwright.runs.store import SILENT_S, Process
 
 
 @pytest.fixture

@@ -1,5 +1,9 @@
 """A run on Spark that is tracked by MLflow and written for TensorBoard."""
 
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -8,6 +12,7 @@ import pytest
 from tests.spark.helpers import dense, weights
 
 import sparkwright as sw
+from sparkwright._process import Process
 
 # MLflow and its packages warn of one another.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -65,6 +70,31 @@ def test_mlflow_has_parameters_metrics_and_files(tracked: Any, mlflow: Any) -> N
     assert client.get_metric_history(stored.info.run_id, "batch_loss")[-1].step == 24
     files = client.list_artifacts(stored.info.run_id)
     assert "timeline.html" in [file.path for file in files]
+
+
+def test_the_next_run_ends_those_whose_process_was_killed(tracked: Any, mlflow: Any) -> None:
+    del tracked  # its store
+    killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    processes = {name: Process.this() for name in ("alive", "killed")}
+    processes["killed"] = processes["killed"]._replace(pid=killed.pid)
+    killed.kill()
+    killed.wait(10)
+    client = mlflow.MlflowClient()
+    experiment = mlflow.create_experiment("abandoned")
+    ids = {
+        name: client.create_run(experiment, tags=tags).info.run_id
+        for name, tags in {
+            **{n: {"sparkwright.process": json.dumps(p)} for n, p in processes.items()},
+            "of somebody else": {},
+            "damaged": {"sparkwright.process": "{"},
+        }.items()
+    }
+    begun = sw.trackers.MLflow("abandoned")
+    begun.check()
+    ids["new"] = begun.begin(SimpleNamespace(name="new"), {})
+    found = {name: client.get_run(number).info.status for name, number in ids.items()}
+    mlflow.end_run()
+    assert found == {**dict.fromkeys(ids, "RUNNING"), "killed": "FAILED"}
 
 
 def test_logged_model_equals_the_network(tracked: Any, mlflow: Any, spark: Any) -> None:

@@ -1,19 +1,18 @@
 """Stored runs of all sessions, in a local SQLite file."""
 
 import json
-import os
-import socket
 import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from sparkwright._process import Process
 from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation.numbers import number_text
 
@@ -24,59 +23,8 @@ from .comparing import differing
 from .names import check_name
 
 ENDED = ("done", "stopped", "failed", "lost")
-# A process on another machine counts as lost when it has not written for this time.
-SILENT_S = 120.0
-# Tolerance when comparing start times of processes, because clocks are adjusted.
-_START_TOLERANCE_S = 60.0
 # All columns except the long ones.
 _COLUMNS = "id, name, tags, started, heard, process, summary"
-
-
-class Process(NamedTuple):
-    """A process, identifiable from other processes.
-
-    Attributes:
-        place: the scope of its pid: machine, boot and container namespace.
-        pid: its process id.
-        started: its start time in seconds since 1970, because pids are reused.
-    """
-
-    place: str
-    pid: int
-    started: float
-
-    @classmethod
-    def this(cls) -> "Process":
-        """Return the calling process."""
-        import psutil
-
-        return cls(_place(), os.getpid(), psutil.Process().create_time())
-
-    def is_alive(self, *, silent_s: float) -> bool:
-        """Return whether it runs; on another machine, whether it wrote in the last 2 minutes."""
-        import psutil
-
-        if self.place == _place():
-            try:
-                found = psutil.Process(self.pid)
-                is_same = abs(found.create_time() - self.started) < _START_TOLERANCE_S
-                return is_same and found.status() != psutil.STATUS_ZOMBIE
-            except psutil.NoSuchProcess:
-                return False
-            except psutil.AccessDenied:
-                pass
-        return silent_s < SILENT_S
-
-
-@cache
-def _place() -> str:
-    parts = [socket.gethostname()]
-    try:
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
-    except OSError:  # not on Linux: only the host name
-        pass
-    return "/".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
