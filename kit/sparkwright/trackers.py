@@ -197,7 +197,7 @@ class MLflow(Tracker):
 def _end_abandoned(client: Any, experiment: str) -> None:
     """End the experiment's runs whose process was killed on this machine."""
     for found in client.search_runs([experiment], "attributes.status = 'RUNNING'"):
-        with contextlib.suppress(ValueError, TypeError):  # a tag that somebody else has written
+        with contextlib.suppress(ValueError, TypeError):  # a tag that another tool has written
             owner = Process(*json.loads(found.data.tags.get(_PROCESS, "")))
             if not owner.is_alive(silent_s=0.0):
                 client.set_terminated(found.info.run_id, "FAILED")
