@@ -27,12 +27,14 @@ from sparkwright.runs._decisions import (
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
+    Drop,
     EndRun,
     Event,
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
+    RequestSnapshot,
     RequestStacks,
     ResetHistory,
     ResultReceived,
@@ -136,6 +138,10 @@ class Worker(Attempt):
             return
         if isinstance(order, SendRegroup):
             self.abandoned = max(self.abandoned, order.generation)
+            return
+        if isinstance(order, RequestSnapshot):
+            if self.learned is not None:
+                self.sent.append(ResultReceived(connection=self.connection))
             return
         if isinstance(order, Dismiss):
             self.abandoned = ALWAYS
@@ -385,6 +391,11 @@ class Runs(RunMachine):
                 self.launch(worker, replaces=replaces)
                 return
             case ShowStalled() | ShowStandstill() | RequestStacks():
+                return
+            case Drop(connection=c):  # the worker notices when it looks at its connection
+                self.attempts[c].sent.clear()
+                self.attempts[c].orders.append(Dismiss(connection=c))
+                self.handle(ConnectionLost(connection=c, silent=True))
                 return
             case RunCallbacks(moment=moment):
                 self.called.append(moment)

@@ -15,7 +15,8 @@ _PROGRAM = """
 import os, signal, sys
 from sparkwright.spark._home import own_home
 with own_home("local-cluster[1,1,1024]"):
-    print(os.environ["SPARK_HOME"], os.path.exists(os.environ["SPARK_HOME"] + "/jars"))
+    print(os.environ["SPARK_HOME"])
+    print(os.path.exists(os.environ["SPARK_HOME"] + "/jars"))
 print(os.environ.get("SPARK_HOME"))
 if sys.argv[1] == "killed":
     sys.stdout.flush()
@@ -34,7 +35,7 @@ def test_the_home_of_a_killed_process_is_removed_by_the_next(tmp_path: Path) -> 
             timeout=60,
         )
         assert done.returncode == status, done.stderr
-        (home, has_jars), (after,) = (line.split() for line in done.stdout.splitlines())
+        home, has_jars, after = done.stdout.splitlines()
         assert Path(home).parent == tmp_path
         assert (has_jars, after) == ("True", str(spark_home()))
         assert Path(home).exists() == (how == "killed")
