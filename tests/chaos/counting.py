@@ -117,7 +117,7 @@ def disturbing_callback(switch: Path, fault: str, network: Any, runs: list[Any])
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             del epoch, logs
             if switch.exists() and fault == "evaluate":
-                network.evaluate(data(network.spark))
+                network.evaluate_regression(data(network.spark))
             elif switch.exists():
                 runs[0].wait()
 

@@ -143,7 +143,9 @@ def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
             f"{seen.most_averagings} averagings were reported, and the model has none"
         )
         return
-    if not sharing and seen.averagings < seen.most_averagings:
+    # If all workers die, what is left is the driver's copy, which is older.
+    is_left = seen.experiment.victim != "example" or seen.losses < seen.workers
+    if not sharing and is_left and seen.averagings < seen.most_averagings:
         remarks["averages lost"] = (
             f"{seen.most_averagings} averagings were reported, then {seen.averagings}"
         )

@@ -112,7 +112,8 @@ class Watched:
         try:
             run.wait(max(1.0, limit_s - self.seconds))
         except Exception as problem:
-            error = f"{type(problem).__name__}: {problem}"
+            notes = getattr(problem, "__notes__", [])
+            error = " ".join([f"{type(problem).__name__}: {problem}", *notes])
         status, history = run.status, run.history
         numbers = history.groupby(["epoch", "round", "worker"]).size()
         rounds = [

@@ -64,6 +64,7 @@ def forget_ended_java() -> None:
     if (active := context._active_spark_context) is not None:
         active._jsc = None
         active.stop()
+    process.stdin.close()
     context._gateway = context._jvm = None
     session._instantiatedSession = session._activeSession = None
 
