@@ -77,11 +77,11 @@ hdfs:
 
 test:
 	@bash .ci/setup test
-	@$(RUN) .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(RUN) .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 test-all:
 	@bash .ci/setup test
-	@$(RUN) .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "$(ALL)" $(ARGS)
+	@$(RUN) .venv/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --max-worker-restart 0 -m "$(ALL)" $(ARGS)
 	@$(if $(ARGS),:,.venv/bin/python -m tests.ratchet work)
 
 test-cluster:
