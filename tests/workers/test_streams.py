@@ -182,6 +182,10 @@ def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
     assert run.history["examples"].sum() == 3 * 40
     with pytest.raises(sw.ConfigurationError, match=r"`resume` needs .*TfData\(examples=None\)"):
         fit(dense("adam"), master, TfData(by_epoch), epochs=3, resume=checkpoint)
+    unknown = tmp_path / "unknown"  # the number of examples, until the workers have come
+    master = averaging(checkpoint=sw.Checkpointing(str(unknown), every_rounds=3))
+    fit(dense("adam"), master, TfData(by_epoch), epochs=3)
+    assert [*unknown.glob("*.swc")]
 
 
 @pytest.mark.thorough

@@ -139,7 +139,7 @@ def told(outcome: Outcome) -> Outcome:
     if outcome.error is None:
         return outcome
     error = as_exception(outcome.error, rule="a run must end with an Exception")
-    if "The model " not in str(error):
+    if not any(words in str(error) for words in ("The model is unchanged", "The model holds")):
         error.add_note(held(outcome.progress if outcome.vector is not None else None))
     return replace(outcome, error=error)
 

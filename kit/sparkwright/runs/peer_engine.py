@@ -76,6 +76,7 @@ _TASKS_END_S = 10.0
 _SNAPSHOT_S = 1.0
 # Maximum wait for the remaining messages of disconnected workers.
 _DRAIN_S = 1.0
+
 # Free file descriptors that a run needs beside those of its workers: jobs, checkpoints, logs.
 _OPEN_FILES = 64
 
@@ -209,7 +210,8 @@ class PeerEngine:
             self._rows = rows or ()
             if rows is not None:
                 self._checkpoints.fit(rows, is_stream=launcher.stream is not None)
-                self._beginning = self._beginning_of_run()
+                if self._checkpoints.resume is not None:  # else the model's, copied above
+                    self._beginning = self._beginning_of_run()
             coordinator = self._coordinator()
             if self._stop_asked.is_set():
                 return self._outcome(coordinator.progress)

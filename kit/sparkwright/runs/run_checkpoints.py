@@ -53,12 +53,11 @@ class RunCheckpoints:
             self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
 
     def fit(self, rows: tuple[int, ...], *, is_stream: bool = False) -> None:
-        """Set the examples of each worker, and go on from the checkpoint with these workers.
+        """Go on from the checkpoint with workers that have `rows` examples.
 
         Raises:
             ConfigurationError: if the checkpoint is of other data or settings.
         """
-        self._rows = rows
         if self.resume is None:
             return
         beginning = self._beginning
@@ -78,7 +77,8 @@ class RunCheckpoints:
         )
 
     def show(self, record: RunRecord, plan: TrainingPlan) -> None:
-        """Set the record's plan, and its log before the checkpoint."""
+        """Set the record's plan, and its log before the checkpoint; `write` may follow."""
+        self._rows = plan.rows
         found, first = self.resume, self._beginning.initial_epoch
         if found is not None:
             first = min(found.history.get("epoch", np.ones(1)).tolist(), default=1) - 1

@@ -1,4 +1,4 @@
-"""Folders of trainers: each process that uses one holds its lock; a new pool removes the others."""
+"""Private folders: each process that uses one holds its lock, and others remove abandoned ones."""
 
 import contextlib
 import fcntl
