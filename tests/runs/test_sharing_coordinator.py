@@ -127,6 +127,23 @@ def test_joining_worker_gets_its_state_from_a_ready_worker_and_all_owed_work_is_
     assert sum(script.progress.examples) == 80
 
 
+def test_a_lost_workers_piece_is_trained_only_while_another_worker_keeps_the_state() -> None:
+    script = training(epochs=1)
+    script.works(0)  # its second piece
+    script.works(1)
+    script.lose(1)  # with minibatches 2 to 4, which may have ended its process
+    script.works(0)
+    script.all_meet(0)
+    risky = script.piece(0, 1, 0, 2, 4)
+    script.register(1, attempt=1)
+    assert script.asks(1) == risky  # worker 0 waited for work
+    script.lose(0)
+    assert script.tick(60.0) == NOTHING  # worker 1 has the only state
+    script.register(0, attempt=1)
+    assert script.asks(0) == script.piece(0, 1, 0, 2, 4)
+    assert script.works(0)[0] in script.meeting([0, 1], validate=True)
+
+
 def test_second_joining_worker_does_not_disturb_the_first() -> None:
     script = training(3)
     script.lose(1)

@@ -313,6 +313,7 @@ class Runs(RunMachine):
         self.kept: frozenset[tuple[int, int, int]] = frozenset()  # in the last checkpoint
         self.validated: list[int] = []
         self.deliverer: Worker | None = None
+        self.deadly: Learned = set()  # what workers had that were lost
         # (who reads, whose data); for good, although the others reach both.
         self.unreadable: set[tuple[int, int]] = set()
         super().__init__()
@@ -372,7 +373,7 @@ class Runs(RunMachine):
         match event:
             case ConnectionLost(connection=c):
                 self.gone.add(c)
-                self.pieces.pop(c, None)
+                self.lose_piece(c)
             case WorkReported(connection=c, piece=piece) if piece is not None and c in self.pieces:
                 assert self.pieces.pop(c) == piece
             case _:
@@ -420,10 +421,11 @@ class Runs(RunMachine):
                 assert seats[piece.owner] not in self.gone, "it does not know where the data is"
                 assert piece.size
                 self.pieces[c] = piece
+                self.check_who_keeps_the_state(c)
             case RequestResult(connection=c):
                 self.deliverer = self.attempts[c]
             case Dismiss(connection=c):
-                self.pieces.pop(c, None)
+                self.lose_piece(c)
             case _:
                 pass
         connection = getattr(action, "connection")  # noqa: B009 (all others have one)
@@ -431,6 +433,18 @@ class Runs(RunMachine):
         if isinstance(action, Dismiss):
             self.gone.add(connection)
         self.attempts[connection].orders.append(action)
+
+    def lose_piece(self, connection: int) -> None:
+        if (piece := self.pieces.pop(connection, None)) is not None:
+            self.deadly |= members(piece)
+
+    def check_who_keeps_the_state(self, connection: int) -> None:
+        """What a worker was lost with is trained while another has the state, or by one alone."""
+        at_risk = {c for c, piece in self.pieces.items() if members(piece) & self.deadly}
+        present = {r.connection for r in self.coordinator.present.values()}
+        having = {c for c in present if self.attempts[c].learned is not None}
+        alone = present == {connection} and self.required == 1
+        assert connection not in at_risk or alone or having - at_risk, "the state would be lost"
 
     def check_the_ledger(self) -> None:
         """Each minibatch is left, handed out or done: once."""

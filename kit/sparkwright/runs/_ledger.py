@@ -13,6 +13,9 @@ class Ledger:
     Every minibatch of the epochs opened so far is in exactly one place: in `progress.todo`, in an
     assigned piece, or in `progress.steps`.
 
+    A piece is risky after the loss of a worker that had minibatches of it: they may have ended its
+    process.
+
     Attributes:
         progress: the completed work, and the remaining work without the assigned pieces.
         start: the progress from which the run continues if all workers are lost.
@@ -33,6 +36,7 @@ class Ledger:
         self._lends = lends
         self._totals: Sequence[int] = ()
         self._size = 1
+        self._risky: list[Span] = []  # lost workers' pieces
 
     def begin(self, rows: Sequence[int]) -> None:
         """Set the number of examples of each worker, before the first `open_epoch`."""
@@ -87,12 +91,25 @@ class Ledger:
 
     # -- pieces -----------------------------------------------------------------------------
 
-    def has_work(self, present: Collection[int]) -> bool:
-        """Whether work remains on data of the workers `present`."""
-        return any(span.owner in present for span in self.progress.todo)
+    def is_risky(self, piece: Span) -> bool:
+        """Whether a worker was lost that had minibatches of `piece`."""
+        return any(piece.overlaps(risky) for risky in self._risky)
+
+    def has_work(self, present: Collection[int], *, risky: bool = True) -> bool:
+        """Whether work remains on data of the workers `present`, or only risky pieces of it."""
+        return any(span.owner in present for span in self._left(risky=risky))
+
+    def _left(self, *, risky: bool) -> tuple[Span, ...]:
+        return tuple(span for span in self.progress.todo if risky or not self.is_risky(span))
 
     def hand_out(
-        self, worker: int, *, present: Collection[int], wanted: int = 0, workers: int = 1
+        self,
+        worker: int,
+        *,
+        present: Collection[int],
+        wanted: int = 0,
+        workers: int = 1,
+        risky: bool = True,
     ) -> Span | None:
         """Assign the next piece of the remaining work to `worker`; return None if there is none.
 
@@ -106,16 +123,17 @@ class Ledger:
             present: the workers whose data is available.
             wanted: requested number of minibatches; default 0: the size of a piece.
             workers: number of workers that share the remaining work; default 1.
+            risky: whether it may be a risky piece; default True.
         """
-        progress = self.progress
+        progress, left = self.progress, self._left(risky=risky)
         size = self._size
         if not self._lends:
             present = {worker}.intersection(present)
         if wanted > size:
-            left = sum(span.size for span in progress.todo if span.owner in present)
-            size = max(size, min(wanted, left // (2 * workers)))
+            minibatches = sum(span.size for span in left if span.owner in present)
+            size = max(size, min(wanted, minibatches // (2 * workers)))
         piece = next_piece(
-            progress.todo,
+            left,
             worker=worker,
             present=present,
             epoch=progress.epoch,
@@ -149,8 +167,13 @@ class Ledger:
         )
         self.return_piece(piece._replace(start=piece.start + minibatches))
 
+    def lose_piece(self, piece: Span) -> None:
+        """Return `piece` to the remaining work, because its worker was lost."""
+        self._risky.append(piece)
+        self.return_piece(piece)
+
     def return_piece(self, piece: Span) -> None:
-        """Return `piece` to the remaining work, because its worker returned it or was lost."""
+        """Return `piece` to the remaining work."""
         if piece.size:
             todo = self.progress.todo
             # If no other worker can train it, keep the pieces of its worker in order.

@@ -12,6 +12,9 @@ Work is assigned in pieces, so a slow worker gets less of it. If a worker is los
 continue. Its pieces wait until its data is available again, even beyond the end of the epoch. A new
 worker fetches the state from another worker and requests work.
 
+A minibatch may end each process that trains it. So a lost worker's piece is assigned only while
+another worker keeps the state, or to the only worker of the run.
+
 Workers wait for each other only at meetings, where they average the state that updates do not
 share. A stop, a failure or a time-out leads to a final meeting, which preserves the trained state.
 With early stopping, the meeting after an evaluated epoch lasts until the verdict arrives.
@@ -250,7 +253,7 @@ class SharingCoordinator(RunRules[_Member]):
         """Return a lost worker's piece to the remaining work, and end a ring that waits for it."""
         gone = self._members.pop(connection)
         if gone.piece is not None:
-            self._ledger.return_piece(gone.piece)
+            self._ledger.lose_piece(gone.piece)
         self._fruitless.clear()
         return self._request_regroup(gone.ring)
 
@@ -397,7 +400,7 @@ class SharingCoordinator(RunRules[_Member]):
         # Required workers hold data, so they count as busy while they fetch a state.
         holders = [m for m in self._members.values() if m.worker < self._membership.required]
         all_idle = all(member.asked for member in (*ready, *holders))
-        idle = all_idle and not ledger.has_work(owners)
+        idle = all_idle and not ledger.has_work(owners, risky=self._may_risk())
         if idle and not ledger.is_last_epoch_over and self._membership.any_data_present:
             ledger.close_epoch()
             return self._call_meeting()
@@ -407,12 +410,23 @@ class SharingCoordinator(RunRules[_Member]):
         for member in asking:
             readable = {owner for owner in owners if member.can_read(owner, self._now_s)}
             piece = ledger.hand_out(
-                member.worker, present=readable, wanted=member.wanted, workers=len(ready)
+                member.worker,
+                present=readable,
+                wanted=member.wanted,
+                workers=len(ready),
+                risky=self._may_risk(),
             )
             if piece is not None:
                 member.asked, member.piece = False, piece
                 actions.append(SendPiece(connection=member.connection, piece=piece))
         return actions
+
+    def _may_risk(self) -> bool:
+        """Whether the state outlives a worker that is assigned a risky piece now."""
+        is_risky = self._ledger.is_risky
+        safe = [m for m in self._ready if m.piece is None or not is_risky(m.piece)]
+        alone = len(self._members) == 1 and self._membership.all_present
+        return alone or len(safe) > 1
 
     def _call_meeting(self) -> list[Action]:
         """Have all workers with a state stop training and average."""

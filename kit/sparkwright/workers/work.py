@@ -22,6 +22,11 @@ class Span(NamedTuple):
         """Number of minibatches."""
         return self.stop - self.start
 
+    def overlaps(self, other: "Span") -> bool:
+        """Whether a minibatch is in both."""
+        same = self[:2] == other[:2]
+        return same and self.start < other.stop and other.start < self.stop
+
 
 def epoch_spans(totals: Sequence[int], epoch: int) -> tuple[Span, ...]:
     """Return the spans of an epoch: `totals[w]` minibatches of each worker w's shard."""
@@ -100,8 +105,7 @@ def without(
 
 def _cut(span: Span, hole: Span) -> list[Span]:
     """Return the parts of `span` outside `hole`."""
-    apart = (span.owner, span.epoch) != (hole.owner, hole.epoch)
-    if apart or hole.stop <= span.start or span.stop <= hole.start:
+    if not span.overlaps(hole):
         return [span]
     pieces = [
         span._replace(stop=max(span.start, hole.start)),
