@@ -40,8 +40,6 @@ def configurations(cls: type[Any]) -> st.SearchStrategy[Any]:
     for nested in nested_options(cls):
         objects = st.one_of([configurations(kind) for kind in nested.kinds.values()])
         chosen[nested.name] = st.none() | objects if nested.optional else objects
-    if "patience" in chosen:
-        required["patience"] = chosen["patience"]  # a condition, which early stopping needs
     optional = {name: values for name, values in chosen.items() if name not in required}
     return st.fixed_dictionaries(required, optional=optional).map(lambda given: cls(**given))
 

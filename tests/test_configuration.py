@@ -19,7 +19,6 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import Experiment
 from sparkwright.masters import (
     Checkpointing,
-    EarlyStopping,
     Histograms,
     MeshConfig,
     NtpClock,
@@ -41,12 +40,11 @@ MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
 CLASSES: list[Any] = [
     *MASTERS,
     *(AdaptiveThreshold, FixedThreshold, TargetSparsity, ResidualClipping),
-    *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing, EarlyStopping),
+    *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing),
     *(SystemClock, NtpClock, OuterOptimizer, Histograms, Augmentation, MaskFile),
 ]
 REQUIRED: dict[Any, dict[str, Any]] = {
     Checkpointing: {"url": "/data/runs/7"},
-    EarlyStopping: {"max_epochs": 3, "patience": 3},
 }
 # Options that are valid only beside others.
 BESIDE: dict[tuple[Any, str], dict[str, Any]] = {
@@ -196,7 +194,7 @@ def test_yaml_creates_no_objects() -> None:
 
 
 def test_code_contains_only_non_default_options() -> None:
-    assert to_code(EarlyStopping(patience=3)) == "sw.EarlyStopping(patience=3)"
+    assert to_code(OuterOptimizer(momentum=0.5)) == "sw.OuterOptimizer(momentum=0.5)"
     assert to_code((np.float64(0.3), {"a": np.float64(2)})) == '(0.3, {"a": 2.0})'
     named = {"workers": "count"}
     assert to_code(SharedTrainingMaster(), named=named) == "sw.SharedTrainingMaster(workers=count)"

@@ -39,7 +39,7 @@ NAMED = {
     "doctor": "_diagnosis _executor_rules _findings _machine_rules _notes _rules _settings_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
-    "runs": "_coordination _coordinator _decisions _early_stopping _events _ledger _poison "
+    "runs": "_coordination _coordinator _decisions _events _ledger _poison "
     "_sharing_coordinator _standstill membership round_means",
     "spark": "_memory_plan memory_parts",
     "workers": "examples protocol work",

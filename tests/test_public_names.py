@@ -12,10 +12,10 @@ import sparkwright as sw
 
 _PUBLIC = """
 AdaptiveThreshold Checkpointing ConfigurationError CustomEvaluation DataError DataSet
-DefaultRepartitioner DistributedDataSet EarlyStopping Evaluation EvaluationBinary
+DefaultRepartitioner DistributedDataSet Evaluation EvaluationBinary
 EvaluationCalibration Experiment FixedThreshold Histograms MeshConfig NoRepartitioner
 NtpClock OuterOptimizer ParallelWrapper ParameterAveragingTrainingMaster ROC ROCBinary
-ROCMultiClass ReduceOnPlateau RegressionEvaluation ResidualClipping RunStore
+ROCMultiClass RegressionEvaluation ResidualClipping RunStore
 SharedTrainingMaster SparkNetwork SparkSettings SparkwrightError Sweep SystemClock
 TargetSparsity TrainingHook TrainingRun adapt advise benchmark compare data delete_model
 doctor errors import_dl4j leave_gpus_to_workers list_models load_distributed_model

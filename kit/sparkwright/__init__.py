@@ -60,13 +60,11 @@ if TYPE_CHECKING:
     from .local import ParallelWrapper as ParallelWrapper
     from .masters import (
         Checkpointing as Checkpointing,
-        EarlyStopping as EarlyStopping,
         Histograms as Histograms,
         MeshConfig as MeshConfig,
         NtpClock as NtpClock,
         OuterOptimizer as OuterOptimizer,
         ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
-        ReduceOnPlateau as ReduceOnPlateau,
         SharedTrainingMaster as SharedTrainingMaster,
         SystemClock as SystemClock,
         TrainingHook as TrainingHook,

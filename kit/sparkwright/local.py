@@ -28,8 +28,6 @@ from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import model_of
 from sparkwright.networks.normalizing import (
-    NormalizerPlace,
-    place_for,
     refuse_second_normalizer,
 )
 from sparkwright.options import check_count
@@ -49,8 +47,7 @@ from sparkwright.runs.fit_options import (
     parts,
     takes_fit_options,
 )
-from sparkwright.runs.peer_engine import fill_in, saves_updater
-from sparkwright.storage import save_model
+from sparkwright.runs.peer_engine import fill_in
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.data_checks import check_data
 from sparkwright.workers.failure import failure_of
@@ -155,7 +152,6 @@ class ParallelWrapper:
         if normalizer is not None:
             refuse_second_normalizer(model)
         self.model, self.master, self.normalizer = model, master, normalizer
-        self._place: NormalizerPlace = "inside"
         self._cores = cores_per_worker or max(1, cores // self.workers)
         self._pool: TrainerPool | None = None
         self._active: TrainingRun | None = None
@@ -210,13 +206,9 @@ class ParallelWrapper:
             master=self.master,
             layout=lambda: training.layout,
             options=given,
-            save=self._save,
             previous=self._active,
         )
         check_data(self.model, training, validating)
-        rules = given["early_stopping"]
-        if rules is not None and rules.saves_files:
-            self._place = place_for(self.model, self.normalizer)
         launcher = LocalLauncher(
             pool=self._open(),
             devices=self.devices,
@@ -238,15 +230,6 @@ class ParallelWrapper:
     def history(self) -> Any:
         """Keras `History` of the last run, see `TrainingRun.epoch_history`; None without a run."""
         return None if self._active is None else self._active.epoch_history
-
-    def _save(self, model: Any, url: str) -> None:
-        save_model(
-            model,
-            url,
-            save_updater=saves_updater(self.master),
-            normalizer=self.normalizer,
-            normalizer_place=self._place,
-        )
 
     def _open(self) -> TrainerPool:
         with _opening:

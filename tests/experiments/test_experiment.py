@@ -2,6 +2,7 @@ import ast
 from dataclasses import replace
 from types import SimpleNamespace
 
+import keras
 import pytest
 from hypothesis import given, settings, strategies as st
 from tests.configurations import configurations
@@ -9,7 +10,12 @@ from tests.configurations import configurations
 import sparkwright as sw
 from sparkwright.data import DataSource, DataSplit
 from sparkwright.errors import ConfigurationError
-from sparkwright.experiments import Experiment, PreparedExperiment
+from sparkwright.experiments import (
+    EarlyStoppingOptions,
+    Experiment,
+    PreparedExperiment,
+    ReduceLROnPlateauOptions,
+)
 from sparkwright.experiments._code import steps
 from sparkwright.networks import PRESETS, CosineSchedule, LayerSpec, NetworkSpec, OutputSpec
 
@@ -30,8 +36,8 @@ experiments = st.builds(
     epochs=st.integers(1, 99),
     validate=st.booleans(),
     validate_on=st.sampled_from(["validation", "test"]),
-    early_stopping=st.none() | st.builds(sw.EarlyStopping, patience=st.integers(1, 9)),
-    reduce_on_plateau=st.none() | configurations(sw.ReduceOnPlateau),
+    early_stopping=st.none() | configurations(EarlyStoppingOptions),
+    reduce_lr_on_plateau=st.none() | configurations(ReduceLROnPlateauOptions),
     histograms=st.none() | configurations(sw.Histograms),
     seed=st.integers(0, 2**31),
 )
@@ -184,20 +190,32 @@ def test_test_set_validates_only_on_request():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"early_stopping": sw.EarlyStopping(patience=1)}, "judges by validation data"),
-        ({"reduce_on_plateau": sw.ReduceOnPlateau()}, "`reduce_on_plateau` judges by validation"),
+        {"early_stopping": EarlyStoppingOptions()},
+        {"reduce_lr_on_plateau": ReduceLROnPlateauOptions()},
     ],
 )
-def test_rules_do_not_use_the_test_set_by_default(options, message):
-    with pytest.raises(ConfigurationError, match=message):
+def test_callbacks_do_not_use_the_test_set_by_default(options):
+    with pytest.raises(ConfigurationError, match="`val_loss` is a score of validation data"):
         prepared(replace(WITHOUT_VALIDATION, **options)).start()
 
 
+def test_options_make_keras_callbacks():
+    rules = EarlyStoppingOptions(monitor="val_f1", mode="max", patience=1, start_from_epoch=2)
+    made = rules.to_keras()
+    found = made.monitor, made.mode, made.patience, made.start_from_epoch
+    assert (*found, made.restore_best_weights) == ("val_f1", "max", 1, 2, True)
+    for options in (EarlyStoppingOptions(), rules, ReduceLROnPlateauOptions(factor=0.5, min_lr=1)):
+        again = eval(options.to_call(), {"keras": keras})
+        kept = {n: v for n, v in vars(options.to_keras()).items() if not n.startswith("_")}
+        assert {name: vars(again)[name] for name in kept} == kept
+
+
 def test_plateau_requires_a_constant_rate():
-    experiment = Experiment(reduce_on_plateau=sw.ReduceOnPlateau(patience=2))
-    assert "callbacks=[sw.ReduceOnPlateau(patience=2)]," in experiment.to_code()
+    experiment = Experiment(reduce_lr_on_plateau=ReduceLROnPlateauOptions(patience=2))
+    call = "keras.callbacks.ReduceLROnPlateau(patience=2, factor=0.2)"
+    assert f"callbacks=[{call}]," in experiment.to_code()
     network = experiment.network
     falling = replace(network.optimizer, schedule=CosineSchedule())
     both = replace(experiment, network=replace(network, optimizer=falling))

@@ -8,7 +8,6 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparkwright.masters import EarlyStopping
 from sparkwright.runs._decisions import (
     Action,
     CallbacksAnswered,
@@ -17,22 +16,17 @@ from sparkwright.runs._decisions import (
     ConnectionLost,
     Dismiss,
     EndRun,
-    EpochScored,
     StopRequested,
     TaskEnded,
     TimerFired,
     WorkerFailed,
     WorkerRegistered,
 )
-from sparkwright.runs._early_stopping import StoppingMonitor
 from sparkwright.workers.protocol import Failure, Group, Progress
 
 WORKERS, EPOCHS = 3, 2
-# The third epoch is best; without improvement in the fourth the run ends, two before its end.
-JUDGED_EPOCHS = 6
 # The callbacks end the run after the second of four epochs; after each they set a learning rate.
 CALLED_EPOCHS, LAST_CALLED = 4, 2
-SCORES = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}
 
 
 def rate_after(epoch: int, round: int) -> float:
@@ -66,24 +60,10 @@ class Attempt:
     silent: bool = False  # neither does anything nor closes its connections
     sent: deque[Any] = field(default_factory=deque[Any])  # on its way to the driver
     orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
-    scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
     ring: Any = None
-    asked: tuple[int, Any] = (0, 0)  # the generation and the epoch or moment that it asked about
+    asked: tuple[int, Any] = (0, 0)  # the generation and the moment that it asked about
     calls_back: bool = False
     frequency: int = 0  # averagings between callbacks
-
-    def ask(self, ring: "Ring", epoch: int) -> bool:
-        """The first of the ring tells the score; the others wait for it."""
-        assert self.scores is not None
-        about = (ring.group.generation, epoch)
-        if self.connection != ring.connections[0] or self.asked == about:
-            return False
-        self.asked = about
-        loss = self.scores[epoch]
-        self.sent.append(
-            EpochScored(connection=self.connection, epoch=epoch, loss=loss, metrics={})
-        )
-        return True
 
     def wait_for_callbacks(self, ring: "Ring", progress: Progress) -> bool:
         """The first of the ring sends the state, and asks; the others wait for it."""
@@ -110,8 +90,6 @@ class RunMachine(RuleBasedStateMachine):
     required = WORKERS  # hold data; the others join and leave
     calls_back = False
     frequency = 0
-    judge: StoppingMonitor | None = None
-    scores: dict[int, float] | None = None
     coordinator: Any
 
     def __init__(self) -> None:
@@ -133,7 +111,6 @@ class RunMachine(RuleBasedStateMachine):
         common: dict[str, Any] = {
             "workers": WORKERS,
             "required": self.required,
-            "judge": self.judge,
             "rendezvous_timeout_s": 1e9,
             "queue_timeout_s": 1e9,
             "replacement_timeout_s": 1e9,
@@ -175,7 +152,6 @@ class RunMachine(RuleBasedStateMachine):
             connection=connection,
             worker=worker,
             attempt=attempt,
-            scores=self.scores,
             calls_back=self.calls_back,
             frequency=self.frequency,
         )
@@ -350,37 +326,8 @@ class CalledBack(RunMachine):
         assert self.called[-1] == (LAST_CALLED, 0)
 
 
-class Judged(RunMachine):
-    """Runs with early stopping."""
-
-    epochs = JUDGED_EPOCHS
-    scores = SCORES
-
-    def __init__(self) -> None:
-        self.judge = StoppingMonitor(
-            EarlyStopping(patience=1), epochs=JUDGED_EPOCHS, validates=True
-        )
-        super().__init__()
-
-
 def case_of(machine: type[RunMachine], *, examples: int, steps: int = 50) -> Any:
     """The test case of a machine, for pytest."""
     case = machine.TestCase
     case.settings = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     return case
-
-
-def check_the_verdicts(judge: StoppingMonitor | None, progress: Progress) -> None:
-    """Each verdict was given once, and the best state is kept."""
-    assert judge is not None
-    assert judge.result.scores == {epoch: SCORES[epoch] for epoch in range(1, 5)}
-    assert (judge.result.best_epoch, judge.kept_epoch) == (3, 3)
-    assert progress.epoch == progress.opened == 4
-
-
-def check_no_training_before_a_verdict(judge: StoppingMonitor | None, progress: Progress) -> None:
-    """Whoever is lost while the others wait, the best state is kept before anybody trains on."""
-    assert judge is not None
-    if progress.opened > progress.epoch > 0:
-        assert progress.epoch in judge.result.scores
-        assert not judge.wants_state(progress.epoch)

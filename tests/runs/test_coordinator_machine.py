@@ -1,7 +1,7 @@
 """A coordinator and simulated workers, with messages that are late, lost and repeated."""
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import hypothesis.strategies as st
@@ -11,28 +11,22 @@ from tests.runs.machine import (
     WORKERS,
     Attempt,
     CalledBack,
-    Judged,
     Ring,
     RunMachine,
     case_of,
-    check_no_training_before_a_verdict,
-    check_the_verdicts,
     going_on,
 )
 
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Action,
-    BestReceived,
     CallbacksAnswered,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     Drop,
     EndRun,
-    EpochScored,
     Event,
-    KeepBest,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
@@ -46,7 +40,6 @@ from sparkwright.runs._decisions import (
     SendPause,
     SendRegroup,
     SendStop,
-    SendVerdict,
     ShowStalled,
     ShowStandstill,
     StopRequested,
@@ -58,7 +51,7 @@ from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 from sparkwright.workers.work import Span, share_out
 
 MINIBATCHES = 4  # of each worker in an epoch; one a round
-_REPEATED = (WorkerReported, ConnectionLost, ResultReceived, StopRequested, EpochScored)
+_REPEATED = (WorkerReported, ConnectionLost, ResultReceived, StopRequested)
 
 
 @dataclass(eq=False)
@@ -68,7 +61,6 @@ class AveragingRing(Ring):
     joined: set[int] = field(default_factory=set[int])  # connections
     contributed: dict[int, int] = field(default_factory=dict[int, int])
     stopping: set[int] = field(default_factory=set[int])  # rounds to which "stop" was contributed
-    verdicts: dict[int, bool] = field(default_factory=dict[int, bool])  # epoch -> whether to end
     answers: dict[Any, CallbacksAnswered] = field(default_factory=dict[Any, CallbacksAnswered])
 
 
@@ -83,7 +75,6 @@ class Worker(Attempt):
     paused: int = 0  # a generation
     required: int = WORKERS
     epochs: int = EPOCHS
-    ends: bool = False
     hung: bool = False  # its training thread, not the one that reads and sends heartbeats
 
     @property
@@ -111,25 +102,9 @@ class Worker(Attempt):
                 assert self.ring is None
                 assert self.progress is not None, "there is nothing to deliver"
                 self.sent.append(ResultReceived(connection=self.connection))
-            case SendVerdict(verdict=verdict, ends=ends, keep=keep):
-                if self.ring is None or self.asked != (self.ring.group.generation, verdict.epoch):
-                    return
-                if verdict.epoch in self.ring.verdicts:
-                    return  # it has been told
-                assert self.progress is not None
-                assert self.progress.epoch == self.progress.opened == verdict.epoch
-                self.ends = ends
-                if keep:
-                    event = BestReceived(connection=self.connection, epoch=verdict.epoch)
-                    self.sent.append(event)
-                else:
-                    self.ring.verdicts[verdict.epoch] = ends
             case SendAnswer(answer=answer):
                 if self.ring and self.asked == (self.ring.group.generation, answer.moment):
                     self.ring.answers[answer.moment] = answer
-            case KeepBest(epoch=epoch):
-                if self.ring is not None and self.asked == (self.ring.group.generation, epoch):
-                    self.ring.verdicts[epoch] = self.ends
             case Dismiss():
                 self.alive, self.ring = False, None
                 self.sent.append(ConnectionLost(connection=self.connection))
@@ -146,9 +121,6 @@ class Worker(Attempt):
             ring.contributed[self.connection] = 0
         elif ring.contributed[self.connection] == self.rounds:
             ending = self.prepare(ring)
-            if ending == "judging":
-                assert self.progress is not None
-                return self.ask(ring, self.progress.epoch)
             if ending == "calling":
                 assert self.progress is not None
                 return self.wait_for_callbacks(ring, self.progress)
@@ -166,16 +138,10 @@ class Worker(Attempt):
             return False
         return True
 
-    def prepare(self, ring: AveragingRing) -> Ending | Literal["judging", "calling"] | None:
+    def prepare(self, ring: AveragingRing) -> Ending | Literal["calling"] | None:
         assert self.progress is not None
         while True:
             epoch = self.progress.epoch
-            if self.scores and self.progress.judged < epoch == self.progress.opened:
-                if epoch not in ring.verdicts:
-                    return "judging"
-                if ring.verdicts[epoch]:
-                    return "stopped"
-                self.progress = replace(self.progress, judged=epoch)
             if self.calls_back and self.progress.awaits_callbacks(self.frequency):
                 answer = ring.answers.get((epoch, self.progress.round))
                 if answer is None:
@@ -282,8 +248,6 @@ class Runs(RunMachine):
                     | SendRegroup(connection=c)
                     | SendPause(connection=c)
                     | SendStop(connection=c)
-                    | SendVerdict(connection=c)
-                    | KeepBest(connection=c)
                     | SendAnswer(connection=c)
                     | RequestResult(connection=c)
                     | RequestSnapshot(connection=c)
@@ -448,21 +412,6 @@ class JoinedRuns(Runs):
     required = WORKERS - 1
 
 
-class JudgedRuns(Judged, Runs):
-    """Runs with early stopping."""
-
-    def check_the_end(self, progress: Progress) -> None:
-        check_the_verdicts(self.judge, progress)
-        done = sum(progress.examples) + sum(span.size for span in progress.todo)
-        assert done == 4 * MINIBATCHES * WORKERS
-
-    @invariant()
-    def nobody_trains_on_before_a_verdict(self) -> None:
-        for worker in self.attempts.values():
-            if worker.progress is not None:
-                check_no_training_before_a_verdict(self.judge, worker.progress)
-
-
 class CalledBackRuns(CalledBack, Runs):
     """Runs with callbacks."""
 
@@ -481,6 +430,5 @@ class CalledBackAtAveragingsRuns(CalledBackRuns):
 
 TestRuns = case_of(Runs, examples=100, steps=60)
 TestJoinedRuns = case_of(JoinedRuns, examples=100, steps=60)
-TestJudgedRuns = case_of(JudgedRuns, examples=40, steps=60)
 TestCalledBackRuns = case_of(CalledBackRuns, examples=40, steps=60)
 TestCalledBackAtAveragingsRuns = case_of(CalledBackAtAveragingsRuns, examples=40, steps=60)

@@ -48,7 +48,6 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
         epochs=1,
         initial_epoch=0,
         resume=None,
-        judged=None,
         callbacks=DriverCallbacks([], None, start, epochs=1),
         histograms=None,
     )

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from tests.waiting import join_threads
 
-from sparkwright.masters import EarlyStopping, TrainingPlan
+from sparkwright.masters import TrainingPlan
 from sparkwright.runs import ValidationPoint
-from sparkwright.runs._early_stopping import StoppingMonitor
 from sparkwright.runs._events import (
-    EarlyStoppingVerdict,
     RowsLogged,
     RunEvent,
     RunState,
@@ -240,22 +238,6 @@ def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record: Ru
     for epoch, loss in ((2, 0.4), (2, 0.3)):  # validated again
         record.validated(epoch=epoch, loss=loss, metrics={})
     assert [(p.epoch, p.loss) for p in record.status().validation] == [(1, 0.5), (2, 0.3)]
-
-
-def test_each_verdict_is_reported_once(record: RunRecord) -> None:
-    events = told(record)
-    judge = StoppingMonitor(EarlyStopping(patience=1), epochs=9, validates=True)
-    assert record.status().early_stopping is None
-    record.early_stopping_found(judge.result)
-    for epoch in (1, 2, 2):
-        verdict = judge.judge(epoch, loss=0.5, metrics={})
-        record.early_stopping_found(judge.result, verdict)
-    assert record.status().early_stopping is judge.result
-    record.close()
-    assert events == [
-        EarlyStoppingVerdict(epoch=1, score=0.5, is_best=True, verdict=None),
-        EarlyStoppingVerdict(epoch=2, score=0.5, is_best=False, verdict=judge.result.reason),
-    ]
 
 
 # -- what is lost and done again ------------------------------------------------------------

@@ -15,21 +15,17 @@ import psutil
 import pytest
 from tests.waiting import join_threads, names_of_threads, wait_until
 
-from sparkwright.masters import EarlyStopping
 from sparkwright.mesh.connection import Connection, connect
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
-    KeepBest,
     MessageReceived,
     Notification,
     ProgressSettled,
-    SendVerdict,
     WorkerDisconnected,
     WorkerRegistered,
 )
-from sparkwright.runs._early_stopping import StoppingMonitor
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.workers.protocol import Failure, Group, Progress
 
@@ -59,11 +55,6 @@ class Sink:
             case ProgressSettled(progress=progress, exact=exact):
                 assert exact
                 self.told.append(("settled", progress.averagings))
-            case SendVerdict(verdict=verdict):
-                self.told.append(("judged", verdict.epoch))
-            case KeepBest(epoch=epoch):
-                assert message is not None
-                self.told.append(("best", (epoch, bytes(message.payload))))
             case EndRun():
                 self.told.append(("ended", notification))
                 self.ended.set()
@@ -156,11 +147,10 @@ class Site:
         *,
         workers: int,
         peer_timeout_s: float = 30.0,
-        judge: StoppingMonitor | None = None,
         **options: Any,
     ) -> None:
         self.sink = Sink()
-        self.coordinator = Coordinator(workers=workers, judge=judge, now_s=time.monotonic())
+        self.coordinator = Coordinator(workers=workers, now_s=time.monotonic())
         settings = {"start": lambda: ({"size": 1}, (np.zeros(1),)), "name": NAME, **options}
         self.server = CoordinatorServer(
             self.coordinator,
@@ -250,30 +240,6 @@ def test_a_run_from_registration_to_result(site: Make) -> None:
         ("settled", 4),
         ("ended", EndRun()),
     ]
-
-
-def test_a_score_is_answered_by_a_verdict_and_the_best_state_is_kept_first(
-    site: Make,
-) -> None:
-    judge = StoppingMonitor(EarlyStopping(patience=1), epochs=5, validates=True)
-    here = site(2, judge=judge)
-    one, other = here.training()
-    score: dict[str, Any] = {"epoch": 1, "loss": 0.5, "metrics": {}}
-    one.connection.send("validated", score)
-    assert one.take("verdict").fields == {"epoch": 1, "ends": False, "keep": True}
-    one.connection.send("best", {"epoch": 1}, (b"state",))
-    assert one.take("kept").fields == {"epoch": 1}
-    # A member that asks again, after the group has been formed anew, has the same answer.
-    other.connection.send("validated", {**score, "loss": 0.0})
-    assert other.take("verdict").fields == {"epoch": 1, "ends": False, "keep": False}
-    one.connection.send("validated", {**score, "epoch": 2})
-    assert one.take("verdict").fields == {"epoch": 2, "ends": True, "keep": False}
-    one.report("stopped", end_of())
-    other.report("stopped", end_of())
-    one.deliver()
-    assert here.sink.end() == EndRun()
-    told = [entry for entry in here.sink.told if entry[0] in ("judged", "best")]
-    assert told == [("judged", 1), ("best", (1, b"state")), ("judged", 1), ("judged", 2)]
 
 
 @pytest.mark.parametrize("found_by", ["driver", "task", "worker"])

@@ -12,25 +12,20 @@ from tests.runs.machine import (
     WORKERS,
     Attempt,
     CalledBack,
-    Judged,
     Ring,
     RunMachine,
     case_of,
-    check_no_training_before_a_verdict,
-    check_the_verdicts,
     going_on,
 )
 
 from sparkwright.runs._decisions import (
     Action,
-    BestReceived,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     Drop,
     EndRun,
     Event,
-    KeepBest,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
@@ -43,7 +38,6 @@ from sparkwright.runs._decisions import (
     SendMeeting,
     SendPiece,
     SendRegroup,
-    SendVerdict,
     ShowStalled,
     ShowStandstill,
     StopRequested,
@@ -106,7 +100,6 @@ class Meeting(Ring):
     learned: Learned = field(default_factory=Learned)  # where those who begin begin
     contributed: set[int] = field(default_factory=set[int])  # connections
     left: set[int] = field(default_factory=set[int])  # before its end
-    awaits_verdict: bool = False
 
 
 @dataclass(eq=False, kw_only=True)
@@ -126,16 +119,6 @@ class Worker(Attempt):
 
     def arrive(self, order: Action) -> None:
         """The reader's thread: what ends a wait acts at once."""
-        if isinstance(order, SendVerdict | KeepBest):
-            ring = self.ring
-            if ring is None or self.asked[0] != ring.group.generation or not ring.awaits_verdict:
-                return
-            ring.awaits_verdict = isinstance(order, SendVerdict) and order.keep
-            if isinstance(order, SendVerdict) and order.keep:
-                epoch = order.verdict.epoch
-                assert ring.group.progress.epoch == ring.group.progress.opened == epoch
-                self.sent.append(BestReceived(connection=self.connection, epoch=epoch))
-            return
         if isinstance(order, SendRegroup):
             self.abandoned = max(self.abandoned, order.generation)
             return
@@ -202,8 +185,6 @@ class Worker(Attempt):
             ring.contributed.add(self.connection)
         elif not ring.contributed.issuperset(ring.connections):
             return False
-        elif ring.awaits_verdict:
-            return self.ask(ring, ring.group.progress.epoch)
         elif ring.order is None:
             self.ring, self.learned, self.progress = None, ring.learned, ring.group.progress
             self.report_work()
@@ -343,16 +324,15 @@ class Runs(RunMachine):
     def rows(self, worker: int) -> tuple[int, int]:
         if worker >= self.required:
             return 0, 0
-        return MINIBATCHES[worker], worker + (self.judge is not None)
+        return MINIBATCHES[worker], worker
 
     def ring(self, group: Group, order: SendMeeting | None) -> Meeting:
-        judged = self.judge is not None and order is not None and order.validate
-        ring = Meeting(group, order, set(self.kept), awaits_verdict=judged)
+        ring = Meeting(group, order, set(self.kept))
         return self.rings.setdefault(group.generation, ring)
 
     def is_broken(self, ring: Meeting) -> bool:
         """Whether a member has closed its connections; a silent one has not."""
-        inside = [c for c in ring.connections if ring.awaits_verdict or c not in ring.contributed]
+        inside = [c for c in ring.connections if c not in ring.contributed]
         return bool(ring.left) or not all(self.attempts[c].alive for c in inside)
 
     # -- the driver's side ------------------------------------------------------------------
@@ -548,21 +528,6 @@ class JoinedRuns(Runs):
     required = 2
 
 
-class JudgedRuns(Judged, Runs):
-    """Runs with early stopping."""
-
-    def check_the_end(self, progress: Progress) -> None:
-        check_the_verdicts(self.judge, progress)
-        assert self.deliverer is not None
-        assert self.deliverer.learned is not None
-        owed = {part for span in progress.todo for part in members(span)}
-        assert self.deliverer.learned >= everything(4) - owed
-
-    @invariant()
-    def nobody_trains_on_before_a_verdict(self) -> None:
-        check_no_training_before_a_verdict(self.judge, self.coordinator.progress)
-
-
 class CalledBackRuns(CalledBack, Runs):
     """Runs with callbacks."""
 
@@ -580,5 +545,4 @@ class CalledBackRuns(CalledBack, Runs):
 
 TestRuns = case_of(Runs, examples=100)
 TestJoinedRuns = case_of(JoinedRuns, examples=100)
-TestJudgedRuns = case_of(JudgedRuns, examples=40)
 TestCalledBackRuns = case_of(CalledBackRuns, examples=40)

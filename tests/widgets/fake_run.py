@@ -14,7 +14,6 @@ import time
 import numpy as np
 
 from sparkwright.runs import RunStatus, ValidationPoint, WorkerStatus
-from sparkwright.runs._early_stopping import EarlyStoppingResult
 
 COLUMNS = {
     "worker": np.int32,
@@ -36,7 +35,6 @@ SHARING_COLUMNS = (
 
 
 FakeValidation = ValidationPoint
-FakeEarlyStopping = functools.partial(EarlyStoppingResult, monitor="accuracy", maximizes=True)
 FakeWorker = functools.partial(
     WorkerStatus,
     state="training",

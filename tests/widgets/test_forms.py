@@ -7,9 +7,9 @@ from hypothesis import Phase, given, settings, strategies as st
 from tests.configurations import configurations
 
 from sparkwright.configuration import nested_options, plain_options
+from sparkwright.experiments import EarlyStoppingOptions, ReduceLROnPlateauOptions
 from sparkwright.masters import (
     Checkpointing,
-    EarlyStopping,
     MeshConfig,
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("comms")
 
 CONFIGURATIONS: list[Any] = [
     *(ParameterAveragingTrainingMaster, SharedTrainingMaster, MeshConfig, Checkpointing),
-    *(EarlyStopping, SparkSettings, Choice),
+    *(EarlyStoppingOptions, ReduceLROnPlateauOptions, SparkSettings, Choice),
 ]
 
 LEVEL = Option(name="level", kind="choice", choices=("memory", "disk"), optional=True)

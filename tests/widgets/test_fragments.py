@@ -87,24 +87,6 @@ def test_progress_fits_one_line_of_text(run):
     assert fragments.progress_text(run.status, 0.1).endswith("6,123 examples/s; 1 min 05 s in all")
 
 
-def test_early_stopping_shows_the_best_score_and_its_age(run, fake):
-    run.set(early_stopping=fake.FakeEarlyStopping(patience=3))
-    assert "Best" not in fragments.progress(run.status, 0.2)
-    found = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, patience=3)
-    run.set(early_stopping=found, epoch=6)
-    assert "<span>Best accuracy</span> <b>0.95 in epoch 4</b>" in fragments.progress(
-        run.status, 0.2
-    )
-    found = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, patience=3, without_improvement=2)
-    run.set(early_stopping=found, state="done", epoch=6, epochs=50, round=38)
-    line = fragments.progress_text(run.status, 0.2)
-    assert "; best accuracy 0.95 in epoch 4, 2 of 3 evaluations without improvement; " in line
-    assert 'max="50" value="6">6 of 50' in fragments.progress(run.status, 0.2)  # no full bar
-    endless = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, without_improvement=2)
-    run.set(early_stopping=endless)
-    assert "epoch 4, 2 evaluations without improvement" in fragments.progress(run.status, 0.2)
-
-
 def test_gradient_sharing_run_counts_minibatches_instead_of_rounds(sharing_run, fake):
     worker = fake.FakeWorker(worker=0, rows=640, steps=21, sent_bytes=9_320)
     sharing_run.set(epoch=2, round=21, rounds=20, workers=(worker,), remaining_s=None)

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparkwright import EarlyStopping, Experiment, ReduceOnPlateau
+from sparkwright import Experiment
+from sparkwright.experiments import EarlyStoppingOptions, ReduceLROnPlateauOptions
 from sparkwright_widgets._launch_panel import LaunchPanel
 
 
@@ -122,13 +123,13 @@ def test_invalid_field_disables_start_until_corrected(panel):
 
 
 def test_early_stopping_keeps_the_options_that_are_not_edited(panel):
-    given = EarlyStopping(patience=2, keep_best=None, monitor="accuracy")
+    given = EarlyStoppingOptions(patience=2, monitor="val_accuracy")
     panel.experiment = Experiment(early_stopping=given)
     assert panel.experiment.early_stopping == given
     typed(panel, "early_stopping", "patience", "4")
     assert panel.experiment.early_stopping == replace(given, patience=4)
-    typed(panel, "early_stopping", "patience", "")
-    assert "needs at least one condition" in panel.problem
+    typed(panel, "early_stopping", "patience", "-1")
+    assert "patience=-1" in panel.problem
     typed(panel, "early_stopping", False)
     assert panel.experiment.early_stopping is None
     assert panel.problem is None
@@ -162,10 +163,10 @@ def test_failing_listener_is_reported_and_does_not_block_others(panel, run):
 
 
 def test_plateau_callback_is_configured_in_the_form(panel):
-    typed(panel, "reduce_on_plateau", True)
-    typed(panel, "reduce_on_plateau", "patience", "2")
-    assert panel.experiment.callbacks == [ReduceOnPlateau(patience=2)]
-    typed(panel, "reduce_on_plateau", "factor", "1")
+    typed(panel, "reduce_lr_on_plateau", True)
+    typed(panel, "reduce_lr_on_plateau", "patience", "2")
+    assert panel.experiment.callbacks == [ReduceLROnPlateauOptions(patience=2)]
+    typed(panel, "reduce_lr_on_plateau", "factor", "1")
     assert "less than 1" in panel.problem
 
 

@@ -139,7 +139,7 @@ def test_epoch_loss_weights_minibatches_by_examples(fake):
     assert epoch.gap is None
 
 
-def test_best_epoch_is_that_of_early_stopping_else_of_the_best_known_score(fake, trained):
+def test_best_epoch_is_that_of_the_best_known_score(fake, trained):
     def best(run):
         facts = facts_of(run)
         found = best_of(facts, epochs_of(facts))
@@ -147,10 +147,6 @@ def test_best_epoch_is_that_of_early_stopping_else_of_the_best_known_score(fake,
         return found.name, verdict_sentence(facts, found)
 
     assert best(trained(validates=False))[0] == "training loss"
-    stopped = trained()
-    loss = fake.FakeEarlyStopping(monitor="loss", best_epoch=3, best_score=1 / 3)
-    stopped.set(early_stopping=loss)
-    assert best(stopped)[0] == "validation loss"
     run = trained()  # of a metric whose direction is not known
     points = run.status.validation
     run.set(validation=tuple(dataclasses.replace(p, metrics={"something": 1.0}) for p in points))
@@ -220,15 +216,15 @@ def test_cell_that_reproduces_a_run_is_valid_python(trained, on_spark):
     run.configuration |= {
         "epochs": 3,
         "revision": "0" * 40,
-        "early_stopping": {"monitor": "loss", "patience": 2},
+        "callbacks": ["EarlyStopping(patience=2)"],
         **({"spark_master": "local[2]"} if on_spark else {}),
     }
     code = reproducing_code(facts_of(run), None, master_code="master = ...")
     compile(code, "cell", "exec")
     assert code.startswith(f"# git checkout {'0' * 40}")
-    assert "sw.EarlyStopping(" in code
+    assert "# EarlyStopping(patience=2)" in code
     assert ("sw.SparkNetwork(spark, model, master)" in code) == on_spark
-    assert "epochs=3, validation=validation, early_stopping=early_stopping" in code
+    assert "epochs=3, validation=validation, callbacks=callbacks" in code
 
 
 def test_run_with_known_code_needs_no_placeholders(trained):

@@ -8,6 +8,7 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSource
+from sparkwright.experiments import EarlyStoppingOptions
 from sparkwright.networks import PRESETS
 from sparkwright_widgets import Workbench
 from sparkwright_widgets._workbench._actions import first_step, next_action
@@ -228,7 +229,7 @@ def test_new_experiment_is_shown_in_every_created_widget(bench):
         spark=sw.SparkSettings(workers=3),
         epochs=2,
         validate=False,
-        early_stopping=sw.EarlyStopping(patience=4),
+        early_stopping=EarlyStoppingOptions(patience=4),
     )
     bench.experiment = other
     bench.sections["data"].part.picker.settle(10)

@@ -50,8 +50,7 @@ def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(
 ) -> None:
     train, validation = blobs.take(slice(0, 90)), blobs.take(slice(90, 120))
     models, runs = [dense("adam") for _ in range(2)], []
-    stopping = sw.EarlyStopping(patience=2, max_epochs=2)
-    options: dict[str, Any] = {"validation": validation, "early_stopping": stopping}
+    options: dict[str, Any] = {"validation": validation, "epochs": 2}
     for model, by in zip(models, ({}, BY_DRIVER), strict=True):
         runs.append(fit(model, averaging(**settings, **by), train, **options))
     np.testing.assert_array_equal(weights(models[0]), weights(models[1]))

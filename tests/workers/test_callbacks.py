@@ -14,6 +14,7 @@ from tests.spark.helpers import weights
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError, SparkwrightError
+from sparkwright.runs._scored_callbacks import prepare_scores
 from sparkwright.runs.callbacks import checked_callbacks
 from sparkwright.workers._control import ControlLine
 from sparkwright.workers.protocol import Progress
@@ -162,10 +163,10 @@ def test_checkpoint_plateau_and_early_stopping_callbacks_work(
 
 @pytest.mark.thorough
 def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet) -> None:
-    rules = sw.ReduceOnPlateau(
-        monitor="accuracy", patience=1, factor=0.5, min_improvement=1.0, min_learning_rate=0.01
+    plateau = keras.callbacks.ReduceLROnPlateau(
+        "val_accuracy", patience=1, factor=0.5, min_delta=1.0, min_lr=0.01
     )
-    options: dict[str, Any] = {"epochs": 5, "validation": blobs, "callbacks": [rules]}
+    options: dict[str, Any] = {"epochs": 5, "validation": blobs, "callbacks": [plateau]}
     # Workers keep their replicas from run to run, but not what callbacks did to them.
     for expected, given in (([0.05, 0.05, 0.025, 0.0125, 0.01], options), ([0.05], {})):
         run = fitted(network(rate=0.05), master_of("averaging", 2), blobs, **given)
@@ -173,15 +174,33 @@ def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet) -> None
         np.testing.assert_allclose(rates, expected, rtol=1e-6)
 
 
-def test_plateau_requires_validation_and_a_constant_rate(blobs: DataSet) -> None:
-    rules, master = sw.ReduceOnPlateau(), master_of("averaging")
-    with pytest.raises(sw.ConfigurationError, match="judges by validation data"):
-        fitted(network(), master, blobs, callbacks=[rules])
+@pytest.mark.parametrize(
+    ("metric", "expected"), [("accuracy", 1), ("mae", 2), (keras.metrics.F1Score(name="f"), 1)]
+)
+def test_direction_of_a_score_is_that_of_its_metric(metric: Any, expected: int) -> None:
+    """As after training by Keras, although the driver's model has not trained."""
+    model = network()
+    model.compile("sgd", "categorical_crossentropy", metrics=[metric])
+    name = f"val_{metric if isinstance(metric, str) else metric.name}"
+    stop = keras.callbacks.EarlyStopping(name)
+    prepare_scores([stop], model)
+    stop.set_model(model)
+    stop.on_train_begin()
+    for epoch, score in enumerate((0.5, 0.7, 0.3)):
+        stop.on_epoch_end(epoch, {name: score})
+    assert stop.best_epoch == expected
+    assert not model._compile_metrics.built
+
+
+def test_callbacks_that_act_by_scores_require_them(blobs: DataSet) -> None:
+    plateau, master = keras.callbacks.ReduceLROnPlateau(), master_of("averaging")
+    best = keras.callbacks.ModelCheckpoint("a.keras", save_best_only=True)
+    for callback in (plateau, best, keras.callbacks.EarlyStopping()):
+        with pytest.raises(sw.ConfigurationError, match="Received: monitor='val_loss', and no"):
+            fitted(network(), master, blobs, callbacks=[callback])
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.5)
     with pytest.raises(sw.ConfigurationError, match="Received: ExponentialDecay"):
-        fitted(network(rate=schedule), master, blobs, validation=blobs, callbacks=[rules])
-    with pytest.raises(sw.ConfigurationError, match='Set `mode="max"` or'):
-        sw.ReduceOnPlateau(monitor="mine")
+        fitted(network(rate=schedule), master, blobs, validation=blobs, callbacks=[plateau])
 
 
 @pytest.mark.thorough

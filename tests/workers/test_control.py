@@ -111,15 +111,15 @@ def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(
     line: Line,
 ) -> None:
     control, driver = line
-    driver.send("verdict", {"epoch": 1, "ends": False})
-    driver.send("kept", {"epoch": 2})
+    driver.send("answered", {"epoch": 1, "round": 0})
+    driver.send("answered", {"epoch": 2, "round": 3})
     driver.send("group", {"generation": 1})
-    driver.send("verdict", {"epoch": 2, "ends": True})
-    found = control.answer("verdict", epoch=2, timeout_s=5.0)
+    driver.send("answered", {"epoch": 2, "round": 0, "ends": True})
+    found = control.answer(epoch=2, round=0, timeout_s=5.0)
     assert found is not None
-    assert found.fields == {"epoch": 2, "ends": True}
+    assert found.fields["ends"] is True
     assert control.next_order().kind == "group"
-    assert control.answer("kept", epoch=2, timeout_s=0.0) is None
+    assert control.answer(epoch=2, round=3, timeout_s=0.0) is None
 
 
 def test_worker_waiting_for_an_answer_is_dismissed(
@@ -128,12 +128,12 @@ def test_worker_waiting_for_an_answer_is_dismissed(
     control, driver = line
     driver.send("dismiss", {"reason": "the run has ended"})
     with pytest.raises(Dismissed, match="the run has ended"):
-        control.answer("verdict", epoch=1, timeout_s=30.0)
+        control.answer(epoch=1, round=0, timeout_s=30.0)
     with pytest.raises(Dismissed, match="the run has ended"):
         control.next_order()
     driver.close()
     with pytest.raises(Dismissed):
-        control.answer("verdict", epoch=1, timeout_s=30.0)
+        control.answer(epoch=1, round=0, timeout_s=30.0)
 
 
 def test_regroup_cancels_the_meeting_of_its_generation_only(

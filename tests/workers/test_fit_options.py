@@ -173,7 +173,6 @@ def test_shuffle_overrides_the_master(blobs: DataSet) -> None:
         ({"shuffle": "batch"}, "`shuffle` must be True or False"),
         ({"class_weight": [1, 2]}, r"must map class numbers.*class_weight=\[1, 2\]"),
         ({"class_weight": {0: -1}}, "weights of at least 0"),
-        ({"early_stopping": 3}, "must be an EarlyStopping or None"),
     ],
 )
 def test_invalid_options_are_rejected(options: Any, problem: str) -> None:

@@ -18,7 +18,6 @@ from ._format import (
     percent_text,
     plain,
     rate_text,
-    short_number,
 )
 from ._table import Markup, html_table
 from ._traceback import users_code
@@ -70,7 +69,6 @@ def progress(status: Status, mean_loss: float | None, sharing: Sharing | None = 
         ("Elapsed", duration_text(status.elapsed_s)),
         *([] if has_ended else [("Time left", _time_left(status))]),
         *sharing_figures(status, sharing),
-        *early_stopping_figures(status),
     ]
     return (
         '<div class="sparkwright-progress">'
@@ -95,18 +93,6 @@ def sharing_figures(status: Status, sharing: Sharing | None) -> list[tuple[str, 
         ("Minibatches", f"{done} of {count_text(planned)}" if planned else done),
         ("Sent", bytes_text(sum(worker.sent_bytes for worker in status.workers))),
     ]
-
-
-def early_stopping_figures(status: Status) -> list[tuple[str, str]]:
-    """The best score and the epochs since then; empty without early stopping."""
-    found = status.early_stopping
-    if found is None or found.best_score is None:
-        return []
-    text = f"{short_number(found.best_score)} in epoch {count_text(found.best_epoch or 0)}"
-    if found.without_improvement:
-        limit = "" if found.patience is None else f" of {count_text(found.patience)}"
-        text += f", {count_text(found.without_improvement)}{limit} evaluations without improvement"
-    return [(f"Best {found.monitor}", text)]
 
 
 def result_figures(
@@ -138,7 +124,6 @@ def result_figures(
         figures += [(f"Validation {name}", loss_text(v)) for name, v in last.metrics.items()]
     time_s = status.elapsed_s if seconds is None else seconds
     figures += [
-        *early_stopping_figures(status),
         ("Workers", count_text(len(status.workers))),
         ("Examples/s", rate_text(status.examples_per_s)),
         ("Time", duration_text(time_s)),
@@ -175,7 +160,6 @@ def progress_text(status: Status, mean_loss: float | None, sharing: Sharing | No
         parts.append(f"loss {loss_text(mean_loss)}")
     if status.validation:
         parts.append(f"validation loss {loss_text(status.validation[-1].loss)}")
-    parts += [f"{label.lower()} {text}" for label, text in early_stopping_figures(status)]
     if status.examples_per_s > 0:
         parts.append(f"{rate_text(status.examples_per_s)} examples/s")
     if has_ended:
@@ -266,8 +250,8 @@ def _time_left(status: Status) -> str:
 
 def epochs_done(status: Status) -> float:
     """Finished epochs plus the fraction of the current one."""
-    if status.state == "done" and status.early_stopping is None:
-        return status.epochs
+    if status.state == "done":
+        return status.epoch  # a callback may have ended training early
     part = status.round / status.rounds if status.rounds else 0.0
     return max(0.0, status.epoch - 1 + min(part, 1.0))
 

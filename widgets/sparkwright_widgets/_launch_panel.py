@@ -33,7 +33,7 @@ RUN_OPTIONS = (
     "validate",
     "validate_on",
     "early_stopping",
-    "reduce_on_plateau",
+    "reduce_lr_on_plateau",
     "histograms",
 )
 _CHECKPOINT = Option(
@@ -287,8 +287,7 @@ class LaunchPanel(Part):
             self._data,
             epochs=chosen.epochs,
             validation=self._validation if chosen.validate else None,
-            early_stopping=chosen.early_stopping,
-            callbacks=chosen.callbacks,
+            callbacks=[each.to_keras() for each in chosen.callbacks],
             histograms=chosen.histograms,
             resume=resume,
             display=False,

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,6 @@ from sparkwright.data import DataSet, DistributedDataSet, digits
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import (
     Advice,
-    EarlyStopping,
     ParameterAveragingTrainingMaster,
     ScalingCosts,
     TrainingMaster,
@@ -186,9 +186,8 @@ class Benchmark:
             master = master.averaging_every(every)
         rounds = max(_LEAST_ROUNDS, round(min(_MOST_STEPS, training_s / step_s) / every))
         # For slow minibatches, a time limit keeps to the budget.
-        limit = EarlyStopping(max_epochs=1, max_seconds=3 * training_s + 20, keep_best=None)
-        steps = workers * rounds * every
-        run = self._trained(workers, master, steps_per_epoch=steps, early_stopping=limit)
+        limit_s, steps = 3 * training_s + 20, workers * rounds * every
+        run = self._trained(workers, master, limit_s=limit_s, steps_per_epoch=steps)
         log, warm = run.history, _WARM_ROUNDS * every
         times = log[log.step >= warm].groupby("worker").time_s
         began_s, ended_s = float(times.min().max()), float(times.max().min())
@@ -233,37 +232,53 @@ class Benchmark:
         return advise(self._master, workers=most, step_s=step_s, costs=costs, **self._sizes)
 
     def _goal(self, fit: Facts | None) -> Facts:
-        limit = EarlyStopping(
-            monitor=self.metric,
-            mode="max",
-            target=self.target,
-            max_seconds=max(5.0, self._left_s - 5),
-            max_epochs=10_000,
-            keep_best=None,
-        )
+        import keras
+
+        reached: list[float] = []
+        target = self.target or 0.0
+
+        def look(epoch: int, logs: Any) -> None:
+            reached.append(float(logs[f"val_{self.metric}"]))
+            if reached[-1] >= target:
+                callback.model.stop_training = True  # pyright: ignore[reportOptionalMemberAccess]
+
+        callback = keras.callbacks.LambdaCallback(on_epoch_end=look)
         began_s, workers = time.monotonic(), self._counts[-1]
-        run = self._trained(
-            workers, self._master, validation=self._validation, early_stopping=limit
+        self._trained(
+            workers,
+            self._master,
+            limit_s=max(5.0, self._left_s - 5),
+            epochs=10_000,
+            validation=self._validation,
+            callbacks=[callback],
         )
         seconds = time.monotonic() - began_s
-        best = None if run.early_stopping is None else run.early_stopping.best_score
+        best = max(reached, default=None)
         return {
             "metric": self.metric,
             "target": self.target,
             "workers": workers,
             "fit_s": None if fit is None else fit["reached_s"],
-            "workers_s": seconds if best is not None and limit.target_is_reached(best) else None,
+            "workers_s": None if best is None or best < target else seconds,
             "best": best,
         }
 
-    def _trained(self, workers: int, master: TrainingMaster, **options: Any) -> Any:
-        """Train a network from the initial weights, and return the finished run."""
+    def _trained(
+        self, workers: int, master: TrainingMaster, *, limit_s: float, **options: Any
+    ) -> Any:
+        """Train from the initial weights for at most `limit_s`; return the finished run."""
         model = self._definition.build()
         model.set_weights(self._weights)
         master = replace(master, workers=workers, collect_training_stats=True)
         network = SparkNetwork(self.spark, model, master)
         run = network.start(self._train, display=False, record=False, **options)
-        run.wait()
+        limit = threading.Timer(limit_s, run.stop)
+        limit.daemon = True
+        limit.start()
+        try:
+            run.wait()
+        finally:
+            limit.cancel()
         return run
 
     @property

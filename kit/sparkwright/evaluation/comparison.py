@@ -18,7 +18,7 @@ _CURVES: tuple[tuple[Which, str, str], ...] = (
     ("roc", "AUC", "ROC curves of all results"),
     ("precision_recall", "average precision", "Precision-recall curves of all results"),
 )
-_MORE_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2", "cosine")
+_MORE_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2", "cosine", "dice")
 _LESS_IS_BETTER = ("loss", "error", "mae", "mse", "entropy", "hinge", "poisson", "brier")
 
 

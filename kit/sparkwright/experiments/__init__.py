@@ -6,3 +6,7 @@ from ._experiment import (
     PreparedExperiment as PreparedExperiment,
     prepare as prepare,
 )
+from .stopping import (
+    EarlyStoppingOptions as EarlyStoppingOptions,
+    ReduceLROnPlateauOptions as ReduceLROnPlateauOptions,
+)

@@ -195,10 +195,9 @@ def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook
     options: dict[str, Any] = {"epochs": Expression(epochs) if epochs else experiment.epochs}
     if experiment.validation is not None:
         options["validation"] = Expression(f"{experiment.validation}{collect}")
-    if experiment.early_stopping is not None:
-        options["early_stopping"] = experiment.early_stopping
-    if experiment.callbacks is not None:
-        options["callbacks"] = experiment.callbacks
+    if experiment.callbacks:
+        calls = ", ".join(each.to_call() for each in experiment.callbacks)
+        options["callbacks"] = Expression(f"[{calls}]")
     if experiment.histograms is not None:
         options["histograms"] = experiment.histograms
     if experiment.note:

@@ -9,12 +9,7 @@ from sparkwright.data import DataSource, DistributedDataSet
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
 from sparkwright.local import ParallelWrapper
-from sparkwright.masters import (
-    EarlyStopping,
-    Histograms,
-    ParameterAveragingTrainingMaster,
-    ReduceOnPlateau,
-)
+from sparkwright.masters import Histograms, ParameterAveragingTrainingMaster
 from sparkwright.masters.reading import MASTERS
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import PRESETS, NetworkSpec
@@ -26,6 +21,7 @@ from sparkwright.spark.spark_settings import SparkSettings
 from sparkwright.storage.files import read_bytes, write_bytes
 
 from ._code import NORMALIZERS, notebook, script
+from .stopping import EarlyStoppingOptions, MonitoredScore, ReduceLROnPlateauOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,17 +85,18 @@ class Experiment(Configuration):
         "because the test set decides when training ends, or which network is kept. Run, report "
         "and code contain a note.",
     )
-    early_stopping: EarlyStopping | None = option(
+    early_stopping: EarlyStoppingOptions | None = option(
         default=None,
         label="Stop early",
         group="Early stopping",
-        help="End the run before its last epoch.",
+        help="End the run if a score no longer improves, with Keras' `EarlyStopping`.",
     )
-    reduce_on_plateau: ReduceOnPlateau | None = option(
+    reduce_lr_on_plateau: ReduceLROnPlateauOptions | None = option(
         default=None,
         label="Lower the learning rate on a plateau",
         group="Learning rate",
-        help="Lower the learning rate where the validation score no longer improves.",
+        help="Lower the learning rate if a score no longer improves, with Keras' "
+        "`ReduceLROnPlateau`.",
     )
     histograms: Histograms | None = option(
         default=None,
@@ -131,9 +128,10 @@ class Experiment(Configuration):
         return self.master if self.master.seed is not None else replace(self.master, seed=self.seed)
 
     @property
-    def callbacks(self) -> list[ReduceOnPlateau] | None:
-        """The `callbacks` of `fit`; None without any."""
-        return None if self.reduce_on_plateau is None else [self.reduce_on_plateau]
+    def callbacks(self) -> list[MonitoredScore]:
+        """The options of the Keras callbacks."""
+        given = self.early_stopping, self.reduce_lr_on_plateau
+        return [each for each in given if each is not None]
 
     @property
     def validation(self) -> str | None:
@@ -156,10 +154,10 @@ class Experiment(Configuration):
             return f"The data cannot be loaded. {self.data.problem}"
         if (misfit := _task_misfit(self.data.task, self.network.task)) is not None:
             return misfit
-        if self.reduce_on_plateau is not None and self.network.optimizer.schedule is not None:
+        if self.reduce_lr_on_plateau is not None and self.network.optimizer.schedule is not None:
             return (
-                "`reduce_on_plateau` cannot change the learning rate, because the optimizer uses "
-                "a schedule. Leave out one of the two."
+                "`reduce_lr_on_plateau` cannot change the learning rate, because the optimizer "
+                "uses a schedule. Leave out one of the two."
             )
         reason = self.network.analysis.reason
         return None if reason is None else f"The network cannot be built. {reason}"
@@ -275,26 +273,21 @@ class PreparedExperiment:
             log_to: trackers, see `FitOptions`; default None: none.
 
         Raises:
-            ConfigurationError: if early stopping or `reduce_on_plateau` lacks validation data.
+            ConfigurationError: if a callback lacks validation data.
             SlotsError: if there are fewer task slots than workers.
         """
         experiment, validation = self.experiment, self.validation
-        judges = {
-            "early stopping": experiment.early_stopping,
-            "`reduce_on_plateau`": experiment.reduce_on_plateau,
-        }
-        judge = next((name for name, rules in judges.items() if rules is not None), None)
-        if judge is not None and validation is None:
+        scored = next((each for each in experiment.callbacks if each.needs_validation), None)
+        if scored is not None and validation is None:
             raise ConfigurationError(
-                f"{judge} judges by validation data. Received: "
+                f"`{scored.monitor}` is a score of validation data. Received: "
                 f"validate={experiment.validate}, validate_on={experiment.validate_on!r}, parts "
                 f"{sorted(self.data)}. Give the split a share for validation, and leave "
-                "`validate=True`."
+                "`validate=True`, or monitor a score of training."
             )
         options: dict[str, Any] = {
             "epochs": experiment.epochs,
-            "early_stopping": experiment.early_stopping,
-            "callbacks": experiment.callbacks,
+            "callbacks": [each.to_keras() for each in experiment.callbacks],
             "histograms": experiment.histograms,
             "resume": resume,
             "display": display,

@@ -6,11 +6,6 @@ from sparkwright.mesh.time_sources import (
     TimeSource as TimeSource,
 )
 
-from ._early_stopping import (
-    EarlyStopping as EarlyStopping,
-    MonitoredScore as MonitoredScore,
-    ReduceOnPlateau as ReduceOnPlateau,
-)
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
 from .advice import Advice as Advice, Alternative as Alternative, advise as advise
 from .checkpointing import Checkpointing as Checkpointing

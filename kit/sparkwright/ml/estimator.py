@@ -73,7 +73,7 @@ class KerasEstimator(
     fitOptions = Param(
         Params._dummy(),
         "fitOptions",
-        "further options of SparkNetwork.fit by name, such as {'early_stopping': …}; display "
+        "further options of SparkNetwork.fit by name, such as {'validation_split': 0.1}; display "
         "defaults to False",
     )
 

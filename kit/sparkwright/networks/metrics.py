@@ -17,6 +17,7 @@ _THRESHOLDS = 200
 class _OfClasses(keras.metrics.Metric):
     """Base of metrics that compare each class with the rest, averaged over classes."""
 
+    _direction = "up"  # for Keras' callbacks: higher is better
     _own_name: ClassVar[str]
     _counted: ClassVar[tuple[str, ...]]
 

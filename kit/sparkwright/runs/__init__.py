@@ -1,11 +1,6 @@
 """Runs: the coordinator on the driver, the run that users see, its events and history."""
 
-from ._early_stopping import (
-    EarlyStoppingResult as EarlyStoppingResult,
-    StopReason as StopReason,
-)
 from ._events import (
-    EarlyStoppingVerdict as EarlyStoppingVerdict,
     RunStatus as RunStatus,
     ValidationPoint as ValidationPoint,
     WorkerStatus as WorkerStatus,

@@ -1,9 +1,9 @@
 """Checkpoints: the state that is written to a URL during training and needed to resume a run.
 
 A checkpoint is one file, `checkpoint-<averagings>.swc`: an archive of `meta.json`, `vector.npy`,
-`history/<column>.npy` and `extras/<worker>.bin`. With early stopping, `best.npy` and `best.bin`
-hold the best state so far. Reading a checkpoint executes no code. After a failure of the machine
-the newest file may be damaged; then the previous one is used.
+`history/<column>.npy`, `extras/<worker>.bin` and `callbacks.json`; `callbacks/<place>/<name>.bin`
+holds weights that a Keras callback remembers. Reading a checkpoint executes no code. After a
+failure of the machine the newest file may be damaged; then the previous one is used.
 """
 
 import logging

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
-from sparkwright.mesh.framing import Message
 from sparkwright.storage.archive import ArchiveError, is_numbers, read_archive, write_archive
 from sparkwright.workers.examples import Earlier
 from sparkwright.workers.protocol import Progress
 
-_FORMAT = 1
+from ._callback_state import CallbackState, from_bytes, to_bytes, weights_of
+
+_FORMAT = 2
+_CALLBACKS = "callbacks.json"
 _VECTOR_TYPES = (np.dtype(np.float32).str, np.dtype(np.float64).str)
 # Types of the fields in `meta.json`: those copied from the checkpoint, and all.
 _PLAIN: dict[str, type] = {
@@ -25,35 +27,6 @@ _META: dict[str, type] = {
     **_PLAIN,
     **{"progress": dict, "validation": list, "columns": list, "extras": int},
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class EpochState:
-    """The state of a network at the end of an epoch.
-
-    Attributes:
-        epoch: the epoch, from 1.
-        vector: the floating-point state, 1-D, see `ModelState.read`.
-        counters: worker 0's packed state that is not averaged.
-        iterations: the optimizer's count of minibatches.
-    """
-
-    epoch: int
-    vector: NDArray[Any]
-    counters: bytes
-    iterations: int
-
-    @classmethod
-    def of(cls, message: Message, epoch: int) -> "EpochState":
-        """Return the state in a worker's message."""
-        fields = message.fields
-        vector = np.frombuffer(message.payload, np.dtype(fields["dtype"]), int(fields["size"]))
-        return cls(
-            epoch=epoch,
-            vector=vector,
-            counters=bytes(memoryview(message.payload)[vector.nbytes :]),
-            iterations=int(fields["progress"]["iterations"]),
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -74,9 +47,7 @@ class Checkpoint:
         validation: JSON-serializable validation points so far; default: empty.
         written: time of writing in ISO 8601; default: empty (unknown).
         versions: library -> version; default: empty.
-        early_stopping: JSON-serializable state of early stopping; default:
-            empty.
-        best: the best state so far; default None.
+        callbacks: what each Keras callback of the run remembers; default: empty.
         earlier: what is left of an epoch that other workers began; default None.
 
     Raises:
@@ -96,8 +67,7 @@ class Checkpoint:
     validation: Sequence[dict[str, Any]] = ()
     written: str = ""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
-    early_stopping: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    best: EpochState | None = None
+    callbacks: Sequence[CallbackState] = ()
     earlier: Earlier | None = None
 
     def __post_init__(self) -> None:
@@ -122,14 +92,6 @@ class Checkpoint:
             raise DataError(
                 "`extras` must hold the state of every worker, or be empty. Received: "
                 f"the states of {len(self.extras)} of {len(self.rows)} workers."
-            )
-        if self.best is not None and (
-            self.best.vector.shape != self.vector.shape
-            or self.best.vector.dtype != self.vector.dtype
-        ):
-            raise DataError(
-                "the best and the last state must have the same shape and dtype. Received: shapes "
-                f"{self.best.vector.shape} and {self.vector.shape}."
             )
         counts: list[Any] = [self.progress.epoch, self.progress.averagings]
         if not all(isinstance(count, int) and count >= 0 for count in counts):
@@ -167,10 +129,11 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
     if wrong := [name for name, kind in _META.items() if not isinstance(meta.get(name), kind)]:
         raise ArchiveError(f"its {wrong[0]} is {meta.get(wrong[0])!r}")
     extras = [name for name in members if name.startswith("extras/")]
-    best = meta.get("best")
-    judged = meta.get("early_stopping", {})
-    if not isinstance(judged, dict):
-        raise ArchiveError(f"its early_stopping is {judged!r}")
+    weights = {
+        name.removeprefix("callbacks/").removesuffix(".bin"): content
+        for name, content in members.items()
+        if name.startswith("callbacks/")
+    }
     checkpoint = Checkpoint(
         **{name: meta[name] for name in _PLAIN if name != "rows"},
         progress=Progress.from_dict(meta["progress"]),
@@ -179,29 +142,12 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
         extras=tuple(members[_extra(worker)] for worker in range(len(extras))),
         history={name: members[_column(name)] for name in meta["columns"]},
         validation=tuple(meta["validation"]),
-        early_stopping=_checked_scores(judged),
+        callbacks=from_bytes(members[_CALLBACKS], weights),
         earlier=Earlier.of(meta.get("earlier")),
-        best=None
-        if best is None
-        else EpochState(
-            epoch=int(best["epoch"]),
-            vector=members["best.npy"],
-            counters=members["best.bin"],
-            iterations=int(best["iterations"]),
-        ),
     )
     if _members(checkpoint).keys() != members.keys() or meta["extras"] != len(extras):
         raise ArchiveError(f"its members do not match its metadata: {sorted(members)}")
     return checkpoint
-
-
-def _checked_scores(judged: dict[str, Any]) -> dict[str, Any]:
-    """Convert the state of early stopping to the types that `StoppingMonitor.restore` takes."""
-    if not judged:
-        return {}
-    scores = [[int(epoch), float(score)] for epoch, score in judged["scores"]]
-    seconds = float(judged["seconds"])
-    return {"monitor": str(judged["monitor"]), "scores": scores, "seconds": seconds}
 
 
 def _column(name: str) -> str:
@@ -222,17 +168,15 @@ def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
         "versions": dict(checkpoint.versions),
         "columns": list(checkpoint.history),
         "extras": len(checkpoint.extras),
-        "early_stopping": dict(checkpoint.early_stopping),
-        "best": checkpoint.best
-        and {"epoch": checkpoint.best.epoch, "iterations": checkpoint.best.iterations},
     }
 
 
 def _members(checkpoint: Checkpoint) -> dict[str, NDArray[Any] | bytes]:
-    best = checkpoint.best
+    weights = weights_of(checkpoint.callbacks)
     return {
         "vector.npy": checkpoint.vector,
         **{_column(name): column for name, column in checkpoint.history.items()},
         **{_extra(worker): extra for worker, extra in enumerate(checkpoint.extras)},
-        **({} if best is None else {"best.npy": best.vector, "best.bin": best.counters}),
+        _CALLBACKS: to_bytes(checkpoint.callbacks),
+        **{f"callbacks/{name}.bin": content for name, content in weights.items()},
     }

@@ -1,4 +1,4 @@
-"""Base class of both coordinators: membership, deadlines, failures, verdicts and the result.
+"""Base class of both coordinators: membership, deadlines, failures, callbacks and the result.
 
 A coordinator is a pure state machine: it takes events and returns actions. It has no sockets,
 threads or clocks; `_server.py` converts messages to events and actions to messages.
@@ -11,22 +11,17 @@ from sparkwright.workers.protocol import Failure, Group, Progress
 
 from ._decisions import (
     Action,
-    BestReceived,
     CallbacksAnswered,
     Dismiss,
     EndRun,
-    EpochScored,
     Event,
-    KeepBest,
     Moment,
     RequestStacks,
     RunCallbacks,
-    SendVerdict,
     ShowStandstill,
     WorkerAlive,
     WorkerRegistered,
 )
-from ._early_stopping import StoppingMonitor
 from ._standstill import Standstill
 from .membership import Delivery, Membership
 
@@ -63,7 +58,6 @@ class RunRules(Generic[Member]):
         workers: int,
         required: int | None = None,
         slots: int | None = None,
-        judge: StoppingMonitor | None = None,
         replacement_grace_s: float = 2.0,
         now_s: float = 0.0,
         stall_timeout_s: float = 60.0,
@@ -76,7 +70,6 @@ class RunRules(Generic[Member]):
             required: number of workers that hold data and must register. The others have no data;
                 they join and leave at any time. Default None: all are required.
             slots: number of task slots of Spark, for error messages; default None: unknown.
-            judge: the rules of early stopping; default None: train all epochs.
             replacement_grace_s: see `MeshConfig`.
             now_s: the current time of the clock.
             stall_timeout_s: see `MeshConfig`.
@@ -96,7 +89,6 @@ class RunRules(Generic[Member]):
         self._standstill = Standstill(timeout_s=stall_timeout_s)
         self._beats: dict[int, int] = {}  # connection -> minibatches in its last heartbeat
         self._members: dict[int, Member] = {}  # by connection
-        self._judge = judge
         self._grace_s = replacement_grace_s
         self._now_s = now_s
         self._stopping = False
@@ -213,7 +205,7 @@ class RunRules(Generic[Member]):
     def _watch_the_run(self) -> list[Action]:
         """Return a warning and requests for stacks if nothing counts any more."""
         found = self.progress
-        done = found.steps, found.averagings, found.epoch, found.validated, found.judged
+        done = found.steps, found.averagings, found.epoch, found.validated
         beats = tuple((connection, self._beats.get(connection)) for connection in self._members)
         counts = self.phase, done, found.answered, found.answered_round, beats
         seconds = self._standstill.check(counts, self._now_s)
@@ -226,26 +218,6 @@ class RunRules(Generic[Member]):
     def _absent(self) -> str:
         """Return the required workers that are not connected, in words; empty: all are."""
         return named(sorted(set(range(self._membership.required)) - set(self.present)))
-
-    def _answer(self, event: EpochScored | BestReceived) -> list[Action]:
-        """Return the verdict on an epoch for the requesting worker; empty without a judge."""
-        judge = self._judge
-        if judge is None or event.connection not in self._members:
-            return []
-        if isinstance(event, BestReceived):
-            if event.epoch != judge.result.best_epoch:
-                return []  # outdated
-            judge.kept_epoch = event.epoch
-            return [KeepBest(connection=event.connection, epoch=event.epoch)]
-        verdict = judge.judge(event.epoch, loss=event.loss, metrics=event.metrics)
-        return [
-            SendVerdict(
-                connection=event.connection,
-                verdict=verdict,
-                ends=judge.stops_after(event.epoch),
-                keep=judge.wants_state(event.epoch),
-            )
-        ]
 
     def _ask_callbacks(self, moment: Moment) -> list[Action]:
         """Run the callbacks of this moment, unless they were requested before."""

@@ -18,11 +18,10 @@ Every member reports exactly once per generation:
 * when it has to wait for an absent worker;
 * when the driver asks it to regroup.
 
-With early stopping, a ring pauses at the end of an evaluated epoch. Its first member sends the
-score and waits for the verdict; the other members wait for the first. If the verdict ends the run,
-all members report "stopped". If a member is lost before the verdict, the next group requests it
-again. Callbacks work in the same way: they run once per moment, and repeated requests get the same
-answer.
+With callbacks, a ring pauses at the moments that they run. Its first member waits for their answer;
+the other members wait for the first. If the answer ends the run, all members report "stopped". If a
+member is lost before the answer, the next group requests it again: callbacks run once per moment,
+and repeated requests get the same answer.
 """
 
 from collections.abc import Collection
@@ -34,12 +33,10 @@ from sparkwright.workers.protocol import Failure, Progress
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
-    BestReceived,
     CallbacksAnswered,
     CallbacksAwaited,
     CheckpointReceived,
     ConnectionLost,
-    EpochScored,
     Event,
     KeepCheckpoint,
     Moment,
@@ -127,8 +124,6 @@ class Coordinator(RunRules[_Member]):
                 if progress.order > self._start.order:
                     self._start = progress
                 return [KeepCheckpoint(progress=progress, write=write)]
-            case EpochScored() | BestReceived():
-                return self._answer(event)
             case CallbacksAwaited(connection=connection, moment=moment):
                 self._waiting[connection] = moment
                 return self._ask_callbacks(moment) + self._send_answers()

@@ -1,12 +1,9 @@
 """Events that coordinators process, actions that they return, and notifications for the engine."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 from sparkwright.workers.work import Span
-
-from ._early_stopping import Verdict
 
 # When callbacks run: number of complete epochs, and of averagings after them; 0: at an epoch's end.
 Moment = tuple[int, int]
@@ -69,24 +66,6 @@ class CheckpointReceived:
 
     progress: Progress
     write: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EpochScored:
-    """The workers have evaluated the network after `epoch`; `connection` reports for all."""
-
-    connection: int
-    epoch: int
-    loss: float
-    metrics: Mapping[str, float]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BestReceived:
-    """The best state so far, that after `epoch`, has arrived from `connection`."""
-
-    connection: int
-    epoch: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -278,24 +257,6 @@ class KeepCheckpoint:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendVerdict:
-    """Send the verdict on an epoch to `connection`; `keep`: it must send its state first."""
-
-    connection: int
-    verdict: Verdict
-    ends: bool
-    keep: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KeepBest:
-    """Keep the state that has arrived as the best so far, then confirm it to `connection`."""
-
-    connection: int
-    epoch: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RunCallbacks:
     """Run the callbacks of this moment with the latest state that has arrived."""
 
@@ -340,8 +301,6 @@ Event = (
     | ConnectionLost
     | ResultReceived
     | CheckpointReceived
-    | EpochScored
-    | BestReceived
     | CallbacksAwaited
     | CallbacksAnswered
     | StopRequested
@@ -363,8 +322,6 @@ Action = (
     | RequestStacks
     | Dismiss
     | KeepCheckpoint
-    | SendVerdict
-    | KeepBest
     | RunCallbacks
     | SendAnswer
     | ResetHistory
@@ -381,7 +338,7 @@ class WorkerDisconnected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageReceived:
-    """A worker has sent rows, phases, a score or a heartbeat, in the accompanying message."""
+    """A worker has sent rows, phases, a validation or a heartbeat, in the accompanying message."""
 
     worker: int
 
@@ -403,8 +360,6 @@ Notification = (
     | MessageReceived
     | ProgressSettled
     | KeepCheckpoint
-    | KeepBest
-    | SendVerdict
     | RunCallbacks
     | LaunchTask
     | ShowStalled

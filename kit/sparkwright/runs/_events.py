@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ._early_stopping import EarlyStoppingResult, StopReason
-
 RunState = Literal["queued", "starting", "training", "stopping", "done", "stopped", "failed"]
 WorkerState = Literal[
     "waiting", "starting", "training", "validating", "stalled", "lost", "done", "stopped"
@@ -93,7 +91,6 @@ class RunStatus:
         workers: one entry per worker.
         validation: the validation points so far.
         error: the error message, with the worker's traceback; None without an error.
-        early_stopping: the result of early stopping so far; None without it.
         note: a caveat on the scores, such as that the validation data is the test set; empty: none.
         tracked: tracker of `log_to` -> its id of the run.
     """
@@ -111,7 +108,6 @@ class RunStatus:
     workers: tuple[WorkerStatus, ...] = ()
     validation: tuple[ValidationPoint, ...] = ()
     error: str | None = None
-    early_stopping: EarlyStoppingResult | None = None
     note: str = ""
     tracked: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -129,16 +125,6 @@ class Validated:
     """The validation loss after an epoch."""
 
     point: ValidationPoint
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EarlyStoppingVerdict:
-    """Verdict on `epoch` (from 1); `verdict` is why the run ends; None: it continues."""
-
-    epoch: int
-    score: float
-    is_best: bool
-    verdict: StopReason | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,12 +161,4 @@ class WorkerJoined:
     attempt: int
 
 
-RunEvent = (
-    RowsLogged
-    | Validated
-    | EarlyStoppingVerdict
-    | StateChanged
-    | WorkerLost
-    | WorkerStalled
-    | WorkerJoined
-)
+RunEvent = RowsLogged | Validated | StateChanged | WorkerLost | WorkerStalled | WorkerJoined

@@ -22,7 +22,6 @@ from sparkwright.storage import save_model
 from sparkwright.timeline import PHASES, Timeline
 from sparkwright.workers.protocol import Progress
 
-from ._early_stopping import EarlyStoppingResult
 from ._events import RunEvent, RunStatus
 from ._history import History
 from ._progress import ProgressLines
@@ -30,6 +29,7 @@ from ._provenance import WarningKeeper, git_revision
 from ._queue import QUEUE, Claim, Place
 from ._run_file import default_path
 from ._tracking import RunTracking
+from .callbacks import DriverCallbacks
 from .engine import Engine, Outcome, told
 from .extensions import in_notebook, show, write_report
 from .histograms import RunHistograms
@@ -71,7 +71,7 @@ class TrainingRun:
         take_result: Callable[[Outcome], Outcome],
         model: Any,
         configuration: dict[str, Any],
-        epoch_history: Callable[[int], Any] | None = None,
+        callbacks: DriverCallbacks | None = None,
         name: str | None = None,
         claim: Claim | None = None,
         lines: ProgressLines | None = None,
@@ -86,7 +86,7 @@ class TrainingRun:
         self.code: str | None = None
         self._engine, self._record = engine, record
         self._take_result, self._model = take_result, model
-        self._epoch_history, self._lines = epoch_history, lines
+        self._callbacks, self._lines = callbacks, lines
         self._trackings = trackings
         self._outcome: Outcome | None = None
         self._over, self._stop_asked = threading.Event(), threading.Event()
@@ -100,13 +100,12 @@ class TrainingRun:
 
     def __repr__(self) -> str:
         status = self.status
-        found = "" if status.early_stopping is None else f", {status.early_stopping}"
-        found += f". {status.note}" if status.note else ""
+        note = f". {status.note}" if status.note else ""
         return (
             f"<TrainingRun {self.name} ({self.id}): {self.title}, {status.state}, "
             f"epoch {status.epoch}/"
             f"{status.epochs}, {len(self.log)} minibatches, "
-            f"{status.examples_per_s:,.0f} examples/s{found}>"
+            f"{status.examples_per_s:,.0f} examples/s{note}>"
         )
 
     # -- state ------------------------------------------------------------------------------
@@ -134,11 +133,21 @@ class TrainingRun:
         validation values with the prefix "val_", and values that callbacks add to their logs.
         `.epoch` numbers the epochs from 0, `.params` has "epochs" and "steps".
         """
-        if self._epoch_history is None:
+        if self._callbacks is None:
             return None
         outcome = self._outcome
         done = self.status.epoch - 1 if outcome is None else outcome.progress.complete_epochs
-        return self._epoch_history(done)
+        return self._callbacks.history(self._record, done)
+
+    @property
+    def restored_epoch(self) -> int | None:
+        """The epoch (from 1) whose weights `EarlyStopping(restore_best_weights=True)` restored.
+
+        None: it restored none, and the model holds the last average.
+        """
+        outcome, callbacks = self._outcome, self._callbacks
+        is_over = outcome is not None and outcome.error is None and outcome.vector is not None
+        return callbacks.restored_epoch if is_over and callbacks is not None else None
 
     @property
     def events(self) -> Any:
@@ -212,14 +221,6 @@ class TrainingRun:
         active at that time.
         """
         return self._warnings.texts
-
-    @property
-    def early_stopping(self) -> EarlyStoppingResult | None:
-        """Result of early stopping: scores, the best epoch, and why the run ended.
-
-        None without `early_stopping`; final once the run is over.
-        """
-        return self.status.early_stopping
 
     @property
     def finished(self) -> bool:
@@ -382,8 +383,8 @@ class TrainingRun:
 
     def _keep_model(self, ending: Ending) -> None:
         """Write what the run has learned beside the stored runs, and tell where."""
-        status, outcome = self.status, self._outcome
-        held = _held_after_interrupt(self.name, outcome, status.early_stopping)
+        outcome = self._outcome
+        held = _held_after_interrupt(self.name, outcome)
         kept = ""
         if outcome is not None and outcome.vector is not None:
             path = default_path().with_name(f"{self.name}-{self.id}.keras")
@@ -432,7 +433,7 @@ class TrainingRun:
         status, outcome = self.status, self._outcome
         error = RunInterrupted(
             f"run {self.name} was interrupted in epoch {status.epoch} of {status.epochs}; "
-            f"{_held_after_interrupt(self.name, outcome, status.early_stopping)}"
+            f"{_held_after_interrupt(self.name, outcome)}"
         )
         if outcome is not None and outcome.error is not None:
             error.add_note(f"The run had failed: {_sentence(outcome.error)}")
@@ -515,10 +516,15 @@ class TrainingRun:
         if outcome.error is not None:
             record.state_changed("failed", _sentence(outcome.error), error=_details(outcome.error))
         elif outcome.stopped:
-            held = _held(self.early_stopping) if outcome.vector is not None else "what it held"
+            held = "what it held"
+            if outcome.vector is not None:
+                restored = self.restored_epoch
+                held = "the last average"
+                held = held if restored is None else f"the weights of epoch {restored}"
             record.state_changed("stopped", f"stopped; the model holds {held}")
         else:
-            record.state_changed("done", _done(self.early_stopping))
+            ending = "" if self._callbacks is None else self._callbacks.ending()
+            record.state_changed("done", ending or "done")
         record.close()
         for each in self._trackings:
             each.end()
@@ -532,16 +538,7 @@ class TrainingRun:
         show(self)
 
 
-def _held(found: EarlyStoppingResult | None) -> str:
-    """Describe the state that the model holds."""
-    if found is None or found.model != "best":
-        return "the last average"
-    return f"the best state, that of epoch {found.best_epoch}"
-
-
-def _held_after_interrupt(
-    run: str, outcome: Outcome | None, found: EarlyStoppingResult | None
-) -> str:
+def _held_after_interrupt(run: str, outcome: Outcome | None) -> str:
     """Describe the state that the model holds after an interrupt, if known."""
     if outcome is None:
         return f"run {run} has not ended yet. The model is unchanged until it does."
@@ -551,18 +548,9 @@ def _held_after_interrupt(
             f"the model is unchanged since the run began: no worker could deliver the average of "
             f"averaging {count}."
         )
-    if found is not None and found.model == "best" and outcome.vector is not None:
-        return f"the model holds {_held(found)}."
     if not count:
         return "the model is unchanged since the run began: no averaging was done."
     return f"the model holds the last average, that of averaging {count}."
-
-
-def _done(found: EarlyStoppingResult | None) -> str:
-    """The final message of a run that ended without `stop` or an error."""
-    if found is None or found.reason is None:
-        return "done"
-    return f"{found.reason.sentence}; the model holds {_held(found)}"
 
 
 def _sentence(error: BaseException) -> str:

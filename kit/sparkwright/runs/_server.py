@@ -19,7 +19,6 @@ from sparkwright.workers.work import Span
 from ._coordination import RunRules
 from ._decisions import (
     Action,
-    BestReceived,
     CallbacksAnswered,
     CallbacksAwaited,
     CheckpointReceived,
@@ -27,9 +26,7 @@ from ._decisions import (
     Dismiss,
     Drop,
     EndRun,
-    EpochScored,
     Event,
-    KeepBest,
     KeepCheckpoint,
     LaunchTask,
     MessageReceived,
@@ -48,7 +45,6 @@ from ._decisions import (
     SendPiece,
     SendRegroup,
     SendStop,
-    SendVerdict,
     ShowStalled,
     ShowStandstill,
     StopRequested,
@@ -136,7 +132,6 @@ class CoordinatorServer:
         self._closed = threading.Event()
         self._have_result = threading.Event()
         self._checkpoint: Message | None = None
-        self._best: Message | None = None
         self._last_group: tuple[Group, bytes] | None = None  # the last group and its encoding
         self._ended = False
         self._name = name
@@ -400,10 +395,6 @@ class CoordinatorServer:
                 self._checkpoint = message
                 event = CheckpointReceived(progress=progress, write=bool(fields["write"]))
                 self._handle(event)
-        elif message.kind == "best":
-            with self._lock:
-                self._best = message
-                self._handle(BestReceived(connection=number, epoch=int(fields["epoch"])))
         elif message.kind == "callbacks":
             moment = int(fields["epoch"]), int(fields["round"])
             self._handle(CallbacksAwaited(connection=number, moment=moment))
@@ -422,15 +413,6 @@ class CoordinatorServer:
                 counted = self._coordinator.phase in ("delivering", "over")
                 if message.kind == "phases" or not counted:
                     self._notify(MessageReceived(worker=peer.registered.worker), message)
-                    if message.kind == "validated":
-                        self._handle(
-                            EpochScored(
-                                connection=number,
-                                epoch=int(fields["epoch"]),
-                                loss=float(fields["loss"]),
-                                metrics=fields["metrics"],
-                            )
-                        )
 
     # -- actions out ------------------------------------------------------------------------
 
@@ -486,15 +468,6 @@ class CoordinatorServer:
                 if self._checkpoint is not None:
                     self._notify(action, self._checkpoint)
                     self._checkpoint = None
-            case SendVerdict(connection=number, verdict=verdict, ends=ends, keep=keep):
-                self._notify(action)
-                fields = {"epoch": verdict.epoch, "ends": ends, "keep": keep}
-                self._send(number, "verdict", fields)
-            case KeepBest(connection=number, epoch=epoch):
-                if self._best is not None:
-                    self._notify(action, self._best)
-                    self._best = None
-                self._send(number, "kept", {"epoch": epoch})
             case SendAnswer(connection=number, answer=answer):
                 epoch, round = answer.moment
                 fields = {"ends": answer.ends, "learning_rate": answer.learning_rate}

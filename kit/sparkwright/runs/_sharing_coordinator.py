@@ -17,7 +17,6 @@ another worker keeps the state, or to the only worker of the run.
 
 Workers wait for each other only at meetings, where they average the state that updates do not
 share. A stop, a failure or a time-out leads to a final meeting, which preserves the trained state.
-With early stopping, the meeting after an evaluated epoch lasts until the verdict arrives.
 """
 
 import math
@@ -32,12 +31,10 @@ from sparkwright.workers.work import Span
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
-    BestReceived,
     CallbacksAnswered,
     CallbacksAwaited,
     CheckpointReceived,
     ConnectionLost,
-    EpochScored,
     Event,
     KeepCheckpoint,
     ResetHistory,
@@ -197,8 +194,6 @@ class SharingCoordinator(RunRules[_Member]):
                 current = progress.averagings == self.progress.averagings
                 self._checkpoint_here |= self.phase == "meeting" and current
                 return []
-            case EpochScored() | BestReceived():
-                return self._answer(event)
             case CallbacksAnswered(moment=moment):
                 self._answers[moment] = event
                 return self._advance()
@@ -581,21 +576,13 @@ class SharingCoordinator(RunRules[_Member]):
 
     @property
     def _is_validation_due(self) -> bool:
-        progress, judge = self.progress, self._judge
-        if judge is None:
-            return progress.validated < progress.epoch
-        # Only at an epoch's end: the score must belong to the state that is kept.
-        at_its_end = progress.opened == progress.epoch and judge.is_due(progress.epoch)
-        return at_its_end and (progress.validated < progress.epoch or judge.needs(progress.epoch))
+        return self.progress.validated < self.progress.epoch
 
     @property
     def _is_stopped_early(self) -> bool:
-        progress, judge = self.progress, self._judge
-        if progress.opened != progress.epoch:
-            return False
+        progress = self.progress
         answer = self._answers.get((progress.epoch, 0))
-        is_judged = judge is not None and judge.stops_after(progress.epoch)
-        return is_judged or (answer is not None and answer.ends)
+        return progress.opened == progress.epoch and answer is not None and answer.ends
 
     @property
     def _are_callbacks_due(self) -> bool:

@@ -5,7 +5,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
@@ -19,7 +18,6 @@ from sparkwright.networks.optimizer_checks import (
     rebuild_optimizer,
 )
 from sparkwright.networks.signature import Shape
-from sparkwright.storage import save_model
 from sparkwright.workers.histograms import variable_names
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
@@ -29,14 +27,13 @@ from ._recorder import record_run, reserve_names
 from ._run import TrainingRun
 from ._run_file import is_off
 from ._tracking import RunTracking
-from .callbacks import DriverCallbacks, keras_callbacks
+from .callbacks import DriverCallbacks
 from .comparing import flat_settings
 from .engine import Engine, Outcome, StartState, seeded
 from .extensions import in_notebook, show
 from .fit_options import CheckedOptions
-from .monitored_run import MonitoredRun
 from .names import NAMES
-from .peer_engine import Launcher, PeerEngine, saves_updater
+from .peer_engine import Launcher, PeerEngine
 from .record import RunRecord
 
 # Model -> the last run that trains it.
@@ -55,7 +52,6 @@ class RunBeginning:
         start: the network's initial state.
         resume: the checkpoint to resume from; None: begin with `start`.
         epochs: maximum number of passes over the data.
-        judged: early stopping; None: without.
         callbacks: Keras callbacks; may be empty.
         initial_epoch: the epoch to begin with, from 0.
         histograms: which to take, and when; None: only on request.
@@ -69,7 +65,6 @@ class RunBeginning:
         master: TrainingMaster,
         layout: Callable[[], Mapping[str, tuple[Any, Shape]]],
         options: CheckedOptions,
-        save: Callable[[Any, str], None] | None = None,
         previous: TrainingRun | None = None,
     ) -> None:
         """Validate the model and the options; read the checkpoint at `resume`, if given.
@@ -80,7 +75,6 @@ class RunBeginning:
             master: the training master.
             layout: of the data, see `prepare`.
             options: the result of `checked_options`.
-            save: writes a model to a URL, for early stopping; default None: `save_model`.
             previous: the network's last run. This run begins with its thresholds if the threshold
                 options are the same; default None: there is none.
 
@@ -90,12 +84,8 @@ class RunBeginning:
             OSError, DataError: if the checkpoint cannot be read.
         """
         check_untrained(model)
-        epochs, early_stopping = options["epochs"], options["early_stopping"]
+        epochs = 1 if options["epochs"] is None else options["epochs"]
         resume, self.initial_epoch = options["resume"], options["initial_epoch"]
-        if epochs is None:
-            epochs = 1 if early_stopping is None else early_stopping.epochs_of(None)
-        if early_stopping is not None:
-            epochs = early_stopping.epochs_of(epochs)
         if epochs <= self.initial_epoch:
             raise ConfigurationError(
                 "`epochs` is the number of the last epoch, so it must exceed `initial_epoch`. "
@@ -125,18 +115,7 @@ class RunBeginning:
             _refuse_low_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)
-        self.judged: MonitoredRun | None = None
-        if early_stopping is not None:
-            self.judged = MonitoredRun(
-                early_stopping,
-                epochs=epochs,
-                validates=validates,
-                definition=self.definition,
-                master=self.master,
-                save=save or partial(save_model, save_updater=saves_updater(self.master)),
-                resume=self.resume,
-            )
-        self._early_stopping, self._name = early_stopping, options["name"]
+        self._name = options["name"]
         self.histograms, self._trackers = options["histograms"], options["log_to"]
         given = options["hyperparameters"]
         self._hyperparameters = {"hyperparameters": dict(given)} if given else {}
@@ -149,11 +128,12 @@ class RunBeginning:
                 "ParameterAveragingTrainingMaster."
             )
         self.callbacks = DriverCallbacks(
-            keras_callbacks(options["callbacks"], model),
+            options["callbacks"],
             model,
             self.start,
             epochs=epochs,
             frequency=frequency,
+            resume=() if self.resume is None else self.resume.callbacks,
         )
         if self.resume is not None:
             self._restore(self.resume)
@@ -185,8 +165,6 @@ class RunBeginning:
             record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
             if self.master.collect_training_stats:
                 record.times.collect(self.master.time_source)
-            if self.judged is not None:
-                record.early_stopping_found(self.judged.judge.result)
             name = NAMES.take(self._name)
             lines = (
                 ProgressLines(record, name=name, title=title, validates=self._validates)
@@ -203,7 +181,7 @@ class RunBeginning:
                 engine=engine,
                 record=record,
                 take_result=self._take,
-                epoch_history=partial(self.callbacks.history, record),
+                callbacks=self.callbacks,
                 trackings=[
                     RunTracking(each, record, parameters, validates=self._validates)
                     for each in self._trackers
@@ -250,8 +228,11 @@ class RunBeginning:
         return flat_settings({**counts, **given})
 
     def _rules(self) -> dict[str, Any]:
-        given = {"early_stopping": self._early_stopping, "histograms": self.histograms}
-        return {name: each.to_dict() for name, each in given.items() if each is not None}
+        callbacks = self.callbacks.described()
+        return {
+            **({"callbacks": callbacks} if callbacks else {}),
+            **({} if self.histograms is None else {"histograms": self.histograms.to_dict()}),
+        }
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         # Before the model changes; the number of examples is compared later.

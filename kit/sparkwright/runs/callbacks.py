@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, NonFiniteLossError
-from sparkwright.masters import ReduceOnPlateau
 from sparkwright.networks.steps import learning_rate_of
 from sparkwright.workers.protocol import Progress
 
+from ._callback_state import CallbackState, Values, described, restore, state_of, values_of
 from ._decisions import Moment
+from ._scored_callbacks import check_scores, prepare_scores, restored_epoch
 from .engine import Outcome, StartState, as_exception
 from .record import RunRecord
 
@@ -39,10 +40,12 @@ def checked_callbacks(
 ) -> list[Any]:
     """Validate the callbacks and return them as a list; None becomes an empty list.
 
-    With `by_averaging` their minibatch methods are called at averagings.
+    With `by_averaging` their minibatch methods are called at averagings. `validates`: whether there
+    is validation data.
 
     Raises:
-        ConfigurationError: if one is not a Keras callback, or cannot work on the driver.
+        ConfigurationError: if one is not a Keras callback, cannot work on the driver, or monitors
+            validation data that is missing.
     """
     if given is None:
         return []
@@ -50,13 +53,6 @@ def checked_callbacks(
 
     callbacks: list[Any] = list(given) if isinstance(given, Sequence) else [given]
     for callback in callbacks:
-        if isinstance(callback, ReduceOnPlateau):
-            if validates:
-                continue
-            raise ConfigurationError(
-                "`ReduceOnPlateau` judges by validation data. Received: none. Give `validation` or "
-                "`validation_split`."
-            )
         if not isinstance(callback, keras.callbacks.Callback):
             raise ConfigurationError(
                 "each of `callbacks` must be a keras.callbacks.Callback. Received: "
@@ -69,38 +65,9 @@ def checked_callbacks(
                 "trained and validated by the workers. Received: "
                 f"{type(callback).__name__} {problem}."
             )
+    if not validates:
+        check_scores(callbacks)
     return callbacks
-
-
-def keras_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
-    """Convert the result of `checked_callbacks` to Keras callbacks, for one run of `model`.
-
-    Raises:
-        ConfigurationError: if `ReduceOnPlateau` is used with a learning rate schedule.
-    """
-    import keras
-
-    schedule = getattr(getattr(model, "optimizer", None), "_learning_rate", None)
-    is_scheduled = isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule)
-    if is_scheduled and any(isinstance(each, ReduceOnPlateau) for each in callbacks):
-        raise ConfigurationError(
-            "`ReduceOnPlateau` needs an optimizer with a constant learning rate. Received: "
-            f"{type(schedule).__name__}. Leave out one of the two."
-        )
-    return [
-        keras.callbacks.ReduceLROnPlateau(
-            monitor=f"val_{each.monitor}",
-            mode="max" if each.maximizes else "min",
-            factor=each.factor,
-            patience=each.patience,
-            min_delta=each.min_improvement,
-            cooldown=each.cooldown,
-            min_lr=each.min_learning_rate,
-        )
-        if isinstance(each, ReduceOnPlateau)
-        else each
-        for each in callbacks
-    ]
 
 
 def _problem_of(callback: Any, base: type, by_averaging: bool) -> str:
@@ -148,10 +115,21 @@ class DriverCallbacks:
         *,
         epochs: int,
         frequency: int | None = None,
+        resume: Sequence[CallbackState] = (),
     ) -> None:
-        """Prepare without calling a callback; `begin` makes the first calls."""
+        """Prepare without calling a callback; `begin` makes the first calls.
+
+        Args:
+            callbacks: the result of `checked_callbacks`.
+            model: the model that they see.
+            start: takes the state of the workers into the model.
+            epochs: number of the last epoch.
+            frequency: see `frequency`; default None: 0.
+            resume: what the callbacks of a checkpointed run remember; default: nothing.
+        """
         import keras
 
+        prepare_scores(callbacks, model)
         self.given, self.frequency = bool(callbacks), frequency or 0
         self.error: BaseException | None = None
         nan = keras.callbacks.TerminateOnNaN
@@ -160,6 +138,8 @@ class DriverCallbacks:
         self._start = start
         self._list: Any = None
         self._batch = 0  # the first minibatch whose end has not been reported
+        self._resume, self._before = resume, list[Values]()
+        self._ended_in: int | None = None  # the epoch in which a callback ended training
 
     def begin(self, progress: Progress, *, steps: int) -> Progress:
         """Call `on_train_begin`; return `progress` with the initial learning rate.
@@ -182,6 +162,9 @@ class DriverCallbacks:
         begun = progress.opened > progress.epoch
         with _exceptions_only():
             self._list.on_train_begin()
+            self._before = [values_of(callback) for callback in self._callbacks]
+            for callback, state in zip(self._callbacks, self._resume, strict=False):
+                restore(callback, state, like=model.get_weights())
             self._list.on_epoch_begin(epoch)
             self._begin_batch(_trained(progress, epoch, steps) if begun else 0)
         if progress.learning_rate is not None:
@@ -205,7 +188,9 @@ class DriverCallbacks:
         except Exception as error:
             self.error = error
             raise
-        return bool(self._model.stop_training), learning_rate_of(self._model)
+        ends = bool(self._model.stop_training)
+        self._ended_in = moment[0] + (moment[1] > 0) if ends else None
+        return ends, learning_rate_of(self._model)
 
     def _call(self, epoch: int, state: Outcome | None, record: RunRecord, *, is_over: bool) -> None:
         """Call the callbacks at an averaging of `epoch` (from 0), or at its end if `is_over`."""
@@ -243,6 +228,29 @@ class DriverCallbacks:
             history = self._model.history.history
             with _exceptions_only():
                 self._list.on_train_end({name: values[-1] for name, values in history.items()})
+
+    def described(self) -> list[str]:
+        """Return the callbacks as Python code, for a run's configuration."""
+        return [described(callback) for callback in self._callbacks]
+
+    @property
+    def restored_epoch(self) -> int | None:
+        """See `restored_epoch`."""
+        return restored_epoch(self._callbacks)
+
+    def states(self) -> tuple[CallbackState, ...]:
+        """Return what the callbacks remember, for a checkpoint."""
+        pairs = zip(self._callbacks, self._before, strict=False)
+        return tuple(state_of(callback, since=before) for callback, before in pairs)
+
+    def ending(self) -> str:
+        """Describe how callbacks ended training and what the model holds; empty: neither."""
+        restored, parts = self.restored_epoch, list[str]()
+        if self._ended_in is not None:
+            parts.append(f"a callback ended training in epoch {self._ended_in}")
+        if restored is not None:
+            parts.append(f"the model holds the weights of epoch {restored}")
+        return "; ".join(parts)
 
     def history(self, record: RunRecord, done: int) -> Any:
         """Keras `History` of the first `done` epochs, from the callbacks or else from the log."""

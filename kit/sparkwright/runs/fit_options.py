@@ -13,7 +13,7 @@ from sparkwright.data import DataSet, DistributedDataSet, LocalData, TfData
 from sparkwright.data.frames import FrameColumns, check_validation_columns, columns_of_frame
 from sparkwright.data.loss_weights import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping, Histograms
+from sparkwright.masters import Histograms
 from sparkwright.networks.signature import output_names
 from sparkwright.options import check_count, check_flag
 from sparkwright.trackers import trackers_for_run
@@ -29,7 +29,7 @@ class FitOptions(TypedDict, total=False):
 
     Attributes:
         epochs: passes over the data, counted from epoch 0 even with `resume` or `initial_epoch`;
-            default None: 1, or the number in `early_stopping`.
+            default None: 1.
         label: column or columns of a pandas or Spark DataFrame to predict; text becomes classes.
             Default None: the column `label` if it exists.
         features: columns of a DataFrame to use as features; several inputs as {input: columns}.
@@ -37,16 +37,14 @@ class FitOptions(TypedDict, total=False):
             label and the weights.
         validation: data for validation after each epoch, of the same types as the data; default
             None.
-        early_stopping: when to stop early, and which state to keep; default None. See
-            `EarlyStopping`; `run.early_stopping` has the result.
         resume: URL of a checkpoint to resume from, or of a folder of checkpoints to use the newest.
             Network, data and workers must match. Default None: begin with the model as it is.
         display: show progress: a live panel in notebooks, elsewhere a line per epoch on standard
             output. False: neither. Default None: show it.
         name: the run's name, one line of at most 80 characters; a number is appended if the session
             already has this name. Default None: a random adjective and noun such as "brisk-heron".
-        callbacks: Keras callbacks, called on the driver between epochs, and `ReduceOnPlateau`;
-            default None.
+        callbacks: Keras callbacks, such as `keras.callbacks.EarlyStopping`, called on the driver
+            between epochs; default None.
         callback_frequency: also call their minibatch methods, after every n-th averaging of an
             epoch, while the workers wait; default None: never.
         class_weight: class -> loss weight of its examples, for networks with one output; missing
@@ -79,7 +77,6 @@ class FitOptions(TypedDict, total=False):
     label: str | Sequence[str] | None
     features: Sequence[str] | Mapping[str, Sequence[str]] | None
     validation: Any | None
-    early_stopping: EarlyStopping | None
     resume: str | None
     display: bool | None
     name: str | None
@@ -109,6 +106,7 @@ _ELSEWHERE = {
     "labels": "`label` for columns of a DataFrame, and `fit(x, y)` for arrays",
     "batch_size": "`batch_size_per_worker` of the training master",
     "validation_data": "`validation`",
+    "early_stopping": "`callbacks=[keras.callbacks.EarlyStopping(…)]`",
     "verbose": "`display`",
 }
 
@@ -142,12 +140,7 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
                 f"`fit` and `start` take {', '.join(_DEFAULTS)}. Received: {name}=….{instead}"
             )
     found: dict[str, Any] = {**_DEFAULTS, **options}
-    early_stopping, split = found["early_stopping"], found["validation_split"]
-    if not (early_stopping is None or isinstance(early_stopping, EarlyStopping)):
-        raise ConfigurationError(
-            "`early_stopping` must be an EarlyStopping or None. Received: "
-            f"early_stopping={early_stopping!r}."
-        )
+    split = found["validation_split"]
     check_name(found["name"])
     if not (found["histograms"] is None or isinstance(found["histograms"], Histograms)):
         raise ConfigurationError(

@@ -42,7 +42,6 @@ from ._coordinator import Coordinator
 from ._decisions import (
     CallbacksAnswered,
     EndRun,
-    KeepBest,
     KeepCheckpoint,
     LaunchTask,
     MessageReceived,
@@ -51,7 +50,6 @@ from ._decisions import (
     ProgressSettled,
     ResetHistory,
     RunCallbacks,
-    SendVerdict,
     ShowStalled,
     ShowStandstill,
     WorkerDisconnected,
@@ -63,7 +61,6 @@ from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 from .callbacks import DriverCallbacks
 from .engine import Outcome, held, tidy
-from .monitored_run import MonitoredRun, failure_of_rules
 from .record import RunRecord
 from .run_checkpoints import RunCheckpoints
 
@@ -165,7 +162,7 @@ class PeerEngine:
     def __init__(self, beginning: "RunBeginning", launcher: Launcher) -> None:
         """Prepare without starting anything."""
         self._launcher, self._master = launcher, beginning.master
-        self._run, self._epochs, self._judged = beginning.id, beginning.epochs, beginning.judged
+        self._run, self._epochs = beginning.id, beginning.epochs
         self._definition, self._start = beginning.definition, beginning.start
         self._callbacks, self._histograms = beginning.callbacks, beginning.histograms
         self._initial_epoch, self._checkpoints = beginning.initial_epoch, RunCheckpoints(beginning)
@@ -193,9 +190,6 @@ class PeerEngine:
             ensure_open_files(_OPEN_FILES + launcher.workers * (4 + relays * launcher.workers))
             # Copied now, because the user may change the model during the run.
             self._beginning = self._beginning_of_run()
-            if self._judged is not None:
-                vector, extras, *_ = self._beginning[1]
-                self._judged.begin(record, vector, extras)
             self._checkpoints.open(record)
             rows: tuple[int, ...] | None = None
             try:
@@ -312,7 +306,6 @@ class PeerEngine:
             "required": launcher.required,
             "slots": launcher.slots,
             "start": self._first_progress(),
-            "judge": None if self._judged is None else self._judged.judge,
             "rendezvous_timeout_s": mesh.rendezvous_timeout_s,
             "queue_timeout_s": mesh.queue_timeout_s,
             "replacement_grace_s": mesh.replacement_grace_s,
@@ -436,7 +429,6 @@ class PeerEngine:
         settings = settings_of(
             self._master,
             epochs=self._epochs,
-            judged=self._judged,
             callbacks=self._callbacks,
             histograms=self._histograms,
         )
@@ -480,10 +472,9 @@ class PeerEngine:
         if error is None:
             error = self._error(end, progress if learned else None)
         error = self._callbacks.explained(error)
-        outcome = Outcome(
+        return Outcome(
             vector=vector, counters=counters, progress=progress, stopped=stopped, error=error
         )
-        return outcome if self._judged is None else self._judged.settle(outcome)
 
     def _error(self, end: EndRun | None, progress: Progress | None) -> BaseException | None:
         """Return the error of the run, including the state of the model; None without an error."""
@@ -499,7 +490,7 @@ class PeerEngine:
 
     def _notified(self, notification: Notification, message: Message | None = None) -> None:
         """Process a notification of the server, which holds its lock."""
-        record, judged = self._record, self._judged
+        record = self._record
         match notification:
             case WorkerRegistered():
                 self._worker_registered(notification)
@@ -521,20 +512,14 @@ class PeerEngine:
                 record.worker_stalled(worker, seconds)
             case ShowStandstill(seconds=seconds, waits_for=waits_for):
                 record.stood_still(seconds, waits_for)
-            case SendVerdict(verdict=verdict) if judged is not None:
-                judged.judged(verdict)
-            case KeepBest(epoch=epoch) if judged is not None and message is not None:
-                judged.keep(message, epoch)
             case RunCallbacks(moment=moment):
                 self._due.put(moment)
             case EndRun():
                 self._end = notification
                 self._over()
-            case _:
-                pass  # no early stopping
 
     def _take_message(self, worker: int, message: Message) -> None:
-        """Process rows, phases, a score or a heartbeat of a worker."""
+        """Process rows, phases, a validation or a heartbeat of a worker."""
         record, fields = self._record, message.fields
         match message.kind:
             case "rows":
@@ -549,10 +534,6 @@ class PeerEngine:
                 if self._callbacks.ends_at(losses):
                     assert self._server is not None
                     self._server.stop()
-                # A round without minibatches has no metrics.
-                trained = [block for block in fields["blocks"] if block["count"]]
-                if trained:
-                    self._judge(losses.tolist(), trained[-1]["metrics"])
             case "phases":
                 record.times.add_message(worker, message)
             case "debug":
@@ -567,19 +548,6 @@ class PeerEngine:
                 record.validated(epoch=epoch, loss=loss, metrics=fields["metrics"])
             case _:
                 record.worker_alive(worker)
-                self._judge()
-
-    def _judge(self, losses: Any = (), metrics: Any = None) -> None:
-        """Apply early stopping: it stops the run, or fails it if the rules are invalid."""
-        judged, server = self._judged, self._server
-        if judged is None or judged.problem is not None:
-            return
-        reason = judged.check_losses(losses, metrics)
-        assert server is not None
-        if judged.problem is not None:
-            server.fail(failure_of_rules(judged))
-        elif reason is not None:
-            server.stop()
 
     def _worker_registered(self, event: WorkerRegistered) -> None:
         self._record.worker_joined(
@@ -593,20 +561,12 @@ class PeerEngine:
         if not self._gathered:
             self._gathered = True
             self._record.times.enter(PhaseCode.TRAIN)
-        if self._judged is not None:
-            self._judged.training_begins()
-
-
-def saves_updater(master: TrainingMaster) -> bool:
-    """Return whether the optimizer's moments are kept after an averaging, and so after the run."""
-    return getattr(master, "updater", "average") != "reset"
 
 
 def settings_of(
     master: TrainingMaster,
     *,
     epochs: int,
-    judged: MonitoredRun | None = None,
     callbacks: DriverCallbacks | None = None,
     histograms: Histograms | None = None,
 ) -> Any:
@@ -615,12 +575,9 @@ def settings_of(
     if isinstance(master, SharedTrainingMaster):  # workers do not need the user's repartitioner
         master = replace(master, repartitioner=DefaultRepartitioner())
     settings = WorkerSettings(master=master, epochs=epochs, histograms=histograms)
-    if callbacks is not None and callbacks.given:
-        settings = replace(settings, callbacks=True, callback_frequency=callbacks.frequency)
-    if judged is None:
+    if callbacks is None or not callbacks.given:
         return settings
-    rules = judged.judge.rules
-    return replace(settings, evaluate_every=rules.evaluate_every, judged=judged.judge.validates)
+    return replace(settings, callbacks=True, callback_frequency=callbacks.frequency)
 
 
 def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:

@@ -15,9 +15,7 @@ import numpy as np
 from sparkwright.masters import TrainingPlan
 from sparkwright.workers.protocol import Progress
 
-from ._early_stopping import EarlyStoppingResult, Verdict
 from ._events import (
-    EarlyStoppingVerdict,
     RowsLogged,
     RunEvent,
     RunState,
@@ -367,24 +365,6 @@ class RunRecord:
             before = tuple(p for p in self._status.validation if p.epoch < epoch)
             self._status = replace(self._status, validation=(*before, point))
         self._add(Validated(point=point))
-
-    def early_stopping_found(
-        self, result: EarlyStoppingResult, verdict: Verdict | None = None
-    ) -> None:
-        """Set the result of early stopping so far, and its new `verdict` if there is one."""
-        with self._lock:
-            known = self._status.early_stopping
-            is_new = verdict is not None and (known is None or verdict.epoch not in known.scores)
-            self._status = replace(self._status, early_stopping=result)
-        if verdict is not None and is_new:
-            self._add(
-                EarlyStoppingVerdict(
-                    epoch=verdict.epoch,
-                    score=verdict.score,
-                    is_best=verdict.is_best,
-                    verdict=verdict.stop,
-                )
-            )
 
     def progress_settled(self, progress: Progress, *, exact: bool = True) -> None:
         """Make the log of each worker agree with the minibatches that count.

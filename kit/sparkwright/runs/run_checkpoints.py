@@ -116,7 +116,7 @@ class RunCheckpoints:
                 validation=tuple(point.to_dict() for point in status.validation),
                 written=datetime.now(UTC).isoformat(timespec="seconds"),
                 versions={"sparkwright": __version__},
-                **({} if beginning.judged is None else beginning.judged.checkpoint_fields()),
+                callbacks=beginning.callbacks.states(),
             )
         )
 

@@ -1,6 +1,5 @@
 """SparkNetwork: a Keras model with a Spark session and a training master."""
 
-import copy
 import itertools
 import platform
 from collections.abc import Mapping
@@ -26,7 +25,6 @@ from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import Builder, model_of
 from sparkwright.networks.normalizing import (
     NormalizerPlace,
-    place_for,
     refuse_second_normalizer,
 )
 from sparkwright.runs import TrainingRun
@@ -39,7 +37,6 @@ from sparkwright.runs.fit_options import (
     parts,
     takes_fit_options,
 )
-from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage.models import read_notes
 from sparkwright.workers.data_checks import check_data
@@ -157,12 +154,6 @@ class SparkNetwork(EvaluatingNetwork):
                 is invalid.
             SlotsError: if there are fewer task slots than workers.
         """
-
-        def save(model: Any, url: str) -> None:
-            network = copy.copy(self)
-            network.model = model
-            network.save(url, save_updater=saves_updater(master), normalizer=place)
-
         given = checked_options(options)
         data = data if y is None else (data, y)
         beginning = RunBeginning(
@@ -171,14 +162,8 @@ class SparkNetwork(EvaluatingNetwork):
             master=self._require_master(),
             layout=lambda: self._layout_of(data, given),
             options=given,
-            save=save,
             previous=self._active,
         )
-        rules = given["early_stopping"]
-        saves_files = rules is not None and rules.saves_files
-        place: NormalizerPlace = "inside"
-        if saves_files:
-            place = place_for(self.model, self.normalizer)
         master = beginning.master
         in_rounds = getattr(master, "communication", "ring") == "spark"
         validates = given["validation"] is not None or given["validation_split"] > 0

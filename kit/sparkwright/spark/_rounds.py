@@ -60,7 +60,7 @@ class SparkRoundsEngine:
         )  # the only master with Spark rounds
         self._master, self._definition = master, beginning.definition
         self._start, self._epochs, self._model = beginning.start, beginning.epochs, beginning.model
-        self._judged, self._callbacks = beginning.judged, beginning.callbacks
+        self._callbacks = beginning.callbacks
         self._initial_epoch, self._checkpoints = beginning.initial_epoch, RunCheckpoints(beginning)
         self._ending = False  # early
         self._histograms = beginning.histograms or Histograms(every=None)
@@ -106,9 +106,6 @@ class SparkRoundsEngine:
                 elements.persist(storage_level(master.storage_level))
             for worker, count in enumerate(rows):
                 record.worker_joined(worker, host="", rows=count)
-            if self._judged is not None:
-                self._judged.begin(record, vector, extras)
-                self._judged.training_begins()
             progress = self._callbacks.begin(progress, steps=sum(plan.minibatches))
             written_s, written = time.monotonic(), progress.averagings
             while progress.epoch < self._epochs and not self._is_over:
@@ -141,14 +138,13 @@ class SparkRoundsEngine:
                     elements.unpersist()
 
         tidy(self._checkpoints.close, unpersist, launcher.clean_up)
-        outcome = Outcome(
+        return Outcome(
             vector=vector if progress.averagings else None,
             counters=counters,
             progress=progress,
             stopped=self._stopping.is_set(),
             error=error,
         )
-        return outcome if self._judged is None else self._judged.settle(outcome)
 
     def stop(self) -> None:
         """Stop after the current averaging; before the first one, immediately."""
@@ -286,10 +282,7 @@ class SparkRoundsEngine:
             examples = np.array(fields["examples"], np.int32)
             record.rows_trained(fields["worker"], [block], losses, examples)
             record.worker_placed(fields["worker"], **fields["place"])
-            ends = self._callbacks.ends_at(losses)
-            if self._judged is not None:
-                ends = self._judged.check_losses(fields["losses"]) is not None or ends
-            self._ending = self._ending or ends
+            self._ending = self._ending or self._callbacks.ends_at(losses)
         return vector, progress, next(iter(total.counters), b"")
 
     def _take_histograms(

@@ -9,7 +9,8 @@ from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.slots import check_slots, slots_at_most, task_slots
 from sparkwright.data import Normalizer
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import MonitoredScore, ParameterAveragingTrainingMaster, TrainingMaster
+from sparkwright.evaluation.comparison import direction_of
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.options import check_count
 from sparkwright.runs.extensions import in_notebook, show
 from sparkwright.runs.fit_options import checked_options
@@ -97,7 +98,7 @@ def sweep(
     check_count("trials", trials)
     check_count("parallel", parallel, optional=True)
     check_name(f"{name}-{trials}")
-    checked, score = checked_options(options), MonitoredScore(monitor=monitor, mode=mode)
+    checked, maximizes = checked_options(options), _maximizes(monitor, mode)
     if checked["validation"] is None and not checked["validation_split"]:
         raise ConfigurationError(
             "a sweep compares trials by a score of validation data. Received: neither `validation` "
@@ -114,7 +115,7 @@ def sweep(
     check_slots(workers, slots_at_most(url, settings), url)
     study = open_study(
         *(storage, name),
-        maximizes=score.maximizes,
+        maximizes=maximizes,
         seed=seed,
         sampler=sampler,
         pruner=pruner,
@@ -137,9 +138,26 @@ def sweep(
             trials=trials,
             distributions=None if space is None else distributions_of(space),
             parallel=parallel or max(1, (task_slots(spark) or 1) // workers),
-            score=score,
+            monitor=monitor,
+            maximizes=maximizes,
             prints=display is not False and not shows,
         )
         if shows:
             show(made)
         return made.wait() if wait else made
+
+
+def _maximizes(monitor: str, mode: str) -> bool:
+    """Whether higher scores are better."""
+    if not monitor.strip() or monitor.startswith("val_"):
+        raise ConfigurationError(
+            '`monitor` must be "loss" or the name of a compiled metric, and always refers to the '
+            f"validation data. Received: monitor={monitor!r}. Leave out `val_`."
+        )
+    direction = {"min": -1, "max": 1, "auto": direction_of(monitor)}.get(mode, 0)
+    if not direction:
+        raise ConfigurationError(
+            '`mode` must be "min" or "max", or "auto" for a metric whose name says which. '
+            f'Received: mode={mode!r}, monitor={monitor!r}. Set `mode="max"` or `mode="min"`.'
+        )
+    return direction > 0

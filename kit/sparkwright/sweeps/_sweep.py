@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from sparkwright._interrupts import TaskInterrupts, interrupts_raise
 from sparkwright.cluster.jobs import inheriting_thread
 from sparkwright.errors import ConfigurationError, RunTimeoutError
-from sparkwright.masters import MonitoredScore
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.extensions import show
 from sparkwright.spark import SparkNetwork
@@ -48,14 +47,15 @@ class Sweep:
         trials: int,
         distributions: Mapping[str, Any] | None,
         parallel: int,
-        score: MonitoredScore,
+        monitor: str,
+        maximizes: bool,
         prints: bool,
     ) -> None:
         """Start the sweep; use `sw.sweep` instead."""
         self.name, self.study, self.trials_wanted = str(study.study_name), study, trials
-        self.parallel, self.monitor = min(parallel, trials), f"val_{score.monitor}"
+        self.parallel, self.monitor = min(parallel, trials), f"val_{monitor}"
         self._spark, self._maker, self._data, self._prints = spark, maker, data, prints
-        self._maximizes = score.maximizes
+        self._maximizes = maximizes
         self._distributions = distributions
         self._left = trials - ended(study)
         self._shared, self._network = SharedData(), None

@@ -1,5 +1,6 @@
 """One trial of a sweep: its network with shared data, and its scores."""
 
+import copy
 import inspect
 import threading
 from collections.abc import Callable, Mapping
@@ -129,7 +130,10 @@ class TrialMaker:
         of_master = {each.name for each in fields(self.master)} & settings.keys()
         master = replace(self.master, **{name: settings.pop(name) for name in of_master})
         network = TrialNetwork(spark, made, master, normalizer=self.normalizer)
-        return network, {**self.options, **settings}
+        options = {**self.options, **settings}
+        # Trials run at the same time, and callbacks remember scores.
+        options["callbacks"] = [copy.copy(each) for each in options.get("callbacks") or ()]
+        return network, options
 
 
 @dataclass
@@ -157,10 +161,8 @@ class Scores:
                 "a trial needs a score of the validation data. Received: none in "
                 f"{run.status.epoch} epochs. {' '.join(run.warnings)[:500]}"
             )
-        found = run.early_stopping
-        if found is not None and found.model == "best" and found.best_epoch in self.by_epoch:
-            return self.by_epoch[found.best_epoch]
-        return self.by_epoch[max(self.by_epoch)]
+        last = self.by_epoch[max(self.by_epoch)]
+        return self.by_epoch.get(run.restored_epoch or 0, last)
 
 
 class EpochReports(Tracker):
@@ -180,7 +182,7 @@ class EpochReports(Tracker):
     def epoch(self, epoch: int, values: Values) -> None:
         """See `Tracker`."""
         known = [name.removeprefix("val_") for name in values if name.startswith("val_")]
-        if not known:  # an epoch without validation, because of `evaluate_every`
+        if not known:  # an epoch without validation
             return
         if self._monitor not in values:
             self._scores.error = ConfigurationError(

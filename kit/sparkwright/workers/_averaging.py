@@ -119,9 +119,6 @@ class AveragingWorker:
                 if self._finish(ring, group):
                     return "stopped"
                 member.validate(ring)
-                if self._settings.judged and member.wait_for_verdict(ring):
-                    self._call_back(ring, group)
-                    return "stopped"
             if self._call_back(ring, group):
                 return "stopped"
             progress = self._progress
@@ -141,12 +138,10 @@ class AveragingWorker:
 
     def _is_to_evaluate(self, group: Group) -> bool:
         """Whether an epoch has ended whose evaluation is due."""
-        settings, progress = self._settings, self._progress
+        progress = self._progress
         if not progress.epoch or progress.opened > progress.epoch:
             return False
-        due = progress.epoch % settings.evaluate_every == 0 or progress.epoch == settings.epochs
-        done = progress.judged if settings.judged else progress.validated
-        return due and done < progress.epoch and self._member.has_validation(group)
+        return progress.validated < progress.epoch and self._member.has_validation(group)
 
     def _call_back(self, ring: Ring, group: Group) -> bool:
         """Wait for the driver's callbacks if any are due; return True if training ends."""

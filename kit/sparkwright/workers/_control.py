@@ -134,7 +134,7 @@ class ControlLine:
             "dismiss": self._dismiss,
             # On a thread of its own: another one may be stuck while it sends.
             "stacks": lambda _: threading.Thread(target=self._send_stacks, daemon=True).start(),
-            **dict.fromkeys(("verdict", "kept", "answered"), self._answers.put),
+            "answered": self._answers.put,
             **dict.fromkeys(("snapshot", "clock", CONNECT_BACK), lambda _: None),
         }
         self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
@@ -186,13 +186,14 @@ class ControlLine:
             raise Dismissed(message.fields.get("reason", ""))
         return message
 
-    def answer(self, kind: str, *, epoch: int, round: int = 0, timeout_s: float) -> Message | None:
-        """Wait for the driver's answer about `epoch`; return None on timeout.
+    def answer(self, *, epoch: int, round: int, timeout_s: float) -> Message | None:
+        """Wait for the answer of the driver's callbacks; return None on timeout.
+
+        Answers about other moments are outdated and dropped.
 
         Args:
-            kind: "verdict", "kept" or "answered". Other answers are outdated and dropped.
-            epoch: from 1.
-            round: round after that epoch. Default 0: the answer is about the epoch's end.
+            epoch: complete epochs.
+            round: round of the next epoch; 0: the answer is about the epoch's end.
             timeout_s: timeout in seconds.
 
         Raises:
@@ -207,8 +208,7 @@ class ControlLine:
                 return None
             if message.kind == "dismiss":
                 raise Dismissed(message.fields.get("reason", ""))
-            about = message.fields["epoch"], message.fields.get("round", 0)
-            if message.kind == kind and about == (epoch, round):
+            if (message.fields["epoch"], message.fields["round"]) == (epoch, round):
                 return message
 
     def check(self) -> None:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sparkwright.errors import DataError, NetworkError
 from sparkwright.masters import OuterOptimizer
 from sparkwright.masters.parameter_averaging import Updater
-from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring, RingPort
 from sparkwright.networks import pack_arrays, unpack_arrays
@@ -36,7 +35,6 @@ from .stream import StreamedShard
 
 Meta = TypeVar("Meta", bound=tuple[Any, ...])
 # Early-stopping decision that rank 0 sends to the ring.
-_ENDS, _GOES_ON = b"end", b"go on"
 # Answer of the callbacks: whether to end, and the learning rate; NaN: unchanged.
 _ANSWER = struct.Struct("<?d")
 # Interval at which rank 0 sends a message to the ring while it waits for callbacks.
@@ -213,14 +211,8 @@ class RunMember:
         """Load the same starting state on all workers.
 
         Raises:
-            DataError: if early stopping by a score has no validation examples.
             NetworkError: if the ring breaks.
         """
-        if self.settings.judged and not any(group.validation_rows):
-            raise DataError(
-                "early stopping by a score needs validation examples. Received: `validation` with "
-                "none. Pass some, or use only conditions on epochs, time and training loss."
-            )
         began_s = time.monotonic()
         replica, source = self.replica, max(group.source, 0)
         if self.rounded is not None:
@@ -360,29 +352,6 @@ class RunMember:
                 },
             )
 
-    def wait_for_verdict(self, ring: Ring) -> bool:
-        """Wait, after `validate`, for the driver's decision; return True if training ends.
-
-        Rank 0 waits for the driver, sends its average if it is the best so far, and broadcasts the
-        decision, so that all workers act alike.
-
-        Raises:
-            NetworkError: if the driver does not answer in time, or the ring breaks.
-        """
-        began_s, epoch, answer = time.monotonic(), self.progress.epoch, b""
-        if ring.rank == 0:
-            verdict = self._answer("verdict", epoch)
-            if verdict.fields["keep"]:
-                counters = self.extras()[: len(self.replica.state.own)]
-                self._send_average("best", (pack_arrays(counters),))
-                self._answer("kept", epoch)
-            answer = _ENDS if verdict.fields["ends"] else _GOES_ON
-        ends = ring.all_gather(answer)[0] == _ENDS
-        self.phases.since(PhaseCode.WAIT, began_s)
-        if not ends:
-            self.progress = replace(self.progress, judged=epoch)
-        return ends
-
     def await_callbacks(self, ring: Ring) -> bool:
         """Wait until the driver's callbacks have run; return True if training ends.
 
@@ -399,7 +368,7 @@ class RunMember:
             self.control.send("callbacks", now)
         while not answer:
             if ring.rank == 0:
-                found = self.control.answer("answered", **now, timeout_s=_LOOK_S)
+                found = self.control.answer(**now, timeout_s=_LOOK_S)
                 if found is not None:
                     rate = found.fields["learning_rate"]
                     answer = _ANSWER.pack(found.fields["ends"], np.nan if rate is None else rate)
@@ -411,17 +380,6 @@ class RunMember:
             self.progress = self.progress.after_callbacks(rate)
             self.replica.use_learning_rate(self.progress.learning_rate)
         return ends
-
-    def _answer(self, kind: str, epoch: int) -> Message:
-        timeout_s = self.settings.master.mesh.peer_timeout_s
-        answer = self.control.answer(kind, epoch=epoch, timeout_s=timeout_s)
-        if answer is None:
-            raise NetworkError(
-                f"worker {self.settings.worker}, and all others with it, waited {timeout_s:g} s "
-                f"for the driver's decision on epoch {epoch}. If the driver is busy, increase "
-                "`MeshConfig(peer_timeout_s=…)`."
-            )
-        return answer
 
     # -- to the driver ----------------------------------------------------------------------
 

@@ -516,8 +516,6 @@ class SharingWorker:
 
         def average(ring: Ring) -> Ending:
             self._average(ring, group, validate=order.fields["validate"])
-            if order.fields["validate"] and self._settings.judged:
-                self._member.wait_for_verdict(ring)  # the coordinator decides whether to continue
             if order.fields["checkpoint"]:
                 self._member.send_checkpoint(ring, group)
             return "met"

@@ -25,7 +25,6 @@ class Progress:
         examples: examples of each worker that are included in the average.
         iterations: the optimizer's iterations, the maximum over workers.
         validated: epochs whose validation loss has been computed.
-        judged: epochs after which early stopping decided to continue; only with averaging.
         answered: complete epochs when callbacks last ran.
         answered_round: round when callbacks last ran; 0: between epochs.
         learning_rate: set by callbacks; None: the compiled one.
@@ -41,7 +40,6 @@ class Progress:
     examples: tuple[int, ...] = ()
     iterations: int = 0
     validated: int = 0
-    judged: int = 0
     answered: int = 0
     answered_round: int = 0
     learning_rate: float | None = None
@@ -51,7 +49,7 @@ class Progress:
     def order(self) -> tuple[int, ...]:
         """Sort key: a greater value is later progress."""
         answered = self.answered, self.answered_round
-        return self.averagings, self.epoch, self.validated, self.judged, *answered
+        return self.averagings, self.epoch, self.validated, *answered
 
     @property
     def complete_epochs(self) -> int:
@@ -81,7 +79,7 @@ class Progress:
             examples=nothing,
             iterations=iterations,
             thresholds=tuple(thresholds),
-            **dict.fromkeys(("epoch", "opened", "validated", "judged", "answered"), epoch),
+            **dict.fromkeys(("epoch", "opened", "validated", "answered"), epoch),
         )
 
     def after_round(

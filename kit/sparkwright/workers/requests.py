@@ -239,9 +239,6 @@ class WorkerSettings(Generic[M]):
         worker: number of the worker; -1 in an incomplete template.
         attempt: number of the task's attempt, increasing.
         copies: whether the driver receives a copy of the state at intervals, see `CopySchedule`.
-        evaluate_every: epochs between evaluations of the validation data; the last epoch is always
-            evaluated.
-        judged: whether to wait, after an evaluation, for the driver's early-stopping decision.
         callbacks: whether to wait for the driver's callbacks after each epoch.
         callback_frequency: averagings within an epoch between callbacks; 0: only after epochs.
         histograms: which histograms to compute, and when; None: only on request.
@@ -254,8 +251,6 @@ class WorkerSettings(Generic[M]):
     worker: int = -1
     attempt: int = -1
     copies: bool = True
-    evaluate_every: int = 1
-    judged: bool = False
     callbacks: bool = False
     callback_frequency: int = 0
     histograms: Histograms | None = None

@@ -1,7 +1,6 @@
 """The configuration of a run: network, optimizer, training master, seed. Pure."""
 
 from dataclasses import replace
-from typing import Any
 
 from sparkwright_widgets._block import (
     Block,
@@ -72,9 +71,8 @@ def master_block(facts: RunFacts, *, code: str = "") -> Block:
         for name, value in master.items()
         if name not in ("name", "workers", "seed")
     ]
-    stopping: Any = configuration.get("early_stopping")
-    if stopping:
-        run.append(("Early stopping", short_value({k: v for k, v in stopping.items() if v})))
+    if callbacks := configuration.get("callbacks"):
+        run.append(("Callbacks", ", ".join(callbacks)))
     every = facts_block(settings, label="Options")
     return joined(
         "master",

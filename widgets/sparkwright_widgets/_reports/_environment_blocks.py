@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.configuration import to_code
-from sparkwright.masters import EarlyStopping
 from sparkwright_widgets._block import (
     Block,
     facts_block,
@@ -106,10 +104,9 @@ def reproducing_code(facts: RunFacts, network: NetworkFacts | None, *, master_co
     epochs = configuration.get("epochs", facts.status.epochs)
     validates = bool(facts.status.validation)
     arguments = f"train, epochs={epochs}" + (", validation=validation" if validates else "")
-    if configuration.get("early_stopping"):
-        rules = EarlyStopping.from_dict(dict(configuration["early_stopping"]))
-        lines += [f"early_stopping = {to_code(rules)}"]
-        arguments += ", early_stopping=early_stopping"
+    if callbacks := configuration.get("callbacks"):
+        lines += [f"callbacks = [...]  # {', '.join(callbacks)}"]
+        arguments += ", callbacks=callbacks"
     lines += ["train = ...  # the training data"]
     lines += ["validation = ...  # the validation data"] * validates
     lines.append("")

@@ -141,14 +141,10 @@ def epochs_of(facts: RunFacts) -> tuple[Epoch, ...]:
 
 
 def best_of(facts: RunFacts, epochs: Sequence[Epoch]) -> Best | None:
-    """Return the best epoch by early stopping, else by a validation metric, else by the loss.
+    """Return the best epoch by a validation metric, else by the loss.
 
     The metric is the first one whose name indicates whether larger values are better.
     """
-    judged = facts.status.early_stopping
-    if judged is not None and judged.best_epoch is not None and judged.best_score is not None:
-        name = f"validation {judged.monitor}"
-        return Best(epoch=judged.best_epoch, name=name, value=judged.best_score)
     validated = [epoch for epoch in epochs if epoch.validation_loss is not None]
     for name in validated[0].validation_metrics if validated else ():
         if (sign := direction_of(name)) == 0:

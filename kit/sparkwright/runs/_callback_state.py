@@ -1,0 +1,126 @@
+"""What Keras callbacks remember of a run, for checkpoints; pure.
+
+A callback remembers numbers and texts, such as the best score and the epochs since, and lists of
+arrays such as the best weights. Only what has changed since the run began is kept, so that a
+resumed run may have other options, such as another patience.
+"""
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.networks import pack_arrays
+from sparkwright.networks.state import unpack_arrays
+
+_SCALARS = (bool, int, float, str, type(None))
+Values = Mapping[str, bool | int | float | str | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallbackState:
+    """What one callback remembers.
+
+    Attributes:
+        kind: the name of its class.
+        values: attribute -> number, text or None.
+        weights: attribute -> packed arrays with the shapes of the model's weights; default: empty.
+    """
+
+    kind: str
+    values: Values
+    weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+
+
+def values_of(callback: Any) -> Values:
+    """Return the attributes of a callback that are numbers or texts, by name."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in vars(callback).items()
+        if isinstance(value, (*_SCALARS, np.number, np.bool_))
+    }
+
+
+def described(callback: Any) -> str:
+    """Return a callback's class and the options that differ from its defaults, as Python code."""
+    known, kind = values_of(callback), type(callback)
+    changed = [
+        f"{name}={known[name]!r}"
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if name in known and known[name] != parameter.default
+    ]
+    return f"{kind.__name__}({', '.join(changed)})"
+
+
+def state_of(callback: Any, *, since: Values) -> CallbackState:
+    """Return what a callback remembers; `since` are its values when the run began."""
+    values = {
+        name: value
+        for name, value in values_of(callback).items()
+        if name not in since or since[name] != value
+    }
+    arrays = {
+        name: pack_arrays(value) for name, value in vars(callback).items() if _are_arrays(value)
+    }
+    return CallbackState(kind=type(callback).__name__, values=values, weights=arrays)
+
+
+def restore(callback: Any, state: CallbackState, *, like: Sequence[NDArray[Any]]) -> None:
+    """Let a callback of the same class remember `state`; `like` are the model's weights.
+
+    Raises:
+        DataError: if the weights have other sizes than the model's.
+    """
+    known = vars(callback)
+    if state.kind != type(callback).__name__:
+        return
+    for name, value in state.values.items():
+        if isinstance(known.get(name), (*_SCALARS, np.number, np.bool_)):
+            setattr(callback, name, value)
+    for name, content in state.weights.items():
+        if name in known:
+            setattr(callback, name, unpack_arrays(content, like))
+
+
+def to_bytes(states: Sequence[CallbackState]) -> bytes:
+    """Return kinds and values as JSON, which also has NaN and infinity."""
+    return json.dumps(
+        [[state.kind, dict(state.values), [*state.weights]] for state in states]
+    ).encode()
+
+
+def from_bytes(content: bytes, weights: Mapping[str, bytes]) -> tuple[CallbackState, ...]:
+    """The inverse of `to_bytes`; `weights` are the packed arrays, see `weights_of`.
+
+    Raises:
+        ValueError, LookupError, TypeError: if the content is invalid.
+    """
+    return tuple(
+        CallbackState(
+            kind=str(kind),
+            values={str(n): v for n, v in values.items() if isinstance(v, _SCALARS)},
+            weights={name: weights[f"{place}/{name}"] for name in names},
+        )
+        for place, (kind, values, names) in enumerate(json.loads(content))
+    )
+
+
+def weights_of(states: Sequence[CallbackState]) -> dict[str, bytes]:
+    """Return the packed arrays of all callbacks, by place and attribute."""
+    return {
+        f"{place}/{name}": content
+        for place, state in enumerate(states)
+        for name, content in state.weights.items()
+    }
+
+
+def _are_arrays(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(each, np.ndarray) and each.dtype.kind in "biuf" for each in value)
+    )
