@@ -14,8 +14,7 @@ TEST, MALIGNANT, OTHERS = 205, 87, 142  # tumors, those of them malignant; peopl
 
 def test_early_stopping_ends_training(results):
     assert results["workers"] == 2
-    assert results["stopped_by"] == "patience"
-    assert 10 < results["best_epoch"] <= results["epochs"] < 60
+    assert 10 < results["best_epoch"] == results["epochs"] - 8 < 52
 
 
 def test_evaluations_of_one_pass_count_the_same_examples(results):

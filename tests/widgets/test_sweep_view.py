@@ -8,7 +8,6 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import MonitoredScore
 from sparkwright.sweeps import Sweep
 from sparkwright.sweeps._study import fail, open_study
 from sparkwright_widgets import SweepView
@@ -29,7 +28,8 @@ class GoingOn(Sweep):
             trials=4,
             distributions=SPACE,
             parallel=1,
-            score=MonitoredScore(),
+            monitor="loss",
+            maximizes=False,
             prints=False,
         )
 
