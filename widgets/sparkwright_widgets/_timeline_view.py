@@ -6,10 +6,15 @@ import ipywidgets as widgets
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.timeline import Timeline
+from sparkwright.timeline.page import lanes_html
+from sparkwright.timeline.summary import report_of
 
 from ._block import Block
-from ._timeline_figure import timeline_block
+from ._figure_svg import tabled
+from ._format import escaped
 from ._ui import Button, Part
+
+_MOST_ROWS = 24
 
 
 class TimelineView(Part):
@@ -77,3 +82,15 @@ class TimelineView(Part):
 
     def _still(self) -> Block | None:
         return self._block
+
+
+def timeline_block(timeline: Timeline) -> Block:
+    """Return lanes, legend and tables of a timeline; the text is its summary."""
+    report = report_of(timeline)
+    lines = "".join(f"<p>{escaped(line)}</p>" for line in (report.title, *report.notes))
+    tables = "".join(
+        tabled(table, label="Time by phase", kind="timeline").html if table.rows else table.html()
+        for table in report.tables
+    )
+    html = f"{lines}{lanes_html(timeline, most=_MOST_ROWS)}{tables}"
+    return Block(html=html, text=report.text(), kind="timeline")

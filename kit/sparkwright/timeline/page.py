@@ -1,227 +1,176 @@
-"""A timeline as a self-contained HTML page with zoomable lanes and tables.
+"""A timeline as HTML: a picture of its lanes, a legend, and the tables of its summary.
 
-The page runs only this package's script. Names of hosts and runs are escaped.
+Each lane is a strip of columns. In a column, the height of each phase is its fraction of the time.
+Color is not the only cue: phases are stacked in the order of the legend, and a table has the same
+values. Zooming is left to the viewers of `to_chrome_trace`.
 """
 
 import base64
-import hashlib
-import html
-import json
-from collections.abc import Collection, Sequence
-from functools import cache
-from importlib.resources import files
+import io
+import math
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .grid import payload_of, shown_phases
-from .phases import Phase
-from .spans import EDGES_S
-from .summary import (
-    HEADS,
-    TEXT_COLUMNS,
-    PhaseTotal,
-    clock_sentence,
-    clock_text,
-    facts_text,
-    lanes_text,
-    row_of,
-    seconds_text,
-    title_text,
-    what_dominated,
-)
+from .phases import PHASES, Phase
+from .spans import cut
+from .summary import facts_text, report_of, seconds_text, title_text
 
 if TYPE_CHECKING:
     from .timeline import Timeline
 
-_MOST_WORKERS = 200  # rows of the table of workers
-_BUTTONS = (
-    ("zoom-in", "Zoom in"),
-    ("zoom-out", "Zoom out"),
-    ("earlier", "Earlier"),
-    ("later", "Later"),
-    ("fewer-lanes", "Fewer lanes"),
-    ("more-lanes", "More lanes"),
-    ("whole", "Whole run"),
-)
-_HINT = (
-    "Drag across the lanes to zoom into a stretch of time; with Shift held down, into some lanes "
-    "as well. A double click shows the whole run. Keys, when the lanes have the focus: + and - "
-    "zoom, the arrows move, [ and ] show fewer and more lanes, 0 shows all. A click on a phase "
-    "hides it."
-)
+_MOST_ROWS, _COLUMNS = 100, 960
+_ROW, _STRIP = 24, 20  # pixels of a lane with its gap, and without
+_ENCLOSING = 3  # pixels at the bottom for a phase that encloses others
+_LEAST_SHARE = 0.004
+_PLATE = "#f1f3f5"  # also on dark pages: the colors contrast with it
+_TICKS = 4
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }}
+.scroll {{ overflow-x: auto; white-space: nowrap; font-variant-numeric: tabular-nums; }}
+</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+<p>{facts}</p>
+{lanes}
+<div class="scroll" tabindex="0" role="region" aria-label="Time by phase">{tables}</div>
+</main>
+</body>
+</html>
+"""
 
 
 def page_of(timeline: "Timeline") -> str:
-    """Return the HTML of the page."""
-    totals = timeline.totals()
-    dominated = what_dominated(totals, timeline.tallies)
-    title = title_text(timeline)
-    script = _asset("timeline.js")
-    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; "
-        "base-uri 'none'; form-action 'none'"
+    """Return a self-contained page without scripts."""
+    report = report_of(timeline)
+    return _PAGE.format(
+        title=escape(title_text(timeline)),
+        facts=escape(f"{facts_text(timeline)}. {report.notes[0]}"),
+        lanes=lanes_html(timeline),
+        tables="".join(table.html() for table in report.tables),
     )
-    # Escape "<", with which a name could end the element.
-    payload = json.dumps(payload_of(timeline), separators=(",", ":")).replace("<", "\\u003c")
+
+
+def lanes_html(timeline: "Timeline", *, most: int = _MOST_ROWS) -> str:
+    """Return picture and legend for any page; empty if nothing was measured.
+
+    Args:
+        timeline: the timeline.
+        most: maximum number of rows; several workers share a row if there are more.
+    """
+    phases = shown_phases(timeline)
+    if not phases:
+        return ""
+    row_of_lane, labels = rows_of_lanes(timeline, most=most)
+    shares = shares_of(timeline, phases, row_of_lane=row_of_lane, columns=_COLUMNS)
+    png = base64.b64encode(_png(lane_pixels(shares, phases), phases)).decode("ascii")
+    alternative = f"Lanes colored by phase, {facts_text(timeline)}. {timeline.what_dominated()}"
+    names = "".join(
+        f'<div style="height:{_ROW}px;max-width:18ch;overflow:hidden;text-overflow:ellipsis">'
+        f"{escape(label)}</div>"
+        for label in labels
+    )
+    times_s = (timeline.elapsed_s * tick / _TICKS for tick in range(_TICKS + 1))
+    ticks = "".join(f"<span>{seconds_text(time_s)}</span>" for time_s in times_s)
+    legend = "".join(
+        f'<li><span aria-hidden="true" style="display:inline-block;width:10px;margin-right:5px;'
+        f'height:{_ENCLOSING if phase.encloses else 10}px;background:{phase.color}"></span>'
+        f"<b>{escape(phase.label)}</b>: {escape(phase.meaning)}</li>"
+        for phase in phases
+    )
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_escaped(title)}</title>\n<style>\n{_asset('timeline.css')}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{_escaped(title)}</h1>\n"
-        f'<p class="facts">{_escaped(facts_text(timeline))}</p>\n<p>{_escaped(dominated)}</p>\n'
-        f"{_lanes(timeline, dominated)}\n"
-        f"<h2>Time by phase</h2>\n{_phase_table(timeline, totals)}\n"
-        f"{_meanings(timeline)}\n"
-        f"<h2>Workers</h2>\n{_worker_table(timeline, totals)}\n"
-        f"</main>\n"
-        f'<script type="application/json" id="timeline-data">{payload}</script>\n'
-        f"<script>{script}</script>\n</body>\n</html>\n"
+        '<div style="display:grid;grid-template-columns:auto 1fr;gap:2px 8px;white-space:nowrap;'
+        f'font-size:12px;line-height:{_STRIP}px"><div>{names}</div>'
+        f'<img alt="{escape(alternative)}" src="data:image/png;base64,{png}" '
+        f'style="width:100%;height:{_ROW * len(labels)}px;image-rendering:pixelated">'
+        f'<span></span><div style="display:flex;justify-content:space-between">{ticks}</div></div>'
+        '<ul style="columns:36em;list-style:none;padding:0;margin:8px 0;font-size:12px">'
+        f"{legend}</ul>"
     )
 
 
-def _lanes(timeline: "Timeline", dominated: str) -> str:
-    alternative = f"{lanes_text(timeline, dominated)} The tables below hold the figures."
-    buttons = "".join(
-        f'<button type="button" data-action="{action}">{label}</button>'
-        for action, label in _BUTTONS
-    )
-    note = ""
-    if timeline.rest is not None:
-        note = (
-            '<p class="hint">There were more spans than are kept one by one: later ones are shown '
-            f"as shares of {seconds_text(timeline.rest.width_s)} each.</p>"
-        )
-    return (
-        "<noscript><p>The lanes are drawn by a script, which is off here. The tables below hold "
-        "all figures.</p></noscript>\n"
-        '<div id="timeline-interactive" hidden>\n'
-        f'<div class="controls" role="group" aria-label="What is shown">{buttons}</div>\n'
-        '<div class="legend" id="timeline-legend" role="group" aria-label="Phases"></div>\n'
-        '<div class="plot"><canvas id="timeline-lanes" tabindex="0" role="img" '
-        f'aria-label="{_escaped(alternative)}" aria-describedby="timeline-hint"></canvas>'
-        '<div class="brush" id="timeline-brush"></div></div>\n'
-        '<div class="readout" id="timeline-readout" role="status"></div>\n'
-        f'<p class="hint" id="timeline-hint">{_HINT}</p>{note}\n</div>'
-    )
+def shown_phases(timeline: "Timeline") -> list[Phase]:
+    """Return the measured phases, in the order of `PHASES`."""
+    counts = timeline.tallies.count.sum(axis=0)
+    return [phase for phase in PHASES if counts[phase.code]]
 
 
-def _phase_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
-    heads = [*HEADS, "durations"]
-    text = {*TEXT_COLUMNS, len(HEADS)}
-    rows: list[str] = []
-    for total in totals:
-        durations = timeline.tallies.durations[0 if total.place == "driver" else 1]
-        cells = [
-            _cell(column, value, text, swatch=_swatch(total.phase) if column == 1 else "")
-            for column, value in enumerate(row_of(total))
-        ]
-        cells.append(f'<td class="text">{_bars(durations[total.phase.code], total)}</td>')
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    caption = (
-        "Shares are of what was measured of the driver, or of all workers together. Medians and "
-        "95th percentiles are to within 2.2%."
-    )
-    return _table(heads, rows, text, label="Time by phase", caption=caption)
+def rows_of_lanes(timeline: "Timeline", *, most: int) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the row of each lane, the driver's first, and the names of the rows."""
+    workers = timeline.workers
+    together = max(1, math.ceil(workers / max(1, most - 1)))
+    row_of_lane = np.concatenate([[0], 1 + np.arange(workers) // together]).astype(np.int64)
+    if together > 1:
+        lasts = (min(first + together, workers) - 1 for first in range(0, workers, together))
+        names = [f"workers {last - last % together}–{last}" for last in lasts]  # noqa: RUF001
+    else:
+        hosts = timeline.hosts if len(set(timeline.hosts)) > 1 else [""] * workers
+        names = [f"worker {w}" + (f", {host}" if host else "") for w, host in enumerate(hosts)]
+    return row_of_lane, ["driver", *names]
 
 
-def _meanings(timeline: "Timeline") -> str:
-    """Return the meaning of each measured phase, in a `<details>` element."""
-    items = "".join(
-        f"<dt>{_swatch(phase)}{_escaped(phase.label)}</dt><dd>{_escaped(phase.meaning)}</dd>"
-        for phase in shown_phases(timeline)
-    )
-    return f"<details><summary>What the phases mean</summary><dl>{items}</dl></details>"
+def shares_of(
+    timeline: "Timeline", phases: list[Phase], *, row_of_lane: NDArray[np.int64], columns: int
+) -> NDArray[np.float32]:
+    """Distribute the run over a grid: the share of each phase in each time interval.
+
+    Args:
+        timeline: the timeline; sums are distributed evenly over their buckets.
+        phases: one layer each; all measured ones.
+        row_of_lane: the row of each lane, see `rows_of_lanes`. A row with several lanes shows their
+            mean.
+        columns: number of columns.
+
+    Returns:
+        (rows, phases, columns) float32, shares of a column's time, from 0 to 1.
+    """
+    column_s = max(timeline.elapsed_s, 1e-6) / columns
+    lanes_of_row, layers = np.bincount(row_of_lane), len(phases)
+    layer_of = np.zeros(256, np.int64)
+    layer_of[[phase.code for phase in phases]] = np.arange(layers)
+    grid = np.zeros(len(lanes_of_row) * layers * columns)
+    for lanes, codes, starts_s, seconds, lengths_s in timeline.pieces():
+        first = (row_of_lane[lanes + 1] * layers + layer_of[codes]) * columns
+        place, column, part = cut(starts_s / column_s, lengths_s / column_s, columns)
+        density = seconds / np.maximum(lengths_s, 1e-12)
+        np.add.at(grid, first[place] + column, part * density[place])
+    found = grid.reshape(-1, layers, columns) / lanes_of_row[:, None, None]
+    return np.clip(found, 0.0, 1.0).astype(np.float32)
 
 
-def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
-    seconds = timeline.tallies.seconds[1:]
-    phases = [
-        total.phase for total in totals if total.place == "workers" and not total.phase.encloses
-    ]
-    measured_s = seconds[:, [phase.code for phase in phases]].sum(axis=1)
-    clocks = {reading.worker: reading for reading in timeline.clocks}
-    heads = ["worker", "host", "measured", *(phase.label for phase in phases)]
-    heads += ["clock"] if clocks else []
-    text = {0, 1}
-    order = np.arange(timeline.workers)
-    caption = clock_sentence(timeline.clocks) if clocks else ""
-    if timeline.workers > _MOST_WORKERS:
-        # The worker that computes longest delays the others. Whole tasks all have equal lengths.
-        codes = [phase.code for phase in phases if phase.group == "compute"]
-        order = np.argsort(-seconds[:, codes].sum(axis=1), kind="stable")[:_MOST_WORKERS]
-        caption = f"The {_MOST_WORKERS} workers that computed longest. {caption}"
-    rows: list[str] = []
-    for worker in order.tolist():
-        values = [str(worker), timeline.hosts[worker] or "—", seconds_text(measured_s[worker])]
-        values += [seconds_text(float(seconds[worker, phase.code])) for phase in phases]
-        if clocks:
-            values.append(clock_text(clocks[worker]) if worker in clocks else "—")
-        cells = [_cell(column, value, text) for column, value in enumerate(values)]
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return _table(heads, rows, text, label="Workers", caption=caption)
+def lane_pixels(shares: NDArray[np.float32], phases: list[Phase]) -> NDArray[np.uint8]:
+    """Return (24 x rows, columns) indices of phases; then of the plate and of the gap."""
+    inner = np.array([not phase.encloses for phase in phases])
+    tops = np.cumsum(shares * inner[:, None], axis=1)[:, :, None]
+    # The center of each pixel of a strip, from top to bottom.
+    heights = 1 - (np.arange(_STRIP)[:, None] + 0.5) / _STRIP
+    pixels = (tops <= heights).sum(axis=1, dtype=np.uint8)
+    for layer in np.flatnonzero(~inner):
+        there = shares[:, layer, None] > _LEAST_SHARE
+        pixels[:, -_ENCLOSING:] = np.where(there, layer, pixels[:, -_ENCLOSING:])
+    gaps = ((0, 0), (0, _ROW - _STRIP), (0, 0))
+    return np.pad(pixels, gaps, constant_values=len(phases) + 1).reshape(-1, shares.shape[2])
 
 
-def _bars(counts: NDArray[np.int64], total: PhaseTotal) -> str:
-    """Return a histogram of durations with at most 20 bars."""
-    used = np.flatnonzero(counts)
-    first, stop = int(used[0]), int(used[-1]) + 1
-    cuts = np.unique(np.linspace(first, stop, min(20, stop - first) + 1).round().astype(np.int64))
-    found = np.add.reduceat(counts[:stop], cuts[:-1])
-    width, height = 130, 28
-    step = min(12.0, width / len(found))
-    bars = "".join(
-        f'<rect x="{place * step:.1f}" y="{height * (1 - count / found.max()):.1f}" '
-        f'width="{max(step - 1, 1):.1f}" height="{height * count / found.max():.1f}"/>'
-        for place, count in enumerate(found.tolist())
-        if count
-    )
-    low, high = seconds_text(float(EDGES_S[first])), seconds_text(total.longest_s)
-    often = seconds_text(float(EDGES_S[cuts[int(np.argmax(found))]]))
-    name = f"{total.count:,} spans from {low} to {high}, most of {often} or a little more"
-    return (
-        f'<svg class="bars" role="img" aria-label="{_escaped(name)}" '
-        f'viewBox="0 0 {width} {height}" preserveAspectRatio="none">{bars}</svg>'
-        f'<span class="places">{_escaped(low)} to {_escaped(high)}</span>'
-    )
+def _png(pixels: NDArray[np.uint8], phases: list[Phase]) -> bytes:
+    from PIL import Image
 
-
-def _swatch(phase: Phase) -> str:
-    kind = "swatch encloses" if phase.encloses else "swatch"
-    style = f"--light:{phase.color};--dark:{phase.dark_color}"
-    return f'<span class="{kind}" style="{style}"></span>'
-
-
-def _cell(column: int, value: str, text: Collection[int], *, swatch: str = "") -> str:
-    tag = 'th scope="row"' if column == 0 else "td"
-    return f"<{tag}{_kind(column, text)}>{swatch}{_escaped(value)}</{tag[:2]}>"
-
-
-def _table(
-    heads: Sequence[str], rows: Sequence[str], text: Collection[int], *, label: str, caption: str
-) -> str:
-    head = "".join(
-        f'<th scope="col"{_kind(column, text)}>{_escaped(value)}</th>'
-        for column, value in enumerate(heads)
-    )
-    title = f"<caption>{_escaped(caption)}</caption>" if caption else ""
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>{title}'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def _kind(column: int, text: Collection[int]) -> str:
-    return ' class="text"' if column in text else ""
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text, quote=True)
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("sparkwright.timeline").joinpath("static", name).read_text(encoding="utf-8")
+    image = Image.fromarray(pixels)
+    colors = [*(phase.color for phase in phases), _PLATE, "#ffffff"]
+    image.putpalette(bytes.fromhex("".join(color[1:] for color in colors)))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", transparency=len(phases) + 1)
+    return buffer.getvalue()

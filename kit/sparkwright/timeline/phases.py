@@ -66,8 +66,7 @@ class Phase:
         label: display name, such as "first data".
         meaning: description in one line.
         group: the group it is counted in.
-        color: color on a light page, as "#rrggbb".
-        dark_color: color on a dark page.
+        color: color in pictures, as "#rrggbb".
         encloses: whether it contains other phases of the same lane; such phases are not summed.
         dl4j: keys of the same or closest measurements in Deeplearning4j.
     """
@@ -78,7 +77,6 @@ class Phase:
     meaning: str
     group: Group
     color: str
-    dark_color: str
     encloses: bool = False
     dl4j: tuple[str, ...] = ()
 
@@ -113,74 +111,73 @@ DL4J_NAMES: dict[str, str] = {
 }
 _BATCHES = (f"{_WORKER}ProcessMiniBatchTimesMs", "ParameterAveragingWorkerFitTimesMs")
 
-# Name, label, group, color on a light and on a dark page; then the meaning. Tables and legends use
-# this order.
+# Name, label, group and color; then the meaning. Tables and legends use this order.
 _TABLE = """\
-QUEUED; queued; waiting; #8c6239 #b08a5e
+QUEUED; queued; waiting; #8c6239
     Spark has no free slot for the worker's task yet.
-SHARD; data in; data; #8a5200 #c98a1b
+SHARD; data in; data; #8a5200
     The task writes its partition to files that the worker maps.
-TENSORFLOW; TensorFlow start; start-up; #5e3c99 #9d7fd6
+TENSORFLOW; TensorFlow start; start-up; #5e3c99
     The worker's process starts and loads TensorFlow; later runs reuse it.
-BUILD; model build; start-up; #8156b0 #b79be8
+BUILD; model build; start-up; #8156b0
     The network is made from its description.
-STATE; starting state; start-up; #a05195 #c98bc4
+STATE; starting state; start-up; #a05195
     The parameters with which training begins come from the driver or a peer.
-ASSEMBLE; waiting for all; waiting; #b5483a #d9796b
+ASSEMBLE; waiting for all; waiting; #b5483a
     The worker is ready and waits until the others have come, too.
-TRACE; tracing; start-up; #b370b8 #f3b3f4
+TRACE; tracing; start-up; #b370b8
     The first compiled call: TensorFlow traces and compiles the step.
-FIRST_DATA; first data; data; #a86200 #e0a93a
+FIRST_DATA; first data; data; #a86200
     The worker waits for its first minibatches; nothing could be fetched ahead.
-DATA; get batch; data; #c77900 #f9b139
+DATA; get batch; data; #c77900
     The worker waits for its next minibatches.
-COMPUTE; compute; compute; #07599f #268bc3
+COMPUTE; compute; compute; #07599f
     The compiled step trains minibatches.
-ENCODE; encode; communication; #1c998c #6fc9b8
+ENCODE; encode; communication; #1c998c
     What was learned is encoded to a short message.
-SEND; send; communication; #006842 #0fa073
+SEND; send; communication; #006842
     The message is handed to the network.
-WAIT; wait for peers; waiting; #bb4a00 #de762f
+WAIT; wait for peers; waiting; #bb4a00
     The worker waits for slower ones.
-AVERAGE; average; communication; #3d8344 #62b76d
+AVERAGE; average; communication; #3d8344
     All workers add up their parameters over the network.
-APPLY; apply; communication; #709741 #b3da70
+APPLY; apply; communication; #709741
     What came from the others changes this worker's parameters.
-VALIDATE; validate; compute; #0058c7 #72a3ff
+VALIDATE; validate; compute; #0058c7
     The validation data is scored.
-HISTOGRAMS; histograms; compute; #3b5b8c #8fa9d6
+HISTOGRAMS; histograms; compute; #3b5b8c
     Histograms of the network are taken and sent to the driver.
-CHECKPOINT; checkpoint; saving; #515467 #7a91a1
+CHECKPOINT; checkpoint; saving; #515467
     The state of training is sent to the driver, or written by it.
-DELIVER; deliver; saving; #7a8087 #bcc4cc
+DELIVER; deliver; saving; #7a8087
     The result goes to the driver.
-WORK; whole task; compute; #7a8087 #8a94a0
+WORK; whole task; compute; #7a8087
     All of a worker's part in the run, from its task's first moment to its last.
-OVERLAP; average beside compute; communication; #5f8f63 #8fc79d
+OVERLAP; average beside compute; communication; #5f8f63
     All workers add up their parameters while they train on. What is left to wait for is "average".
-EXPORT; export; data; #8a5200 #c98a1b
+EXPORT; export; data; #8a5200
     The data is written to files that the workers read.
-COUNT; count; data; #a86200 #e0a93a
+COUNT; count; data; #a86200
     Spark counts the examples of each partition.
-LAYOUT; layout; data; #c77900 #f9b139
+LAYOUT; layout; data; #c77900
     The driver plans which example goes to which worker.
-SUBMIT; submit; start-up; #8156b0 #b79be8
+SUBMIT; submit; start-up; #8156b0
     The driver opens its port and hands the job to Spark.
-GATHER; waiting for workers; waiting; #b5483a #d9796b
+GATHER; waiting for workers; waiting; #b5483a
     The job runs, and not all workers have come yet.
-TRAIN; training; compute; #07599f #268bc3
+TRAIN; training; compute; #07599f
     The workers train, from the first group until the result is there.
-BROADCAST; broadcast; communication; #1c998c #6fc9b8
+BROADCAST; broadcast; communication; #1c998c
     Without ports: Spark sends the parameters to the executors.
-SPLIT; split; data; #8c6239 #b08a5e
+SPLIT; split; data; #8c6239
     Without ports: the driver says which minibatches this round trains.
-MAP_PARTITIONS; map partitions; compute; #0058c7 #72a3ff
+MAP_PARTITIONS; map partitions; compute; #0058c7
     Without ports: a Spark job trains one round.
-AGGREGATE; aggregate; communication; #3d8344 #62b76d
+AGGREGATE; aggregate; communication; #3d8344
     Without ports: Spark adds up the parameters of a round.
-PROCESS_PARAMS; process params; communication; #709741 #b3da70
+PROCESS_PARAMS; process params; communication; #709741
     Without ports: the driver divides the sum and keeps the average.
-FINISH; finish; saving; #7a8087 #bcc4cc
+FINISH; finish; saving; #7a8087
     The result goes into the driver's model; files and ports are let go.
 """
 _ENCLOSING = (PhaseCode.WORK, PhaseCode.TRAIN, PhaseCode.OVERLAP)
@@ -212,7 +209,7 @@ _DL4J: dict[PhaseCode, tuple[str, ...]] = {
 def _phases() -> Iterator[Phase]:
     lines = _TABLE.splitlines()
     for row, meaning in zip(lines[0::2], lines[1::2], strict=True):
-        name, label, group, colors = row.split("; ")
+        name, label, group, color = row.split("; ")
         code = PhaseCode[name]
         yield Phase(
             code=code,
@@ -220,8 +217,7 @@ def _phases() -> Iterator[Phase]:
             label=label,
             meaning=meaning.strip(),
             group=cast("Group", group),
-            color=colors.split()[0],
-            dark_color=colors.split()[1],
+            color=color,
             encloses=code in _ENCLOSING,
             dl4j=_DL4J.get(code, ()),
         )

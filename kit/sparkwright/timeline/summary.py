@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sparkwright.evaluation.reports import aligned
+from sparkwright.evaluation.reports import Report, Table
 
 from .clocks import ClockReading
 from .phases import PHASES, Phase, PhaseCode
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 Place = Literal["driver", "workers"]
 _MENTIONED = 0.05  # of the workers' time
 _SLOWER = 1.15  # than the median: mentioned in the summary
-HEADS = (
+_HEADS = (
     *("lane", "phase", "count", "total", "share", "median", "95%", "longest"),
     *("slowest worker", "Deeplearning4j"),
 )
-TEXT_COLUMNS = (0, 1, 9)  # the others are numbers
+_TEXT_COLUMNS = (0, 1, 9)  # the others are numbers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,37 +121,32 @@ def title_text(timeline: "Timeline") -> str:
 
 def facts_text(timeline: "Timeline") -> str:
     """Return the size of a run, such as `3 workers, 12.1 s, 611 spans`."""
-    length = seconds_text(timeline.elapsed_s)
-    return f"{_workers_text(timeline)}, {length}, {len(timeline):,} spans"
+    workers = f"{timeline.workers:,} worker{'s' if timeline.workers != 1 else ''}"
+    return f"{workers}, {seconds_text(timeline.elapsed_s)}, {len(timeline):,} spans"
 
 
-def lanes_text(timeline: "Timeline", dominated: str) -> str:
-    """Return the alternative text of the chart of the lanes."""
-    return (
-        f"Lanes of the driver and {_workers_text(timeline)} over "
-        f"{seconds_text(timeline.elapsed_s)}, colored by phase. {dominated}"
+def report_of(timeline: "Timeline") -> Report:
+    """Return the report of a timeline: facts, dominant phases, a table of all phases, clocks."""
+    totals, clocks = timeline.totals(), timeline.clocks
+    phases = Table(
+        [_HEADS, *map(_row_of, totals)],
+        title="Shares are of the measured time of the driver, or of all workers. Medians and 95th "
+        "percentiles are within 2.2%.",
+        text_columns=_TEXT_COLUMNS,
+    )
+    lines = [f"  worker {each.worker}: {_clock_text(each)}" for each in clocks[:32]]
+    if len(clocks) > 32:
+        lines.append(f"  and {len(clocks) - 32:,} more workers.")
+    offsets = Table(title="\n".join([_clock_sentence(clocks), *lines]))
+    return Report(
+        title=f"{title_text(timeline)}: {facts_text(timeline)}.",
+        notes=[what_dominated(totals, timeline.tallies)],
+        tables=[*([phases] if totals else []), *([offsets] if clocks else [])],
     )
 
 
-def summary_text(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
-    """Return the whole report for a terminal."""
-    clocks = timeline.clocks
-    lines = [
-        f"{title_text(timeline)}: {facts_text(timeline)}.",
-        what_dominated(totals, timeline.tallies),
-        "",
-        *aligned([HEADS, *(row_of(total) for total in totals)], TEXT_COLUMNS),
-    ]
-    if clocks:
-        lines += ["", clock_sentence(clocks)]
-        lines += [f"  worker {each.worker}: {clock_text(each)}" for each in clocks[:32]]
-        if len(clocks) > 32:
-            lines.append(f"  and {len(clocks) - 32:,} more workers.")
-    return "\n".join(lines)
-
-
-def row_of(total: PhaseTotal) -> tuple[str, ...]:
-    """Return a phase's figures as strings, one for each of `HEADS`."""
+def _row_of(total: PhaseTotal) -> tuple[str, ...]:
+    """Return a phase's figures as strings, one for each of `_HEADS`."""
     slowest = ""
     if total.slowest_worker is not None:
         slowest = f"{total.slowest_worker} ({seconds_text(total.slowest_s)})"
@@ -169,7 +164,7 @@ def row_of(total: PhaseTotal) -> tuple[str, ...]:
     )
 
 
-def clock_sentence(clocks: Sequence[ClockReading]) -> str:
+def _clock_sentence(clocks: Sequence[ClockReading]) -> str:
     """Return the uncertainty of the workers' clocks in a sentence."""
     known = [each.uncertainty_s for each in clocks if np.isfinite(each.uncertainty_s)]
     if not known:
@@ -182,15 +177,11 @@ def clock_sentence(clocks: Sequence[ClockReading]) -> str:
     )
 
 
-def clock_text(reading: ClockReading) -> str:
+def _clock_text(reading: ClockReading) -> str:
     """Return an offset with its uncertainty, such as `+2.1 ms ± 0.2 ms (driver)`."""
     sign = "-" if reading.offset_s < 0 else "+"
     within = seconds_text(reading.uncertainty_s) if np.isfinite(reading.uncertainty_s) else "?"
     return f"{sign}{seconds_text(abs(reading.offset_s))} ± {within} ({reading.source})"
-
-
-def _workers_text(timeline: "Timeline") -> str:
-    return f"{timeline.workers:,} worker{'s' if timeline.workers != 1 else ''}"
 
 
 def _slow_worker(tallies: Tallies) -> str:

@@ -19,7 +19,7 @@ from .clocks import ClockReading
 from .page import page_of
 from .phases import DL4J_NAMES, PHASES, unknown_codes
 from .spans import Spans, Tallies
-from .summary import PhaseTotal, phase_totals, summary_text, what_dominated
+from .summary import PhaseTotal, phase_totals, report_of, what_dominated
 
 _NAME, _VERSION = "timeline", 2
 _PIECES = 100_000
@@ -94,7 +94,7 @@ class Timeline:
 
     def summary(self) -> str:
         """Return a report for a terminal: dominant phases, all phases' figures, clocks."""
-        return summary_text(self, self.totals())
+        return report_of(self).text()
 
     def what_dominated(self) -> str:
         """Summarize the workers' use of time in one or two sentences."""
@@ -166,15 +166,14 @@ class Timeline:
     # -- files ------------------------------------------------------------------------------
 
     def html(self) -> str:
-        """Return a self-contained HTML page with lanes, legend, zoom and tables; see `to_html`."""
+        """Return a self-contained HTML page; see `to_html`."""
         return page_of(self)
 
     def to_html(self, url: str) -> None:
-        """Write an HTML page with all lanes, zoomable, and all totals as tables.
+        """Write an HTML page: a picture of all lanes, a legend, and all totals as a table.
 
-        The page is self-contained, supports mouse and keyboard, and has a light and a dark theme.
-        It is smaller than 5 MB: for many lanes or spans, it has the share of each phase in each
-        time interval.
+        The page is self-contained and has no scripts. It is smaller than 5 MB: the picture has the
+        share of each phase in each time interval. To zoom, see `to_chrome_trace`.
 
         Args:
             url: path or URL of the file.

@@ -22,7 +22,7 @@ from sparkwright_widgets._format import (
     short_number,
 )
 from sparkwright_widgets._partition_table import share_bar
-from sparkwright_widgets._timeline_figure import timeline_block
+from sparkwright_widgets._timeline_view import timeline_block
 
 from ._facts import RunFacts
 
