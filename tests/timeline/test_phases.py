@@ -1,4 +1,3 @@
-import itertools
 import re
 from pathlib import Path
 from typing import get_args
@@ -13,29 +12,6 @@ from sparkwright.timeline.phases import DL4J_NAMES, Group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "timeline.md").read_text(encoding="utf-8")
 PLATE = "#f1f3f5"  # what the lanes lie on
-# What most of a run consists of, side by side in every lane.
-OFTEN = (
-    *("data", "compute", "encode", "send", "wait", "average"),
-    *("apply", "validate", "checkpoint", "trace"),
-)
-# Machado, Oliveira and Fernandes (2009): colors as people without one kind of cones see them.
-VISIONS = {
-    "usual": np.eye(3),
-    "without red": np.array(
-        [
-            [0.152286, 1.052583, -0.204868],
-            [0.114503, 0.786281, 0.099216],
-            [-0.003882, -0.048116, 1.051998],
-        ]
-    ),
-    "without green": np.array(
-        [
-            [0.367322, 0.860646, -0.227968],
-            [0.280085, 0.672501, 0.047413],
-            [-0.011820, 0.042940, 0.968881],
-        ]
-    ),
-}
 
 
 def linear(color):
@@ -47,14 +23,6 @@ def contrast(one, other):
     weights = np.array([0.2126, 0.7152, 0.0722])
     low, high = sorted(float(linear(color) @ weights) for color in (one, other))
     return (high + 0.05) / (low + 0.05)
-
-
-def lab(values):
-    to_xyz = np.array(
-        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-    )
-    x, y, z = np.cbrt(to_xyz @ values / [0.9505, 1.0, 1.089])
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 def test_phase_codes_are_stable():
@@ -90,14 +58,6 @@ def test_every_phase_is_recorded_by_the_engine():
 
 def test_each_deeplearning4j_key_has_a_phase():
     assert {key for phase in PHASES for key in phase.dl4j} == set(DL4J_NAMES)
-
-
-@pytest.mark.parametrize("vision", VISIONS)
-def test_colors_of_frequent_phases_are_colorblind_safe(vision):
-    colors = {name: linear(phase_of(PhaseCode[name.upper()]).color) for name in OFTEN}
-    seen = {n: lab(np.clip(VISIONS[vision] @ color, 0, 1)) for n, color in colors.items()}
-    for one, other in itertools.combinations(OFTEN, 2):
-        assert np.linalg.norm(seen[one] - seen[other]) > 12, (one, other)
 
 
 def test_unknown_codes_are_rejected():

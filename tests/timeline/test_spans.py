@@ -92,13 +92,13 @@ def test_live_timeline_does_not_change_when_spans_arrive():
 @pytest.mark.parametrize(
     ("lane", "codes", "starts_s", "seconds", "message"),
     [
-        (2, [7], [0.0], [1.0], "lane=2"),
+        (2, [7], [0.0], [1.0], "lanes from 2 to 2"),
         (0, [200], [0.0], [1.0], r"codes of phases. Received: \[200\]"),
         (0, [7], [np.nan], [1.0], "start nan"),
         (0, [7], [1e300], [1.0], "start 1e"),
         (0, [7, 7], [0.0, 0.0], [1.0, -1.0], "duration -1.0"),
         (0, [7], [0.0], [np.inf], "duration"),
-        (0, [7, 7], [0.0], [1.0], "one code, start and duration"),
+        (0, [7, 7], [0.0], [1.0], "one lane, code, start and duration"),
     ],
 )
 def test_batch_with_an_invalid_span_is_rejected(lane, codes, starts_s, seconds, message):

@@ -15,7 +15,6 @@ from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
 from sparkwright.timeline.clocks import (
     ClockComparison,
     ClockState,
-    Offset,
     OffsetEstimator,
     compare_clocks,
 )
@@ -141,9 +140,10 @@ class TimelineRecord:
                 # Treat the job as an exchange of a request and a reply for the clock comparison.
                 came_s = float(block.starts_s.min())
                 answered_s = float((block.starts_s + block.seconds).max())
-                times_s = asked_s, came_s, answered_s, received_s
-                offset = self._offset_of((worker, process), times_s)
-                if offset is None:
+                known = self._estimators.get((worker, process), OffsetEstimator())
+                known = known.with_exchange(asked_s, came_s, answered_s, received_s)
+                self._estimators[worker, process] = known
+                if (offset := known.estimate(received_s)) is None:
                     return received_s
                 # The driver sent the request, so the sign of the offset is reversed.
                 state = replace(
@@ -153,14 +153,6 @@ class TimelineRecord:
             self._take(worker, block, comparison)
             ends_s = block.starts_s + block.seconds + comparison.to_driver_s
             return float(ends_s.max(initial=0.0))
-
-    def _offset_of(
-        self, whose: tuple[int, Process], times_s: tuple[float, float, float, float]
-    ) -> Offset | None:
-        """Return the offset of a process' clock from the driver's, after another exchange."""
-        known = self._estimators.get(whose, OffsetEstimator()).with_exchange(*times_s)
-        self._estimators[whose] = known
-        return known.estimate(times_s[-1])
 
     def _take(self, worker: int, block: SpanBlock, clocks: ClockComparison) -> None:
         if not len(block.codes):

@@ -15,7 +15,7 @@ from .phases import PHASES, phase_of
 from .spans import Spans
 
 _MOST_SUMS = 300_000  # events made of sums; browsers cannot show many more
-_DRIVER_PROCESS, _FIRST_WORKER_PROCESS = 1, 2
+_FIRST_WORKER_PROCESS = 2  # after the driver's
 # Enclosing phases have a separate thread: some viewers display overlapping events badly.
 _THREAD, _ENCLOSING_THREAD, _SECOND_THREAD = 1, 2, 3
 _THREADS = {
@@ -54,7 +54,7 @@ def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
     driver = f"driver, {name}" if name else "driver"
     workers = [f"worker {w}" + (f", {host}" if host else "") for w, host in enumerate(hosts)]
     for lane, label in enumerate([driver, *workers], start=-1):
-        process = _process_of(lane)
+        process = _FIRST_WORKER_PROCESS + lane
         base = {"ph": "M", "pid": process, "tid": 0, "ts": 0}
         yield {**base, "name": "process_name", "args": {"name": label}}
         yield {**base, "name": "process_sort_index", "args": {"sort_index": process}}
@@ -88,7 +88,7 @@ def _events(spans: Spans, until: _Until, more: str = "") -> Iterator[str]:
         begin_ns = start_ns + late_ns
         until[lane, thread] = begin_ns + length_ns, _slack_ns(length_ns)
         yield (
-            f',\n{{"ph":"X",{_named(code)},"pid":{_process_of(lane)},"tid":{thread},'
+            f',\n{{"ph":"X",{_named(code)},"pid":{_FIRST_WORKER_PROCESS + lane},"tid":{thread},'
             f'"ts":{_us(begin_ns)},"dur":{_us(length_ns)}{more}}}'
         )
 
@@ -105,7 +105,3 @@ def _slack_ns(length_ns: int) -> int:
 
 def _us(nanoseconds: int) -> str:
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
-
-
-def _process_of(lane: int) -> int:
-    return _DRIVER_PROCESS if lane < 0 else _FIRST_WORKER_PROCESS + lane

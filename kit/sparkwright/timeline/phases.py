@@ -86,30 +86,27 @@ class Phase:
         return tuple(DL4J_NAMES[key] for key in self.dl4j)
 
 
-_MASTER = "ParameterAveragingMaster"
-_WORKER = "WorkerFlatMap"
-# Only this key begins with a lowercase letter in Deeplearning4j.
-_EXPORT = "parameterAveragingMasterExportTimesMs"
-
-DL4J_NAMES: dict[str, str] = {
-    _EXPORT: "Export",
-    f"{_MASTER}CountRddSizeTimesMs": "CountRDD",
-    f"{_MASTER}BroadcastCreateTimesMs": "CreateBroadcast",
-    f"{_MASTER}RepartitionTimesMs": "Repartition",
-    f"{_MASTER}FitTimesMs": "Fit",
-    f"{_MASTER}SplitTimesMs": "Split",
-    f"{_MASTER}MapPartitionsTimesMs": "MapPart",
-    f"{_MASTER}AggregateTimesMs": "Aggregate",
-    f"{_MASTER}ProcessParamsUpdaterTimesMs": "ProcessParams",
-    f"{_WORKER}TotalTimeMs": "Total",
-    f"{_WORKER}GetInitialModelTimeMs": "GetInitModel",
-    f"{_WORKER}DataSetGetTimesMs": "GetDataSet",
-    f"{_WORKER}ProcessMiniBatchTimesMs": "ProcessBatch",
-    "ParameterAveragingWorkerBroadcastGetValueTimeMs": "BroadcastGet",
-    "ParameterAveragingWorkerInitTimeMs": "ModelInit",
-    "ParameterAveragingWorkerFitTimesMs": "Fit",
-}
-_BATCHES = (f"{_WORKER}ProcessMiniBatchTimesMs", "ParameterAveragingWorkerFitTimesMs")
+# Deeplearning4j's keys and short names, and the same or closest phases.
+_DL4J = """\
+parameterAveragingMasterExportTimesMs Export EXPORT
+ParameterAveragingMasterCountRddSizeTimesMs CountRDD COUNT
+ParameterAveragingMasterBroadcastCreateTimesMs CreateBroadcast BROADCAST
+ParameterAveragingMasterRepartitionTimesMs Repartition LAYOUT
+ParameterAveragingMasterFitTimesMs Fit TRAIN
+ParameterAveragingMasterSplitTimesMs Split SPLIT
+ParameterAveragingMasterMapPartitionsTimesMs MapPart MAP_PARTITIONS
+ParameterAveragingMasterAggregateTimesMs Aggregate AVERAGE AGGREGATE
+ParameterAveragingMasterProcessParamsUpdaterTimesMs ProcessParams APPLY PROCESS_PARAMS
+WorkerFlatMapTotalTimeMs Total WORK
+WorkerFlatMapGetInitialModelTimeMs GetInitModel BUILD STATE
+WorkerFlatMapDataSetGetTimesMs GetDataSet FIRST_DATA DATA
+WorkerFlatMapProcessMiniBatchTimesMs ProcessBatch TRACE COMPUTE
+ParameterAveragingWorkerBroadcastGetValueTimeMs BroadcastGet STATE
+ParameterAveragingWorkerInitTimeMs ModelInit BUILD
+ParameterAveragingWorkerFitTimesMs Fit TRACE COMPUTE
+"""
+_DL4J_ROWS = [line.split() for line in _DL4J.splitlines()]
+DL4J_NAMES: dict[str, str] = {key: name for key, name, *_ in _DL4J_ROWS}
 
 # Name, label, group and color; then the meaning. Tables and legends use this order.
 _TABLE = """\
@@ -181,29 +178,6 @@ FINISH; finish; saving; #7a8087
     The result goes into the driver's model; files and ports are let go.
 """
 _ENCLOSING = (PhaseCode.WORK, PhaseCode.TRAIN, PhaseCode.OVERLAP)
-_DL4J: dict[PhaseCode, tuple[str, ...]] = {
-    PhaseCode.BUILD: (f"{_WORKER}GetInitialModelTimeMs", "ParameterAveragingWorkerInitTimeMs"),
-    PhaseCode.STATE: (
-        f"{_WORKER}GetInitialModelTimeMs",
-        "ParameterAveragingWorkerBroadcastGetValueTimeMs",
-    ),
-    PhaseCode.TRACE: _BATCHES,
-    PhaseCode.FIRST_DATA: (f"{_WORKER}DataSetGetTimesMs",),
-    PhaseCode.DATA: (f"{_WORKER}DataSetGetTimesMs",),
-    PhaseCode.COMPUTE: _BATCHES,
-    PhaseCode.AVERAGE: (f"{_MASTER}AggregateTimesMs",),
-    PhaseCode.APPLY: (f"{_MASTER}ProcessParamsUpdaterTimesMs",),
-    PhaseCode.WORK: (f"{_WORKER}TotalTimeMs",),
-    PhaseCode.EXPORT: (_EXPORT,),
-    PhaseCode.COUNT: (f"{_MASTER}CountRddSizeTimesMs",),
-    PhaseCode.LAYOUT: (f"{_MASTER}RepartitionTimesMs",),
-    PhaseCode.TRAIN: (f"{_MASTER}FitTimesMs",),
-    PhaseCode.BROADCAST: (f"{_MASTER}BroadcastCreateTimesMs",),
-    PhaseCode.SPLIT: (f"{_MASTER}SplitTimesMs",),
-    PhaseCode.MAP_PARTITIONS: (f"{_MASTER}MapPartitionsTimesMs",),
-    PhaseCode.AGGREGATE: (f"{_MASTER}AggregateTimesMs",),
-    PhaseCode.PROCESS_PARAMS: (f"{_MASTER}ProcessParamsUpdaterTimesMs",),
-}
 
 
 def _phases() -> Iterator[Phase]:
@@ -219,7 +193,7 @@ def _phases() -> Iterator[Phase]:
             group=cast("Group", group),
             color=color,
             encloses=code in _ENCLOSING,
-            dl4j=_DL4J.get(code, ()),
+            dl4j=tuple(key for key, _, *phases in _DL4J_ROWS if name in phases),
         )
 
 

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import NetworkError
+from sparkwright.errors import DataError, NetworkError
+
+from .phases import unknown_codes
 
 # More spans than a worker collects before it sends them.
 MOST_SPANS = 1 << 20
@@ -18,6 +20,8 @@ CODES = 64  # capacity for codes of phases
 # computed from them is within 2.2 % of the true one, for any number of spans.
 EDGES_S = np.concatenate([[0.0], 2.0 ** np.arange(-20, 22, 1 / 16)])
 DURATION_BINS = len(EDGES_S)  # the last bin is unbounded
+COLUMNS = {"lanes": np.int32, "codes": np.uint8, "starts_s": np.float64, "seconds": np.float32}
+_LONGEST_S = 1e9  # thirty years; longer spans are invalid
 
 
 class SpanBlock(NamedTuple):
@@ -95,7 +99,7 @@ class Spans:
     def of(cls, lane: int, block: SpanBlock) -> "Spans":
         """Return the spans of one lane."""
         return cls(
-            lanes=np.full(len(block.codes), lane, np.int32),
+            lanes=np.full(block.codes.size, lane, np.int32),
             codes=block.codes,
             starts_s=block.starts_s,
             seconds=block.seconds,
@@ -104,12 +108,43 @@ class Spans:
     @classmethod
     def joined(cls, parts: Sequence["Spans"]) -> "Spans":
         """Return a copy of the individual spans of all parts, concatenated."""
-        return cls(
-            lanes=np.concatenate([np.empty(0, np.int32), *(part.lanes for part in parts)]),
-            codes=np.concatenate([np.empty(0, np.uint8), *(part.codes for part in parts)]),
-            starts_s=np.concatenate([np.empty(0), *(part.starts_s for part in parts)]),
-            seconds=np.concatenate([np.empty(0, np.float32), *(part.seconds for part in parts)]),
-        )
+        columns: dict[str, Any] = {
+            name: np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)])
+            for name, kind in COLUMNS.items()
+        }
+        return cls(**columns)
+
+    def check(self, workers: int) -> None:
+        """Check the values.
+
+        Raises:
+            DataError: if a lane or code is unknown, a shape is wrong, or a value is not finite or
+                is negative.
+        """
+        shapes = [getattr(self, name).shape for name in COLUMNS]
+        if shapes != [(self.codes.size,)] * len(COLUMNS):
+            raise DataError(
+                f"Spans have one lane, code, start and duration each. Received: shapes {shapes}."
+            )
+        if unknown := unknown_codes(self.codes):
+            raise DataError(
+                f"Spans have codes of phases. Received: {unknown[:5]}. A later version of "
+                "sparkwright may know them."
+            )
+        if len(self) and not -1 <= self.lanes.min() <= self.lanes.max() < workers:
+            raise DataError(
+                f"Spans belong to the driver, lane -1, or one of {workers} workers. Received: "
+                f"lanes from {self.lanes.min()} to {self.lanes.max()}."
+            )
+        # NaN fails each comparison, so it is rejected too.
+        fits = (np.abs(self.starts_s) <= _LONGEST_S) & (self.seconds >= 0)
+        fits &= self.seconds <= _LONGEST_S
+        if not fits.all():
+            place = int(np.argmin(fits))
+            raise DataError(
+                "Starts and durations of spans must be finite, durations not negative. Received: "
+                f"start {self.starts_s[place]}, duration {self.seconds[place]}."
+            )
 
     def coarser(self) -> "Spans":
         """Return sums in buckets twice as wide."""

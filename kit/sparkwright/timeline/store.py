@@ -5,17 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
-
 from .clocks import ClockReading
-from .phases import unknown_codes
 from .spans import SpanBlock, Spans, Tallies, cut
 from .timeline import Timeline
 
 _DRIVER = -1
 _EXACT_SPANS = 500_000
 _MOST_PARTS = 1000  # arrays of spans before they are concatenated
-_LONGEST_S = 1e9  # thirty years; longer spans are invalid
 # float64 values: with a dozen phases per worker at most about 100 MB, up to 5,000 workers.
 _MOST_CELLS = 8 << 20
 _USUAL_PHASES = 8
@@ -77,18 +73,22 @@ class SpanStore:
             DataError: if a lane or code is unknown, a shape is wrong, or a value is not finite or
                 is negative.
         """
-        codes, starts_s = np.array(codes, np.uint8), np.asarray(starts_s, np.float64)
-        seconds = np.array(seconds, np.float32)
-        self._check(lane, codes, starts_s, seconds)
-        if not len(codes):
+        block = SpanBlock(
+            np.array(codes, np.uint8),
+            np.asarray(starts_s, np.float64),
+            np.array(seconds, np.float32),
+        )
+        Spans.of(lane, block).check(self._workers)
+        if not len(block.codes):
             return
-        starts_s, exactly_s = np.maximum(starts_s, 0.0), seconds.astype(np.float64)
+        codes, starts_s = block.codes, np.maximum(block.starts_s, 0.0)
+        exactly_s = block.seconds.astype(np.float64)
         self._end_s = max(self._end_s, float((starts_s + exactly_s).max()))
         self._tallies.add(lane, codes, exactly_s)
         kept = min(self._room, len(codes))
         self._room -= kept
         if kept:
-            block = SpanBlock(codes[:kept], starts_s[:kept], seconds[:kept])
+            block = SpanBlock(codes[:kept], starts_s[:kept], block.seconds[:kept])
             self._exact.append(Spans.of(lane, block))
             if len(self._exact) > _MOST_PARTS:
                 self._exact = [Spans.joined(self._exact)]
@@ -131,34 +131,6 @@ class SpanStore:
             rest=self._rest(),
             tallies=tallies,
         )
-
-    def _check(
-        self,
-        lane: int,
-        codes: NDArray[np.uint8],
-        starts_s: NDArray[np.float64],
-        seconds: NDArray[np.float32],
-    ) -> None:
-        if not -1 <= lane < self._workers:
-            raise DataError(
-                f"`lane` must be -1 for the driver or a worker below {self._workers}. "
-                f"Received: lane={lane}."
-            )
-        if codes.ndim != 1 or not codes.shape == starts_s.shape == seconds.shape:
-            raise DataError(
-                "Spans have one code, start and duration each. Received: shapes "
-                f"{codes.shape}, {starts_s.shape} and {seconds.shape}."
-            )
-        if unknown := unknown_codes(codes):
-            raise DataError(f"Spans have codes of phases. Received: {unknown[:5]}.")
-        # NaN fails each comparison, so it is rejected too.
-        fits = (np.abs(starts_s) <= _LONGEST_S) & (seconds >= 0) & (seconds <= _LONGEST_S)
-        if not fits.all():
-            place = int(np.flatnonzero(~fits)[0])
-            raise DataError(
-                "Starts and durations of spans must be finite, durations not negative. Received: "
-                f"start {float(starts_s[place])!r}, duration {float(seconds[place])!r}."
-            )
 
     def _add_up(
         self,

@@ -17,14 +17,13 @@ from sparkwright.storage.files import write_bytes
 from .chrome_trace import trace_lines
 from .clocks import ClockReading
 from .page import page_of
-from .phases import DL4J_NAMES, PHASES, unknown_codes
-from .spans import Spans, Tallies
+from .phases import DL4J_NAMES, PHASES
+from .spans import COLUMNS, Spans, Tallies
 from .summary import PhaseTotal, phase_totals, report_of, what_dominated
 
 _NAME, _VERSION = "timeline", 2
 _PIECES = 100_000
 _DAMAGE = (KeyError, TypeError, ValueError, OverflowError, OSError, zipfile.BadZipFile)
-_COLUMNS = ("lanes", "codes", "starts_s", "seconds")
 _TALLIES = ("count", "seconds", "longest_s", "durations")
 
 
@@ -148,20 +147,13 @@ class Timeline:
         import pandas as pd
 
         totals = self.totals()
-        rows: list[dict[str, Any]] = []
+        rows: list[tuple[Any, ...]] = []
         for key, name in DL4J_NAMES.items():
+            phases = ", ".join(phase.name for phase in PHASES if key in phase.dl4j)
             mine = [total for total in totals if key in total.phase.dl4j]
-            phases = [phase.name for phase in PHASES if key in phase.dl4j]
-            rows.append(
-                {
-                    "key": key,
-                    "name": name,
-                    "phases": ", ".join(phases),
-                    "count": sum(total.count for total in mine),
-                    "seconds": sum(total.seconds for total in mine),
-                }
-            )
-        return pd.DataFrame(rows)
+            count, seconds = sum(t.count for t in mine), sum(t.seconds for t in mine)
+            rows.append((key, name, phases, count, seconds))
+        return pd.DataFrame(rows, columns=["key", "name", "phases", "count", "seconds"])
 
     # -- files ------------------------------------------------------------------------------
 
@@ -201,10 +193,11 @@ class Timeline:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values with a `"name"`; see `from_dict`."""
-        parts = [("spans", _COLUMNS), ("tallies", _TALLIES), ("rest", _COLUMNS)]
+        parts = {"spans": COLUMNS, "tallies": _TALLIES}
+        parts |= {} if self.rest is None else {"rest": COLUMNS}
         arrays = {
             f"{part}.{name}": getattr(getattr(self, part), name)
-            for part, names in parts[: 2 if self.rest is None else 3]
+            for part, names in parts.items()
             for name in names
         }
         buffer = io.BytesIO()
@@ -239,53 +232,36 @@ class Timeline:
             with np.load(content, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
 
-            def taken(part: str, names: tuple[str, ...]) -> dict[str, Any]:
-                return {name: arrays[f"{part}.{name}"] for name in names}
+            def taken(part: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+                return {
+                    name: arrays[f"{part}.{name}"].astype(kind, casting="same_kind")
+                    for name, kind in kinds.items()
+                }
 
-            rest_s = float(values["width_s"])
+            hosts = tuple(str(host) for host in values["hosts"])
+            none, width_s = Tallies.empty(len(hosts)), float(values["width_s"])
+            sums = {**COLUMNS, "seconds": np.float64}
             found = cls(
                 name=str(values["run"]),
                 elapsed_s=float(values["elapsed_s"]),
-                hosts=tuple(str(host) for host in values["hosts"]),
+                hosts=hosts,
                 clocks=tuple(ClockReading.from_dict(each) for each in values["clocks"]),
-                spans=Spans(**taken("spans", _COLUMNS)),
-                rest=Spans(**taken("rest", _COLUMNS), width_s=rest_s) if rest_s else None,
-                tallies=Tallies(**taken("tallies", _TALLIES)),
+                spans=Spans(**taken("spans", COLUMNS)),
+                rest=Spans(**taken("rest", sums), width_s=width_s) if width_s else None,
+                tallies=Tallies(
+                    **taken("tallies", {name: getattr(none, name).dtype for name in _TALLIES})
+                ),
             )
         except _DAMAGE as error:
             raise DataError(f"A timeline is damaged. Received: {error!r:.200}.") from error
-        _check(found)
+        shapes = [
+            [getattr(each, name).shape for name in _TALLIES] for each in (found.tallies, none)
+        ]
+        if shapes[0] != shapes[1]:
+            raise DataError(
+                f"A timeline of {len(hosts)} workers is damaged. Received: sums of shapes "
+                f"{shapes[0]}."
+            )
+        for part in found._parts():
+            part.check(len(hosts))
         return found
-
-
-def _check(timeline: Timeline) -> None:
-    """Raise DataError unless all arrays are valid."""
-    expected = Tallies.empty(timeline.workers)
-    for name in _TALLIES:
-        found, like = getattr(timeline.tallies, name), getattr(expected, name)
-        if found.dtype != like.dtype or found.shape != like.shape:
-            raise DataError(
-                f"A timeline of {timeline.workers} workers is damaged. Received: sums of shape "
-                f"{found.shape}, {found.dtype}."
-            )
-    for part in (timeline.spans, timeline.rest):
-        if part is None:
-            continue
-        types = ("int32", "uint8", "float64", "float64" if part.width_s else "float32")
-        columns = [getattr(part, name) for name in _COLUMNS]
-        for name, kind, column in zip(_COLUMNS, types, columns, strict=True):
-            if column.dtype != kind or column.shape != (len(part),):
-                raise DataError(
-                    f"The array `{name}` of a timeline must be {kind} of {len(part)} rows. "
-                    f"Received: {column.dtype} of shape {column.shape}."
-                )
-        if unknown := unknown_codes(part.codes):
-            raise DataError(
-                f"Spans have codes of phases. Received: {unknown[:5]}. A later version of "
-                "sparkwright may know them."
-            )
-        if len(part) and (part.lanes.min() < -1 or part.lanes.max() >= timeline.workers):
-            raise DataError(
-                f"Spans belong to the driver or one of {timeline.workers} workers. Received: lanes "
-                f"from {part.lanes.min()} to {part.lanes.max()}."
-            )
