@@ -147,13 +147,13 @@ class Timeline:
         import pandas as pd
 
         totals = self.totals()
-        rows: list[tuple[Any, ...]] = []
+        rows: list[dict[str, Any]] = []
         for key, name in DL4J_NAMES.items():
             phases = ", ".join(phase.name for phase in PHASES if key in phase.dl4j)
             mine = [total for total in totals if key in total.phase.dl4j]
-            count, seconds = sum(t.count for t in mine), sum(t.seconds for t in mine)
-            rows.append((key, name, phases, count, seconds))
-        return pd.DataFrame(rows, columns=["key", "name", "phases", "count", "seconds"])
+            sums = {"count": sum(t.count for t in mine), "seconds": sum(t.seconds for t in mine)}
+            rows.append({"key": key, "name": name, "phases": phases, **sums})
+        return pd.DataFrame(rows)
 
     # -- files ------------------------------------------------------------------------------
 
