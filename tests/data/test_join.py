@@ -9,7 +9,6 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import ClassIndex, OneHot, join, records, sequences
-from sparkwright.data._join_frames import column_types, source_frame
 
 SEGMENTS = ["basic", "gold", "silver"]
 
@@ -68,7 +67,6 @@ def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
         assert not found.features["history"][row, len(steps) :].any()
         assert found.features_masks["history"][row].sum() == len(steps)
     assert found.features["history"].shape[1] == visits.groupby("customer").size().max()
-    assert not data.skipped().total
 
 
 @pytest.mark.spark
@@ -112,33 +110,27 @@ def test_csv_sources_join_on_column_indices(spark: Any, tmp_path: Path) -> None:
         kept = np.arange(4) >= 4 - len(values)
         np.testing.assert_array_equal(found.labels_masks["items"][row], kept)
     assert data.rdd.getNumPartitions() == 3
-    assert data.fingerprint is not None
 
 
 @pytest.mark.spark
-def test_two_record_sources_join_and_missing_rows_are_dropped(spark: Any) -> None:
-    random = np.random.default_rng(2)
-    left = pd.DataFrame({"k": [5, 1, 3, 2], "a": random.normal(size=4)})
-    right = pd.DataFrame({"k": [2, 9, 5, 3, 5], "b": random.normal(size=5)})
+def test_two_record_sources_join_as_spark_does(spark: Any) -> None:
+    left = spark.createDataFrame([(5, 5.0), (1, 1.0), (3, 3.0), (None, 0.0)], "k int, a double")
+    right = [(5, 50.0), (9, 90.0), (5, 51.0), (3, 30.0), (None, 0.0)]
     frames = {
-        "left": records(spark.createDataFrame(left), key="k"),
-        "right": records(spark.createDataFrame(right), key="k"),
+        "left": records(left, key="k"),
+        "right": records(spark.createDataFrame(right, "k long, b double"), key="k"),
     }
     wanted: dict[str, Any] = {"features": {"x": ("left", "a")}, "labels": {"y": ("right", "b")}}
-    data = join(spark, frames, **wanted, missing="drop", duplicates="last")
+    data = join(spark, frames, **wanted, missing="drop")
     found = data.collect()
-    merged = left.merge(right.drop_duplicates("k", keep="last"), on="k").sort_values("k")
-    np.testing.assert_array_equal(found.features["x"][:, 0], merged.a.to_numpy(np.float32))
-    np.testing.assert_array_equal(found.labels["y"], merged.b.to_numpy(np.float32))
-    assert data.skipped().counts == {"missing key": 2}
-    assert data.skipped().first == ("key 1: not in 'right'", "key 9: not in 'left'")
-    first = join(spark, frames, **wanted, missing="drop", duplicates="first").collect()
-    merged = left.merge(right.drop_duplicates("k"), on="k").sort_values("k")
-    np.testing.assert_array_equal(first.labels["y"], merged.b.to_numpy(np.float32))
-    with pytest.raises(sw.DataError, match=r"1 not in 'left', 1 not in 'right'; the first: 1 \("):
-        join(spark, frames, **wanted, duplicates="last")
-    with pytest.raises(sw.DataError, match=r"1 more than once in 'right'; the first: 5"):
-        join(spark, frames, **wanted, missing="drop")
+    # A repeated key gives a row each, and null matches nothing.
+    assert found.features["x"].tolist() == [[3], [5], [5]]
+    assert sorted(found.labels["y"].tolist()) == [30, 50, 51]
+    assert data.collect().labels["y"].tolist() == found.labels["y"].tolist()
+    with pytest.raises(
+        sw.DataError, match=r"key None: every key .*Received: none in '(left|right)'"
+    ):
+        join(spark, frames, **wanted).count()
 
 
 @pytest.mark.thorough
@@ -168,100 +160,65 @@ def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.spark
-def test_csv_steps_are_sorted_as_numbers_even_if_one_is_text(spark: Any, tmp_path: Path) -> None:
-    steps = [2**60 + i for i in (1, 12, 10, 11, 2, 3)] + [5, 40]
-    lines = [*(f"1,{step},{step % 2**60}" for step in steps), "2,7,0", "2,x7,0", "3,1.5,1"]
-    (tmp_path / "a.csv").write_text("\n".join(["k,t,v", *lines]))
+def test_sequences_of_several_sources_are_aligned(spark: Any) -> None:
+    short = spark.createDataFrame([(1, 2, 5), (1, 1, 4), (2, 1, 6)], "k int, t int, v int")
+    long = spark.createDataFrame([(1, t, t) for t in range(3)] + [(2, 0, 9)], "k int, t int, v int")
+    sources = {
+        "x": sequences(long, key="k", order="t"),
+        "y": sequences(short, key="k", order="t"),
+    }
 
-    def joined(where: Any, **options: Any) -> Any:
-        source = sequences(where, key="k", order="t")
-        return join(spark, {"a": source}, features={"x": ("a", "v")}, **options)
+    def joined(**options: Any) -> Any:
+        wanted: dict[str, Any] = {"features": {"x": ("x", "v")}, "labels": {"y": ("y", "v")}}
+        return join(spark, sources, **wanted, **options)
 
-    with pytest.raises(
-        sw.DataError, match=r"key 2: the `order` of source 'a' .* x7 in column 't' of .*a\.csv"
-    ):
-        joined(str(tmp_path)).collect()
-
-    data = joined(str(tmp_path), on_error="skip")
-    found = data.collect().features["x"][:, :, 0]
-    assert found.tolist() == [[5, 40, 1, 2, 3, 10, 11, 12], [1] + [0] * 7]
-    assert data.skipped().counts == {"bad value": 1}
-    assert data.fingerprint == joined(str(tmp_path), on_error="skip").fingerprint
-    # Of a DataFrame, text is sorted as text.
-    frame = spark.createDataFrame([(1, "10", 10.0), (1, "9", 9.0)], "k int, t string, v double")
-    assert joined(frame).collect().features["x"].ravel().tolist() == [10, 9]
-
-
-@pytest.mark.thorough
-@pytest.mark.spark
-def test_skipped_rows_affect_neither_classes_nor_lengths(spark: Any) -> None:
-    nan = float("nan")
-    people = [(1, 2.0), (2, 7.0), (3, nan), (None, 8.0), (None, nan), (4, 1.0), (5, 9.0)]
-    steps = [(1, 0.0), (1, 1.0), (2, 0.0), (3, 0.0), (4, 0.0), (5, nan)]
-    more = [(2, 1.0), (2, 2.0), (2, 3.0)]  # so labels of 2 differ in length
-    frames = {"people": records(spark.createDataFrame(people, "k int, kind double"), key="k")}
-    for name, rows in (("x", [*steps, *[(None, 0.0)] * 9]), ("y", [*steps, *more])):
-        frames[name] = sequences(spark.createDataFrame(rows, "k int, t double"), key="k", order="t")
-    data = join(
-        spark,
-        frames,
-        features={"x": ("x", "t")},
-        labels={"y": ("y", "t"), "kind": ("people", ClassIndex("kind"))},
-        on_error="skip",
-    )
-    found = data.collect()
-    assert data.class_names == {"kind": ("1.0", "2.0")}
-    assert found.labels["kind"].tolist() == [1, 0]
-    assert found.features["x"].tolist() == [[[0], [1]], [[0], [0]]]
-    assert found.labels["y"].shape == (2, 2)
-    assert data.skipped().counts == {"no key": 11, "lengths differ": 1, "missing value": 2}
+    with pytest.raises(sw.DataError, match=r"key 1: labels and features .* in 'y' and 'x'"):
+        joined().count()
+    with pytest.raises(sw.DataError, match=r"key 1: .* at most 2 steps .*more in 'x'"):
+        joined(length=2, align="start").count()
+    for align, labels in (("start", [[4, 5, 0], [6, 0, 0]]), ("end", [[0, 4, 5], [0, 0, 6]])):
+        found = joined(align=align).collect()
+        assert found.labels["y"].tolist() == labels
+        assert found.labels_masks["y"].tolist() == (np.array(labels) > 0).tolist()
+        assert found.features["x"][0, :, 0].tolist() == [0, 1, 2]
 
 
 @pytest.mark.thorough
 @pytest.mark.spark
 def test_invalid_sources_raise_with_their_names(spark: Any, tmp_path: Path) -> None:
-    good, short, text = (tmp_path / f"{name}.csv" for name in ("good", "short", "text"))
-    good.write_text("id,a\n1,2\n2,3\n3,4\n")
-    short.write_text("id,a,b\n1,2,3\n2,7\n3,4,5\n")
-    text.write_text("id,a\n1,2\nzwei,3\n")
+    files = {
+        "good": "id,a\n1,2\n2,3\n",
+        "text": "id,a\n1,2\nzwei,3\n",
+        "short": "id,a\n1,2\n2\n",
+        "steps": "id,a,t\n1,2,10\n1,3,x9\n",
+    }
+    for name, content in files.items():
+        (tmp_path / f"{name}.csv").write_text(content)
 
-    def joined(url: Any, **options: Any) -> Any:
-        sources = {"good": records(str(good), key="id"), "other": records(str(url), key="id")}
-        return join(spark, sources, features={"x": ("good", "a"), "y": ("other", "a")}, **options)
+    def joined(name: str, source: Any = records, **options: Any) -> Any:
+        url = str(tmp_path / f"{name}.csv")
+        sources = {
+            "good": records(str(tmp_path / "good.csv"), key="id"),
+            "other": source(url, **{"key": "id", **options}),
+        }
+        return join(spark, sources, features={"x": ("good", "a"), "y": ("other", "a")})
 
-    with pytest.raises(
-        sw.DataError, match=r"key 2: .*short\.csv, line 3: .*Received: 2 in '2,7'.*source 'other'"
-    ):
-        joined(short).collect()
-    left = joined(short, on_error="skip")
-    assert left.collect().features["y"].tolist() == [[2], [4]]
-    assert left.skipped().counts == {"wrong number of columns": 1}
-    with pytest.raises(sw.ConfigurationError, match=r"id of 'good': bigint; id of 'other': string"):
-        joined(text)
-    with pytest.raises(sw.DataError, match=r"nowhere\.csv"):
-        joined(tmp_path / "nowhere.csv")
+    with pytest.raises(sw.ConfigurationError, match=r"id of 'good': int; id of 'other': string"):
+        joined("text")
+    with pytest.raises(sw.DataError, match=r"key 2: source 'other': column 'a' must hold a value"):
+        joined("short").collect()
+    with pytest.raises(sw.DataError, match=r"`order` of CSV files .*text in t of 'other'"):
+        joined("steps", sequences, order="t")
     with pytest.raises(
         sw.ConfigurationError,
-        match=r"sources\['a'\]\.key` .*Received: 'no', of the columns 'id', 'a'",
+        match=r"sources\['other'\]\.key` .*Received: 'no', of the columns 'id', 'a'",
     ):
-        join(spark, {"a": records(str(good), key="no")}, features={"x": ("a", "a")})
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(sw.DataError, match=r"empty\.csv"):
-        joined(tmp_path / "empty.csv")
-
-
-@pytest.mark.thorough
-@pytest.mark.spark
-def test_csv_columns_have_the_narrowest_type(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(
-        "n,x,flag,day,time,text,unit,part,none\n"
-        "1,1.5,true,2024-01-01,2024-01-01 10:00:00,07,1d,10:00,\n"
-        "-2,1e3,false,2024-02-01,2024-02-01 00:00:00.5,x,2f,11:30,\n"
-        "3\n,inf,,,,,,,NA\n"
-    )
-    frame = source_frame(spark, records(str(tmp_path), key="n"))
-    assert list(column_types(frame).items()) == [
-        ("n", "bigint"), ("x", "double"), ("flag", "boolean"), ("day", "date"),
-        ("time", "timestamp"), ("text", "string"), ("unit", "string"), ("part", "string"),
-        ("none", "string"),
-    ]  # fmt: skip
+        joined("good", key="no")
+    with pytest.raises(Exception, match=r"nowhere\.csv"):
+        joined("nowhere")
+    with pytest.raises(sw.DataError, match="at least one key must be in every source"):
+        join(
+            spark,
+            {"a": sequences(spark.createDataFrame([], "id int, t int"), key="id", order="t")},
+            features={"x": ("a", "t")},
+        )

@@ -20,10 +20,10 @@ def test_joined_tables_give_higher_accuracy_than_either_table(results):
     assert results["accuracy"]["machines alone"] < 0.8
 
 
-def test_unmatched_keys_are_listed_and_counted(results, html):
+def test_unmatched_keys_are_named_and_counted(results, html):
     assert results["dropped"] == 12
-    assert "Received: 12 not in 'readings'; the first: 1000 (not in 'readings')" in unescape(html)
-    assert "12 skipped: 12 missing key" in html
+    assert "every key must be in every source. Received: none in 'readings'" in unescape(html)
+    assert "12 machines without readings are dropped." in html
 
 
 def test_the_report_shows_figures_results_and_needs_no_network(html, results):

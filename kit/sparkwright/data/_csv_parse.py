@@ -197,7 +197,6 @@ def conversion_fault(
     *,
     ids: NDArray[np.int64],
     is_text: bool = False,
-    remedy: str = "",
 ) -> Fault:
     """Return the fault of a column's `bad` values; `ids` are the record numbers."""
 
@@ -217,7 +216,7 @@ def conversion_fault(
                 '`encoding`, such as "latin-1".'
             ),
         )
-    remedy = remedy or f"{text_remedy(name)}; if it means a missing value, set `missing_values`."
+    remedy = f"{text_remedy(name)}; if it means a missing value, set `missing_values`."
     return Fault(
         reason="not a number",
         column=name,

@@ -1,28 +1,43 @@
-"""Join several tables by key into examples with named inputs and outputs."""
+"""Join tables by key with Spark's `DataFrame.join`, into examples with named inputs and outputs."""
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from sparkwright.cluster.jobs import collect, run_job
-from sparkwright.data._alignment import Alignment, check_alignment
-from sparkwright.data._csv_reader import ENDINGS
-from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._join_frames import column_types, joined_batches, source_frame
-from sparkwright.data._join_plan import make_plan
-from sparkwright.data._join_reader import JoinReader
-from sparkwright.data._join_sources import Source
-from sparkwright.data._survey import Survey
-from sparkwright.data._table_source import files_of
-from sparkwright.data.pieces import OnError, SkipLog, check_on_error, check_partitions, read_groups
-from sparkwright.data.wording import session_first, shortened
-from sparkwright.errors import ConfigurationError
+import numpy as np
+
+from sparkwright.cluster.jobs import run_job
+from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 
+from ._alignment import Alignment, check_alignment, pad
+from ._column_choice import select_columns, sort_values
+from ._columnar import is_nested
+from ._distributed import DistributedDataSet
+from ._join_sources import ClassColumn, OneHot, Source
+from .dataset import Array, DataSet
+from .frames import kind_of
+from .from_spark import arrays_for_vectors, arrow_kinds, distinct_texts, in_arrow, quoted
+from .pieces import check_partitions
+from .tables import Columns, Part
+from .wording import clipped, session_first, shortened
+
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS = 256  # converted at once: the longest sequence pads all others
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Slot:
+    """One array of the examples: columns of a source side by side; a flat one has no last axis."""
+
+    group: str
+    name: str
+    source: str
+    parts: Sequence[Part]
+    is_flat: bool
 
 
 @session_first
@@ -33,14 +48,12 @@ def join(
     features: Mapping[str, Any],
     labels: Mapping[str, Any] | None = None,
     missing: Literal["drop", "error"] = "error",
-    duplicates: Literal["error", "first", "last"] = "error",
     align: Alignment = "equal_length",
     length: int | None = None,
     truncate: bool = False,
-    on_error: OnError = "raise",
     partitions: int | None = None,
 ) -> DistributedDataSet:
-    """Join `sources` by key into one example per key, in the order of the keys.
+    """Join `sources` by key with Spark's `DataFrame.join`, into examples in the order of the keys.
 
     Features are float32: (n, columns) for records, (n, time, columns) for sequences. A label given
     as a single column is (n,) or (n, time); it is int32 for integer columns, else float32. A list
@@ -53,65 +66,24 @@ def join(
         features: input name -> (source name, columns). Columns are a name, an index, a `slice` or
             `range` of indices, `OneHot(…)`, `ClassIndex(…)`, or a list of these.
         labels: output name -> (source name, columns), as `features`; default none.
-        missing: keys missing in a source: "error" (default) raises, "drop" drops and counts them.
-        duplicates: duplicate keys in a source of records: "error" (default) raises; "first" or
-            "last" keeps that row, in reading order.
+        missing: keys missing in a source: "error" (default) joins "full" and raises, "drop" joins
+            "inner".
         align: alignment of sequences of different sources. "equal_length" (default) requires
             labels as long as the features, and pads each source at the end. "start" and "end" pad
             all sources to one length, at the end or at the start.
         length: steps of all sequences; default None: the longest length.
         truncate: truncate sequences longer than `length`; default False: raise.
-        on_error: "raise" (default), or "skip": skip and count keys with invalid values.
         partitions: number of partitions; default None: Spark's choice.
 
     Raises:
-        ConfigurationError: if an option is invalid.
-        DataError: naming source, key and column, if a value is invalid; listing the first keys
-            that are missing or duplicate.
+        ConfigurationError: if an option is invalid, or keys have different types.
+        DataError: if a column does not hold numbers. When the data is read, naming source, key and
+            column: if a value is invalid, or a source lacks a key.
     """
-    _check(sources, features, missing, duplicates)
-    check_on_error(on_error)
+    check_choice("missing", missing, ("drop", "error"))
     check_alignment(align, length)
     check_partitions(partitions)
-    frames = {name: source_frame(spark, source) for name, source in sources.items()}
-    types = {name: column_types(frame) for name, frame in frames.items()}
-    sources = {name: each.of_columns(list(types[name]), name) for name, each in sources.items()}
-    plan = make_plan(sources, types, features, labels or {})
-    reader = JoinReader(
-        plan=plan, missing=missing, duplicates=duplicates, align=align, truncate=truncate
-    )
-    # The only shuffle: later passes read the sorted data from the executors.
-    batches = run_job(
-        spark,
-        lambda: joined_batches(
-            frames, sources, plan, last=duplicates == "last", partitions=partitions
-        ),
-        description="join by key",
-    )
-    if length is not None:
-        lengths = dict.fromkeys(plan.sequences, length)
-        reader = replace(reader, lengths=lengths, masked=frozenset(lengths))
-    to_find = plan.to_infer() or (plan.sequences and length is None)
-    if to_find or "error" in (missing, duplicates):
-        surveys = batches.mapPartitions(partial(_survey, reader=reader, on_error=on_error))
-        found = collect(spark, surveys, description="survey the join")
-        reader = reader.completed(sum(found, Survey()))
-    return read_groups(
-        spark,
-        batches.map(lambda batch: [batch]),
-        reader,
-        on_error=on_error,
-        fingerprint=_fingerprint(sources, reader, on_error),
-        class_names=reader.plan.class_names(),
-    )
-
-
-def _check(
-    sources: Mapping[str, Any], features: Mapping[str, Any], missing: Any, duplicates: Any
-) -> None:
-    check_choice("missing", missing, ("drop", "error"))
-    check_choice("duplicates", duplicates, ("error", "first", "last"))
-    wrong = [name for name, source in sources.items() if not isinstance(source, Source)]
+    wrong = [name for name, each in sources.items() if not isinstance(each, Source)]  # pyright: ignore[reportUnnecessaryIsInstance]
     if wrong or not sources:
         raise ConfigurationError(
             "`sources` must be name -> `records(…)` or `sequences(…)`. "
@@ -119,19 +91,229 @@ def _check(
         )
     if not features:
         raise ConfigurationError("`features` must have at least one input. Received: features={}.")
+    frames = {name: _frame(spark, name, source) for name, source in sources.items()}
+    slots = [
+        _slot(group, name, given, frames)
+        for group, wanted in (("features", features), ("labels", labels or {}))
+        for name, given in wanted.items()
+    ]
+    joined = _joined(frames, sources, slots, how="inner" if missing == "drop" else "full")
+    places = {name: f"s{i}" for i, name in enumerate(sources) if sources[name].is_sequence}
+    lengths = dict.fromkeys(places, (length or 0, True))
+    if places and length is None:
+        lengths = _lengths(spark, joined, places, align)
+    options = {"align": align, "truncate": truncate}
+    examples = partial(_examples, slots=slots, names=[*sources], lengths=lengths, **options)
+    # Spark computes the shuffles when the RDD is made.
+    action = partial(in_arrow, _in_order(joined, len(sources), partitions), examples, _ROWS)
+    data = run_job(spark, action, description="join by key")
+    alone = {s.name: s.parts[0].classes for s in slots if s.group == "labels" and len(s.parts) == 1}
+    data.class_names = {name: found for name, found in alone.items() if isinstance(found, tuple)}
+    return data
 
 
-def _survey(batches: Iterable[bytes], *, reader: JoinReader, on_error: OnError) -> Iterator[Survey]:
-    return reader.survey(batches, SkipLog(on_error))
+def _frame(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
+    frame = source.where
+    if isinstance(frame, str):
+        # With `enforceSchema`, Spark would ignore that files have their columns in another order.
+        form: dict[str, Any] = {"header": source.header, "sep": source.delimiter, "escape": '"'}
+        read = partial(spark.read.csv, frame, inferSchema=True, enforceSchema=False, **form)
+        frame = run_job(spark, read, description=f"infer the types of {frame}")
+        if not source.header:
+            frame = frame.toDF(*(f"column_{index}" for index in range(len(frame.columns))))
+    if repeated := {c for c in frame.columns if frame.columns.count(c) > 1}:
+        raise ConfigurationError(
+            f"the columns of a source must have unique names. Received: {shortened(repeated)} "
+            f"several times in {name!r}. Rename them with `frame.toDF(…)`."
+        )
+    return arrays_for_vectors(frame)
 
 
-def _fingerprint(sources: Mapping[str, Source], reader: JoinReader, on_error: str) -> str | None:
-    """Return the fingerprint; None unless all sources are files."""
-    files: list[Any] = []
+def _chosen(frame: "DataFrame", choice: Any, option: str) -> tuple[str, ...]:
+    if found := select_columns(frame.columns, choice, option=option):
+        return found
+    raise ConfigurationError(f"`{option}` must have at least one column. Received: {choice!r}.")
+
+
+def _slot(group: str, name: str, given: Any, frames: Mapping[str, "DataFrame"]) -> _Slot:
+    option = f"{group}[{name!r}]"
+    pair = cast("tuple[Any, ...]", tuple(given) if isinstance(given, tuple | list) else ())
+    if len(pair) != 2 or pair[0] not in frames:
+        raise ConfigurationError(
+            f"`{option}` must be (source name, columns), of one of the sources "
+            f"{shortened(frames)}. Received: {given!r}."
+        )
+    source, choice = pair
+    alone = group == "labels" and isinstance(choice, str | int | ClassColumn)
+    items: list[Any] = [*choice] if isinstance(choice, list | tuple) and choice else [choice]  # pyright: ignore[reportUnknownArgumentType]
+    parts = [part for item in items for part in _parts(item, frames[source], option, alone=alone)]
+    is_flat = alone and not (parts[0].hot or parts[0].shape is not None)
+    return _Slot(group=group, name=name, source=source, parts=parts, is_flat=is_flat)
+
+
+def _parts(item: Any, frame: "DataFrame", option: str, *, alone: bool) -> Iterator[Part]:
+    import pyarrow as pa
+
+    kinds, shown = arrow_kinds(frame)
+    for column in _chosen(frame, item.column if isinstance(item, ClassColumn) else item, option):
+        if isinstance(item, ClassColumn):
+            classes: Any = item.classes
+            if isinstance(classes, str):
+                texts = frame.selectExpr(f"CAST({quoted(column)} AS STRING) AS {quoted(column)}")
+                classes = sort_values(distinct_texts(texts, [column])[column])
+            classes = classes if isinstance(classes, int) else tuple(map(str, classes))
+            yield Part(column=column, classes=classes, hot=isinstance(item, OneHot))
+        elif kind_of(kinds[column]) not in ("number", "decimal"):
+            raise DataError(
+                f"`{option}` must be columns of numbers, or of classes in `OneHot` or "
+                f"`ClassIndex`. Received: column {column!r} of type {shown[column]}."
+            )
+        else:
+            whole = pa.types.is_integer(kinds[column]) or pa.types.is_boolean(kinds[column])
+            shape = () if is_nested(kinds[column]) else None
+            yield Part(column=column, is_integer=alone and whole, shape=shape)
+
+
+def _joined(
+    frames: Mapping[str, "DataFrame"], sources: Mapping[str, Source], slots: list[_Slot], how: str
+) -> "DataFrame":
+    """Return the key, and a column s{i} of each source: a struct, or the list of its steps."""
+    from pyspark.sql import functions as F
+
+    tables: list[DataFrame] = []
+    types: dict[str, tuple[str, ...]] = {}
     for name, source in sources.items():
-        if not isinstance(source.where, str):
-            return None
-        listed = files_of(source.where, ENDINGS)
-        files.append((name, [(f.url, f.size_bytes, f.version) for f in listed]))
-        files.append((source.key, source.order, source.form))
-    return hashlib.sha256(repr((files, reader, on_error)).encode()).hexdigest()
+        frame, (kinds, shown) = frames[name], arrow_kinds(frames[name])
+        key = _chosen(frame, source.key, f"sources[{name!r}].key")
+        received = f"{', '.join(key)} of {name!r}: {', '.join(shown[each] for each in key)}"
+        types[received] = tuple(kind_of(kinds[each]).replace("decimal", "number") for each in key)
+        keys = [F.col(quoted(each)).alias(f"k{k}") for k, each in enumerate(key)]
+        used = dict.fromkeys(p.column for s in slots if s.source == name for p in s.parts) or key
+        values = F.struct(*map(quoted, used))
+        if source.is_sequence:
+            order = _chosen(frame, source.order, f"sources[{name!r}].order")
+            if isinstance(source.where, str) and any(
+                kind_of(kinds[each]) == "text" for each in order
+            ):
+                raise DataError(
+                    "the `order` of CSV files must be numbers, dates or times. Received: text in "
+                    f"{shortened(order)} of {name!r}. To sort by text, pass `spark.read.csv(…)`."
+                )
+            step = F.struct(F.struct(*map(quoted, order)), values.alias("values"))
+            values = F.sort_array(F.collect_list(step))["values"]
+            tables.append(frame.groupBy(*keys).agg(values.alias(f"s{len(tables)}")))
+        else:
+            tables.append(frame.select(*keys, values.alias(f"s{len(tables)}")))
+    if len(set(types.values())) > 1:
+        raise ConfigurationError(
+            f"the keys of all sources must have the same types. Received: {'; '.join(types)}. Cast "
+            "them first. A CSV column is text if any value is not a number."
+        )
+    on = tables[0].columns[:-1]
+    return reduce(lambda left, right: left.join(right, on, how), tables)
+
+
+def _in_order(joined: "DataFrame", sources: int, partitions: int | None) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    # Without the hash, rows of one key could change places when they are computed again.
+    order = [*joined.columns[:-sources], F.xxhash64(*joined.columns[-sources:])]
+    if partitions is None:
+        return joined.orderBy(*order)
+    return joined.repartitionByRange(partitions, *order).sortWithinPartitions(*order)
+
+
+def _lengths(
+    spark: "SparkSession", joined: "DataFrame", places: Mapping[str, str], align: Alignment
+) -> dict[str, tuple[int, bool]]:
+    """Return source -> steps of its longest sequence, and whether others are shorter."""
+    from pyspark.sql import functions as F
+
+    sizes = [F.size(place) for place in places.values()]
+    ends = joined.dropna().agg(*map(F.min, sizes), *map(F.max, sizes))
+    found: Any = run_job(spark, ends.first, description="find the longest sequences")
+    if found[0] is None:
+        raise DataError(
+            "at least one key must be in every source. Received: none. Check each source's `key`."
+        )
+    lows, highs = found[: len(sizes)], found[len(sizes) :]
+    if align != "equal_length":
+        lows, highs = [min(lows)] * len(sizes), [max(highs)] * len(sizes)
+    return {n: (high, low < high) for n, low, high in zip(places, lows, highs, strict=True)}
+
+
+def _examples(
+    rows: Any,
+    *,
+    slots: Sequence[_Slot],
+    names: Sequence[str],
+    lengths: Mapping[str, tuple[int, bool]],
+    align: Alignment,
+    truncate: bool,
+) -> DataSet:
+    """Convert an Arrow batch of joined rows, on executors."""
+    import pyarrow as pa
+
+    def at(row: Any) -> str:
+        keys = (str(column[int(row)]) for column in rows.columns[: -len(names)])
+        return f"key {', '.join(map(clipped, keys))}"
+
+    values = dict(zip(names, rows.columns[-len(names) :], strict=True))
+    steps = {name: values[name].value_lengths().to_numpy(zero_copy_only=False) for name in lengths}
+    labels, features = (
+        {slot.source for slot in slots if slot.group == group and slot.source in steps}
+        for group in ("labels", "features")
+    )
+    checks = [
+        (
+            column.is_null().to_numpy(zero_copy_only=False),
+            f"every key must be in every source. Received: none in {name!r}. Drop such keys with "
+            '`missing="drop"`.',
+        )
+        for name, column in values.items()
+    ]
+    checks += [
+        (
+            steps[a] != steps[b],
+            "labels and features of a sequence must have as many steps. Received: other numbers in "
+            f'{a!r} and {b!r}. Pad them with `align="start"` or "end".',
+        )
+        for a in (labels - features if align == "equal_length" else ())
+        for b in features
+    ]
+    checks += [
+        (
+            steps[name] > length,
+            f"sequences must have at most {length} steps (`length`). Received: more in {name!r}. "
+            "Use a larger `length`, or `truncate=True`.",
+        )
+        for name, (length, _) in ({} if truncate else lengths).items()
+    ]
+    for wrong, rule in checks:
+        if wrong.any():
+            raise DataError(f"{at(wrong.argmax())}: {rule}")
+    arrays: dict[str, Array] = {}
+    for slot in slots:
+        column, owner = values[slot.source], np.arange(len(rows))
+        if slot.source in steps:
+            column, owner = column.flatten(), owner.repeat(steps[slot.source])
+        table = Columns(pa.RecordBatch.from_struct_array(column))
+        made = table.side_by_side([_sized(part, column) for part in slot.parts])
+        for fault in table.faults[:1]:
+            row = int(fault.rows[0])
+            raise DataError(f"{at(owner[row])}: source {slot.source!r}: {fault.message(row)}")
+        if slot.source in steps:
+            length, is_masked = lengths[slot.source]
+            made, mask = pad(made, steps[slot.source], length, align=align)
+            if is_masked:
+                arrays[f"{slot.group}_masks/{slot.name}"] = mask
+        arrays[f"{slot.group}/{slot.name}"] = made[..., 0] if slot.is_flat else made
+    return DataSet.from_columns(arrays)
+
+
+def _sized(part: Part, column: Any) -> Part:
+    """Set the shape of a part of arrays to that of the first one."""
+    if part.shape is None:
+        return part
+    lengths = column.field(part.column).value_lengths().drop_null()
+    return replace(part, shape=(lengths[0].as_py() if len(lengths) else 1,))

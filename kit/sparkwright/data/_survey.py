@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from sparkwright.errors import DataError
 
-from ._skipped import Skipped
 from .wording import clipped
 
 # Columns with more distinct values do not hold classes.
@@ -61,25 +60,19 @@ class Survey:
 
     Attributes:
         examples: number of valid examples.
-        lengths: name of an array or a source -> lengths of its sequences.
+        lengths: name of an array -> lengths of its sequences.
         classes: name of a column -> values found, from `merge_values`.
-        lacking: keys missing in a source, by reason.
-        repeated: duplicate keys, by reason.
     """
 
     examples: int = 0
     lengths: Mapping[str, LengthRange] = field(default_factory=dict[str, LengthRange])
     classes: Mapping[Any, frozenset[str]] = field(default_factory=dict[Any, frozenset[str]])
-    lacking: Skipped = field(default_factory=Skipped)
-    repeated: Skipped = field(default_factory=Skipped)
 
     def __add__(self, other: "Survey") -> "Survey":
         return Survey(
             examples=self.examples + other.examples,
             lengths=_merged(self.lengths, other.lengths, LengthRange.__add__),
             classes=_merged(self.classes, other.classes, lambda a, b: merge_values([a, b])),
-            lacking=self.lacking + other.lacking,
-            repeated=self.repeated + other.repeated,
         )
 
     def take(self, rows: Any) -> "Survey":

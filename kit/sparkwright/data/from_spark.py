@@ -102,7 +102,7 @@ def from_dataframe(
     names = dict.fromkeys(wanted + ([weights] if weights else []) + path)
     examples = partial(_dataset_of, groups=groups, weights=weights, images=images, options=options)
     rows = None if options is None else rows_at_once(options)
-    return _in_arrow(_arrays_for_vectors(frame.select(*names)), examples, rows)
+    return in_arrow(arrays_for_vectors(frame.select(*names)), examples, rows)
 
 
 def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
@@ -157,7 +157,7 @@ def from_frame(
         )
     kinds, shown = arrow_kinds(frame)
     known = schema_of_frame(
-        kinds, shown, chosen, library="Spark", values=lambda names: _distinct(frame, names)
+        kinds, shown, chosen, library="Spark", values=lambda names: distinct_texts(frame, names)
     )
     if any(is_nested(kinds[name]) for name in known.used):
         return from_dataframe(
@@ -166,13 +166,19 @@ def from_frame(
     return _by_schema(frame, known)
 
 
-def _distinct(frame: "DataFrame", names: Sequence[str]) -> dict[str, set[str]]:
+def distinct_texts(frame: "DataFrame", names: Sequence[str]) -> dict[str, set[str]]:
+    """Return the distinct values of each column; DataError if there are none or too many."""
     found: dict[str, set[str]] = {}
     for name in names:
-        rows = frame.select(name).distinct().limit(MOST_VALUES + 1).collect()
+        rows = frame.select(quoted(name)).distinct().limit(MOST_VALUES + 1).collect()
         found[name] = {str(row[0]) for row in rows if row[0] is not None}
         check_inferred(name, found[name], "the DataFrame")
     return found
+
+
+def quoted(name: str) -> str:
+    """Quote a column name for Spark SQL, in which a full stop selects a field."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
@@ -185,12 +191,12 @@ def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
         log = SkipLog("raise", refuse)
         return examples_of(batch, schema, lambda row: f"row {row + 1} of a batch", log)
 
-    data = _in_arrow(frame.select(*schema.used), examples)
+    data = in_arrow(frame.select(*schema.used), examples)
     data.class_names, data.schema = schema.class_names, schema
     return data
 
 
-def _in_arrow(
+def in_arrow(
     frame: "DataFrame", examples: Callable[[Any], DataSet | None], rows: int | None = None
 ) -> DistributedDataSet:
     """Apply `examples` on executors to each batch of at most `rows`; it may return None."""
@@ -214,7 +220,8 @@ def _in_arrow(
     return DistributedDataSet(frame.sparkSession, chunks)
 
 
-def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":
+def arrays_for_vectors(frame: "DataFrame") -> "DataFrame":
+    """Convert columns of Spark ML's vectors to arrays."""
     from pyspark.ml.functions import vector_to_array
     from pyspark.ml.linalg import VectorUDT
 
