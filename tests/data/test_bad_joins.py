@@ -117,7 +117,6 @@ def test_ambiguous_and_empty_columns_raise(
         (lambda: OneHot("a", 1), "classes=1"),
         (lambda: OneHot("a", []), r"classes=\[\]"),
         (lambda: ClassIndex("a", ["x", "x"]), "classes="),
-        (lambda: ClassIndex(["a"]), r"column=\['a'\]"),  # pyright: ignore
     ],
 )
 def test_invalid_source_or_classes_raise(make: Any, says: str) -> None:

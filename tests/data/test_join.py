@@ -39,7 +39,7 @@ def tables(seed: int = 0, keys: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 @pytest.mark.spark
 def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
-    customers, visits = tables()
+    customers, visits = tables(keys=600)  # more than are converted at once
     data = join(
         spark,
         {

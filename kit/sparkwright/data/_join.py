@@ -230,7 +230,8 @@ def _lengths(
     from pyspark.sql import functions as F
 
     sizes = [F.size(place) for place in places.values()]
-    ends = joined.dropna().agg(*map(F.min, sizes), *map(F.max, sizes))
+    whole = joined.dropna(subset=[name for name in joined.columns if name.startswith("s")])
+    ends = whole.agg(*map(F.min, sizes), *map(F.max, sizes))
     found: Any = run_job(spark, ends.first, description="find the longest sequences")
     if found[0] is None:
         raise DataError(

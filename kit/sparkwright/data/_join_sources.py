@@ -76,12 +76,7 @@ class ClassColumn:
     classes: Classes = "infer"
 
     def __post_init__(self) -> None:
-        """Validate the options."""
-        if isinstance(self.column, bool) or not isinstance(self.column, str | int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(
-                f"`{type(self).__name__}` takes the name or the index of one column. "
-                f"Received: column={self.column!r}."
-            )
+        """Validate the classes."""
         check_classes("classes", self.classes)
 
 
