@@ -6,7 +6,7 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -147,10 +147,11 @@ class Site:
         *,
         workers: int,
         peer_timeout_s: float = 30.0,
+        rules: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.sink = Sink()
-        self.coordinator = Coordinator(workers=workers, now_s=time.monotonic())
+        self.coordinator = Coordinator(workers=workers, now_s=time.monotonic(), **(rules or {}))
         settings = {"start": lambda: ({"size": 1}, (np.zeros(1),)), "name": NAME, **options}
         self.server = CoordinatorServer(
             self.coordinator,
@@ -240,6 +241,15 @@ def test_a_run_from_registration_to_result(site: Make) -> None:
         ("settled", 4),
         ("ended", EndRun()),
     ]
+
+
+def test_worker_that_leaves_its_slot_to_another_is_told_as_lost(site: Make) -> None:
+    here = site(2, rules={"required": 1, "replacement_timeout_s": 0.2})
+    required, joined = here.registered(0), here.registered(1)
+    required.close()
+    wait_until(lambda: ("lost", 1) in here.sink.told)
+    joined.close()
+    assert here.sink.told.count(("lost", 1)) == here.sink.told.count(("lost", 0)) == 1
 
 
 @pytest.mark.parametrize("found_by", ["driver", "task", "worker"])

@@ -261,7 +261,7 @@ class CoordinatorServer:
         peer.finish()
         peer.connection.close()
         event = ConnectionLost(connection=number, silent=silent)
-        self._handle(event, lost=peer.registered)
+        self._handle(event)
 
     def _tick(self) -> None:
         while not self._closed.wait(_TICK_S):
@@ -416,13 +416,15 @@ class CoordinatorServer:
 
     # -- actions out ------------------------------------------------------------------------
 
-    def _handle(self, event: Event, *, lost: WorkerRegistered | None = None) -> None:
+    def _handle(self, event: Event) -> None:
         with self._lock:
-            known = lost is not None and self._coordinator.present.get(lost.worker) == lost
-            if lost is not None and known and not self._ended:
-                self._notify(WorkerDisconnected(worker=lost.worker))
             rules = self._coordinator
+            # At a timer, too: a worker may have to leave its slot to another one.
+            before = rules.present if isinstance(event, ConnectionLost | TimerFired) else ()
             actions = rules.handle(event, now_s=self.clock.at(time.monotonic()))
+            for worker in before:
+                if worker not in rules.present and not self._ended:
+                    self._notify(WorkerDisconnected(worker=worker))
             # A refused attempt must not overwrite the status of the connected worker.
             match event:
                 case WorkerRegistered(worker=worker) if rules.present.get(worker) == event:
