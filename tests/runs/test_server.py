@@ -243,7 +243,7 @@ def test_a_run_from_registration_to_result(site: Make) -> None:
     ]
 
 
-def test_worker_that_leaves_its_slot_to_another_is_told_as_lost(site: Make) -> None:
+def test_worker_that_leaves_its_slot_to_another_is_reported_as_lost(site: Make) -> None:
     here = site(2, rules={"required": 1, "replacement_timeout_s": 0.2})
     required, joined = here.registered(0), here.registered(1)
     required.close()
