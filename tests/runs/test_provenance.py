@@ -4,7 +4,7 @@ import threading
 
 from tests.runs.recorded import WORKERS, ScriptedEngine, run_of
 
-from sparkwright.runs._checkpoint import LatestWriter
+from sparkwright.runs._checkpoint import CheckpointWriter
 from sparkwright.runs._provenance import WarningKeeper, git_revision
 from sparkwright.runs.record import RunRecord
 
@@ -58,10 +58,12 @@ def test_warnings_of_other_runs_are_not_kept():
 def test_threads_that_write_for_a_run_bear_its_name(monkeypatch):
     monkeypatch.setattr(threading.current_thread(), "_name", "sparkwright-run-1")
     found = []
-    writer = LatestWriter(
-        lambda _: found.append(threading.current_thread().name), name="checkpoints"
-    )
-    writer.submit("an item")
+
+    def wrote(*_):
+        found.append(threading.current_thread().name)
+
+    writer = CheckpointWriter("/not/written", wrote=wrote)
+    writer.submit("no checkpoint")
     assert writer.close(5)
     assert found == ["sparkwright-run-1-checkpoints"]
 

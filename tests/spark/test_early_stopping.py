@@ -1,5 +1,6 @@
 """Keras' callbacks that act by scores, which end training after the right epoch."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,27 @@ def test_training_ends_after_the_expected_epoch_with_the_best_weights(two: Any) 
     assert (whole.restored_epoch, epoch_of(two.model), whole.status.epoch) == (3, 3, 3)
     last = trained(two, [3, 1, 2], [])
     assert (last.restored_epoch, last.status.message, epoch_of(two.model)) == (None, "done", 3)
+
+
+def test_interrupted_run_says_which_weights_the_model_holds(two: Any) -> None:
+    class Interrupts(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 3:
+                runs[0].stop()
+
+    runs: list[Any] = []
+    data = script(3, 1, 2, 2, 2, 2, 2, 2)
+    two.model.set_weights([np.zeros((1, _PLACES))])
+    two.model.optimizer.iterations.assign(0)
+    go = threading.Event()
+    waits = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: go.wait(30))
+    callbacks = [waits, stopping(patience=9), Interrupts()]
+    runs.append(two.start(data, epochs=8, validation=data, callbacks=callbacks, display=False))
+    go.set()
+    runs[0].wait(60)
+    assert runs[0].status.state == "stopped"
+    assert (runs[0].restored_epoch, epoch_of(two.model)) == (2, 2)
+    assert runs[0].status.message == "stopped; the model holds the weights of epoch 2"
 
 
 def test_gradient_sharing_ends_after_the_expected_epoch_with_the_best_weights() -> None:

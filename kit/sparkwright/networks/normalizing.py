@@ -1,6 +1,5 @@
 """Wrap a network in a Keras model that normalizes raw features and reverts scaled outputs."""
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,23 +68,6 @@ def refuse_second_normalizer(model: Any) -> None:
             "`SparkNetwork.load` or `sw.load_model`, which give the network without it; or pass "
             "`normalizer=None`."
         )
-
-
-def place_for(model: Any, normalizer: "Normalizer | None") -> NormalizerPlace:
-    """Where a run saves the normalizer: "inside" the model if possible, else "beside" it.
-
-    Warns if "inside" is not possible.
-    """
-    if normalizer is not None:
-        try:
-            describe_with_normalizer(model, normalizer)
-        except ConfigurationError as error:
-            warnings.warn(
-                f"the models that this run saves need Sparkwright to be right: {error}",
-                stacklevel=3,
-            )
-            return "beside"
-    return "inside"
 
 
 class _Around:

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from sparkwright.storage.listing import list_folder
 
 from ._checkpoint_format import Checkpoint as Checkpoint, decode, encode
 
-Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"checkpoint-([0-9]{8,})\.swc")
 _TEMPORARY = re.compile(r"\.checkpoint-([0-9]{8,})\.swc\.[0-9a-f]{8}\.tmp(?:\.old)?")
@@ -186,59 +185,10 @@ def _updated(settings: dict[str, Any]) -> dict[str, Any]:
     return ParameterAveragingTrainingMaster.from_dict(settings).to_dict()
 
 
-class LatestWriter(Generic[Item]):
-    """Writes items on a separate thread, which starts with the first item.
-
-    At most one item waits: a newer item replaces an older one whose write has not started.
-    """
-
-    def __init__(self, write: Callable[[Item], None], *, name: str) -> None:
-        """Set `write`, which handles its own errors; `name` is the suffix of the thread's name."""
-        self._write, self._name = write, name
-        self._changed = threading.Condition()
-        self._waiting: Item | None = None
-        self._closed = False
-        self._thread: threading.Thread | None = None
-
-    def submit(self, item: Item) -> None:
-        """Write `item` asynchronously; its arrays must not change any more.
-
-        Raises:
-            RuntimeError: after `close`.
-        """
-        with self._changed:
-            if self._closed:
-                raise RuntimeError(f"the writer of {self._name} is closed.")
-            self._waiting = item
-            if self._thread is None:
-                name = f"{threading.current_thread().name}-{self._name}"
-                self._thread = threading.Thread(target=self._main, name=name, daemon=True)
-                self._thread.start()
-            self._changed.notify()
-
-    def close(self, timeout_s: float) -> bool:
-        """Write the waiting item and end the thread; return whether it ended within `timeout_s`."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        if self._thread is None:
-            return True
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _main(self) -> None:
-        while (item := self._next()) is not None:
-            self._write(item)
-
-    def _next(self) -> Item | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting is not None or self._closed)
-            item, self._waiting = self._waiting, None
-            return item
-
-
 class CheckpointWriter:
     """Writes checkpoints on a separate thread; failures are logged, and the run continues.
+
+    At most one checkpoint waits: a newer one replaces an older one whose write has not started.
 
     Attributes:
         last_url: URL of the last file written; None before the first.
@@ -256,17 +206,51 @@ class CheckpointWriter:
         self.last_url: str | None = None
         self.problem: Exception | None = None
         self._folder_url, self._keep, self._wrote = folder_url, keep, wrote
-        self._writer = LatestWriter(self._write, name="checkpoints")
-        self.submit = self._writer.submit
+        self._changed = threading.Condition()
+        self._waiting: Checkpoint | None = None
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def submit(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint asynchronously; its arrays must not change any more.
+
+        Raises:
+            RuntimeError: after `close`.
+        """
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the writer of checkpoints is closed.")
+            self._waiting = checkpoint
+            if self._thread is None:
+                name = f"{threading.current_thread().name}-checkpoints"
+                self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+                self._thread.start()
+            self._changed.notify()
 
     def close(self, timeout_s: float) -> bool:
-        """See `LatestWriter.close`; warns if a checkpoint is not written in time."""
-        ended = self._writer.close(timeout_s)
+        """Write the waiting checkpoint; warn and return False if it takes longer."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is None:
+            return True
+        self._thread.join(timeout_s)
+        ended = not self._thread.is_alive()
         if not ended:
             _log.warning(
                 "the last checkpoint in %s is not written after %g s", self._folder_url, timeout_s
             )
         return ended
+
+    def _main(self) -> None:
+        while (checkpoint := self._next()) is not None:
+            self._write(checkpoint)
+
+    def _next(self) -> Checkpoint | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting is not None or self._closed)
+            found, self._waiting = self._waiting, None
+            return found
 
     def _write(self, checkpoint: Checkpoint) -> None:
         began_s = time.monotonic()

@@ -384,7 +384,7 @@ class TrainingRun:
     def _keep_model(self, ending: Ending) -> None:
         """Write what the run has learned beside the stored runs, and tell where."""
         outcome = self._outcome
-        held = _held_after_interrupt(self.name, outcome)
+        held = self._held(outcome)
         kept = ""
         if outcome is not None and outcome.vector is not None:
             path = default_path().with_name(f"{self.name}-{self.id}.keras")
@@ -433,11 +433,27 @@ class TrainingRun:
         status, outcome = self.status, self._outcome
         error = RunInterrupted(
             f"run {self.name} was interrupted in epoch {status.epoch} of {status.epochs}; "
-            f"{_held_after_interrupt(self.name, outcome)}"
+            f"{self._held(outcome)}"
         )
         if outcome is not None and outcome.error is not None:
             error.add_note(f"The run had failed: {_sentence(outcome.error)}")
         return error
+
+    def _held(self, outcome: Outcome | None) -> str:
+        """Describe the state that the model holds after an interrupt, if known."""
+        if outcome is None:
+            return f"run {self.name} has not ended yet. The model is unchanged until it does."
+        count, restored = outcome.progress.averagings, self.restored_epoch
+        if outcome.vector is None and count:
+            return (
+                f"the model is unchanged since the run began: no worker could deliver the average "
+                f"of averaging {count}."
+            )
+        if not count:
+            return "the model is unchanged since the run began: no averaging was done."
+        if restored is not None:
+            return f"the model holds the weights of epoch {restored}."
+        return f"the model holds the last average, that of averaging {count}."
 
     def _finish(self) -> Any:
         outcome = self._outcome
@@ -516,11 +532,11 @@ class TrainingRun:
         if outcome.error is not None:
             record.state_changed("failed", _sentence(outcome.error), error=_details(outcome.error))
         elif outcome.stopped:
-            held = "what it held"
-            if outcome.vector is not None:
-                restored = self.restored_epoch
-                held = "the last average"
-                held = held if restored is None else f"the weights of epoch {restored}"
+            restored, held = self.restored_epoch, "the last average"
+            if outcome.vector is None:
+                held = "what it held"
+            elif restored is not None:
+                held = f"the weights of epoch {restored}"
             record.state_changed("stopped", f"stopped; the model holds {held}")
         else:
             ending = "" if self._callbacks is None else self._callbacks.ending()
@@ -536,21 +552,6 @@ class TrainingRun:
     def _ipython_display_(self) -> None:
         """Show the live panel if the notebook extra is installed, else one line of text."""
         show(self)
-
-
-def _held_after_interrupt(run: str, outcome: Outcome | None) -> str:
-    """Describe the state that the model holds after an interrupt, if known."""
-    if outcome is None:
-        return f"run {run} has not ended yet. The model is unchanged until it does."
-    count = outcome.progress.averagings
-    if outcome.vector is None and count:
-        return (
-            f"the model is unchanged since the run began: no worker could deliver the average of "
-            f"averaging {count}."
-        )
-    if not count:
-        return "the model is unchanged since the run began: no averaging was done."
-    return f"the model holds the last average, that of averaging {count}."
 
 
 def _sentence(error: BaseException) -> str:

@@ -66,6 +66,8 @@ def _directions(model: Any) -> Mapping[str, str]:
     if compiled is None or compiled.built:
         return {}
     signature = signature_of(model)
+    if not signature.outputs:  # `call` cannot be traced
+        return {}
     outputs = {
         name: keras.KerasTensor((None, *shape), dtype=dtype)
         for name, (dtype, shape) in signature.outputs.items()
