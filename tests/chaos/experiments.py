@@ -22,11 +22,10 @@ Moment = Literal[
     "start", "first second", "validation", "checkpoint", "epoch end", "final delivery", "stop"
 ]
 
-# communication="spark" has no validation.
 MOMENTS: dict[Master, tuple[Moment, ...]] = {
     "averaging": get_args(Moment),
     "sharing": get_args(Moment),
-    "spark": ("start", "first second", "checkpoint", "epoch end", "final delivery", "stop"),
+    "spark": get_args(Moment),
 }
 FAULTS: dict[Victim, tuple[str, ...]] = {
     "trainer": ("kill", "pause"),

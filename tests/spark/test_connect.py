@@ -131,8 +131,9 @@ def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(
         workers=2, communication="spark", averaging_frequency=8, seed=1
     )
     network = sw.SparkNetwork(spark, classifier(), master)
-    network.fit(frame, label="label", epochs=4)
+    network.fit(frame, label="label", epochs=4, validation=frame)
     assert network.evaluate(frame).accuracy > 0.9
+    assert len(network.history.history["val_loss"]) == 4
 
 
 def test_example_learns(spark: Any) -> None:

@@ -8,6 +8,7 @@ from tests.spark.helpers import dense, train_locally, weights
 
 import sparkwright as sw
 from sparkwright.data import DataSet
+from sparkwright.networks.metrics import F1
 
 pytestmark = pytest.mark.spark
 
@@ -55,10 +56,12 @@ def test_average_is_weighted_by_minibatches(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.versions
-def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet) -> None:
-    found = []
+@pytest.mark.parametrize("validating", [39, 2], ids=["all-validate", "two-of-three-validate"])
+def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, validating: int) -> None:
+    found, scores, validation = [], [], blobs.take(slice(81, 81 + validating))
     for communication in ("ring", "spark"):
         model = dense("adam")
+        model.compile("adam", model.loss, metrics=["accuracy", F1()])
         master = sw.ParameterAveragingTrainingMaster(
             workers=3,
             batch_size_per_worker=7,
@@ -67,13 +70,17 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet) -> None:
             communication=communication,  # pyright: ignore[reportArgumentType]
             seed=2,
         )
-        run = sw.SparkNetwork(spark, model, master).start(blobs.take(slice(0, 81)), epochs=2)
+        network = sw.SparkNetwork(spark, model, master)
+        run = network.start(blobs.take(slice(0, 81)), epochs=2, validation=validation)
         run.wait(120)
         found.append((weights(model), run.status.averagings, len(run.log)))
+        scores.append([(p.epoch, p.loss, *p.metrics.values()) for p in run.status.validation])
+        assert {name for p in run.status.validation for name in p.metrics} == {"accuracy", "f1"}
         assert int(model.optimizer.iterations) == 8
     # Momentum and Adam make differences of rounding larger.
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-5)
     assert found[0][1:] == found[1][1:]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-4)
 
 
 @pytest.mark.usefixtures("local_trainers")

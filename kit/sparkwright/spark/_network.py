@@ -166,12 +166,6 @@ class SparkNetwork(EvaluatingNetwork):
         )
         master = beginning.master
         in_rounds = getattr(master, "communication", "ring") == "spark"
-        validates = given["validation"] is not None or given["validation_split"] > 0
-        if in_rounds and validates:
-            raise ConfigurationError(
-                '`validation` needs `communication="ring"` or "driver". Received: '
-                'communication="spark". Evaluate after training with `network.evaluate`.'
-            )
         train, validation = self._parts(data, given, seed=master.seed or 0)
         if isinstance(train, TfData):
             check_direct(master, "a `TfData` has no partitions")

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,9 +25,10 @@ from sparkwright.runs.run_checkpoints import RunCheckpoints
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.histograms import ChosenVariables, HistogramsTaken
 from sparkwright.workers.protocol import Failure, Progress
-from sparkwright.workers.requests import RoundRequest
+from sparkwright.workers.requests import RoundRequest, ValidateRequest
 from sparkwright.workers.work import share_out
 
+from ._round_validation import validated
 from ._tasks import round_task
 from .gpus import on_gpus
 from .launcher import SparkLauncher
@@ -119,6 +120,8 @@ class SparkRoundsEngine:
                     break
                 if not progress.todo:
                     progress = progress.after_epoch()
+                    if launcher.validates:
+                        progress = self._validate(record, elements, vector, extras, progress)
                 progress = self._call_back(record, vector, counters, progress)
                 since = progress.averagings - written
                 due = master.checkpoint and master.checkpoint.due(
@@ -194,6 +197,33 @@ class SparkRoundsEngine:
         self._ending = self._ending or ends
         return progress.after_callbacks(rate)
 
+    def _run_job(self, action: Callable[[], Any], description: str) -> Any:
+        self._job = SparkJob(self._spark, action, description=description)
+        return self._job.wait()
+
+    def _validate(
+        self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
+    ) -> Progress:
+        """Score the average on the validation data, and record the result."""
+        template = ValidateRequest(
+            definition=self._definition,
+            xla=self._master.xla,
+            run=self._run,
+            shard="",
+            settings=settings_of(self._master, epochs=self._epochs),
+            vector=b"",
+            extras=b"",
+        )
+        record.times.enter(PhaseCode.VALIDATE)
+        state = context_of(self._spark).broadcast((vector[: self._start.size].tobytes(), extras))
+        try:
+            found = validated(elements, template, state, self._run_job, epoch=progress.epoch)
+        finally:
+            tidy(partial(self._destroy, state))
+        if found is not None:
+            record.validated(epoch=progress.epoch, loss=found[0], metrics=found[1])
+        return replace(progress, validated=progress.epoch)
+
     def _round(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> tuple[Any, Progress, bytes]:
@@ -234,12 +264,10 @@ class SparkRoundsEngine:
         for worker in range(self._launcher.workers):
             times.expected(worker)
         try:
-            self._job = SparkJob(
-                self._spark,
+            total: _Sum = self._run_job(
                 lambda: answers.treeAggregate(None, _Sum.add(dtype), _Sum.merge, depth),
-                description=f"train {self._run}, averaging {progress.averagings + 1}",
+                f"train {self._run}, averaging {progress.averagings + 1}",
             )
-            total: _Sum = self._job.wait()
         finally:
             tidy(partial(self._destroy, state))
         received_s = time.monotonic()

@@ -12,7 +12,7 @@ from sparkwright.data import from_bytes
 from sparkwright.errors import DataError
 from sparkwright.workers.failure import failure_of
 from sparkwright.workers.pool import TrainerPool, driver_secret
-from sparkwright.workers.requests import Answer, RoundRequest, TrainRequest
+from sparkwright.workers.requests import Answer, RoundRequest, TrainRequest, ValidateRequest
 from sparkwright.workers.shard import ShardWriter
 
 from .gpus import device_of
@@ -85,7 +85,7 @@ def round_task(
         pool = TrainerPool(owner=os.getppid(), secret=secret)
         with Shards(pool, worker=index) as shards:
             try:
-                shards.write(elements)
+                shards.write(each for each in elements if each[1] == "train")
             except DataError as error:  # a retry would fail again
                 return [Answer.of_error(error)]
             settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
@@ -107,14 +107,62 @@ def round_task(
     return task
 
 
+def validation_task(
+    template: ValidateRequest, state: Any, *, only: int | None = None
+) -> Callable[[int, Iterable[Element]], list[Answer]]:
+    """Return a function for `mapPartitionsWithIndex` that scores its partition.
+
+    Args:
+        template: the request without the worker's fields.
+        state: a Spark broadcast of (vector, extras).
+        only: the partition to score; default None: those with validation examples.
+    """
+    secret, backend = driver_secret(), template.definition.backend
+
+    def task(index: int, elements: Iterable[Element]) -> list[Answer]:
+        from dataclasses import replace
+
+        from pyspark import TaskContext
+
+        if only not in (None, index):
+            return []
+        context: Any = TaskContext.get()
+        vector, extras = state.value
+        pool = TrainerPool(owner=os.getppid(), secret=secret)
+        with Shards(pool, worker=index) as shards:
+            try:
+                shards.write(each for each in elements if each[1] == "validation")
+            except DataError as error:  # a retry would fail again
+                return [Answer.of_error(error)]
+            if not shards.rows["validation"]:
+                return []
+            settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
+            shard = str(shards.validation)
+            request = replace(
+                template, settings=settings, shard=shard, vector=vector, extras=extras
+            )
+            with pool.borrow(**device_of(context), backend=backend) as trainer:
+                answer = trainer.ask(request)
+        return [replace(answer, fields={**answer.fields, "worker": index})]
+
+    return task
+
+
 class Shards:
-    """The files of a task's partition; a context manager that deletes them."""
+    """The files of a task's partition; a context manager that deletes them.
+
+    Attributes:
+        train: folder of the training examples.
+        validation: folder of the validation examples.
+        rows: number of examples written, of "train" and "validation".
+    """
 
     def __init__(self, pool: TrainerPool, *, worker: int) -> None:
         """Choose folders without creating them."""
         self._worker = worker
         folder = pool.scratch()
         self.train, self.validation = Path(f"{folder}-train"), Path(f"{folder}-validation")
+        self.rows = {"train": 0, "validation": 0}
 
     def __enter__(self) -> "Shards":
         return self
@@ -132,4 +180,6 @@ class Shards:
         ):
             writers = {"train": train, "validation": validation}
             for key, kind, chunk in elements:
-                writers[kind].append(from_bytes(chunk), key=key)
+                data = from_bytes(chunk)
+                self.rows[kind] += len(data)
+                writers[kind].append(data, key=key)

@@ -75,7 +75,7 @@ class SparkLauncher:
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)
-        self.consume = True
+        self.consume, self.validates = True, validation is not None
         self.layout: DataLayout | None = None
         self.facts: dict[str, Any] = {}
         self.stream = data if isinstance(data, TfData) else None

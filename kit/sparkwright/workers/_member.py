@@ -27,6 +27,7 @@ from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
 from ._rounded_average import RoundedAverage
 from ._row_buffer import RowBuffer
+from ._scoring import validation_sums
 from ._usage import UsageMeter
 from .failure import failure_of
 from .requests import WorkerSettings
@@ -320,20 +321,20 @@ class RunMember:
 
     def validate(self, ring: Ring) -> None:
         """Compute loss and metrics on the validation data of all workers."""
-        began_s = time.monotonic()
-        replica, shard = self.replica, self.validation
-        replica.reset_metrics()
-        loss_sum = 0.0
-        batch_size = max(self.settings.master.batch_size_per_worker, 64)
+        began_s, replica = time.monotonic(), self.replica
+
+        def next_batch() -> None:
+            self.control.check()
+            self.control.activity.steps += 1
+
         with self.control.activity.compute():
-            for start in range(0, shard.rows, batch_size):
-                self.control.check()
-                block = {name: a[start : start + batch_size] for name, a in shard.columns.items()}
-                assert self._validation_layout is not None
-                loss = replica.loss(self._validation_layout, block)
-                loss_sum += loss * min(batch_size, shard.rows - start)
-                self.control.activity.steps += 1
-        sums = np.concatenate([[loss_sum, shard.rows], replica.metric_state()])
+            sums = validation_sums(
+                replica,
+                self.validation,
+                self._validation_layout,
+                batch_size=self.settings.master.batch_size_per_worker,
+                next_batch=next_batch,
+            )
         scored_s = self.phases.since(PhaseCode.VALIDATE, began_s)
         ring.all_gather(b"")  # wait for workers with more validation data
         ring.all_reduce(sums)

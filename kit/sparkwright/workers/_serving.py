@@ -24,6 +24,7 @@ from sparkwright.timeline.clocks import Offset
 from sparkwright.timeline.spans import SpanBlock
 
 from ._averaging import AveragingWorker
+from ._batch_layout import BatchLayout
 from ._control import ControlLine
 from ._flat import sample_of, update_ratio
 from ._member import RunMember
@@ -31,6 +32,7 @@ from ._minibatches import LocalTrainer, may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
 from ._replica_base import Replica
 from ._replicas import make_replica
+from ._scoring import validation_sums
 from ._sharing import SharingWorker
 from ._usage import UsageMeter
 from .adapting import summarize
@@ -43,6 +45,7 @@ from .requests import (
     Request,
     RoundRequest,
     TrainRequest,
+    ValidateRequest,
 )
 from .shard import Shard, ShardSource
 from .stream import StreamedShard
@@ -80,6 +83,8 @@ class Service:
                 return self._train(request, gone)
             case RoundRequest():
                 return self._round(request)
+            case ValidateRequest():
+                return self._validate(request)
             case InferRequest():
                 return self._infer(request, gone)
             case _:
@@ -184,13 +189,10 @@ class Service:
         trainer = LocalTrainer(settings, replica, shard, nobody, phases)
         phases.since(PhaseCode.BUILD, began_s)
         try:
-            with phases.phase(PhaseCode.STATE):
-                replica.write(np.frombuffer(request.vector, replica.state.dtype))
             is_new = self._round_run != request.run or (request.first and request.epoch == 0)
+            with phases.phase(PhaseCode.STATE):
+                _write_state(replica, request, is_new=is_new)
             if is_new:
-                values = unpack_arrays(request.extras, replica.state.read_extras())
-                replica.state.own_seeds(values, worker=settings.worker)
-                replica.state.write_extras(values)
                 self._round_run = request.run
                 self._usage.begin(cores=replica.device[1])
             if request.first:
@@ -231,6 +233,22 @@ class Service:
         spans = self._spans(request, phases) if phases.on else None
         return Answer(fields=fields, payload=vector.tobytes() + counters, result=spans)
 
+    def _validate(self, request: ValidateRequest) -> Answer:
+        replica, settings = self._replica(request), request.settings
+        self._digests.pop(_replica_key(request), None)
+        is_new = self._round_run != request.run
+        _write_state(replica, request, is_new=is_new)
+        if is_new:
+            self._round_run = ""  # the next training round must load its counters
+        shard = Shard(Path(request.shard), consume=True)
+        layout = BatchLayout(replica.model, shard.columns) if shard.rows else None
+        # Also for the sums of all workers, because metrics are created with the first minibatch.
+        size = settings.master.batch_size_per_worker
+        sums = validation_sums(replica, shard, layout, batch_size=size)
+        if request.sums is not None:
+            sums = np.array(request.sums)
+        return Answer(fields={"metrics": replica.metric_results(sums[2:])}, payload=sums.tobytes())
+
     def _spans(self, request: RoundRequest, phases: PhaseRecorder) -> tuple[SpanBlock, Any]:
         """Return the spans of a round's phases and the clock state."""
         clock = self._machine_clock(request)
@@ -258,6 +276,17 @@ class Service:
         if isinstance(request.what, Evaluating):
             result = request.what.without_code(result)
         return Answer(result=result)
+
+
+def _write_state(
+    replica: Replica, request: RoundRequest | ValidateRequest, *, is_new: bool
+) -> None:
+    """Write the request's state; `is_new`: the replica does not hold the run's counters."""
+    replica.write(np.frombuffer(request.vector, replica.state.dtype))
+    if is_new:
+        values = unpack_arrays(request.extras, replica.state.read_extras())
+        replica.state.own_seeds(values, worker=request.settings.worker)
+        replica.state.write_extras(values)
 
 
 def worker_of(

@@ -99,6 +99,24 @@ class RoundRequest(_Training):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ValidateRequest(_Training):
+    """Score a given vector on the validation examples in `shard` (`communication="spark"`).
+
+    The answer has the values of the compiled metrics, and as payload float64 sums that may be added
+    up over workers: of the loss, of the examples, and the metrics' accumulators.
+
+    Attributes:
+        vector: as of `RoundRequest`.
+        extras: as of `RoundRequest`; used if the run has not trained in this process.
+        sums: return the metrics of these sums of all workers; None: this worker's sums.
+    """
+
+    vector: bytes = field(repr=False)
+    extras: bytes = field(repr=False)
+    sums: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluating:
     """Evaluate predictions.
 
@@ -190,7 +208,7 @@ class InferRequest:
     what: Evaluating | Scoring | Predicting | Adapting
 
 
-Request = TrainRequest | RoundRequest | InferRequest
+Request = TrainRequest | RoundRequest | ValidateRequest | InferRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
