@@ -95,7 +95,7 @@ def test_training_ends_after_the_expected_epoch_with_the_best_weights(two: Any) 
     assert (last.restored_epoch, last.status.message, epoch_of(two.model)) == (None, "done", 3)
 
 
-def test_interrupted_run_says_which_weights_the_model_holds(two: Any) -> None:
+def test_interrupted_run_reports_which_weights_the_model_holds(two: Any) -> None:
     class Interrupts(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             if epoch == 3:
