@@ -2,7 +2,6 @@
 
 import io
 import struct
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 from sparkwright.data import DataSet
 from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._record_examples import DTYPES
-from sparkwright.data._record_files import RecordPiece, cut_files, read_records, sequence_records
-from sparkwright.data._sequence_file import SequenceFileWriter
-from sparkwright.data._tfrecord import prepared
+from sparkwright.data._record_files import RecordPiece, cut_files, read_sequences, sequence_files
+from sparkwright.data._sequence_file import write_sequence
+from sparkwright.data._tfrecord import read_tfrecords, stored_specs
 from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import list_files
 
@@ -49,13 +48,12 @@ def sequence_file(
 ) -> bytes:
     """The bytes of a SequenceFile of Python values, or of values that are encoded already."""
     file = io.BytesIO()
+    classes = {"key_class": key_class, "value_class": value_class}
+    if not encoded:
+        pairs = [(encode(key_class, key), encode(value_class, value)) for key, value in pairs]
     with mock.patch("os.urandom", lambda size: SYNC[:size]):
-        writer = SequenceFileWriter(file, key_class=key_class, value_class=value_class, **options)
-    for key, value in pairs:
-        if not encoded:
-            key, value = encode(key_class, key), encode(value_class, value)
-        writer.append(key, value)
-    writer.finish()
+        for _ in write_sequence(file, pairs, **classes, **options):
+            pass
     return file.getvalue()
 
 
@@ -99,24 +97,20 @@ def read_records_of(
     path: Path, log: SkipLog | None = None, *, pieces: int = 3, joined: bool = True, **options: Any
 ) -> Any:
     """The examples of SequenceFiles or of the data of MapFiles, read in ranges, without Spark."""
-    files = [file for file in list_files(str(path)) if not file.url.endswith("/index")]
-    prepare = partial(sequence_records, **options)
     log = log or SkipLog("raise")
-    found = [
-        part
-        for piece in cut_files(files, pieces)
-        for part in read_records(piece, log, prepare=prepare)
-    ]
+    cut = cut_files(sequence_files(str(path)), pieces)
+    found = [part for piece in cut for part in read_sequences(piece, log, **options)]
     return DataSet.concatenate(found) if joined else found
 
 
-def read_tfrecords(
+def read_tfrecords_of(
     path: Path, log: SkipLog | None = None, *, specs: Any = (), joined: bool = True, **options: Any
 ) -> Any:
     """The examples of TFRecord files, read without Spark."""
     files = list_files(str(path))
-    prepare = prepared(str(path), files, specs=specs, **options)
     log = log or SkipLog("raise")
+    if not options:
+        options = {"specs": specs or stored_specs(files)}
     pieces = [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files]
-    found = [part for piece in pieces for part in read_records(piece, log, prepare=prepare)]
+    found = [part for piece in pieces for part in read_tfrecords(piece, log, **options)]
     return DataSet.concatenate(found) if joined else found

@@ -13,13 +13,13 @@ from sparkwright.data import (
     DataSet,
     MapFileReader,
     from_map_file,
-    rebuild_map_index,
+    from_sequence_file,
     write_map_file,
 )
-from sparkwright.data._map_file import MapPart, map_folders, read_index
-from sparkwright.data._record_files import cut_files
+from sparkwright.data._map_file import MapPart, read_index
+from sparkwright.data._record_files import cut_files, map_folders
 from sparkwright.data._record_writing import write_index
-from sparkwright.data._sequence_file import SequenceFileWriter
+from sparkwright.data._sequence_file import write_sequence
 from sparkwright.storage.listing import list_files
 
 Compression = Literal["record", "block"] | None
@@ -118,22 +118,21 @@ def test_only_requested_examples_are_read(tmp_path: Path) -> None:
         assert_same(reader.take([1999, 0]), data.take(np.array([1999, 0])))
 
 
-def test_index_is_rebuilt(tmp_path: Path) -> None:
-    data, folder = numbers(), tmp_path / "part-r-00000"
-    write_map_file(data, str(tmp_path), index_interval=30)
+def test_interval_of_the_index_is_chosen(tmp_path: Path) -> None:
+    write_map_file(numbers(), str(tmp_path), index_interval=30)
     assert list(indexes(str(tmp_path))[0].keys) == [0, 30, 60, 90]
-    write_map_file(data, str(tmp_path), overwrite=True)
-    before = indexes(str(tmp_path))[0]
-    (folder / "index").unlink()
-    with pytest.raises(sw.DataError, match=r"must have a file `index`.*rebuild_map_index"):
-        MapFileReader(str(tmp_path))
-    assert rebuild_map_index(str(tmp_path)) == 100
-    after = indexes(str(tmp_path))[0]
-    assert after.keys == before.keys
-    with MapFileReader(str(tmp_path)) as reader:
+
+
+@pytest.mark.spark
+def test_a_map_file_without_its_index_is_written_again(spark: Any, tmp_path: Path) -> None:
+    data, url = numbers(), str(tmp_path / "map")
+    write_map_file(data, url)
+    (tmp_path / "map" / "part-r-00000" / "index").unlink()
+    with pytest.raises(sw.DataError, match=r"must have a file `index`.*`from_sequence_file`"):
+        MapFileReader(url)
+    write_map_file(from_sequence_file(spark, url), str(tmp_path / "again"), max_files=1)
+    with MapFileReader(str(tmp_path / "again")) as reader:
         assert_same(reader.take(np.arange(100)), data)
-    assert rebuild_map_index(str(tmp_path), index_interval=40) == 100
-    assert list(indexes(str(tmp_path))[0].keys) == [0, 40, 80]
 
 
 def test_invalid_indices_and_options_raise(tmp_path: Path) -> None:
@@ -158,11 +157,9 @@ def written(folder: Path, kind: str, pairs: list[tuple[Any, str]], **options: An
     key_class, text = PACKAGE + kind, PACKAGE + "Text"
     with (folder / "data").open("wb") as data, (folder / "index").open("wb") as index:
         interval = options.pop("index_interval", 1)
-        writer = SequenceFileWriter(data, key_class=key_class, value_class=text, **options)
         encoded = ((encode(key_class, one), encode(text, value)) for one, value in pairs)
-        entries = ((key, writer.append(key, value)) for key, value in encoded)
-        assert write_index(index, key_class, entries, interval) == len(pairs)
-        writer.finish()
+        entries = write_sequence(data, encoded, key_class=key_class, value_class=text, **options)
+        write_index(index, key_class, entries, interval)
     return folder
 
 
@@ -193,7 +190,7 @@ def test_texts_are_found_by_key(
         for key in ("", "key0001", "key0199", "key9999", "zzz"):
             assert reader.find(key) is None
         assert sum(1 for _ in reader) == 100
-        with pytest.raises(sw.DataError, match=r"integer keys.*Text.*find\(key\)"):
+        with pytest.raises(sw.DataError, match=r"integer keys.*'key0000'.*find\(key\)"):
             len(reader)
         with pytest.raises(
             sw.DataError, match=r"`key` must have the same type as 'key0000'.*Received: 5"
@@ -209,20 +206,21 @@ def test_consecutive_keys_may_start_at_any_number(tmp_path: Path) -> None:
         assert reader.take([0, 6, 3, 4]).labels["labels"].tolist() == [5, 11, 8, 9]
 
 
-def test_gaps_between_keys_raise(tmp_path: Path) -> None:
+def test_gaps_in_keys_and_overlapping_parts_raise(tmp_path: Path) -> None:
     written(tmp_path / "a", "LongWritable", [(0, ""), (1, ""), (3, "")])
-    written(tmp_path / "b", "LongWritable", [(5, ""), (6, "")])
+    written(tmp_path / "b", "LongWritable", [(5, "bb"), (6, "")])
     with MapFileReader(str(tmp_path), convert=length) as reader:
-        with pytest.raises(
-            sw.DataError, match=r"without gaps between parts.*Received: 3 at .* 5 at"
-        ):
-            len(reader)
-        assert reader.find(6) is not None
+        assert len(reader) == 6
+        assert reader[4].labels["labels"] == [2]  # the first of the second part
+        assert reader.find(4) is None
+        with pytest.raises(sw.DataError, match="no key 2 in"):
+            reader[2]
+    written(tmp_path / "c", "LongWritable", [(2, ""), (7, "")])
     with (
-        MapFileReader(str(tmp_path / "a"), convert=length) as reader,
-        pytest.raises(sw.DataError, match="no key 2 in"),
+        MapFileReader(str(tmp_path), convert=length) as reader,
+        pytest.raises(sw.DataError, match=r"ascend from part to part\. Received: 2 after 3 in"),
     ):
-        reader[2]
+        len(reader)
 
 
 def test_parts_with_different_key_classes_raise(tmp_path: Path) -> None:
@@ -260,7 +258,7 @@ def test_ranges_of_map_files_are_read_in_order(tmp_path: Path) -> None:
     data = numbers(3000, 100)
     write_map_file(data, str(tmp_path), examples_per_part=2000)
     assert len(cut_files(list_files(str(tmp_path)), 5)) > 4
-    assert_same(read_records_of(tmp_path, pieces=5, ordered=True), data)
+    assert_same(read_records_of(tmp_path, pieces=5), data)
 
 
 # Hadoop on the other side.

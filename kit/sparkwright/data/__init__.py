@@ -32,7 +32,7 @@ from ._join_sources import (
 )
 from ._local_data import LocalData as LocalData
 from ._manifest import Manifest as Manifest
-from ._map_file import MapFileReader as MapFileReader, rebuild_map_index as rebuild_map_index
+from ._map_file import MapFileReader as MapFileReader
 from ._minibatch_files import (
     from_minibatches as from_minibatches,
     read_minibatches as read_minibatches,

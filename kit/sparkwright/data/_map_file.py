@@ -1,4 +1,4 @@
-"""MapFiles: folders with records sorted by key, and an index for random access.
+"""Random access to MapFiles: folders with records sorted by key, and an index.
 
     data  = SequenceFile of keys and values
     index = SequenceFile of keys and the offsets of their records in data, LongWritable
@@ -7,14 +7,13 @@ References:
     Apache Hadoop, `org.apache.hadoop.io.MapFile`.
 """
 
-import operator
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,25 +21,28 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
-from sparkwright.storage.files import join, write_atomically
-from sparkwright.storage.listing import StoredFile, list_files
+from sparkwright.storage.listing import StoredFile
 
-from ._record_bytes import DECODERS, LONG, Decoders, decoder_of, naming
-from ._record_conversion import Convert, RecordConversion, check_functions, out_of_order
-from ._record_writing import DATA, INDEX, write_index
+from ._record_bytes import DECODERS, LONG, Decoders
+from ._record_files import (
+    DATA,
+    INDEX,
+    Convert,
+    check_functions,
+    decoder_of,
+    examples_of,
+    maker_of,
+    map_folders,
+)
 from ._sequence_file import STRICT, Record, SequenceFileReader, opened
 from .chunks import batched
 from .dataset import DataSet
 from .wording import clipped
 
-_REBUILD = "Rebuild it: `rebuild_map_index(url)`."
+_REBUILD = "Read the data with `from_sequence_file`, and write it again."
 _OPEN_PARTS = 32
 _BLOCKS_KEPT = 32
 _BUFFER_BYTES = 16 << 10
-_INTEGER_KEYS = tuple(
-    f"org.apache.hadoop.io.{name}"
-    for name in ("LongWritable", "IntWritable", "VLongWritable", "VIntWritable")
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,108 +51,44 @@ class MapPart:
 
     url: str
     data: StoredFile
-    key_class: str
+    key_of: Callable[[bytes], Any]
     keys: Sequence[Any]
     positions: Sequence[int]
-
-
-def map_folders(url: str) -> dict[str, dict[str, StoredFile]]:
-    """Return folder -> name -> file of each MapFile at `url`, sorted by URL."""
-    folders: dict[str, dict[str, StoredFile]] = {}
-    for file in list_files(url):
-        folder, _, name = file.url.rpartition("/")
-        folders.setdefault(folder, {})[name] = file
-    found = {folder: files for folder, files in folders.items() if DATA in files}
-    if not found:
-        raise DataError(
-            f"a MapFile must be a folder with a file `{DATA}`. "
-            f"Received: {url} without one. For SequenceFiles use `from_sequence_file`."
-        )
-    return found
 
 
 def read_index(url: str, files: dict[str, StoredFile], decoders: Decoders | None = None) -> MapPart:
     """Read the index of the MapFile `url`; `files` is name -> file of its folder."""
     if INDEX not in files:
         raise DataError(
-            f"a MapFile must have a file `{INDEX}` next to `{DATA}`. "
-            f"Received: {url} without one. {_REBUILD}"
+            f"a MapFile must have a file `{INDEX}` next to `{DATA}`. Received: {url} without one. "
+            f"{_REBUILD}"
         )
-    data, index = files[DATA], files[INDEX]
-    with opened(index) as reader:
-        header = reader.header
-        if header.value_class != LONG:
-            raise DataError(
-                f"the index of a MapFile must have values of {LONG}. "
-                f"Received: {header.value_class} in {reader.source}. It is not an index."
-            )
-        decode = decoder_of(header.key_class, decoders, role="key", source=reader.source)
+    with opened(files[INDEX]) as reader:
+        key_of = decoder_of(reader.header.key_class, decoders, reader.source)
         # Arrays save memory: an index may have millions of entries.
-        own_keys = header.key_class != LONG or LONG in (decoders or {})
-        keys: Any = [] if own_keys else array("q")
+        keys: Any = array("q") if key_of is DECODERS[LONG] else []
         positions = array("q")
-        with naming(reader.source):
+        try:
             for _, key, value in reader.records():
-                keys.append(decode(key))
+                keys.append(key_of(key))
                 positions.append(DECODERS[LONG](value))
-    falls = any(map(operator.lt, islice(keys, 1, None), keys))
-    stays = any(map(operator.le, islice(positions, 1, None), positions))
-    edges = (positions[0], positions[-1]) if positions else (0, 0)
-    if falls or stays or edges[0] < 0 or edges[1] >= data.size_bytes:
+        except ValueError as error:
+            raise DataError(f"{error} It is in the index {reader.source}.") from None
+    with opened(files[DATA]) as data:
+        is_short = not positions and next(data.records(), None) is not None
+    falls = any(a > b for a, b in pairwise(keys))
+    if is_short or falls or any(a >= b for a, b in pairwise(positions)):
         raise DataError(
-            "the keys and positions of an index must be ascending, and the positions must be "
-            f"within the data. Received: another order, or positions from {edges[0]} to "
-            f"{edges[1]}, in {index.url} for {data.size_bytes} bytes of data. "
-            f"The index is damaged or belongs to other data. {_REBUILD}"
+            "an index must have ascending keys and positions, at least one for data with records. "
+            f"Received: others in {reader.source}. The index is damaged. {_REBUILD}"
         )
-    if not positions:
-        with opened(data) as reader:
-            if next(reader.records(), None) is not None:
-                raise DataError(
-                    "the index of a MapFile with records must have at least one entry. "
-                    f"Received: {index.url} without one. {_REBUILD}"
-                )
-    return MapPart(url=url, data=data, key_class=header.key_class, keys=keys, positions=positions)
-
-
-def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
-    """Rebuild the index of every MapFile at `url` from its data.
-
-    Args:
-        url: the folder of a MapFile, a folder of several, or a pattern.
-        index_interval: number of records per index entry; default 1.
-
-    Returns:
-        The number of records.
-
-    Raises:
-        DataError: if the data is damaged or its keys are out of order.
-    """
-    check_count("index_interval", index_interval)
-    count = 0
-    for folder, files in map_folders(url).items():
-        with opened(files[DATA]) as reader, write_atomically(join(folder, INDEX)) as file:
-            count += write_index(file, reader.header.key_class, _entries(reader), index_interval)
-    return count
-
-
-def _entries(reader: SequenceFileReader) -> Iterator[tuple[bytes, int]]:
-    """Yield key and offset of each record; raise DataError if keys are out of order."""
-    decode = decoder_of(reader.header.key_class, None, role="key", source=reader.source)
-    last = None
-    for position, content, _ in reader.records():
-        with naming(reader.source):
-            key = decode(content)
-        if last is not None and key < last:
-            raise DataError(out_of_order(key, last, position, reader.source))
-        last = key
-        yield content, position
+    return MapPart(url=url, data=files[DATA], key_of=key_of, keys=keys, positions=positions)
 
 
 class MapFileReader:
     """Random access to the examples of MapFiles.
 
-    The constructor reads only the indexes. If the keys are integers without gaps, as
+    The constructor reads only the indexes. If the keys of each part are integers without gaps, as
     `write_map_file` writes them, all parts are one sequence: use `len(reader)`, `reader[i]` and
     `reader.take`. For other MapFiles use `find`. A reader is not thread-safe.
 
@@ -180,14 +118,12 @@ class MapFileReader:
         Raises:
             FileNotFoundError: if `url` does not exist.
             ConfigurationError: if an option is invalid.
-            DataError: if `url` has no MapFile, or an index is missing, damaged or belongs to
-                other data.
+            DataError: if `url` has no MapFile, or an index is missing or damaged.
         """
         check_functions(convert, decoders)
-        self.url = url
-        self._conversion: dict[str, Any] = {"convert": convert, "decoders": decoders}
+        self.url, self._convert, self._decoders = url, convert, decoders
         self._files = ExitStack()
-        self._open: dict[MapPart, tuple[SequenceFileReader, RecordConversion]] = {}
+        self._open: dict[MapPart, tuple[SequenceFileReader, Callable[..., DataSet]]] = {}
         self._block = lru_cache(_BLOCKS_KEPT)(self._read_block)
         parts = [read_index(*found, decoders) for found in map_folders(url).items()]
         try:
@@ -214,7 +150,7 @@ class MapFileReader:
         """Return the number of examples.
 
         Raises:
-            DataError: if the keys are not integers without gaps.
+            DataError: if the keys are not integers, or those of the parts overlap.
         """
         return self._edges[-1]
 
@@ -235,12 +171,22 @@ class MapFileReader:
             ConfigurationError: if `indices` is empty or does not consist of integers.
             DataError: as for `reader[i]`, or if the examples differ in shape.
         """
-        edges = self._edges
-        wanted = _checked(indices, edges[-1], self.url)
+        wanted, count = np.asarray(indices), len(self)
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not wanted.size:
+            raise ConfigurationError(
+                "`indices` must be at least one integer. "
+                f"Received: an array of shape {wanted.shape} and dtype {wanted.dtype}."
+            )
         found: dict[int, DataSet] = {}
         for index in np.unique(wanted).tolist():  # in file order: fewer seeks
-            part = self._parts[bisect_right(edges, index) - 1]
-            key = index + self._parts[0].keys[0]
+            if not -count <= index < count:
+                raise IndexError(
+                    f"an example number must be from {-count} to {count - 1} in {self.url}. "
+                    f"Received: {index}."
+                )
+            number = bisect_right(self._edges, index % count) - 1
+            part = self._parts[number]
+            key = part.keys[0] + index % count - self._edges[number]
             if (example := self._find(part, key)) is None:
                 raise DataError(
                     "access by number needs integer keys without gaps. "
@@ -278,117 +224,70 @@ class MapFileReader:
             DataError: if the file is damaged.
         """
         check_count("batch_size", batch_size)
-        chunks = (chunk for part in self._parts for chunk in self._datasets(part))
-        if batch_size == 1:  # examples may differ in shape
-            return (example for chunk in chunks for example in chunk.batches(1))
-        return batched(chunks, batch_size)
+        examples = (example for part in self._parts for example in self._examples(part))
+        return batched(examples, batch_size)
 
     @cached_property
     def _edges(self) -> list[int]:
         """The first example of each part, and the number of all examples."""
+        edges, last = [0], None
         for part in self._parts:
-            if part.key_class not in _INTEGER_KEYS:
+            first = part.keys[0]
+            if not isinstance(first, int) or (last is not None and first <= last):
                 raise DataError(
-                    f"access by number needs integer keys. Received: keys of {part.key_class} in "
-                    f"{part.url}. Use `find(key)`."
+                    "access by number needs integer keys that ascend from part to part. Received: "
+                    f"{clipped(repr(first))} after {last} in {part.url}. Use `find(key)`, or read "
+                    "the examples in order with `from_map_file`."
                 )
-        lasts = [self._last_key(part) for part in self._parts]
-        for last, (before, after) in zip(lasts, pairwise(self._parts), strict=False):
-            if after.keys[0] != last + 1:
-                raise DataError(
-                    "access by number needs keys without gaps between parts. "
-                    f"Received: {last} at the end of {before.url}, "
-                    f"{after.keys[0]} at the start of {after.url}. Use `find(key)`, "
-                    "or read the examples in order with `from_map_file`."
-                )
-        if not lasts:
-            return [0]
-        first = self._parts[0].keys[0]
-        return [*(part.keys[0] - first for part in self._parts), lasts[-1] + 1 - first]
-
-    def _last_key(self, part: MapPart) -> Any:
-        last = part.keys[-1]
-        for at, keys, _ in self._blocks(part, len(part.keys) - 1):
-            if keys and keys[-1] < last:
-                raise DataError(out_of_order(keys[-1], last, at, part.data.url))
-            last = keys[-1] if keys else last
-        return last
+            last = part.keys[-1]
+            for keys, _ in self._blocks(part, part.positions[-1]):
+                last = keys[-1]
+            edges.append(edges[-1] + last + 1 - first)
+        return edges
 
     def _find(self, part: MapPart, key: Any) -> DataSet | None:
         entry = bisect_right(part.keys, key) - 1
-        if entry < 0:
-            return None
-        for at, keys, records in self._blocks(part, entry):
-            if at == part.positions[entry]:
-                indexed = part.keys[entry]
-                if (place := bisect_left(keys, indexed)) == len(keys) or keys[place] != indexed:
-                    shown = f"no key {clipped(repr(indexed))} at byte {at} of {part.data.url}"
-                    raise _misfit(f"{shown}, although the index has it there")
-            place = bisect_left(keys, key)
-            if place < len(keys):
-                if keys[place] != key:
-                    return None
-                conversion = self._opened(part)[1]
-                return DataSet.concatenate(list(conversion.datasets([records[place]], STRICT)))
+        for number, (keys, records) in enumerate(self._blocks(part, part.positions[entry])):
+            if number == 0 and part.keys[entry] not in keys:
+                raise DataError(
+                    "an index must match the data next to it. Received: no key "
+                    f"{clipped(repr(part.keys[entry]))} at byte {part.positions[entry]} of "
+                    f"{part.data.url}. {_REBUILD}"
+                )
+            if key in keys:
+                reader, make = self._opened(part)
+                found = examples_of([records[keys.index(key)]], make, reader.source, STRICT)
+                return next(found)
+            if keys[-1] > key:
+                return None
         return None
 
-    def _blocks(self, part: MapPart, entry: int) -> Iterator[tuple[int, list[Any], list[Record]]]:
-        """Yield (offset, keys, records) of each block, starting at an index entry."""
-        position = part.positions[entry]
-        while position < part.data.size_bytes:
-            at = position
-            keys, records, position = self._block(part, at)
-            yield at, keys, records
+    def _blocks(self, part: MapPart, position: int) -> Iterator[tuple[list[Any], list[Record]]]:
+        """Yield keys and records of each block, or of each record, from `position` on."""
+        while position != part.data.size_bytes:
+            keys, records, position = self._block(part, position)
+            if keys:
+                yield keys, records
 
     def _read_block(self, part: MapPart, position: int) -> tuple[list[Any], list[Record], int]:
-        """Return keys and records at `position` (a block or a buffer), and their end offset."""
-        reader, conversion = self._opened(part)
+        reader, _ = self._opened(part)
         records, end = reader.read_at(position)
-        assert conversion.key is not None
-        with naming(reader.source):
-            return [conversion.key(key) for _, key, _ in records], records, end
+        try:
+            return [part.key_of(key) for _, key, _ in records], records, end
+        except ValueError as error:
+            raise DataError(f"{error} It is a key at byte {position} of {reader.source}.") from None
 
-    def _datasets(self, part: MapPart) -> Iterator[DataSet]:
-        """Yield all examples; a separate file handle keeps `find` from moving the position."""
-        with opened(part.data) as reader:
-            conversion = self._conversion_of(part, reader)
-            yield from conversion.datasets(conversion.in_order(reader.records(), STRICT), STRICT)
-
-    def _opened(self, part: MapPart) -> tuple[SequenceFileReader, RecordConversion]:
+    def _opened(self, part: MapPart) -> tuple[SequenceFileReader, Callable[..., DataSet]]:
         if part not in self._open:
             if len(self._open) >= _OPEN_PARTS:
                 self.close()
-            context = opened(part.data, buffer_bytes=_BUFFER_BYTES)
-            reader = self._files.enter_context(context)
-            self._open[part] = reader, self._conversion_of(part, reader)
+            reader = self._files.enter_context(opened(part.data, buffer_bytes=_BUFFER_BYTES))
+            make = maker_of(reader.header, reader.source, self._convert, self._decoders)
+            self._open[part] = reader, make
         return self._open[part]
 
-    def _conversion_of(self, part: MapPart, reader: SequenceFileReader) -> RecordConversion:
-        if reader.header.key_class != part.key_class:
-            raise _misfit(
-                f"keys of {reader.header.key_class} in {reader.source}, of {part.key_class} in its "
-                "index"
-            )
-        return RecordConversion.of(reader.header, source=reader.source, **self._conversion)
-
-
-def _misfit(received: str) -> DataError:
-    return DataError(f"an index must match the data next to it. Received: {received}. {_REBUILD}")
-
-
-def _checked(indices: Any, count: int, url: str) -> NDArray[np.int64]:
-    """Validate `indices`; return them as (n,) int64, all non-negative."""
-    found = np.asarray(indices)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not found.size:
-        raise ConfigurationError(
-            "`indices` must be at least one integer. "
-            f"Received: an array of shape {found.shape} and dtype {found.dtype}."
-        )
-    numbers = found.astype(np.int64)
-    outside = (numbers < -count) | (numbers >= count)
-    if outside.any():
-        raise IndexError(
-            f"an example number must be from {-count} to {count - 1} in {url}. "
-            f"Received: {int(numbers[outside][0])}."
-        )
-    return np.where(numbers < 0, numbers + count, numbers)
+    def _examples(self, part: MapPart) -> Iterator[DataSet]:
+        """Yield all examples; a separate file handle keeps `find` from moving the position."""
+        with opened(part.data) as reader:
+            make = maker_of(reader.header, reader.source, self._convert, self._decoders)
+            yield from examples_of(reader.records(), make, reader.source, STRICT)

@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -31,14 +30,12 @@ from sparkwright.data._image_labels import (
 )
 from sparkwright.data._image_reader import EncodedImage, ImageArguments, ImageReader
 from sparkwright.data._images import without_masks
-from sparkwright.data._map_file import map_folders
-from sparkwright.data._record_files import cut_files, read_records, sequence_records
-from sparkwright.data._record_writing import DATA, INDEX
+from sparkwright.data._record_files import cut_files, read_sequences, sequence_files
 from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
 from sparkwright.data._tf_example import parse_example
-from sparkwright.data._tfrecord import compression_of, read_frames
-from sparkwright.data.chunks import from_bytes
+from sparkwright.data._tfrecord import read_frames
+from sparkwright.data.chunks import from_bytes, joined_chunks
 from sparkwright.data.dataset import DataSet
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, label_problems, with_guessed_columns
@@ -226,14 +223,9 @@ def _of_minibatches(source: DataSource, rows: int) -> DataPreview:
 
 
 def _of_records(source: DataSource, rows: int) -> DataPreview:
-    is_map = source.format == "map_file"
-    if is_map:
-        files = [folder[DATA] for folder in map_folders(source.url).values()]
-    else:
-        files = [f for f in list_files(source.url) if f.url.rpartition("/")[2] != INDEX]
+    files = sequence_files(source.url)
     log = Findings()
-    prepare = partial(sequence_records, ordered=is_map)
-    data = next(read_records(cut_files(files[:1], 1)[0], log, prepare=prepare), None)
+    data = next(joined_chunks(read_sequences(cut_files(files[:1], 1)[0], log)), None)
     size_bytes = sum(file.size_bytes for file in files)
     known: dict[str, Any] = {"files": len(files), "size_bytes": size_bytes}
     if data is None:
@@ -246,13 +238,8 @@ def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
     files = list_files(source.url)
     file = files[0]
     with open_to_read(file.url) as stream:
-        frames = read_frames(
-            stream,
-            size_bytes=file.size_bytes,
-            source=file.url,
-            compression=compression_of(file.url, source.all_options["compression"]),
-        )
-        records = [parse_example(content) for _, _, content in islice(frames, _EXAMPLES)]
+        frames = islice(read_frames(stream, file.url), _EXAMPLES)
+        records = [parse_example(content) for _, content in frames]
     names = sorted({name for record in records for name in record})
     is_all = len(files) == 1 and len(records) < _EXAMPLES
     return DataPreview(

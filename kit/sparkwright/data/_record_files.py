@@ -1,85 +1,45 @@
 """Distributed data from SequenceFiles and MapFiles; executors read byte ranges of the files."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.connect import context_of
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage.files import open_to_read
 from sparkwright.storage.listing import StoredFile, list_files
 
-from ._csv_format import CsvFormat
 from ._distributed import DistributedDataSet
-from ._map_file import map_folders
-from ._record_bytes import Decoders
-from ._record_conversion import Convert, RecordConversion, TextLines, check_functions
-from ._record_writing import DATA, INDEX
-from ._sequence_file import Record, SequenceFileReader
-from ._table_schema import TableSchema
+from ._record_bytes import BYTES, DECODERS, Decoders
+from ._record_examples import NOTE, decode_example, example_of, read_columns_note
+from ._sequence_file import SequenceHeader, opened
 from .dataset import DataSet
 from .pieces import OnError, SkipLog, from_pieces
-from .wording import session_first, with_options_of
+from .wording import clipped, session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+DATA, INDEX = "data", "index"
 _LARGEST_PIECE_BYTES = 64 << 20
 _SMALLEST_PIECE_BYTES = 256 << 10
+Convert = Callable[[Any, Any], Any]
 
 
-class RecordOptions(TypedDict, total=False):
-    """Options for reading records; see `from_sequence_file`."""
-
-    convert: Convert | None
-    schema: TableSchema | None
-    delimiter: str
-    quote: str | None
-    decoders: Decoders | None
-    on_error: OnError
-    partitions: int | None
-
-
-def _sequence_files(
+@session_first
+def from_sequence_file(
     spark: "SparkSession",
-    files: Sequence[StoredFile],
-    ordered: bool,
+    url: str,
     *,
     convert: Convert | None = None,
-    schema: TableSchema | None = None,
-    delimiter: str = ",",
-    quote: str | None = '"',
     decoders: Decoders | None = None,
     on_error: OnError = "raise",
     partitions: int | None = None,
 ) -> DistributedDataSet:
-    check_functions(convert, decoders)
-    lines = text_lines(schema, delimiter, quote, convert)
-    options = {"convert": convert, "decoders": decoders, "ordered": ordered}
-    data = from_records(
-        spark,
-        cut_files(files, partitions or context_of(spark).defaultParallelism),
-        partial(sequence_records, lines=lines, **options),
-        on_error=on_error,
-        partitions=partitions,
-        class_names=None if schema is None else schema.class_names,
-    )
-    data.schema = schema
-    return data
+    """Read examples from SequenceFiles, or from the data of MapFiles.
 
-
-@session_first
-@with_options_of(_sequence_files)
-def from_sequence_file(
-    spark: "SparkSession",
-    url: str,
-    **options: Unpack[RecordOptions],
-) -> DistributedDataSet:
-    """Read examples from SequenceFiles.
-
-    Without `convert` and `schema`, the files must have been written by `write_sequence_file`.
+    Without `convert`, the files must have been written by `write_sequence_file`.
 
     Args:
         spark: the session.
@@ -87,10 +47,6 @@ def from_sequence_file(
         convert: function (key, value) -> DataSet, or (features, label) of one example, run on the
             executors. A Text is passed as str, a BytesWritable as bytes, numbers as int or float.
             Default None.
-        schema: schema for values that are lines of a table, such as `data.schema` of `from_csv`;
-            cannot be combined with `convert`. Default None.
-        delimiter: separator of the fields of a line; default a comma.
-        quote: quote character of fields that contain delimiters, or None; default a double quote.
         decoders: Java class name -> function that decodes the bytes of a key or value, for other
             classes than Hadoop's types; default None.
         on_error: "raise" (default), or "skip": skip and count damaged or invalid records, and
@@ -102,25 +58,34 @@ def from_sequence_file(
         ConfigurationError: if an option is invalid.
         DataError: when the data is read, if a file or record is invalid.
     """
-    places = {file: file.url.rpartition("/") for file in list_files(url)}
-    folders = {folder for folder, _, name in places.values() if name == DATA}
-    files = [f for f, (folder, _, name) in places.items() if name != INDEX or folder not in folders]
-    if not files:
-        raise DataError(f"`url` must have at least one file. Received: {url}, without any.")
-    return _sequence_files(spark, files, False, **options)
+    options = {"convert": convert, "decoders": decoders}
+    check_functions(**options)
+    pieces = cut_files(sequence_files(url), partitions or context_of(spark).defaultParallelism)
+    read = partial(read_sequences, **options)
+    return from_records(spark, pieces, read, on_error=on_error, partitions=partitions)
 
 
 @session_first
-@with_options_of(_sequence_files)
 def from_map_file(
     spark: "SparkSession",
     url: str,
-    **options: Unpack[RecordOptions],
+    *,
+    convert: Convert | None = None,
+    decoders: Decoders | None = None,
+    on_error: OnError = "raise",
+    partitions: int | None = None,
 ) -> DistributedDataSet:
     """Read examples from MapFiles, part by part in the order of their names.
 
-    The options are those of `from_sequence_file`. Keys out of order are invalid too. For random
-    access to single examples, use `MapFileReader`.
+    For random access to single examples, use `MapFileReader`.
+
+    Args:
+        spark: the session.
+        url: the folder of a MapFile, a folder of several, or a pattern.
+        convert: as for `from_sequence_file`; so are the following options.
+        decoders: for other classes than Hadoop's types; default None.
+        on_error: "raise" (default) or "skip".
+        partitions: number of partitions; default None.
 
     Raises:
         FileNotFoundError: if `url` does not exist.
@@ -128,23 +93,35 @@ def from_map_file(
         DataError: if there is no MapFile at `url`; or, when the data is read, if a record is
             invalid.
     """
-    files = [found[DATA] for found in map_folders(url).values()]
-    return _sequence_files(spark, files, True, **options)
+    map_folders(url)
+    return from_sequence_file(
+        spark, url, convert=convert, decoders=decoders, on_error=on_error, partitions=partitions
+    )
 
 
-def text_lines(
-    schema: TableSchema | None, delimiter: str, quote: str | None, convert: Convert | None
-) -> TextLines | None:
-    """Return schema and CSV dialect of lines of text; None without a schema."""
-    if schema is None:
-        return None
-    if convert is not None or not isinstance(schema, TableSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(
-            "`schema` must be a TableSchema, such as `data.schema` of `from_csv`, without "
-            f"`convert`. Received: schema={schema!r}, convert={convert!r}."
+def map_folders(url: str) -> dict[str, dict[str, StoredFile]]:
+    """Return folder -> name -> file of each MapFile at `url`, sorted by URL."""
+    folders: dict[str, dict[str, StoredFile]] = {}
+    for file in list_files(url):
+        folder, _, name = file.url.rpartition("/")
+        folders.setdefault(folder, {})[name] = file
+    found = {folder: files for folder, files in folders.items() if DATA in files}
+    if not found:
+        raise DataError(
+            f"a MapFile must be a folder with a file `{DATA}`. "
+            f"Received: {url} without one. For SequenceFiles use `from_sequence_file`."
         )
-    form = CsvFormat(header=False, column_names=schema.columns, delimiter=delimiter, quote=quote)
-    return schema, form
+    return found
+
+
+def sequence_files(url: str) -> list[StoredFile]:
+    """Return the files of records at `url`: all but the indexes of MapFiles."""
+    files = list_files(url)
+    urls = {file.url for file in files}
+    found = [f for f in files if f.url.removesuffix(f"/{INDEX}") + f"/{DATA}" not in urls]
+    if not found:
+        raise DataError(f"`url` must have at least one file. Received: {url}, without any.")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,37 +131,6 @@ class RecordPiece:
     file: StoredFile
     start: int
     end: int
-
-
-# (open file, range, log) -> (records, conversion); DataError if the file is unusable.
-Prepare = Callable[[BinaryIO, RecordPiece, SkipLog], tuple[Iterable[Record], RecordConversion]]
-
-
-def from_records(
-    spark: "SparkSession",
-    pieces: Sequence[RecordPiece],
-    prepare: "partial[tuple[Iterable[Record], RecordConversion]]",
-    *,
-    on_error: OnError,
-    partitions: int | None,
-    class_names: Mapping[str, Sequence[str]] | None = None,
-) -> DistributedDataSet:
-    """Distribute the examples of `pieces`; `prepare` is a `Prepare` function with its options."""
-    options = prepare.keywords
-    fingerprint = None  # with user functions: changes of their code cannot be detected
-    if options.get("convert") is None and options.get("decoders") is None:
-        described = repr((prepare.func.__name__, sorted(options.items()), pieces, on_error))
-        fingerprint = hashlib.sha256(described.encode()).hexdigest()
-    return from_pieces(
-        spark,
-        pieces,
-        partial(read_records, prepare=prepare),
-        sizes=[piece.end - piece.start for piece in pieces],
-        partitions=partitions,
-        on_error=on_error,
-        fingerprint=fingerprint,
-        class_names=class_names,
-    )
 
 
 def cut_files(files: Sequence[StoredFile], partitions: int) -> list[RecordPiece]:
@@ -198,29 +144,117 @@ def cut_files(files: Sequence[StoredFile], partitions: int) -> list[RecordPiece]
     ]
 
 
-def sequence_records(
-    content: BinaryIO, piece: RecordPiece, log: SkipLog, *, ordered: bool = False, **options: Any
-) -> tuple[Iterable[Record], RecordConversion]:
-    """Prepare a range of a SequenceFile; with `ordered`, keys must be ascending."""
-    url = piece.file.url
-    reader = SequenceFileReader(content, size_bytes=piece.file.size_bytes, source=url)
-    conversion = RecordConversion.of(reader.header, source=url, **options)
-    records = reader.records(piece.start, piece.end, log)
-    return conversion.in_order(records, log) if ordered else records, conversion
+def from_records(
+    spark: "SparkSession",
+    pieces: Sequence[RecordPiece],
+    read: "partial[Iterator[DataSet]]",
+    *,
+    on_error: OnError,
+    partitions: int | None,
+) -> DistributedDataSet:
+    """Distribute the examples of `pieces`; `read` is a function (piece, log) with its options."""
+    fingerprint = None  # with user functions: changes of their code cannot be detected
+    if not any(map(read.keywords.get, ("convert", "decoders"))):
+        described = repr((read.func.__name__, sorted(read.keywords.items()), pieces, on_error))
+        fingerprint = hashlib.sha256(described.encode()).hexdigest()
+    return from_pieces(
+        spark,
+        pieces,
+        read,
+        sizes=[piece.end - piece.start for piece in pieces],
+        partitions=partitions,
+        on_error=on_error,
+        fingerprint=fingerprint,
+    )
 
 
-def read_records(piece: RecordPiece, log: SkipLog, *, prepare: Prepare) -> Iterator[DataSet]:
-    """Yield the examples of one range; report invalid records to `log`."""
-    begun = False
+def read_sequences(
+    piece: RecordPiece,
+    log: SkipLog,
+    *,
+    convert: Convert | None = None,
+    decoders: Decoders | None = None,
+) -> Iterator[DataSet]:
+    """Yield the examples of a range of a SequenceFile; report invalid records to `log`."""
+    source = piece.file.url
+    make = None
     try:
-        with open_to_read(piece.file.url) as content:
-            records, conversion = prepare(content, piece, log)
-            begun = True
-            yield from conversion.datasets(records, log)
+        with opened(piece.file) as reader:
+            make = maker_of(reader.header, source, convert, decoders)
+            yield from examples_of(reader.records(piece.start, piece.end, log), make, source, log)
     except OSError as error:
-        log.skip("unreadable file", f"a file must be readable. Received: {error}.")
+        log.skip("unreadable file", f"a file must be readable. Received: {source}: {error}.")
     except DataError as error:
-        if begun:
+        if make is not None:
             raise
         if piece.start == 0 or log.raises:  # counted once, not by every piece of the file
             log.skip("unusable file", str(error))
+
+
+def maker_of(
+    header: SequenceHeader, source: str, convert: Convert | None, decoders: Decoders | None
+) -> Callable[[bytes, bytes], DataSet]:
+    """Return a function that converts key and value of a record of `source` to examples."""
+    value_of = decoder_of(header.value_class, decoders, source)
+    key_of = decoder_of(header.key_class, decoders, source)
+    if convert is not None:
+        return lambda key, value: example_of(convert(key_of(key), value_of(value)))
+    if NOTE not in header.notes or header.value_class != BYTES:
+        raise DataError(
+            "without `convert`, a record file must be written by Sparkwright. "
+            f"Received: {source} with keys of {header.key_class} and values of "
+            f"{header.value_class}. Pass `convert`, a function "
+            "(key, value) -> DataSet or (features, label)."
+        )
+    try:
+        layout = read_columns_note(header.notes[NOTE])
+    except DataError as error:
+        raise DataError(f"{error} It is in {source}.") from None
+    return lambda _, value: decode_example(value, layout)
+
+
+def decoder_of(class_name: str, decoders: Decoders | None, source: str) -> Callable[[bytes], Any]:
+    """Return the decoder of a class; its name is only looked up and never imports code."""
+    found = (decoders or {}).get(class_name) or DECODERS.get(class_name)
+    if found is None:
+        known = ", ".join(sorted(name.rpartition(".")[2] for name in DECODERS))
+        raise DataError(
+            f"the classes of a record file must be of {known}. Received: {class_name!r} in "
+            f"{source}. Pass a function that decodes its bytes: "
+            f"`decoders={{{class_name!r}: function}}`."
+        )
+    return found
+
+
+def examples_of(
+    records: Iterable[tuple[int, *tuple[bytes, ...]]],
+    make: Callable[..., DataSet],
+    source: str,
+    log: SkipLog,
+) -> Iterator[DataSet]:
+    """Yield `make(*record)` of each (offset, *record); report the offset where it fails."""
+    for at, *record in records:
+        try:
+            made = make(*record)
+        except Exception as error:  # also of the user's functions
+            text = str(error)
+            if not isinstance(error, DataError):
+                text = f"`convert` must not fail. Received: {clipped(repr(error), limit=200)}."
+            log.skip("unusable record", f"{text} It is the record at byte {at} of {source}.")
+        else:
+            yield made
+
+
+def check_functions(convert: Any, decoders: Any) -> None:
+    """Raise ConfigurationError unless `convert` and all `decoders` are callable or None."""
+    if convert is not None and not callable(convert):
+        raise ConfigurationError(
+            f"`convert` must be a function or None. Received: convert={convert!r}."
+        )
+    if decoders is not None and not (
+        isinstance(decoders, dict) and all(map(callable, decoders.values()))
+    ):
+        raise ConfigurationError(
+            "`decoders` must be a dict of Java class name -> function of bytes. "
+            f"Received: decoders={decoders!r}."
+        )

@@ -1,19 +1,49 @@
-"""Write examples as SequenceFiles or MapFiles, the parts of a folder."""
+"""Write examples as SequenceFiles or MapFiles, the parts of a folder; TFRecord uses the same parts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import BinaryIO
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any, BinaryIO, NamedTuple
 
+from sparkwright.cluster.jobs import collect
+from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice, check_count
-from sparkwright.storage.files import join, write_atomically
+from sparkwright.storage.files import absolute, exists, join, write_atomically, write_folder
+from sparkwright.storage.listing import list_entries
 
+from ._distributed import DistributedDataSet
 from ._record_bytes import BYTES, LONG
-from ._record_examples import NOTE, Layout, columns_note, encode_examples
-from ._record_parts import Examples, RecordFormat, write_parts
-from ._sequence_file import Compression, SequenceFileWriter
+from ._record_examples import (
+    MAX_AXES,
+    NOTE,
+    Layout,
+    columns_note,
+    encode_examples,
+    layout_of,
+    merged_layout,
+)
+from ._record_files import DATA, INDEX
+from ._sequence_file import Compression, write_sequence
+from .chunks import cut, from_bytes
+from .dataset import DataSet
+from .paths import check_complete, check_reached
 
-DATA, INDEX = "data", "index"
-_COMPRESSIONS = (None, "record", "block")
+_DONE = "_SUCCESS"  # as Hadoop's jobs write it; readers ignore names that start with "_"
+_PARTITION_KEYS = 1 << 40  # keys are unique and ascend, without a job that counts the examples
+Examples = DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet]
+
+
+class Part(NamedTuple):
+    """A written part: number of examples, name of its file or folder, layout."""
+
+    count: int
+    entry: str
+    layout: Layout
+
+
+# (URL of a part, its first key, layout of its first examples, examples) -> name of the part.
+WritePart = Callable[[str, int, Layout, Iterator[DataSet]], str]
 
 
 def write_sequence_file(
@@ -28,16 +58,16 @@ def write_sequence_file(
     """Write examples as SequenceFiles `part-r-00000`, `part-r-00001`, … in a folder.
 
     Each record is one example: its number as LongWritable, its arrays as BytesWritable. Numbers
-    are 0, 1, 2 and so on. For distributed data without `examples_per_part`, they are only unique,
-    so that the examples need not be counted first.
+    are 0, 1, 2 and so on; in partition p of distributed data they start at p x 2^40.
 
     Args:
         datasets: a DistributedDataSet, written by the executors. Without Spark: a DataSet, an
             iterable of DataSets, or a (features, labels[, weights]) tuple of arrays.
         url: the folder; executors must be able to write to it.
-        examples_per_part: number of examples per part. Default None: one part, or one per
-            partition.
-        max_files: maximum number of files, only for distributed data; default None: no limit.
+        examples_per_part: cut the data, or each partition, into parts `part-r-00000-00000` and so
+            on of this many examples. Default None: one part, or one per partition.
+        max_files: maximum number of partitions to write, only for distributed data; default None:
+            no limit.
         compression: None (default), "record" (each example separately) or "block" (many examples
             together).
         overwrite: whether to replace the content of the folder after all parts are written.
@@ -51,15 +81,9 @@ def write_sequence_file(
         DataError: if there is no example, or examples differ in columns, dtypes or numbers of axes.
         OSError: if a file cannot be written; the message names it.
     """
-    check_choice("compression", compression, _COMPRESSIONS)
-    return write_parts(
-        datasets,
-        url,
-        RecordFormat(encode=encode_examples, write=partial(_write, compression=compression)),
-        examples_per_part=examples_per_part,
-        max_files=max_files,
-        overwrite=overwrite,
-    )
+    check_choice("compression", compression, (None, "record", "block"))
+    write = partial(_write, compression=compression)
+    return write_parts(datasets, url, write, examples_per_part, max_files, overwrite)
 
 
 def write_map_file(
@@ -74,80 +98,173 @@ def write_map_file(
 ) -> int:
     """Write examples as MapFiles `part-r-00000`, `part-r-00001`, … in a folder.
 
-    The index lets `MapFileReader` find any example. Numbers are 0, 1, 2 and so on, also for
-    distributed data, which is counted first. With `compression="block"`, reading one example
-    decompresses its block. Results and errors are those of `write_sequence_file`.
+    The index lets `MapFileReader` find any example. With `compression="block"`, reading one example
+    decompresses its block. Options, results and errors are those of `write_sequence_file`.
 
     Args:
         datasets: as for `write_sequence_file`.
         url: the folder; executors must be able to write to it.
         examples_per_part: number of examples per part; default None, as `write_sequence_file`.
-        max_files: maximum number of parts, only for distributed data; default None: no limit.
+        max_files: maximum number of partitions of distributed data; default None: no limit.
         index_interval: number of examples per index entry; default 1, the fastest to search.
         compression: None (default), "record" or "block".
         overwrite: whether to replace the content of the folder; default False.
     """
     check_count("index_interval", index_interval)
-    check_choice("compression", compression, _COMPRESSIONS)
-    return write_parts(
-        datasets,
-        url,
-        RecordFormat(
-            encode=encode_examples,
-            write=partial(_write, compression=compression, index_interval=index_interval),
-            numbered=True,
-        ),
-        examples_per_part=examples_per_part,
-        max_files=max_files,
-        overwrite=overwrite,
-    )
+    check_choice("compression", compression, (None, "record", "block"))
+    write = partial(_write, compression=compression, index_interval=index_interval)
+    return write_parts(datasets, url, write, examples_per_part, max_files, overwrite)
 
 
 def _write(
     url: str,
+    first: int,
     layout: Layout,
-    records: Iterable[tuple[int, bytes]],
+    datasets: Iterator[DataSet],
     *,
     compression: Compression | None,
     index_interval: int | None = None,
 ) -> str:
     """Write a SequenceFile, or a MapFile if `index_interval` is given; return its name."""
     axes = {name: (dtype, len(shape)) for name, (dtype, shape) in layout.items()}
+    notes = {NOTE: columns_note(axes)}
+    values = chain.from_iterable(map(encode_examples, datasets))
+    pairs = ((key.to_bytes(8, "big"), value) for key, value in enumerate(values, start=first))
     # The data file is renamed last, so a MapFile with data always has an index.
     with write_atomically(url if index_interval is None else join(url, DATA)) as file:
-        writer = SequenceFileWriter(
-            file,
-            key_class=LONG,
-            value_class=BYTES,
-            compression=compression,
-            notes={NOTE: columns_note(axes)},
-        )
-
-        def entries() -> Iterator[tuple[bytes, int]]:
-            for number, value in records:
-                key = number.to_bytes(8, "big")
-                yield key, writer.append(key, value)
-            writer.finish()
-
+        options: dict[str, Any] = {"compression": compression, "notes": notes}
+        entries = write_sequence(file, pairs, key_class=LONG, value_class=BYTES, **options)
         if index_interval is None:
-            for _ in entries():
+            for _ in entries:
                 pass
         else:
             with write_atomically(join(url, INDEX)) as index:
-                write_index(index, LONG, entries(), index_interval)
+                write_index(index, LONG, entries, index_interval)
     return url.rpartition("/")[2]
 
 
 def write_index(
     file: BinaryIO, key_class: str, entries: Iterable[tuple[bytes, int]], interval: int
-) -> int:
-    """Write the index of a MapFile from keys and offsets; return the number of `entries`."""
+) -> None:
+    """Write the index of a MapFile from the keys and offsets of its records."""
+
+    def chosen() -> Iterator[tuple[bytes, bytes]]:
+        last = -1
+        for number, (key, position) in enumerate(entries):
+            if number % interval == 0 and position > last:
+                last = position
+                yield key, position.to_bytes(8, "big")
+
     # In blocks, as Hadoop does: similar neighboring keys and positions compress well.
-    index = SequenceFileWriter(file, key_class=key_class, value_class=LONG, compression="block")
-    indexed, due, count = -1, 0, 0
-    for count, (key, position) in enumerate(entries, start=1):
-        if count > due and position > indexed:
-            index.append(key, position.to_bytes(8, "big"))
-            indexed, due = position, count - 1 + interval
-    index.finish()
-    return count
+    for _ in write_sequence(
+        file, chosen(), key_class=key_class, value_class=LONG, compression="block"
+    ):
+        pass
+
+
+def write_parts(
+    datasets: Examples,
+    url: str,
+    write: WritePart,
+    examples_per_part: int | None,
+    max_files: int | None,
+    overwrite: bool,
+    *,
+    varying: int = MAX_AXES,
+    finish: Callable[[str, list[Part]], None] | None = None,
+) -> int:
+    """Write examples as parts of a folder, atomically; see `write_sequence_file`.
+
+    At most `varying` axes of a column may vary. `finish` completes the folder of the parts.
+    """
+    check_count("examples_per_part", examples_per_part, optional=True)
+    check_count("max_files", max_files, optional=True)
+    url = absolute(url)  # executors may have other working directories
+    if max_files is not None and not isinstance(datasets, DistributedDataSet):
+        raise ConfigurationError(
+            f"`max_files` needs distributed data. Received: max_files={max_files}, "
+            f"datasets={type(datasets).__name__}. Use `examples_per_part`."
+        )
+    if not overwrite and exists(url) and (entries := list_entries(url)):
+        raise ConfigurationError(
+            f"the output folder must be empty or missing. Received: {url} with "
+            f"{', '.join(entries[:5])}. Use another folder, or `overwrite=True`."
+        )
+    with write_folder(url) as new:
+
+        def written(index: int, found: Iterable[DataSet]) -> Iterator[Part]:
+            name = join(new, f"part-r-{index:05d}")
+            for number, group in groupby(_numbered(found, examples_per_part), itemgetter(0)):
+                first = index * _PARTITION_KEYS + number * (examples_per_part or 0)
+                part = name if examples_per_part is None else f"{name}-{number:05d}"
+                yield _write_part(map(itemgetter(1), group), part, first, write, varying)
+
+        if isinstance(datasets, DistributedDataSet):
+            check_reached(datasets.spark, new)
+            rdd: Any = datasets.rdd if max_files is None else datasets.rdd.coalesce(max_files)
+            rdd = rdd.mapPartitionsWithIndex(lambda i, chunks: written(i, map(from_bytes, chunks)))
+            parts = collect(datasets.spark, rdd, description="write records")
+        else:
+            parts = list(written(0, _datasets(datasets)))
+        if not parts:
+            raise DataError(
+                "the data to write must have at least one example, which defines the columns. "
+                "Received: none."
+            )
+        check_complete(new, {part.entry for part in parts})
+        if finish is not None:
+            finish(new, parts)
+    # Last, because object stores copy the folder part by part.
+    with write_atomically(join(url, _DONE)):
+        pass
+    return sum(part.count for part in parts)
+
+
+def _datasets(data: Any) -> Iterator[DataSet]:
+    """Yield the DataSets of a DataSet, of arrays, or of an iterable of DataSets."""
+    if isinstance(data, tuple) and not any(isinstance(part, DataSet) for part in data):  # pyright: ignore[reportUnknownVariableType]
+        parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
+        if 1 <= len(parts) <= 3:
+            data = DataSet(*parts[:2], weights=parts[2] if len(parts) == 3 else None)
+    if isinstance(data, DataSet):
+        yield data
+        return
+    for dataset in data if isinstance(data, Iterable) else [data]:  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(dataset, DataSet):
+            kind = type(dataset).__name__  # pyright: ignore[reportUnknownArgumentType]
+            raise ConfigurationError(
+                "the data to write must be a DataSet, a DistributedDataSet, a (features, labels) "
+                f"tuple of arrays, or an iterable of DataSets. Received: {kind} in "
+                f"{type(data).__name__}. For the result of `read_csv`, pass its `data`."  # pyright: ignore[reportUnknownArgumentType]
+            )
+        yield dataset
+
+
+def _numbered(datasets: Iterable[DataSet], size: int | None) -> Iterator[tuple[int, DataSet]]:
+    """Yield (number of the part, examples); DataSets are cut at the ends of parts."""
+    first = 0
+    for dataset in datasets:
+        start = 0
+        while start < len(dataset):
+            number = 0 if size is None else (first + start) // size
+            end = len(dataset) if size is None else min(len(dataset), (number + 1) * size - first)
+            yield number, dataset.take(slice(start, end))
+            start = end
+        first += len(dataset)
+
+
+def _write_part(
+    datasets: Iterator[DataSet], url: str, first: int, write: WritePart, varying: int
+) -> Part:
+    head = next(datasets)
+    layout, count = layout_of(head), 0
+
+    def checked() -> Iterator[DataSet]:
+        nonlocal layout, count
+        for dataset in chain([head], datasets):
+            layout = merged_layout(layout, layout_of(dataset), varying=varying)
+            count += len(dataset)
+            yield from cut(dataset)
+
+    entry = write(url, first, layout, checked())
+    return Part(count, entry, layout)

@@ -1,4 +1,4 @@
-"""Read TFRecord files, even after damaged records, and write them to folders.
+"""Read TFRecord files, and write them to folders.
 
     record = length, uint64 | checksum of the length | content | checksum of the content
 
@@ -9,20 +9,18 @@ References:
     TensorFlow, `tensorflow/core/lib/io/record_writer.h` and `lib/hash/crc32c.h`.
 """
 
-import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
-
-import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 from sparkwright.storage.files import (
     exists,
-    is_folder,
     join,
+    open_to_read,
     read_bytes,
     write_atomically,
     write_bytes,
@@ -31,14 +29,20 @@ from sparkwright.storage.listing import StoredFile, list_files
 
 from ._distributed import DistributedDataSet
 from ._record_bytes import MAX_UNPACKED_BYTES
-from ._record_conversion import Example, RecordConversion, check_functions, example_of
-from ._record_examples import Layout, columns_note, merged_layout, read_columns_note
-from ._record_files import RecordPiece, from_records
-from ._record_parts import Examples, RecordFormat, WrittenPart, write_parts
-from ._sequence_file import STRICT, Record
-from ._tf_example import FeatureSpec, columns_of, feature_specs, parse_example, serialized_examples
+from ._record_examples import Layout, columns_note, example_of, merged_layout, read_columns_note
+from ._record_files import RecordPiece, check_functions, examples_of, from_records
+from ._record_writing import Examples, Part, write_parts
+from ._sequence_file import STRICT
+from ._tf_example import (
+    FeatureSpec,
+    columns_of,
+    feature_spec,
+    feature_specs,
+    parse_example,
+    serialized_examples,
+)
 from .dataset import DataSet
-from .pieces import OnError, SkipLog, check_on_error
+from .pieces import OnError, SkipLog
 from .wording import session_first
 
 if TYPE_CHECKING:
@@ -46,156 +50,68 @@ if TYPE_CHECKING:
 
 FileCompression = Literal["gzip", "zlib"]
 LAYOUT = "_layout.json"
-_ENDINGS = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
 _PACKED = {"gzip": (".gz", 31), "zlib": (".zlib", 15)}  # ending, zlib's wbits
-_HEAD = struct.Struct("<QI")
-_CHECKSUM = struct.Struct("<I")
-_SEARCHED_BYTES = 1 << 20
+_HEAD_BYTES, _CHECKSUM_BYTES = 12, 4
 _merged = partial(merged_layout, varying=1)
 
 
-def masked_crc(content: bytes) -> int:
-    """Return the masked checksum of `content` in TFRecord files, a uint32.
+def checksum(content: bytes) -> bytes:
+    """Return the masked checksum of `content` in TFRecord files.
 
     Example:
-        >>> hex(masked_crc(b"123456789"))
-        '0xc78ab0e5'
+        >>> checksum(b"123456789").hex()
+        'e5b08ac7'
     """
     import google_crc32c
 
     crc = google_crc32c.value(content)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return masked.to_bytes(_CHECKSUM_BYTES, "little")
 
 
 def framed(content: bytes) -> bytes:
     """Return `content` as a record."""
     length = len(content).to_bytes(8, "little")
-    checksums = [_CHECKSUM.pack(masked_crc(part)) for part in (length, content)]
-    return b"".join([length, checksums[0], content, checksums[1]])
+    return b"".join([length, checksum(length), content, checksum(content)])
 
 
-def compression_of(url: str, compression: str | None) -> str | None:
-    """Return the compression of a file: as given, or for "auto" by its extension.
+def read_frames(file: BinaryIO, source: str, log: SkipLog = STRICT) -> Iterator[tuple[int, bytes]]:
+    """Yield the offset in the decompressed data and the content of each record of an open file.
 
-    Example:
-        >>> compression_of("faces.tfrecord.gz", "auto"), compression_of("faces.tfrecord", "auto")
-        ('gzip', None)
+    A record with a damaged content is reported to `log`; so is the rest of the file after a
+    damaged length. Raises OSError if the compression of the file is damaged.
     """
-    check_choice("compression", compression, ("auto", "gzip", "zlib", None))
-    if compression != "auto":
-        return compression
-    return next((c for end, c in _ENDINGS.items() if url.lower().endswith(end)), None)
+    read = file.read
+    head = read(_HEAD_BYTES)
+    file.seek(0)
+    # The first two bytes of gzip and zlib; an uncompressed file starts with a valid checksum.
+    is_packed = head[:2] == b"\x1f\x8b" or (
+        head[:1] == b"\x78" and int.from_bytes(head[:2], "big") % 31 == 0
+    )
+    if is_packed and checksum(head[:8]) != head[8:]:
+        import pyarrow as pa
 
-
-def read_frames(
-    file: BinaryIO,
-    *,
-    size_bytes: int,
-    source: str,
-    compression: str | None = None,
-    expected: int | None = None,
-    log: SkipLog = STRICT,
-) -> Iterator[Record]:
-    """Yield the records of a file: offset in the decompressed data, empty key, content.
-
-    Args:
-        file: the file, open for reading.
-        size_bytes: size of the file.
-        source: name of the file, for errors.
-        compression: "gzip", "zlib" or None (default).
-        expected: number of records, if known.
-        log: receives damaged records; reading continues at the next record with valid checksums.
-    """
-    read = file.read if compression is None else _unpacker(file)
-    at, count = 0, 0
-    while True:
-        try:
-            content = _frame(read, MAX_UNPACKED_BYTES if compression else size_bytes - at)
-        except DataError as error:
-            expected = None
-            log.skip("damaged record", f"{error} It is at byte {at} of {source}.")
-            following = None if compression else _next_frame(file, at + 1, size_bytes)
-            if following is None:
+        # Arrow also supports zlib, and files with several members.
+        read = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip").read
+    at = 0
+    while head := read(_HEAD_BYTES):
+        length = int.from_bytes(head[:8], "little")
+        body = b""
+        if checksum(head[:8]) == head[8:] and length <= MAX_UNPACKED_BYTES:
+            body = read(length + _CHECKSUM_BYTES)
+        content, is_whole = body[:length], len(body) == length + _CHECKSUM_BYTES
+        if is_whole and checksum(content) == body[length:]:
+            yield at, content
+        else:
+            log.skip(
+                "damaged record",
+                "a TFRecord must be complete and have its checksums. Received: "
+                f"{'another checksum' if is_whole else 'another length'} at byte {at} of {source}. "
+                "The file is damaged or of another kind.",
+            )
+            if not is_whole:
                 return
-            file.seek(at := following)
-            continue
-        if content is None:
-            break
-        yield at, b"", content
-        count += 1
-        at += _HEAD.size + len(content) + _CHECKSUM.size
-    if expected is not None and count != expected:
-        log.skip(
-            "missing records",
-            f"a TFRecord file must hold as many records as {LAYOUT} beside it says, {expected}. "
-            f"Received: {count} in {source}. The file is not complete, or another one.",
-            count=max(1, expected - count),
-        )
-
-
-def _frame(read: Callable[[int], bytes], left: int) -> bytes | None:
-    """Return the content of the next record; None at the end."""
-    head = read(_HEAD.size)
-    if not head:
-        return None
-    length, checksum = _HEAD.unpack(head.ljust(_HEAD.size, b"\0"))
-    if len(head) == _HEAD.size and masked_crc(head[:8]) != checksum:
-        raise DataError(
-            "the length of a TFRecord must have its checksum. Received: another. The file is "
-            "damaged, compressed in another way (`compression`), or of another kind."
-        )
-    body = b"" if length > left else read(length + _CHECKSUM.size)
-    if len(head) < _HEAD.size or len(body) < length + _CHECKSUM.size:
-        raise DataError(
-            "a TFRecord must lie within its file. Received: one that is cut off, or too long. "
-            "The file is damaged, or not complete."
-        )
-    content = body[:length]
-    if masked_crc(content) != _CHECKSUM.unpack(body[length:])[0]:
-        raise DataError(
-            "the content of a TFRecord must have its checksum. Received: another. It is damaged."
-        )
-    return content
-
-
-def _unpacker(file: BinaryIO) -> Callable[[int], bytes]:
-    """Return a function that decompresses the next bytes of a gzip or zlib file."""
-    import pyarrow as pa
-
-    # Arrow also supports zlib, and files with several members.
-    stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip")
-
-    def take(count: int) -> bytes:
-        try:
-            return stream.read(count)
-        except OSError as error:
-            # Errors of the store differ from those of the decompression.
-            if not str(error).startswith(("zlib", "Truncated")):
-                raise
-            raise DataError(
-                f"compressed bytes must be intact and complete. Received: {error}."
-            ) from None
-
-    return take
-
-
-def _next_frame(file: BinaryIO, start: int, size_bytes: int) -> int | None:
-    """Return the offset of the next intact record, from `start` on."""
-    while size_bytes - start >= _HEAD.size:
-        file.seek(start)
-        block = file.read(_SEARCHED_BYTES)
-        numbers = np.frombuffer(block, np.uint8)
-        # No file has 2**40 bytes, so the three high bytes of a record's length must be 0.
-        high = (numbers[5:-6] | numbers[6:-5] | numbers[7:-4]) == 0
-        for at in (np.flatnonzero(high) + start).tolist():
-            file.seek(at)
-            try:
-                _frame(file.read, size_bytes - at)
-            except DataError:
-                continue
-            return at
-        start += len(block) - _HEAD.size + 1
-    return None
+        at += _HEAD_BYTES + len(body)
 
 
 @session_first
@@ -206,13 +122,13 @@ def from_tfrecord(
     features: Any = None,
     labels: Any = None,
     convert: Callable[[dict[str, Any]], Any] | None = None,
-    compression: str | None = "auto",
     on_error: OnError = "raise",
     partitions: int | None = None,
 ) -> DistributedDataSet:
     """Read examples from TFRecord files of tf.train.Example messages; TensorFlow is not needed.
 
-    One task reads an entire file, so several partitions require several files.
+    One task reads an entire file, so several partitions require several files. Files may be
+    compressed by gzip or zlib.
 
     Args:
         spark: the session.
@@ -226,10 +142,8 @@ def from_tfrecord(
             example, a dict of key -> float32 or int64 array or list of bytes, to a DataSet or
             (features, label). Default None. Without any of the three, the files must be those of
             `write_tfrecord`.
-        compression: "auto" (default): by the extensions `.gz`, `.gzip`, `.zlib` and `.zz`; "gzip",
-            "zlib" or None.
-        on_error: "raise" (default), or "skip": skip and count damaged and invalid records; reading
-            continues at the next record with valid checksums.
+        on_error: "raise" (default), or "skip": skip and count damaged and invalid records, and the
+            rest of a file after a damaged length.
         partitions: number of partitions, at most one per file; default None: automatic.
 
     Raises:
@@ -238,9 +152,7 @@ def from_tfrecord(
         DataError: if the files have no stored layout and none of `features`, `labels` and `convert`
             is given; when the data is read, if a record is invalid.
     """
-    check_on_error(on_error)
     check_functions(convert, None)
-    compression_of("", compression)
     specs = feature_specs("features", features) + feature_specs("labels", labels)
     if specs and (convert is not None or features is None):
         raise ConfigurationError(
@@ -250,85 +162,62 @@ def from_tfrecord(
     files = list_files(url)
     if not files:
         raise DataError(f"there must be at least one file. Received: {url} without any.")
+    if convert is None:
+        specs = specs or stored_specs(files)
     return from_records(
         spark,
         [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files],
-        prepared(url, files, specs=specs, convert=convert, compression=compression),
+        partial(read_tfrecords, specs=specs, convert=convert),
         on_error=on_error,
         partitions=partitions,
     )
 
 
-def prepared(
-    url: str,
-    files: Sequence[StoredFile],
-    *,
-    specs: Sequence[FeatureSpec] = (),
-    convert: Callable[[dict[str, Any]], Any] | None = None,
-    compression: str | None = "auto",
-) -> "partial[tuple[Iterable[Record], RecordConversion]]":
-    """Return `tfrecords` with the layouts stored beside `files`, which were found at `url`."""
-    described = bool(specs) or convert is not None
+def stored_specs(files: Sequence[StoredFile]) -> list[FeatureSpec]:
+    """Return the specs of files of `write_tfrecord`, from the layouts stored beside them."""
     layouts: list[Layout] = []
-    expected: dict[str, int] = {}
     for folder in sorted({file.url.rpartition("/")[0] for file in files}):
         note = join(folder, LAYOUT)
-        if exists(note):
-            what = "the notes beside TFRecord files"
-            layout, noted = read_columns_note(read_bytes(note), what=what, source=note)
-            layouts.append(layout)
-            # Earlier versions did not store counts.
-            expected |= {join(folder, name): n for name, n in noted.get("examples", {}).items()}
-        elif not described:
+        if not exists(note):
             raise DataError(
                 "the content of TFRecord files must be described: `features=` and `labels=`, or "
                 f"`convert=`. Received: neither, and {folder} is no folder of `write_tfrecord`."
             )
-    missing = sorted(set(expected) - {file.url for file in files})
-    if missing and is_folder(url):
-        raise DataError(
-            f"a folder of TFRecord files must hold every file that {LAYOUT} names. Received: {url} "
-            f"without {missing[0].rpartition('/')[2]}, {len(missing)} missing in all. Restore the "
-            "folder, or give a pattern."
-        )
-    if not described:
         try:
-            specs = [
-                FeatureSpec(key=key_of(name), column=name, shape=shape, dtype=dtype)
-                for name, (dtype, shape) in reduce(_merged, layouts).items()
-            ]
-        except (ConfigurationError, DataError) as error:
-            raise DataError(f"{error} {LAYOUT} at {url} says so. Is it damaged?") from None
-    return partial(
-        tfrecords, specs=tuple(specs), convert=convert, compression=compression, expected=expected
-    )
+            layouts.append(read_columns_note(read_bytes(note)))
+        except DataError as error:
+            raise DataError(f"{error} It is in {note}.") from None
+    layout = reduce(_merged, layouts)
+    try:
+        return [
+            feature_spec(key_of(name), name, (shape, dtype))
+            for name, (dtype, shape) in layout.items()
+        ]
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{LAYOUT} must be intact. Received: {error} in {note}.") from None
 
 
-def tfrecords(
-    content: BinaryIO,
+def read_tfrecords(
     piece: RecordPiece,
     log: SkipLog,
     *,
     specs: Sequence[FeatureSpec] = (),
     convert: Callable[[dict[str, Any]], Any] | None = None,
-    compression: str | None = "auto",
-    expected: Mapping[str, int] | None = None,
-) -> tuple[Iterable[Record], RecordConversion]:
-    """Prepare a TFRecord file for `read_records`; `expected` are the record counts by URL."""
-    url = piece.file.url
-    records = read_frames(
-        content,
-        size_bytes=piece.file.size_bytes,
-        source=url,
-        compression=compression_of(url, compression),
-        expected=(expected or {}).get(url),
-        log=log,
-    )
+) -> Iterator[DataSet]:
+    """Yield the examples of a TFRecord file; report invalid records to `log`."""
 
-    def made(_: Any, example: dict[str, Any]) -> Example:
-        return columns_of(example, specs) if convert is None else example_of(convert(example))
+    def make(content: bytes) -> DataSet:
+        example = parse_example(content)
+        if convert is not None:
+            return example_of(convert(example))
+        return DataSet.from_columns(columns_of(example, specs))
 
-    return records, RecordConversion(source=url, key=None, value=parse_example, convert=made)
+    source = piece.file.url
+    try:
+        with open_to_read(source) as file:
+            yield from examples_of(read_frames(file, source, log), make, source, log)
+    except OSError as error:  # also of a damaged compression
+        log.skip("unreadable file", f"a file must be readable. Received: {source}: {error}.")
 
 
 def write_tfrecord(
@@ -353,27 +242,19 @@ def write_tfrecord(
         datasets: as for `write_sequence_file`. Examples may differ in at most one axis of a column.
         url: the folder; executors must have access.
         examples_per_part: number of examples per part.
-        max_files: maximum number of files of distributed data.
+        max_files: maximum number of partitions of distributed data.
         compression: compression of each file: None (default), "gzip" or "zlib".
         overwrite: whether to replace the content of the folder.
     """
     check_choice("compression", compression, (None, *_PACKED))
+    write = partial(_write, compression=compression)
     return write_parts(
-        datasets,
-        url,
-        RecordFormat(
-            encode=_serialized,
-            write=partial(_write, compression=compression),
-            varying_axes=1,
-            finish=_write_layout,
-        ),
-        examples_per_part=examples_per_part,
-        max_files=max_files,
-        overwrite=overwrite,
-    )
+        datasets, url, write, examples_per_part, max_files, overwrite, varying=1,
+        finish=_write_layout,
+    )  # fmt: skip
 
 
-def _serialized(dataset: DataSet) -> Iterable[bytes]:
+def _serialized(dataset: DataSet) -> Iterator[bytes]:
     columns = dataset.columns()
     named = {key_of(name): array for name, array in columns.items()}
     if len(named) < len(columns):
@@ -385,13 +266,18 @@ def _serialized(dataset: DataSet) -> Iterable[bytes]:
 
 
 def _write(
-    url: str, layout: Layout, records: Iterable[tuple[int, bytes]], *, compression: str | None
+    url: str,
+    first: int,
+    layout: Layout,
+    datasets: Iterator[DataSet],
+    *,
+    compression: str | None,
 ) -> str:
-    del layout  # `_write_layout` writes the layouts of all parts
+    del first, layout  # records have no keys; `_write_layout` writes the layouts of all parts
     ending, window_bits = _PACKED.get(compression or "", ("", 0))
     packer = zlib.compressobj(wbits=window_bits) if compression else None
     with write_atomically(f"{url}.tfrecord{ending}") as file:
-        for _, content in records:  # without keys
+        for content in chain.from_iterable(map(_serialized, datasets)):
             frame = framed(content)
             file.write(packer.compress(frame) if packer else frame)
         if packer:
@@ -399,10 +285,9 @@ def _write(
     return f"{url.rpartition('/')[2]}.tfrecord{ending}"
 
 
-def _write_layout(folder: str, parts: list[WrittenPart]) -> None:
+def _write_layout(folder: str, parts: list[Part]) -> None:
     layout = reduce(_merged, (part.layout for part in parts))
-    examples = {part.entry: part.count for part in parts}
-    write_bytes(join(folder, LAYOUT), columns_note(layout, examples=examples).encode())
+    write_bytes(join(folder, LAYOUT), columns_note(layout).encode())
 
 
 def key_of(column: str) -> str:

@@ -114,9 +114,6 @@ _TEXTS: dict[str, dict[str, Any]] = {
         "Alignment of labels",
         "If lengths differ: raise an error, align the first steps, or align the last steps.",
     ),
-    "compression": _text(
-        help="auto: by file extension.", choices=("auto", "gzip", "zlib"), none_text="none"
-    ),
     "label_per": _text("Label per", "sequence: the label of the last line."),
     "labels_url": _text(
         "Label files",
@@ -267,7 +264,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
         reader=from_tfrecord,
         title="TFRecord",
         advice="Files of tf.train.Example. Those of write_tfrecord need no selected features.",
-        names=("compression", "on_error"),
+        names=("on_error",),
         endings=("tfrecord", "tfrecords", "tfrecord.gz", "tfrecords.gz"),
         columns=True,
     ),

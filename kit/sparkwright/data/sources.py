@@ -201,8 +201,7 @@ class DataSource(Configuration):
                 given["missing"] = number
         if isinstance(texts := given.get("missing_values"), str):
             given["missing_values"] = ("", *texts.split())
-        if given.get("compression") == "none":
-            given["compression"] = None
+        given.pop("compression", None)  # of TFRecord files, now detected
         return given
 
     @property
