@@ -14,7 +14,7 @@ from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._record_examples import DTYPES
 from sparkwright.data._record_files import RecordPiece, cut_files, read_sequences, sequence_files
 from sparkwright.data._sequence_file import write_sequence
-from sparkwright.data._tfrecord import read_tfrecords, stored_specs
+from sparkwright.data._tfrecord import read_tfrecords, stored_layout
 from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import list_files
 
@@ -110,7 +110,7 @@ def read_tfrecords_of(
     files = list_files(str(path))
     log = log or SkipLog("raise")
     if not options:
-        options = {"specs": specs or stored_specs(files)}
+        options = {"specs": specs} if specs else stored_layout(files)
     pieces = [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files]
     found = [part for piece in pieces for part in read_tfrecords(piece, log, **options)]
     return DataSet.concatenate(found) if joined else found

@@ -70,7 +70,7 @@ def test_variable_length_integers_match_java(value: int, content: str) -> None:
 def test_texts_are_standard_utf8() -> None:
     # One character of each length in UTF-8; Text is standard UTF-8, unlike Java's writeUTF.
     assert encode_text("a\u00e9\u20ac\U0001f600").hex() == "0a61c3a9e282acf09f9880"
-    with pytest.raises(ValueError, match="byte 0xff in position 1"):
+    with pytest.raises(sw.DataError, match="byte 0xff in position 1"):
         DECODERS[PACKAGE + "Text"](b"\x03a\xffb")
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Literal
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -24,13 +23,10 @@ from tests.data.record_samples import (
 )
 
 import sparkwright as sw
-from sparkwright.data import DataSet, TableSchema, from_sequence_file, write_sequence_file
+from sparkwright.data import DataSet, from_sequence_file, write_sequence_file
 from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
-from sparkwright.data._record_conversion import TextLines
-from sparkwright.data._record_examples import decode_examples, encode_examples, layout_of
-from sparkwright.data._record_files import text_lines
+from sparkwright.data._record_examples import decode_example, encode_examples, layout_of
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
-from sparkwright.data.pieces import SkipLog
 
 Compression = Literal["record", "block"] | None
 COMPRESSIONS: list[Compression] = [None, "record", "block"]
@@ -45,17 +41,12 @@ def written(
     )
 
 
-def reader_of(content: bytes, read_ahead_bytes: int = 1 << 20) -> SequenceFileReader:
-    return SequenceFileReader(
-        io.BytesIO(content),
-        size_bytes=len(content),
-        source="a.seq",
-        buffer_bytes=read_ahead_bytes,
-    )
+def reader_of(content: bytes) -> SequenceFileReader:
+    return SequenceFileReader(io.BytesIO(content), size_bytes=len(content), source="a.seq")
 
 
-def read(content: bytes, start: int = 0, end: int | None = None, ahead: int = 1 << 20) -> Pairs:
-    return [(key, value) for _, key, value in reader_of(content, ahead).records(start, end)]
+def read(content: bytes, start: int = 0, end: int | None = None) -> Pairs:
+    return [(key, value) for _, key, value in reader_of(content).records(start, end)]
 
 
 PAIRS = st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=300)), max_size=30)
@@ -65,17 +56,17 @@ PAIRS = st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=300)), max
     PAIRS,
     st.sampled_from(COMPRESSIONS),
     st.dictionaries(st.text(), st.text(), max_size=3),
-    st.integers(1, 100),
 )
 def test_records_and_metadata_round_trip(
-    pairs: Pairs, compression: Compression, notes: dict[str, str], ahead: int
+    pairs: Pairs, compression: Compression, notes: dict[str, str]
 ) -> None:
     content = written(pairs, compression, notes)
-    assert read(content) == read(content, ahead=ahead) == pairs
+    assert read(content) == pairs
     header = reader_of(content).header
     assert header.notes == notes
     assert (header.key_class, header.value_class) == (TEXT, BYTES)
-    assert (header.compression, header.sync) == (compression, SYNC)
+    assert (header.in_blocks, header.sync) == (compression == "block", SYNC)
+    assert (header.codec is None) == (compression is None)
 
 
 @pytest.fixture
@@ -83,6 +74,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sync marks and blocks so often that small files have many."""
     monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 100)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 200)
+    monkeypatch.setattr("sparkwright.data._sequence_file._SEARCHED_BYTES", 50)
 
 
 @pytest.mark.thorough(but=["None"])
@@ -100,30 +92,22 @@ def test_byte_ranges_yield_each_record_once(compression: Compression, data: Any)
     found = [
         record
         for start, end in pairwise(edges)
-        for record in read(content, start, end, ahead=data.draw(st.sampled_from([1, 50, 4096])))
+        for record in read(content, start, end)
     ]
     assert found == pairs
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_invalid_records_are_not_written(
+def test_oversized_records_are_not_written(
     compression: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("_sequence_file", "_record_bytes"):
         monkeypatch.setattr(f"sparkwright.data.{module}.MAX_UNPACKED_BYTES", 1000)
-    monkeypatch.setattr("sparkwright.data._sequence_file._MAX_BLOCK_RECORDS", 10)
+    monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 800)
     pairs = [(b"", b"")] * 25 + [(b"key", bytes(size)) for size in (600, 600, 997)]
-    content = written(pairs, compression)
-    assert read(content) == pairs
-    if compression is None:
-        assert read(written([(b"", bytes(1001))])) == [(b"", bytes(1001))]
-        return
+    assert read(written(pairs, compression)) == pairs
     with pytest.raises(sw.DataError, match=r"at most 1000 bytes.*Received: 1001"):
         written([(b"", bytes(1001))], compression)
-    monkeypatch.setattr("sparkwright.data._sequence_file._MAX_BLOCK_RECORDS", 9)
-    if compression == "block":
-        with pytest.raises(sw.DataError, match=r"0 to 9 records\. Received: 10 at byte"):
-            read(content)
 
 
 @pytest.mark.usefixtures("short_intervals")
@@ -142,14 +126,9 @@ def test_damage_at_the_end_of_a_range_is_detected(tmp_path: Path) -> None:
 @example([DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))])
 def test_examples_of_any_layout_round_trip(expected: list[DataSet]) -> None:
     values = [value for dataset in expected for value in encode_examples(dataset)]
-    found = list(
-        decode_examples(values, layout_of(expected[0]), mock.Mock(side_effect=AssertionError))
-    )
     examples = [one for dataset in expected for one in dataset.batches(1)]
-    again = [one for dataset in found for one in dataset.batches(1)]
-    assert len(values) == len(again)
-    for one, other in zip(again, examples, strict=True):
-        assert_same(one, other)
+    for value, one in zip(values, examples, strict=True):
+        assert_same(decode_example(value, layout_of(expected[0])), one)
 
 
 RESULTS: dict[str, Callable[[str, bytes], Any]] = {
@@ -182,77 +161,6 @@ def test_foreign_files_are_read_with_a_conversion_function(tmp_path: Path, name:
     if name in ("lists", "named"):
         assert {array.dtype.name for array in found.features.values()} == {"float32"}
         assert {array.dtype.name for array in found.labels.values()} == {"int32"}
-
-
-SCHEMA = TableSchema(
-    columns=("a", "b", "kind"),
-    features={"features": ("a", "b")},
-    labels={"labels": ("kind",)},
-    classes={"labels": ("cat", "dog")},
-)
-
-
-def of_lines(folder: Path, lines: list[str]) -> Path:
-    """A file of Text lines."""
-    folder.mkdir(exist_ok=True)
-    (folder / "lines").write_bytes(sequence_file(enumerate(lines)))
-    return folder
-
-
-def table_lines(delimiter: str = ",", quote: str | None = '"') -> TextLines | None:
-    return text_lines(SCHEMA, delimiter, quote, None)
-
-
-def test_text_records_are_read_as_csv_rows(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    lines = [
-        f'{a!r},"{b!r}",{"cat" if a < b else "dog"}' for a, b in random.random((500, 2)).tolist()
-    ]
-    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
-    expected = sw.data.read_csv(str(tmp_path / "a.csv"), schema=SCHEMA, header=False).data
-    found = read_records_of(of_lines(tmp_path / "seq", lines), lines=table_lines())
-    assert_same(found, expected)
-    bars = [line.replace(",", "|").replace('"', "") for line in lines]
-    found = read_records_of(of_lines(tmp_path / "seq", bars), lines=table_lines("|", None))
-    assert_same(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("1,2", "wrong number of columns"),
-        ("1,2,cat,4", "wrong number of columns"),
-        ("1,two,cat", ""),
-        ("1,,cat", ""),
-        ("1,2,cow", ""),
-        ("", "unusable record"),
-        ("1,2,cat\n3,4,dog", "unusable record"),
-        ("1,2,cat\r", "unusable record"),
-    ],
-    ids=[
-        *("too few columns", "too many", "no number", "a missing number", "no class"),
-        *("an empty text", "two lines", "a line end"),
-    ],
-)
-def test_text_that_is_not_a_table_row_is_reported(tmp_path: Path, line: str, reason: str) -> None:
-    folder = of_lines(tmp_path / "seq", ["1,2,cat"] * 5 + [line] + ["3,4,dog"] * 4)
-    with pytest.raises(sw.DataError, match=r"record with key 5 at byte \d+ of .*lines") as caught:
-        read_records_of(folder, lines=table_lines())
-    assert len(str(caught.value)) < 700
-    log = SkipLog("skip")
-    found = read_records_of(folder, log, lines=table_lines())
-    assert found.features["features"].tolist() == [[1, 2]] * 5 + [[3, 4]] * 4
-    assert found.labels["labels"].tolist() == [0] * 5 + [1] * 4
-    assert log.skipped.total == 1
-    assert reason in next(iter(log.skipped.counts))
-    assert "key 5" in log.skipped.first[0]
-
-
-@pytest.mark.parametrize("options", [{"schema": 5}, {"schema": SCHEMA, "convert": len}], ids=str)
-def test_invalid_schema_raises(tmp_path: Path, options: Any) -> None:
-    none: Any = None
-    with pytest.raises(sw.ConfigurationError, match="`schema` must be a TableSchema"):
-        from_sequence_file(none, str(of_lines(tmp_path / "seq", ["1,2,cat"])), **options)
 
 
 # Hadoop on the other side, through Spark.
@@ -337,15 +245,6 @@ def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compres
     found = spark.sparkContext.sequenceFile((tmp_path / "out").as_uri()).collect()
     assert len({key for key, _ in found}) == 25
     assert {len(value) for _, value in found} == {1 + 2 * 8}
-
-
-@pytest.mark.spark
-def test_spark_reads_table_rows(spark: Any, tmp_path: Path) -> None:
-    folder = of_lines(tmp_path / "seq", ["1,2,cat", "3,4,dog"])
-    data = from_sequence_file(spark, str(folder), schema=SCHEMA)
-    assert data.collect().labels["labels"].tolist() == [0, 1]
-    assert data.class_names == {"labels": ("cat", "dog")}
-    assert data.schema == SCHEMA
 
 
 @pytest.mark.spark

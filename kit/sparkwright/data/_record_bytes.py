@@ -62,7 +62,11 @@ class ByteStream:
 
     def text(self) -> str:
         """Return the next Text."""
-        return self.take(self.vint()).decode()
+        content = self.take(self.vint())
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"a Text must be valid UTF-8. Received: {error}.") from None
 
 
 def encode_vint(value: int) -> bytes:

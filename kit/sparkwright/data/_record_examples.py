@@ -66,14 +66,14 @@ def merged_layout(one: Layout, other: Layout, *, varying: int = MAX_AXES) -> Lay
     return found
 
 
-def columns_note(columns: Mapping[str, tuple[str, Any]]) -> str:
+def columns_note(columns: Mapping[str, tuple[str, Any]], **more: Any) -> str:
     """Describe columns as JSON: name -> dtype, and shape or number of axes."""
     listed = [[name, *kind] for name, kind in columns.items()]
-    return json.dumps({"format": _FORMAT, "columns": listed}, separators=(",", ":"))
+    return json.dumps({"format": _FORMAT, "columns": listed, **more}, separators=(",", ":"))
 
 
-def read_columns_note(content: str | bytes) -> Layout:
-    """Parse the output of `columns_note`; DataError if it is invalid or of another format."""
+def read_columns_note(content: str | bytes) -> tuple[Layout, dict[str, Any]]:
+    """Return the columns and all fields of a note; DataError if invalid or of another format."""
     try:
         noted: Any = strict_json(content)
         found: dict[str, tuple[str, tuple[int, ...]]] = {}
@@ -93,7 +93,7 @@ def read_columns_note(content: str | bytes) -> Layout:
             f"the columns of record files must be described in format {_FORMAT}. Received: "
             f"{content[:200]!r}. It was written by a later version of Sparkwright, or is damaged."
         ) from None
-    return found
+    return found, noted
 
 
 def encode_examples(dataset: DataSet) -> Iterator[bytes]:

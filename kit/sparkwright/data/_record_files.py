@@ -207,7 +207,7 @@ def maker_of(
             "(key, value) -> DataSet or (features, label)."
         )
     try:
-        layout = read_columns_note(header.notes[NOTE])
+        layout, _ = read_columns_note(header.notes[NOTE])
     except DataError as error:
         raise DataError(f"{error} It is in {source}.") from None
     return lambda _, value: decode_example(value, layout)

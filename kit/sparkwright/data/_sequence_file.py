@@ -111,7 +111,7 @@ class SequenceFileReader:
         self._begun = 0
         try:
             self.header = SequenceHeader.read(self._stream)
-        except ValueError as error:  # such as names that are not UTF-8
+        except DataError as error:
             raise DataError(self._at(error)) from None
         self._first = file.tell()
 
@@ -136,7 +136,7 @@ class SequenceFileReader:
                 while (found := self._next(end)) is not None:
                     yield from found
                 return
-            except ValueError as error:
+            except DataError as error:
                 log.skip("damaged part of a file", self._at(error))
                 at = self._next_mark(self._begun + 1, end)
 
@@ -150,7 +150,7 @@ class SequenceFileReader:
             found: list[Record] = []
             while not found and self._stream.left:
                 found = self._next(self._stream.size_bytes) or []
-        except ValueError as error:
+        except DataError as error:
             raise DataError(self._at(error)) from None
         return found, self._file.tell()
 

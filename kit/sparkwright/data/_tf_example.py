@@ -95,7 +95,10 @@ def feature_spec(key: str, column: str, kind: Any) -> FeatureSpec:
     free = sum(size == -1 for size in shape)
     if name not in DTYPES or free > 1 or any(size < 1 and size != -1 for size in shape):
         raise ValueError(f"not {name} of shape {shape}")
-    return FeatureSpec(key, column, shape, name, np.full(shape, *default, name) if default else None)
+    filled = np.full(shape, *default, name) if default else None
+    if filled is not None and filled.dtype.kind != "f" and (filled != default[0]).any():
+        raise ValueError(f"{name} does not hold {default[0]}")
+    return FeatureSpec(key, column, shape, name, filled)
 
 
 def parse_example(content: bytes) -> dict[str, Any]:

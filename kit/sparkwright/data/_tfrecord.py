@@ -10,7 +10,7 @@ References:
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -75,11 +75,13 @@ def framed(content: bytes) -> bytes:
     return b"".join([length, checksum(length), content, checksum(content)])
 
 
-def read_frames(file: BinaryIO, source: str, log: SkipLog = STRICT) -> Iterator[tuple[int, bytes]]:
+def read_frames(
+    file: BinaryIO, source: str, log: SkipLog = STRICT, expected: int | None = None
+) -> Iterator[tuple[int, bytes]]:
     """Yield the offset in the decompressed data and the content of each record of an open file.
 
-    A record with a damaged content is reported to `log`; so is the rest of the file after a
-    damaged length. Raises OSError if the compression of the file is damaged.
+    Damaged contents, and the rest of the file after a damaged length, are reported to `log`; so are
+    fewer or more records than `expected`. Raises OSError if the file's compression is damaged.
     """
     read = file.read
     head = read(_HEAD_BYTES)
@@ -93,7 +95,7 @@ def read_frames(file: BinaryIO, source: str, log: SkipLog = STRICT) -> Iterator[
 
         # Arrow also supports zlib, and files with several members.
         read = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip").read
-    at = 0
+    at = seen = 0
     while head := read(_HEAD_BYTES):
         length = int.from_bytes(head[:8], "little")
         body = b""
@@ -111,7 +113,13 @@ def read_frames(file: BinaryIO, source: str, log: SkipLog = STRICT) -> Iterator[
             )
             if not is_whole:
                 return
-        at += _HEAD_BYTES + len(body)
+        at, seen = at + _HEAD_BYTES + len(body), seen + 1
+    if expected not in (None, seen):
+        log.skip(
+            "missing records",
+            f"a TFRecord file must have as many records as {LAYOUT} states, {expected}. Received: "
+            f"{seen} in {source}. The file is incomplete, or another one.",
+        )
 
 
 @session_first
@@ -162,20 +170,21 @@ def from_tfrecord(
     files = list_files(url)
     if not files:
         raise DataError(f"there must be at least one file. Received: {url} without any.")
-    if convert is None:
-        specs = specs or stored_specs(files)
+    described = {"specs": specs, "convert": convert}
     return from_records(
         spark,
         [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files],
-        partial(read_tfrecords, specs=specs, convert=convert),
+        partial(read_tfrecords, **described if specs or convert else stored_layout(files)),
         on_error=on_error,
         partitions=partitions,
     )
 
 
-def stored_specs(files: Sequence[StoredFile]) -> list[FeatureSpec]:
-    """Return the specs of files of `write_tfrecord`, from the layouts stored beside them."""
-    layouts: list[Layout] = []
+def stored_layout(files: Sequence[StoredFile]) -> dict[str, Any]:
+    """Return specs and numbers of records of files of `write_tfrecord`, stored beside them."""
+    layout: Layout = {}
+    specs: list[FeatureSpec] = []
+    counts: dict[str, int] = {}
     for folder in sorted({file.url.rpartition("/")[0] for file in files}):
         note = join(folder, LAYOUT)
         if not exists(note):
@@ -184,17 +193,13 @@ def stored_specs(files: Sequence[StoredFile]) -> list[FeatureSpec]:
                 f"`convert=`. Received: neither, and {folder} is no folder of `write_tfrecord`."
             )
         try:
-            layouts.append(read_columns_note(read_bytes(note)))
-        except DataError as error:
-            raise DataError(f"{error} It is in {note}.") from None
-    layout = reduce(_merged, layouts)
-    try:
-        return [
-            feature_spec(key_of(name), name, (shape, dtype))
-            for name, (dtype, shape) in layout.items()
-        ]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{LAYOUT} must be intact. Received: {error} in {note}.") from None
+            found, noted = read_columns_note(read_bytes(note))
+            layout = _merged(layout or found, found)
+            counts |= {join(folder, name): n for name, n in noted.get("examples", {}).items()}
+            specs = [feature_spec(key_of(n), n, (shape, dt)) for n, (dt, shape) in layout.items()]
+        except (TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"{LAYOUT} must be intact. Received: {error} It is {note}.") from None
+    return {"specs": specs, "counts": counts}
 
 
 def read_tfrecords(
@@ -203,6 +208,7 @@ def read_tfrecords(
     *,
     specs: Sequence[FeatureSpec] = (),
     convert: Callable[[dict[str, Any]], Any] | None = None,
+    counts: Mapping[str, int] | None = None,
 ) -> Iterator[DataSet]:
     """Yield the examples of a TFRecord file; report invalid records to `log`."""
 
@@ -215,7 +221,9 @@ def read_tfrecords(
     source = piece.file.url
     try:
         with open_to_read(source) as file:
-            yield from examples_of(read_frames(file, source, log), make, source, log)
+            expected = (counts or {}).get(source)
+            frames = read_frames(file, source, log, expected)
+            yield from examples_of(frames, make, source, log)
     except OSError as error:  # also of a damaged compression
         log.skip("unreadable file", f"a file must be readable. Received: {source}: {error}.")
 
@@ -287,7 +295,8 @@ def _write(
 
 def _write_layout(folder: str, parts: list[Part]) -> None:
     layout = reduce(_merged, (part.layout for part in parts))
-    write_bytes(join(folder, LAYOUT), columns_note(layout).encode())
+    examples = {part.entry: part.count for part in parts}
+    write_bytes(join(folder, LAYOUT), columns_note(layout, examples=examples).encode())
 
 
 def key_of(column: str) -> str:
