@@ -28,6 +28,7 @@ from ._record_files import (
     DATA,
     INDEX,
     Convert,
+    Make,
     check_functions,
     decoder_of,
     examples_of,
@@ -123,7 +124,7 @@ class MapFileReader:
         check_functions(convert, decoders)
         self.url, self._convert, self._decoders = url, convert, decoders
         self._files = ExitStack()
-        self._open: dict[MapPart, tuple[SequenceFileReader, Callable[..., DataSet]]] = {}
+        self._open: dict[MapPart, tuple[SequenceFileReader, Make]] = {}
         self._block = lru_cache(_BLOCKS_KEPT)(self._read_block)
         parts = [read_index(*found, decoders) for found in map_folders(url).items()]
         try:
@@ -277,7 +278,7 @@ class MapFileReader:
         except ValueError as error:
             raise DataError(f"{error} It is a key at byte {position} of {reader.source}.") from None
 
-    def _opened(self, part: MapPart) -> tuple[SequenceFileReader, Callable[..., DataSet]]:
+    def _opened(self, part: MapPart) -> tuple[SequenceFileReader, Make]:
         if part not in self._open:
             if len(self._open) >= _OPEN_PARTS:
                 self.close()

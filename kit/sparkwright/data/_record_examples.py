@@ -106,8 +106,8 @@ def encode_examples(dataset: DataSet) -> Iterator[bytes]:
         yield prefix + row.tobytes()
 
 
-def decode_example(value: bytes, layout: Layout) -> DataSet:
-    """Return the example of a value; a DataError if it does not match `layout`."""
+def decode_example(value: bytes, layout: Layout) -> dict[str, Array]:
+    """Return the columns of a value, (1, ...) each; a DataError if it does not match `layout`."""
     stream = ByteStream.of(DECODERS[BYTES](value))
     shapes = [[stream.vint() for _ in shape] for _, shape in layout.values()]
     if any(size < 1 for shape in shapes for size in shape):
@@ -118,7 +118,7 @@ def decode_example(value: bytes, layout: Layout) -> DataSet:
         columns[name] = from_little(content, dtype).reshape(1, *shape)
     if stream.left:
         raise DataError(f"an example must have the size of its axes. Received: axes {shapes}.")
-    return DataSet.from_columns(columns)
+    return columns
 
 
 def little_bytes(array: Array) -> Array:

@@ -1,10 +1,14 @@
 """Distributed data from SequenceFiles and MapFiles; executors read byte ranges of the files."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sparkwright.cluster.connect import context_of
 from sparkwright.errors import ConfigurationError, DataError
@@ -14,7 +18,8 @@ from ._distributed import DistributedDataSet
 from ._record_bytes import BYTES, DECODERS, Decoders
 from ._record_examples import NOTE, decode_example, example_of, read_columns_note
 from ._sequence_file import SequenceHeader, opened
-from .dataset import DataSet
+from .chunks import CHUNK_BYTES
+from .dataset import Array, DataSet
 from .pieces import OnError, SkipLog, from_pieces
 from .wording import clipped, session_first
 
@@ -25,6 +30,9 @@ DATA, INDEX = "data", "index"
 _LARGEST_PIECE_BYTES = 64 << 20
 _SMALLEST_PIECE_BYTES = 256 << 10
 Convert = Callable[[Any, Any], Any]
+Columns = dict[str, Array]
+# Content of a record -> examples, or the columns of one, (1, ...) each.
+Make = Callable[..., DataSet | Columns]
 
 
 @session_first
@@ -193,7 +201,7 @@ def read_sequences(
 
 def maker_of(
     header: SequenceHeader, source: str, convert: Convert | None, decoders: Decoders | None
-) -> Callable[[bytes, bytes], DataSet]:
+) -> Make:
     """Return a function that converts key and value of a record of `source` to examples."""
     value_of = decoder_of(header.value_class, decoders, source)
     key_of = decoder_of(header.key_class, decoders, source)
@@ -227,22 +235,37 @@ def decoder_of(class_name: str, decoders: Decoders | None, source: str) -> Calla
 
 
 def examples_of(
-    records: Iterable[tuple[int, *tuple[bytes, ...]]],
-    make: Callable[..., DataSet],
-    source: str,
-    log: SkipLog,
+    records: Iterable[tuple[int, *tuple[bytes, ...]]], make: Make, source: str, log: SkipLog
 ) -> Iterator[DataSet]:
-    """Yield `make(*record)` of each (offset, *record); report the offset where it fails."""
-    for at, *record in records:
-        try:
-            made = make(*record)
-        except Exception as error:  # also of the user's functions
-            text = str(error)
-            if not isinstance(error, DataError):
-                text = f"`convert` must not fail. Received: {clipped(repr(error), limit=200)}."
-            log.skip("unusable record", f"{text} It is the record at byte {at} of {source}.")
-        else:
-            yield made
+    """Yield the examples of (offset, *record); report the offsets where `make` fails to `log`."""
+
+    def each() -> Iterator[DataSet | Columns]:
+        for at, *record in records:
+            try:
+                made = make(*record)
+            except Exception as error:  # also of the user's functions
+                text = str(error)
+                if not isinstance(error, DataError):
+                    text = f"`convert` must not fail. Received: {clipped(repr(error), limit=200)}."
+                log.skip("unusable record", f"{text} It is the record at byte {at} of {source}.")
+            else:
+                yield made
+
+    # Joined before they become DataSets, of which one takes longer than reading an example.
+    for layout, alike in groupby(each(), key=_layout_of):
+        size_bytes = sum(dtype.itemsize * math.prod(shape) for _, dtype, shape in layout)
+        while rows := list(islice(alike, CHUNK_BYTES // max(size_bytes, 1) + 1 if layout else 1)):
+            if isinstance(rows[0], DataSet):
+                yield rows[0]
+            else:
+                columns = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}  # pyright: ignore
+                yield DataSet.from_columns(columns)
+
+
+def _layout_of(made: DataSet | Columns) -> list[tuple[str, Any, tuple[int, ...]]]:
+    if isinstance(made, DataSet):
+        return []
+    return [(name, array.dtype, array.shape) for name, array in made.items()]
 
 
 def check_functions(convert: Any, decoders: Any) -> None:
