@@ -30,7 +30,7 @@ from sparkwright.data._record_bytes import BYTES, LONG, TEXT, encode_text, encod
 from sparkwright.data._record_examples import NOTE
 from sparkwright.data._record_files import RecordPiece, cut_files, read_sequences
 from sparkwright.data._sequence_file import ESCAPE
-from sparkwright.data._tf_example import feature_specs, serialized_examples
+from sparkwright.data._tf_example import FeatureSpec, serialized_examples
 from sparkwright.data._tfrecord import checksum, framed, read_tfrecords
 from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import StoredFile, list_files
@@ -38,9 +38,10 @@ from sparkwright.storage.listing import StoredFile, list_files
 DATA = DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))
 COUNT = 50
 LAYOUT = '{"format":1,"columns":[["features/features","float32",1],["labels/labels","int32",0]]}'
-SPECS = feature_specs("features", {"features": ((4,), "float32")}) + feature_specs(
-    "labels", {"labels": ((), "int32")}
-)
+SPECS = [
+    FeatureSpec("features", "features/features", (4,), "float32"),
+    FeatureSpec("labels", "labels/labels", (), "int32"),
+]
 Change = Callable[[bytes], bytes]
 
 
@@ -308,13 +309,13 @@ TF_RECORDS: dict[str, Bad] = {
     "no message": tf_record("serialized tf.train.Example", b"\xff\xff\xff"),
     "an empty message": tf_record("feature 'features'", b""),
     "a missing feature": tf_record(
-        "must have the feature 'features'", with_features(labels=np.int32(0))
+        "'features' must have numbers", with_features(labels=np.int32(0))
     ),
     "too few numbers": tf_record("(4,)", features=np.zeros(3, np.float32)),
     "too many numbers": tf_record("(4,)", features=np.zeros(8, np.float32)),
-    "floats for whole numbers": tf_record("must fit into int32", labels=np.float32(1)),
+    "floats for whole numbers": tf_record("other numbers", labels=np.float32(1)),
     "bytes of another length": tf_record("buffer size must be a multiple", features=np.zeros(7, np.uint8)),
-    "a label that does not fit": tf_record("fit into int32", labels=np.int64(2**40)),
+    "a label that does not fit": tf_record("other numbers", labels=np.int64(2**40)),
     "a function that fails": Bad(
         bytes, "KeyError('cat')", "unusable record", range(49, 50), "tf", {"convert": fails_at_7}
     ),

@@ -163,7 +163,7 @@ def test_settings_of_earlier_versions_are_read() -> None:
     assert source.options == {"delimiter": "\t", "missing": -1.0, "missing_values": ("", "NA", "?")}
     assert (source.classes, source.split) == (("a", "b"), DataSplit(test=0.2, seed=3))
     unpacked = {"format": "tfrecord", "options": {"compression": "none"}}
-    assert DataSource.from_dict(unpacked).arguments == {"compression": None}
+    assert DataSource.from_dict(unpacked).arguments == {}
     default = {"format": "csv", "options": {"missing_number": 2.0}}
     assert DataSource.from_dict(default).options == {}
 

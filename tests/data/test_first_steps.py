@@ -123,7 +123,7 @@ def test_records_are_written_from_a_pair_of_arrays(tmp_path: Path, write: Any) -
     )
     table = sw.data.read_csv(file(tmp_path, "a,b\n1,2\n"))
     for bad in (7, [features, labels], (1, 2, 3, 4), table):
-        with pytest.raises(sw.ConfigurationError, match="the data to write must be a DataSet"):
+        with pytest.raises(sw.DataError, match=r"must (be|hold) .*Received: "):
             write(bad, str(tmp_path / "bad"))
 
 

@@ -27,11 +27,11 @@ from ._record_files import DATA, INDEX
 from ._sequence_file import Compression, write_sequence
 from .chunks import cut, from_bytes
 from .dataset import DataSet
+from .export import datasets_of
 from .paths import check_complete, check_reached
 
 _DONE = "_SUCCESS"  # as Hadoop's jobs write it; readers ignore names that start with "_"
 _PARTITION_KEYS = 1 << 40  # keys are unique and ascend, without a job that counts the examples
-Examples = DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet]
 
 
 class Part(NamedTuple):
@@ -47,7 +47,7 @@ WritePart = Callable[[str, int, Layout, Iterator[DataSet]], str]
 
 
 def write_sequence_file(
-    datasets: Examples,
+    datasets: Any,
     url: str,
     *,
     examples_per_part: int | None = None,
@@ -61,8 +61,8 @@ def write_sequence_file(
     are 0, 1, 2 and so on; in partition p of distributed data they start at p x 2^40.
 
     Args:
-        datasets: a DistributedDataSet, written by the executors. Without Spark: a DataSet, an
-            iterable of DataSets, or a (features, labels[, weights]) tuple of arrays.
+        datasets: a DistributedDataSet, written by the executors; or without Spark, what
+            `to_minibatch_files` accepts, such as a DataSet or a (features, labels) tuple of arrays.
         url: the folder; executors must be able to write to it.
         examples_per_part: cut the data, or each partition, into parts `part-r-00000-00000` and so
             on of this many examples. Default None: one part, or one per partition.
@@ -87,7 +87,7 @@ def write_sequence_file(
 
 
 def write_map_file(
-    datasets: Examples,
+    datasets: Any,
     url: str,
     *,
     examples_per_part: int | None = None,
@@ -163,7 +163,7 @@ def write_index(
 
 
 def write_parts(
-    datasets: Examples,
+    datasets: Any,
     url: str,
     write: WritePart,
     examples_per_part: int | None,
@@ -205,7 +205,7 @@ def write_parts(
             rdd = rdd.mapPartitionsWithIndex(lambda i, chunks: written(i, map(from_bytes, chunks)))
             parts = collect(datasets.spark, rdd, description="write records")
         else:
-            parts = list(written(0, _datasets(datasets)))
+            parts = list(written(0, datasets_of(datasets)))
         if not parts:
             raise DataError(
                 "the data to write must have at least one example, which defines the columns. "
@@ -218,26 +218,6 @@ def write_parts(
     with write_atomically(join(url, _DONE)):
         pass
     return sum(part.count for part in parts)
-
-
-def _datasets(data: Any) -> Iterator[DataSet]:
-    """Yield the DataSets of a DataSet, of arrays, or of an iterable of DataSets."""
-    if isinstance(data, tuple) and not any(isinstance(part, DataSet) for part in data):  # pyright: ignore[reportUnknownVariableType]
-        parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
-        if 1 <= len(parts) <= 3:
-            data = DataSet(*parts[:2], weights=parts[2] if len(parts) == 3 else None)
-    if isinstance(data, DataSet):
-        yield data
-        return
-    for dataset in data if isinstance(data, Iterable) else [data]:  # pyright: ignore[reportUnknownVariableType]
-        if not isinstance(dataset, DataSet):
-            kind = type(dataset).__name__  # pyright: ignore[reportUnknownArgumentType]
-            raise ConfigurationError(
-                "the data to write must be a DataSet, a DistributedDataSet, a (features, labels) "
-                f"tuple of arrays, or an iterable of DataSets. Received: {kind} in "
-                f"{type(data).__name__}. For the result of `read_csv`, pass its `data`."  # pyright: ignore[reportUnknownArgumentType]
-            )
-        yield dataset
 
 
 def _numbered(datasets: Iterable[DataSet], size: int | None) -> Iterator[tuple[int, DataSet]]:

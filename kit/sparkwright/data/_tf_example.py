@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
 
-from ._record_examples import DTYPES, from_little, little_bytes
+from ._record_examples import from_little, little_bytes
 from .dataset import Array
 
 # Written as bytes, because a list of numbers would be inexact or larger.
@@ -62,43 +62,6 @@ class FeatureSpec(NamedTuple):
     column: str
     shape: tuple[int, ...] | None = None  # one axis may be -1; None: (count,), or () for a label
     dtype: str | None = None  # None: float32, or int32 for integer labels
-    default: Array | None = None  # None: the feature is required
-
-
-def feature_specs(group: str, asked: Any) -> list[FeatureSpec]:
-    """Return a spec for each requested feature.
-
-    Example:
-        >>> feature_specs("features", {"image": ((28, 28), "uint8")})[0].column
-        'features/image'
-    """
-    named: Any = [asked] if isinstance(asked, str) else () if asked is None else asked
-    try:
-        named = named if isinstance(named, Mapping) else dict.fromkeys(named)
-        return [feature_spec(str(key), f"{group}/{key}", kind) for key, kind in named.items()]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigurationError(
-            f"`{group}` must be names, or a dict: name -> (shape, dtype) or (shape, dtype, "
-            "default). Sizes are at least 1, one may be -1 without a default; dtypes are "
-            f"{sorted(DTYPES)}. Received: {group}={asked!r} ({error}). To decode texts or images, "
-            "use `convert`."
-        ) from None
-
-
-def feature_spec(key: str, column: str, kind: Any) -> FeatureSpec:
-    """Return the spec of (shape, dtype), (shape, dtype, default) or None; ValueError if invalid."""
-    if kind is None:
-        return FeatureSpec(key, column)
-    shape, dtype, *default = kind
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    name = np.dtype(dtype).name
-    free = sum(size == -1 for size in shape)
-    if name not in DTYPES or free > 1 or any(size < 1 and size != -1 for size in shape):
-        raise ValueError(f"not {name} of shape {shape}")
-    filled = np.full(shape, *default, name) if default else None
-    if filled is not None and filled.dtype.kind != "f" and (filled != default[0]).any():
-        raise ValueError(f"{name} does not hold {default[0]}")
-    return FeatureSpec(key, column, shape, name, filled)
 
 
 def parse_example(content: bytes) -> dict[str, Any]:
@@ -123,38 +86,32 @@ def parse_example(content: bytes) -> dict[str, Any]:
 
 def columns_of(example: Mapping[str, Any], specs: Sequence[FeatureSpec]) -> dict[str, Array]:
     """Return the columns of one example, (1, ...) each."""
-    return {spec.column: _column(example, spec)[None] for spec in specs}
+    return {spec.column: _column(example.get(spec.key, ()), spec)[None] for spec in specs}
 
 
-def _column(example: Mapping[str, Any], spec: FeatureSpec) -> Array:
-    values: Any = example.get(spec.key, ())
-    if not len(values):
-        if spec.default is not None:
-            return spec.default
-        raise DataError(
-            f"an example must have the feature {spec.key!r}, with a value. Received: one with "
-            f"{sorted(example)[:10]}. Give a default: `{{{spec.key!r}: (shape, dtype, default)}}`."
-        )
+def _column(values: Any, spec: FeatureSpec) -> Array:
     is_label = spec.column.startswith("labels/")
     integers = isinstance(values, np.ndarray) and values.dtype == np.int64
     dtype = spec.dtype or ("int32" if is_label and integers else "float32")
     try:
+        if not len(values):
+            raise ValueError("none")
         if isinstance(values, list):
             if spec.dtype is None or len(values) != 1:
-                raise ValueError("bytes are the numbers of a known dtype, in one piece")
+                raise ValueError("bytes")
             array = from_little(values[0], dtype)
         else:
             array = values.astype(dtype)
             if array.dtype.kind != "f" and (not integers or (array != values).any()):
-                raise ValueError(f"numbers must fit into {dtype}")
+                raise ValueError("other numbers")
         if spec.shape is not None:
             return array.reshape(spec.shape)
         return array.reshape(()) if array.size == 1 and is_label else array
     except ValueError as error:
         raise DataError(
             f"the feature {spec.key!r} must have numbers of dtype {dtype} and shape {spec.shape}. "
-            f"Received: {len(values)} values ({error}). Ask for another shape or dtype, "
-            f"`{{{spec.key!r}: (shape, dtype)}}`, or use `convert`."
+            f"Received: {len(values)} values ({error}). Use `convert` for missing features, texts, "
+            "images, and other shapes and dtypes."
         ) from None
 
 

@@ -31,16 +31,9 @@ from ._distributed import DistributedDataSet
 from ._record_bytes import MAX_UNPACKED_BYTES
 from ._record_examples import Layout, columns_note, example_of, merged_layout, read_columns_note
 from ._record_files import Columns, RecordPiece, check_functions, examples_of, from_records
-from ._record_writing import Examples, Part, write_parts
+from ._record_writing import Part, write_parts
 from ._sequence_file import STRICT
-from ._tf_example import (
-    FeatureSpec,
-    columns_of,
-    feature_spec,
-    feature_specs,
-    parse_example,
-    serialized_examples,
-)
+from ._tf_example import FeatureSpec, columns_of, parse_example, serialized_examples
 from .dataset import DataSet
 from .pieces import OnError, SkipLog
 from .wording import session_first
@@ -127,8 +120,8 @@ def from_tfrecord(
     spark: "SparkSession",
     url: str,
     *,
-    features: Any = None,
-    labels: Any = None,
+    features: Sequence[str] = (),
+    labels: Sequence[str] = (),
     convert: Callable[[dict[str, Any]], Any] | None = None,
     on_error: OnError = "raise",
     partitions: int | None = None,
@@ -141,15 +134,12 @@ def from_tfrecord(
     Args:
         spark: the session.
         url: a file, a folder or a pattern.
-        features: inputs: key -> (shape, dtype) or (shape, dtype, default value if missing). One
-            axis of a shape may be -1. Or a list of keys: float32 of shape (count,). The key is the
-            name of the input. Bytes are read as little-endian numbers of the dtype.
-        labels: outputs, as for `features`. For a list of keys, integers become int32, and a single
-            number has shape ().
-        convert: alternative to `features` and `labels`, for images, texts and masks: converts an
-            example, a dict of key -> float32 or int64 array or list of bytes, to a DataSet or
-            (features, label). Default None. Without any of the three, the files must be those of
-            `write_tfrecord`.
+        features: keys of numbers that become inputs of the same names: float32 of shape (count,).
+        labels: keys that become outputs: floats likewise, integers as int32; a single number has
+            shape ().
+        convert: alternative to `features` and `labels`: converts an example, a dict of key ->
+            float32 or int64 array or list of bytes, to a DataSet or (features, label). Default
+            None. Without any of the three, the files must be those of `write_tfrecord`.
         on_error: "raise" (default), or "skip": skip and count damaged and invalid records, and the
             rest of a file after a damaged length.
         partitions: number of partitions, at most one per file; default None: automatic.
@@ -161,15 +151,17 @@ def from_tfrecord(
             is given; when the data is read, if a record is invalid.
     """
     check_functions(convert, None)
-    specs = feature_specs("features", features) + feature_specs("labels", labels)
-    if specs and (convert is not None or features is None):
+    groups = {"features": features, "labels": labels}
+    are_keys = all(isinstance(keys, (list, tuple)) for keys in groups.values())
+    if not are_keys or ((features or labels) and (convert is not None or not features)):
         raise ConfigurationError(
-            "there must be `features`, with or without `labels`, or `convert` alone. Received: "
-            f"features={features!r}, labels={labels!r}, convert={convert!r}."
+            "there must be lists of keys, `features` with or without `labels`, or `convert` alone. "
+            f"Received: features={features!r}, labels={labels!r}, convert={convert!r}."
         )
     files = list_files(url)
     if not files:
         raise DataError(f"there must be at least one file. Received: {url} without any.")
+    specs = [FeatureSpec(key, f"{group}/{key}") for group, keys in groups.items() for key in keys]
     described = {"specs": specs, "convert": convert}
     return from_records(
         spark,
@@ -183,7 +175,6 @@ def from_tfrecord(
 def stored_layout(files: Sequence[StoredFile]) -> dict[str, Any]:
     """Return specs and numbers of records of files of `write_tfrecord`, stored beside them."""
     layout: Layout = {}
-    specs: list[FeatureSpec] = []
     counts: dict[str, int] = {}
     for folder in sorted({file.url.rpartition("/")[0] for file in files}):
         note = join(folder, LAYOUT)
@@ -196,9 +187,9 @@ def stored_layout(files: Sequence[StoredFile]) -> dict[str, Any]:
             found, noted = read_columns_note(read_bytes(note))
             layout = _merged(layout or found, found)
             counts |= {join(folder, name): n for name, n in noted.get("examples", {}).items()}
-            specs = [feature_spec(key_of(n), n, (shape, dt)) for n, (dt, shape) in layout.items()]
-        except (TypeError, ValueError, AttributeError) as error:
+        except (DataError, AttributeError) as error:
             raise DataError(f"{LAYOUT} must be intact. Received: {error} It is {note}.") from None
+    specs = [FeatureSpec(key_of(name), name, *kind[::-1]) for name, kind in layout.items()]
     return {"specs": specs, "counts": counts}
 
 
@@ -227,7 +218,7 @@ def read_tfrecords(
 
 
 def write_tfrecord(
-    datasets: Examples,
+    datasets: Any,
     url: str,
     *,
     examples_per_part: int | None = None,
