@@ -229,14 +229,14 @@ def converted(made: Any, text: str) -> Bad:
 
 VALUES: dict[str, Bad] = {
     "an empty value": one_of(b"", "Received: 4 of 0"),
-    "a length of 2 GB": one_of(b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "Received: 2147483647 of 21"),
+    "a length of 2 GB": one_of(
+        b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "Received: 2147483647 of 21"
+    ),
     "too short for its axes": one_of(encode(BYTES, b"\x04" + bytes(19)), "Received: 4 of 3"),
     "too long for its axes": one_of(encode(BYTES, b"\x04" + bytes(21)), "size of its axes"),
     "no axes at all": one_of(encode(BYTES, b""), "Received: 1 of 0"),
     "an axis of 0": one_of(encode(BYTES, b"\x00" + bytes(4)), "at least 1"),
-    "an axis of 10^18": one_of(
-        encode(BYTES, encode_vint(10**18) + bytes(20)), "must lie within"
-    ),
+    "an axis of 10^18": one_of(encode(BYTES, encode_vint(10**18) + bytes(20)), "must lie within"),
     "an exception": converted(KeyError("cat"), "KeyError('cat')"),
     "an error of ours": converted(sw.DataError("rule. Received: 7."), "rule. Received: 7."),
     "a megabyte of text": converted(ValueError("x" * 1_000_000), "ValueError('xxx"),
@@ -269,7 +269,9 @@ TF: dict[str, Bad] = {
         lambda c: c[: 20 * size(c)] + head_of(1 << 60) + c[20 * size(c) :], LENGTH, 20
     ),
     "a wrong content": tf_damage(lambda c: replaced(c, 20 * size(c) + 30, b"\x55"), CONTENT, 49),
-    "a wrong checksum": tf_damage(lambda c: replaced(c, 21 * size(c) - 4, b"\x00\x01"), CONTENT, 49),
+    "a wrong checksum": tf_damage(
+        lambda c: replaced(c, 21 * size(c) - 4, b"\x00\x01"), CONTENT, 49
+    ),
     "cut in a content": tf_damage(lambda c: c[:-9], LENGTH, 49),
     "cut in a length": tf_damage(lambda c: c[: 49 * size(c) + 5], LENGTH, 49),
     "cut in the last checksum": tf_damage(lambda c: c[:-1], LENGTH, 49),
@@ -314,7 +316,9 @@ TF_RECORDS: dict[str, Bad] = {
     "too few numbers": tf_record("(4,)", features=np.zeros(3, np.float32)),
     "too many numbers": tf_record("(4,)", features=np.zeros(8, np.float32)),
     "floats for whole numbers": tf_record("other numbers", labels=np.float32(1)),
-    "bytes of another length": tf_record("buffer size must be a multiple", features=np.zeros(7, np.uint8)),
+    "bytes of another length": tf_record(
+        "buffer size must be a multiple", features=np.zeros(7, np.uint8)
+    ),
     "a label that does not fit": tf_record("other numbers", labels=np.int64(2**40)),
     "a function that fails": Bad(
         bytes, "KeyError('cat')", "unusable record", range(49, 50), "tf", {"convert": fails_at_7}

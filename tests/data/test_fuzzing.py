@@ -356,7 +356,9 @@ def test_tfrecords_truncated_between_records_are_detected(tmp_path: Path) -> Non
     sw.data.write_tfrecord(DATA, str(tmp_path))
     (file,) = tmp_path.glob("part-*")
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 20 * 19])
-    with pytest.raises(sw.DataError, match=r"states, 20\. Received: 19 in .*part-r-00000\.tfrecord"):
+    with pytest.raises(
+        sw.DataError, match=r"states, 20\. Received: 19 in .*part-r-00000\.tfrecord"
+    ):
         read_tfrecord_files(tmp_path)
     log = SkipLog("skip")
     assert len(read_tfrecords_of(tmp_path, log)) == 19

@@ -89,11 +89,7 @@ def test_byte_ranges_yield_each_record_once(compression: Compression, data: Any)
     places = st.sampled_from(marks) | st.integers(1, len(content) - 1)
     cuts = sorted(data.draw(st.sets(places, max_size=8)))
     edges = [0, *cuts, len(content)]
-    found = [
-        record
-        for start, end in pairwise(edges)
-        for record in read(content, start, end)
-    ]
+    found = [record for start, end in pairwise(edges) for record in read(content, start, end)]
     assert found == pairs
 
 

@@ -1,4 +1,4 @@
-"""Write examples as SequenceFiles or MapFiles, the parts of a folder; TFRecord uses the same parts."""
+"""Write examples as the parts of a folder: SequenceFiles, MapFiles, or other record files."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

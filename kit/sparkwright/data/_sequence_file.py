@@ -135,10 +135,11 @@ class SequenceFileReader:
             try:
                 while (found := self._next(end)) is not None:
                     yield from found
-                return
             except DataError as error:
                 log.skip("damaged part of a file", self._at(error))
                 at = self._next_mark(self._begun + 1, end)
+            else:
+                return
 
     def read_at(self, position: int) -> tuple[list[Record], int]:
         """Return the block or record at `position`, and the offset after it."""

@@ -18,7 +18,8 @@ from .dataset import Array
 # Written as bytes, because a list of numbers would be inexact or larger.
 _AS_BYTES = {"float64", "uint8", "uint64"}
 _LIST = """
-message_type {{ name: "{0}List" field {{ name: "value" number: 1 label: LABEL_REPEATED type: {1} }} }}
+message_type {{ name: "{0}List"
+  field {{ name: "value" number: 1 label: LABEL_REPEATED type: {1} }} }}
 """
 _KIND = """
 field {{ name: "{0}_list" number: {2} label: LABEL_OPTIONAL type: TYPE_MESSAGE
