@@ -73,17 +73,24 @@ def read_index(url: str, files: dict[str, StoredFile], decoders: Decoders | None
             for _, key, value in reader.records():
                 keys.append(key_of(key))
                 positions.append(DECODERS[LONG](value))
-        except ValueError as error:
+        except Exception as error:  # also of the user's decoder
             raise DataError(f"{error} It is in the index {reader.source}.") from None
-    with opened(files[DATA]) as data:
-        is_short = not positions and next(data.records(), None) is not None
     falls = any(a > b for a, b in pairwise(keys))
-    if is_short or falls or any(a >= b for a, b in pairwise(positions)):
+    if (
+        (not positions and _has_records(files[DATA]))
+        or falls
+        or any(a >= b for a, b in pairwise(positions))
+    ):
         raise DataError(
             "an index must have ascending keys and positions, at least one for data with records. "
             f"Received: others in {reader.source}. The index is damaged. {_REBUILD}"
         )
     return MapPart(url=url, data=files[DATA], key_of=key_of, keys=keys, positions=positions)
+
+
+def _has_records(file: StoredFile) -> bool:
+    with opened(file) as data:
+        return next(data.records(), None) is not None
 
 
 class MapFileReader:
@@ -127,13 +134,7 @@ class MapFileReader:
         self._open: dict[MapPart, tuple[SequenceFileReader, Make]] = {}
         self._block = lru_cache(_BLOCKS_KEPT)(self._read_block)
         parts = [read_index(*found, decoders) for found in map_folders(url).items()]
-        try:
-            self._parts = sorted((p for p in parts if p.keys), key=lambda part: part.keys[0])
-        except TypeError:
-            raise DataError(
-                "the keys of all parts must have the same class. Received: several classes in "
-                f"{url}. Open each part separately."
-            ) from None
+        self._parts = [part for part in parts if part.keys]
 
     def __enter__(self) -> "MapFileReader":
         return self
@@ -275,7 +276,7 @@ class MapFileReader:
         records, end = reader.read_at(position)
         try:
             return [part.key_of(key) for _, key, _ in records], records, end
-        except ValueError as error:
+        except Exception as error:  # also of the user's decoder
             raise DataError(f"{error} It is a key at byte {position} of {reader.source}.") from None
 
     def _opened(self, part: MapPart) -> tuple[SequenceFileReader, Make]:

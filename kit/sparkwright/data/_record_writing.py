@@ -37,7 +37,7 @@ _PARTITION_KEYS = 1 << 40  # keys are unique and ascend, without a job that coun
 class Part(NamedTuple):
     """A written part: number of examples, name of its file or folder, layout."""
 
-    count: int
+    examples: int
     entry: str
     layout: Layout
 
@@ -217,7 +217,7 @@ def write_parts(
     # Last, because object stores copy the folder part by part.
     with write_atomically(join(url, _DONE)):
         pass
-    return sum(part.count for part in parts)
+    return sum(part.examples for part in parts)
 
 
 def _numbered(datasets: Iterable[DataSet], size: int | None) -> Iterator[tuple[int, DataSet]]:

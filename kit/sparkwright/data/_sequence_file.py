@@ -184,9 +184,9 @@ class SequenceFileReader:
         assert codec is not None
         count = stream.vint()
         packed = [stream.take(stream.vint()) for _ in range(4)]
-        unpacked = [unpack(codec, part) for part in packed]
-        keys, values = (_split(*unpacked[i : i + 2], count) for i in (0, 2))
-        return [(at, key, value) for key, value in zip(keys, values, strict=True)]
+        key_lengths, keys, value_lengths, values = (unpack(codec, part) for part in packed)
+        columns = _split(key_lengths, keys, count), _split(value_lengths, values, count)
+        return [(at, key, value) for key, value in zip(*columns, strict=True)]
 
     def _next_mark(self, start: int, end: int) -> int | None:
         """Return the offset of the first sync mark that begins in [start, end), or None."""

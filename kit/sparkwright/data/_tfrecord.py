@@ -189,7 +189,7 @@ def stored_layout(files: Sequence[StoredFile]) -> dict[str, Any]:
             counts |= {join(folder, name): n for name, n in noted.get("examples", {}).items()}
         except (DataError, AttributeError) as error:
             raise DataError(f"{LAYOUT} must be intact. Received: {error} It is {note}.") from None
-    specs = [FeatureSpec(key_of(name), name, *kind[::-1]) for name, kind in layout.items()]
+    specs = [FeatureSpec(key_of(n), n, shape, dtype) for n, (dtype, shape) in layout.items()]
     return {"specs": specs, "counts": counts}
 
 
@@ -284,7 +284,7 @@ def _write(
 
 def _write_layout(folder: str, parts: list[Part]) -> None:
     layout = reduce(_merged, (part.layout for part in parts))
-    examples = {part.entry: part.count for part in parts}
+    examples = {part.entry: part.examples for part in parts}
     write_bytes(join(folder, LAYOUT), columns_note(layout, examples=examples).encode())
 
 
