@@ -35,7 +35,7 @@ from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
 from sparkwright.data._tf_example import parse_example
 from sparkwright.data._tfrecord import read_frames
-from sparkwright.data.chunks import from_bytes, joined_chunks
+from sparkwright.data.chunks import from_bytes
 from sparkwright.data.dataset import DataSet
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, label_problems, with_guessed_columns
@@ -225,7 +225,7 @@ def _of_minibatches(source: DataSource, rows: int) -> DataPreview:
 def _of_records(source: DataSource, rows: int) -> DataPreview:
     files = sequence_files(source.url)
     log = Findings()
-    data = next(joined_chunks(read_sequences(cut_files(files[:1], 1)[0], log)), None)
+    data = next(read_sequences(cut_files(files[:1], 1)[0], log), None)
     size_bytes = sum(file.size_bytes for file in files)
     known: dict[str, Any] = {"files": len(files), "size_bytes": size_bytes}
     if data is None:

@@ -109,11 +109,7 @@ def from_map_file(
 
 def map_folders(url: str) -> dict[str, dict[str, StoredFile]]:
     """Return folder -> name -> file of each MapFile at `url`, sorted by URL."""
-    folders: dict[str, dict[str, StoredFile]] = {}
-    for file in list_files(url):
-        folder, _, name = file.url.rpartition("/")
-        folders.setdefault(folder, {})[name] = file
-    found = {folder: files for folder, files in folders.items() if DATA in files}
+    found = {folder: files for folder, files in _folders(url).items() if DATA in files}
     if not found:
         raise DataError(
             f"a MapFile must be a folder with a file `{DATA}`. "
@@ -123,13 +119,24 @@ def map_folders(url: str) -> dict[str, dict[str, StoredFile]]:
 
 
 def sequence_files(url: str) -> list[StoredFile]:
-    """Return the files of records at `url`: all but the indexes of MapFiles."""
-    files = list_files(url)
-    urls = {file.url for file in files}
-    found = [f for f in files if f.url.removesuffix(f"/{INDEX}") + f"/{DATA}" not in urls]
+    """Return the files of records at `url`; of MapFiles, which may have more files, the data."""
+    found = [
+        file
+        for files in _folders(url).values()
+        for name, file in files.items()
+        if name == DATA or not {DATA, INDEX} <= files.keys()
+    ]
     if not found:
         raise DataError(f"`url` must have at least one file. Received: {url}, without any.")
     return found
+
+
+def _folders(url: str) -> dict[str, dict[str, StoredFile]]:
+    folders: dict[str, dict[str, StoredFile]] = {}
+    for file in list_files(url):
+        folder, _, name = file.url.rpartition("/")
+        folders.setdefault(folder, {})[name] = file
+    return folders
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
