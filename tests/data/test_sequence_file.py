@@ -25,7 +25,12 @@ from tests.data.record_samples import (
 import sparkwright as sw
 from sparkwright.data import DataSet, from_sequence_file, write_sequence_file
 from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
-from sparkwright.data._record_examples import decode_example, encode_examples, layout_of
+from sparkwright.data._record_examples import (
+    encode_examples,
+    example_decoder,
+    from_rows,
+    layout_of,
+)
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 
 Compression = Literal["record", "block"] | None
@@ -123,9 +128,10 @@ def test_damage_at_the_end_of_a_range_is_detected(tmp_path: Path) -> None:
 def test_examples_of_any_layout_round_trip(expected: list[DataSet]) -> None:
     values = [value for dataset in expected for value in encode_examples(dataset)]
     examples = [one for dataset in expected for one in dataset.batches(1)]
+    decode = example_decoder(layout_of(expected[0]))
     for value, one in zip(values, examples, strict=True):
-        found = decode_example(value, layout_of(expected[0]))
-        assert_same(DataSet.from_columns(found), one)
+        kind, content = decode((value,))
+        assert_same(from_rows(content, kind), one)
 
 
 RESULTS: dict[str, Callable[[str, bytes], Any]] = {

@@ -76,7 +76,7 @@ def test_examples_of_any_dtype_round_trip(parts: list[DataSet]) -> None:
         for name, array in columns.items()
     ]
     rows = [columns_of(parse_example(e), specs) for e in serialized_examples(columns)]
-    found = {name: np.concatenate([row[name] for row in rows]) for name in columns}
+    found = {name: np.stack([row[name] for row in rows]) for name in columns}
     assert_same(DataSet.from_columns(found), parts[0])
 
 
@@ -134,7 +134,7 @@ def test_numbers_outside_the_dtype_range_raise(dtype: str, good: list[int], bad:
     def read(numbers: list[int]) -> list[int]:
         (content,) = serialized_examples({"x": np.array([numbers], np.int64)})
         spec = FeatureSpec("x", "features/x", (-1,), dtype)
-        return columns_of(parse_example(content), [spec])["features/x"][0].tolist()
+        return columns_of(parse_example(content), [spec])["features/x"].tolist()
 
     assert read(good) == good
     for number in bad:
@@ -251,7 +251,7 @@ def test_unpacked_floats_are_read_and_bytes_require_a_dtype() -> None:
     features = b"\x0a" + bytes([len(entry)]) + entry
     message = b"\x0a" + bytes([len(features)]) + features
     found = columns_of(parse_example(message), [X])
-    assert found["features/x"].tolist() == [[1.5, -2.0]]
+    assert found["features/x"].tolist() == [1.5, -2.0]
     (content,) = serialized_examples({"x": np.zeros((1, 7), np.uint8)})
     with pytest.raises(sw.DataError, match=r"1 values \(bytes\)"):
         columns_of(parse_example(content), [X])

@@ -265,7 +265,7 @@ class MapFileReader:
         return None
 
     def _blocks(self, part: MapPart, position: int) -> Iterator[tuple[list[Any], list[Record]]]:
-        """Yield keys and records of each block, or of each record, from `position` on."""
+        """Yield keys and records of each block, or of some records, from `position` on."""
         while position != part.data.size_bytes:
             keys, records, position = self._block(part, position)
             if keys:

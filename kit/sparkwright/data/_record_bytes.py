@@ -23,10 +23,12 @@ Decoders = Mapping[str, Callable[[bytes], Any]]
 
 
 class ByteStream:
-    """Checked reads from a file, or from `of(content)`."""
+    """Checked reads from a file, or from `of(content)`; set `position` to seek."""
 
-    def __init__(self, file: BinaryIO, size_bytes: int) -> None:
-        self.file, self.size_bytes = file, size_bytes
+    def __init__(self, file: BinaryIO, size_bytes: int, buffer_bytes: int = 1 << 20) -> None:
+        self.size_bytes, self.position = size_bytes, 0
+        self._file, self._buffer_bytes = file, buffer_bytes
+        self._buffer, self._start = b"", 0
 
     @classmethod
     def of(cls, content: bytes) -> "ByteStream":
@@ -35,17 +37,29 @@ class ByteStream:
     @property
     def left(self) -> int:
         """Number of bytes up to the end."""
-        return self.size_bytes - self.file.tell()
+        return self.size_bytes - self.position
+
+    def ahead(self, count: int) -> tuple[bytes, int]:
+        """Return a buffer and the start of the next `count` bytes in it, which must exist."""
+        start = self.position - self._start
+        if not 0 <= start <= start + count <= len(self._buffer):
+            content = b""
+            if 0 <= count <= self.left:  # a damaged length must not allocate memory
+                self._file.seek(self.position)
+                content = self._file.read(max(count, self._buffer_bytes))
+            if not 0 <= count <= len(content):
+                raise DataError(
+                    "a length must lie within the remaining bytes. "
+                    f"Received: {count} of {self.left}."
+                )
+            self._buffer, self._start, start = content, self.position, 0
+        return self._buffer, start
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` bytes; a DataError if there are fewer."""
-        left = self.left  # compared first: a damaged length must not allocate memory
-        content = self.file.read(count) if 0 <= count <= left else b""
-        if len(content) != count:
-            raise DataError(
-                f"a length must lie within the remaining bytes. Received: {count} of {left}."
-            )
-        return content
+        """Return the next `count` bytes; raises as `ahead`."""
+        buffer, start = self.ahead(count)
+        self.position += count
+        return buffer[start : start + count]
 
     def vint(self) -> int:
         """Return the next VInt or VLong.
@@ -97,31 +111,42 @@ def _whole(read: Callable[[ByteStream], Any]) -> Callable[[bytes], Any]:
         stream = ByteStream.of(content)
         value = read(stream)
         if stream.left:
-            raise DataError(
-                f"a value must end with its bytes. Received: {stream.left} more bytes of "
-                f"{len(content)}."
-            )
+            raise _wrong_size(content, len(content) - stream.left)
         return value
 
     return decode
 
 
-def _number(layout: str) -> Callable[[ByteStream], Any]:
+def _number(layout: str) -> Callable[[bytes], Any]:
     packing = struct.Struct(layout)
-    return lambda stream: packing.unpack(stream.take(packing.size))[0]
+
+    def decode(content: bytes) -> Any:
+        if len(content) != packing.size:
+            raise _wrong_size(content, packing.size)
+        return packing.unpack(content)[0]
+
+    return decode
+
+
+def _wrong_size(content: bytes, size: int) -> DataError:
+    return DataError(f"a value must have {size} bytes. Received: {len(content)} bytes.")
 
 
 _READ: dict[str, Callable[[ByteStream], Any]] = {
     "Text": ByteStream.text,
     "BytesWritable": lambda stream: stream.take(int.from_bytes(stream.take(4), "big", signed=True)),
     "NullWritable": lambda stream: None,
-    **{name: ByteStream.vint for name in ("VIntWritable", "VLongWritable")},
-    **{"BooleanWritable": _number("?"), "ByteWritable": _number("b")},
-    **{"ShortWritable": _number(">h"), "IntWritable": _number(">i")},
-    **{"LongWritable": _number(">q"), "FloatWritable": _number(">f")},
-    "DoubleWritable": _number(">d"),
+    "VIntWritable": ByteStream.vint,
+    "VLongWritable": ByteStream.vint,
 }
-DECODERS: Decoders = {_PACKAGE + name: _whole(read) for name, read in _READ.items()}
+_NUMBERS = {
+    **{"BooleanWritable": "?", "ByteWritable": "b", "ShortWritable": ">h", "IntWritable": ">i"},
+    **{"LongWritable": ">q", "FloatWritable": ">f", "DoubleWritable": ">d"},
+}
+DECODERS: Decoders = {
+    **{_PACKAGE + name: _whole(read) for name, read in _READ.items()},
+    **{_PACKAGE + name: _number(layout) for name, layout in _NUMBERS.items()},
+}
 CODECS: Mapping[str, Callable[[], Any]] = {
     DEFAULT_CODEC: zlib.decompressobj,
     _PACKAGE + "compress.DeflateCodec": zlib.decompressobj,

@@ -9,7 +9,9 @@ label takes 794 bytes, including 788 bytes of data.
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ DTYPES = {
 }
 # Column -> dtype, shape of an example; -1 for an axis that varies or is unknown.
 Layout = Mapping[str, tuple[str, tuple[int, ...]]]
+# An example: a dtype with a field for each column, and the bytes.
+Row = tuple[np.dtype[Any], bytes]
 _FORMAT = 1
 MAX_AXES = 32
 
@@ -98,27 +102,68 @@ def read_columns_note(content: str | bytes) -> tuple[Layout, dict[str, Any]]:
 
 def encode_examples(dataset: DataSet) -> Iterator[bytes]:
     """Yield the value of each example of `dataset`."""
-    columns, count = dataset.columns(), len(dataset)
+    columns = dataset.columns()
     axes = b"".join(encode_vint(size) for a in columns.values() for size in a.shape[1:])
     numbers = [little_bytes(array) for array in columns.values()]
     prefix = (len(axes) + sum(rows.shape[1] for rows in numbers)).to_bytes(4, "big") + axes
-    for row in np.concatenate(numbers, axis=1) if count else ():
-        yield prefix + row.tobytes()
+    starts = np.frombuffer(prefix, np.uint8)[None].repeat(len(dataset), axis=0)
+    yield from each_row(np.concatenate([starts, *numbers], axis=1))
 
 
-def decode_example(value: bytes, layout: Layout) -> dict[str, Array]:
-    """Return the columns of a value, (1, ...) each; a DataError if it does not match `layout`."""
+def example_decoder(layout: Layout) -> Callable[[Any], Row]:
+    """Return a function record -> row; a DataError if the value does not match `layout`."""
+    size, start, kind = -1, b"", np.dtype([])  # of the last value
+
+    def decode(record: Any) -> Row:
+        nonlocal size, start, kind
+        value = record[-1]
+        # Length and axes are at the start: if they are equal, so is the dtype.
+        if len(value) != size or not value.startswith(start):
+            start, kind = _kind_of(value, layout)
+            size = len(value)
+        return kind, value
+
+    return decode
+
+
+def _kind_of(value: bytes, layout: Layout) -> tuple[bytes, np.dtype[Any]]:
+    """Return the length and axes at the start of a value, and its dtype."""
     stream = ByteStream.of(DECODERS[BYTES](value))
-    shapes = [[stream.vint() for _ in shape] for _, shape in layout.values()]
-    if any(size < 1 for shape in shapes for size in shape):
-        raise DataError(f"an example's axes must be at least 1. Received: {shapes}.")
-    columns: dict[str, Array] = {}
-    for (name, (dtype, _)), shape in zip(layout.items(), shapes, strict=True):
-        content = stream.take(math.prod(shape) * np.dtype(dtype).itemsize)
-        columns[name] = from_little(content, dtype).reshape(1, *shape)
-    if stream.left:
-        raise DataError(f"an example must have the size of its axes. Received: axes {shapes}.")
-    return columns
+    shapes = [tuple(stream.vint() for _ in shape) for _, shape in layout.values()]
+    start = len(value) - stream.left
+    dtypes = [np.dtype(dtype).newbyteorder("<") for dtype, _ in layout.values()]
+    sizes = [d.itemsize * math.prod(shape) for d, shape in zip(dtypes, shapes, strict=True)]
+    *offsets, end = accumulate(sizes, initial=start)
+    if any(size < 1 for shape in shapes for size in shape) or end != len(value):
+        raise DataError(
+            "an example must have axes of at least 1, and the size of its axes. "
+            f"Received: axes {shapes} and {len(value) - start} bytes."
+        )
+    formats = list(zip(dtypes, shapes, strict=True))
+    options: Any = {"names": list(layout), "formats": formats, "offsets": offsets, "itemsize": end}
+    return value[:start], np.dtype(options)
+
+
+def row_of(columns: Mapping[str, Array]) -> Row:
+    """Return the columns of one example, without the axis of the examples, as a row."""
+    kinds = tuple((name, array.dtype, array.shape) for name, array in columns.items())
+    return _row_kind(kinds), b"".join(array.tobytes() for array in columns.values())
+
+
+@lru_cache
+def _row_kind(kinds: tuple[tuple[str, Any, tuple[int, ...]], ...]) -> np.dtype[Any]:
+    # Validate the columns once per layout: it takes longer than reading an example.
+    DataSet.from_columns({name: np.zeros((1, *shape), dtype) for name, dtype, shape in kinds})
+    return np.dtype(list(kinds))
+
+
+def from_rows(content: bytes, kind: np.dtype[Any]) -> DataSet:
+    """Return the examples of consecutive rows."""
+    rows = np.frombuffer(content, kind)
+    columns = {name: np.ascontiguousarray(rows[name]) for name in kind.names or ()}
+    return DataSet.from_columns(
+        {name: a.view(np.uint8) != 0 if a.dtype == bool else a for name, a in columns.items()}
+    )
 
 
 def little_bytes(array: Array) -> Array:
@@ -127,13 +172,18 @@ def little_bytes(array: Array) -> Array:
     return little.reshape(len(array), -1).view(np.uint8)
 
 
+def each_row(rows: Array) -> list[bytes]:
+    """Return the rows of an array (rows, bytes)."""
+    return rows.view(f"V{rows.shape[1]}").ravel().tolist()
+
+
 def from_little(content: bytes, dtype: str) -> Array:
     """Return little-endian bytes as a flat array of `dtype`."""
     stored = np.dtype("u1" if dtype == "bool" else dtype).newbyteorder("<")
     return np.frombuffer(content, stored).astype(dtype, copy=False)
 
 
-def example_of(made: Any) -> DataSet:
+def example_of(made: Any) -> DataSet | Row:
     """Validate the result of a user's `convert`: a DataSet, or (features, label) of one example.
 
     Numbers and lists become float32, or int32 if they are integer labels. Arrays keep their dtype.
@@ -153,5 +203,7 @@ def example_of(made: Any) -> DataSet:
             if not isinstance(one, np.ndarray | np.generic) and array.dtype.kind in "iuf":
                 integer = group == "labels" and array.dtype.kind in "iu"
                 array = array.astype(np.int32 if integer else np.float32)
-            found[f"{group}/{name}"] = array[None]
-    return DataSet.from_columns(found)
+            found[f"{group}/{name}"] = array
+    if all(array.dtype.kind in "biuf" for array in found.values()):
+        return row_of(found)
+    return DataSet.from_columns({name: array[None] for name, array in found.items()})  # texts

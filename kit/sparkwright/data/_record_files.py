@@ -1,14 +1,12 @@
 """Distributed data from SequenceFiles and MapFiles; executors read byte ranges of the files."""
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from sparkwright.cluster.connect import context_of
 from sparkwright.errors import ConfigurationError, DataError
@@ -16,10 +14,10 @@ from sparkwright.storage.listing import StoredFile, list_files
 
 from ._distributed import DistributedDataSet
 from ._record_bytes import BYTES, DECODERS, Decoders
-from ._record_examples import NOTE, decode_example, example_of, read_columns_note
+from ._record_examples import NOTE, Row, example_decoder, example_of, from_rows, read_columns_note
 from ._sequence_file import SequenceHeader, opened
 from .chunks import CHUNK_BYTES
-from .dataset import Array, DataSet
+from .dataset import DataSet
 from .pieces import OnError, SkipLog, from_pieces
 from .wording import clipped, session_first
 
@@ -30,9 +28,8 @@ DATA, INDEX = "data", "index"
 _LARGEST_PIECE_BYTES = 64 << 20
 _SMALLEST_PIECE_BYTES = 256 << 10
 Convert = Callable[[Any, Any], Any]
-Columns = dict[str, Array]
-# Content of a record -> examples, or the columns of one, (1, ...) each.
-Make = Callable[..., DataSet | Columns]
+# (offset, *content) of a record -> examples, or the row of one.
+Make = Callable[[Any], DataSet | Row]
 
 
 @session_first
@@ -213,7 +210,7 @@ def maker_of(
     value_of = decoder_of(header.value_class, decoders, source)
     key_of = decoder_of(header.key_class, decoders, source)
     if convert is not None:
-        return lambda key, value: example_of(convert(key_of(key), value_of(value)))
+        return lambda record: example_of(convert(key_of(record[1]), value_of(record[2])))
     if NOTE not in header.notes or header.value_class != BYTES:
         raise DataError(
             "without `convert`, a record file must be written by Sparkwright. "
@@ -225,7 +222,7 @@ def maker_of(
         layout, _ = read_columns_note(header.notes[NOTE])
     except DataError as error:
         raise DataError(f"{error} It is in {source}.") from None
-    return lambda _, value: decode_example(value, layout)
+    return example_decoder(layout)
 
 
 def decoder_of(class_name: str, decoders: Decoders | None, source: str) -> Callable[[bytes], Any]:
@@ -246,33 +243,28 @@ def examples_of(
 ) -> Iterator[DataSet]:
     """Yield the examples of (offset, *record); report the offsets where `make` fails to `log`."""
 
-    def each() -> Iterator[DataSet | Columns]:
-        for at, *record in records:
+    def each() -> Iterator[tuple[Any, Any]]:
+        for record in records:
             try:
-                made = make(*record)
+                made = make(record)
             except Exception as error:  # also of the user's functions
                 text = str(error)
                 if not isinstance(error, DataError):
                     text = f"`convert` must not fail. Received: {clipped(repr(error), limit=200)}."
-                log.skip("unusable record", f"{text} It is the record at byte {at} of {source}.")
+                at = f"the record at byte {record[0]} of {source}"
+                log.skip("unusable record", f"{text} It is {at}.")
             else:
-                yield made
+                yield (None, made) if isinstance(made, DataSet) else made
 
     # Joined before they become DataSets, of which one takes longer than reading an example.
-    for layout, alike in groupby(each(), key=_layout_of):
-        size_bytes = sum(dtype.itemsize * math.prod(shape) for _, dtype, shape in layout)
-        while rows := list(islice(alike, CHUNK_BYTES // max(size_bytes, 1) + 1 if layout else 1)):
-            if isinstance(rows[0], DataSet):
-                yield rows[0]
-            else:
-                columns = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}  # pyright: ignore
-                yield DataSet.from_columns(columns)
-
-
-def _layout_of(made: DataSet | Columns) -> list[tuple[str, Any, tuple[int, ...]]]:
-    if isinstance(made, DataSet):
-        return []
-    return [(name, array.dtype, array.shape) for name, array in made.items()]
+    for kind, alike in groupby(each(), key=itemgetter(0)):
+        found = map(itemgetter(1), alike)
+        if kind is None:
+            yield from found
+            continue
+        count = CHUNK_BYTES // kind.itemsize + 1
+        while content := b"".join(islice(found, count)):
+            yield from_rows(content, kind)
 
 
 def check_functions(convert: Any, decoders: Any) -> None:

@@ -13,14 +13,14 @@ References:
     Apache Hadoop, `org.apache.hadoop.io.SequenceFile`, section "SequenceFile Formats".
 """
 
-import io
 import os
+import struct
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Any, BinaryIO, Literal
+from itertools import accumulate, chain, pairwise
+from typing import BinaryIO, Literal
 
 from sparkwright.errors import DataError
 from sparkwright.storage.files import open_to_read
@@ -43,6 +43,7 @@ Record = tuple[int, bytes, bytes]
 ESCAPE = b"\xff\xff\xff\xff"
 _MAGIC = b"SEQ\x06"
 _SYNC_BYTES = 16
+_LENGTHS = struct.Struct(">ii")  # of key and value, of the key
 # As Hadoop. A mark takes 20 bytes; a reader that searches for one reads at most twice this.
 _SYNC_INTERVAL_BYTES = 100 * 1024
 _BLOCK_BYTES = 1_000_000
@@ -104,16 +105,18 @@ class SequenceHeader:
 class SequenceFileReader:
     """Reader of the records of an open SequenceFile."""
 
-    def __init__(self, file: BinaryIO, *, size_bytes: int, source: str) -> None:
+    def __init__(
+        self, file: BinaryIO, *, size_bytes: int, source: str, buffer_bytes: int = 1 << 20
+    ) -> None:
         """Read the header; a DataError if it is invalid."""
         self.source = source
-        self._stream, self._file = ByteStream(file, size_bytes), file
+        self._stream, self._file = ByteStream(file, size_bytes, buffer_bytes), file
         self._begun = 0
         try:
             self.header = SequenceHeader.read(self._stream)
         except DataError as error:
             raise DataError(self._at(error)) from None
-        self._first = file.tell()
+        self._first = self._stream.position
 
     def records(
         self, start: int = 0, end: int | None = None, log: SkipLog = STRICT
@@ -131,10 +134,8 @@ class SequenceFileReader:
         end = self._stream.size_bytes if end is None else end
         at = self._first if start <= self._first else self._next_mark(start, end)
         while at is not None and at < end:
-            self._file.seek(at)
             try:
-                while (found := self._next(end)) is not None:
-                    yield from found
+                yield from chain.from_iterable(self._groups(at, end))
             except DataError as error:
                 log.skip("damaged part of a file", self._at(error))
                 at = self._next_mark(self._begun + 1, end)
@@ -142,42 +143,64 @@ class SequenceFileReader:
                 return
 
     def read_at(self, position: int) -> tuple[list[Record], int]:
-        """Return the block or record at `position`, and the offset after it."""
+        """Return the block or some records at `position`, and the offset after them."""
         self._begun = position
         try:
             if not self._first <= position <= self._stream.size_bytes:
                 raise DataError("a record must begin after the header and within the file.")
-            self._file.seek(position)
-            found: list[Record] = []
-            while not found and self._stream.left:
-                found = self._next(self._stream.size_bytes) or []
+            found = list(next(self._groups(position, self._stream.size_bytes), []))
         except DataError as error:
             raise DataError(self._at(error)) from None
-        return found, self._file.tell()
+        return found, self._stream.position
 
     def _at(self, error: Exception) -> str:
         return f"{error} It is at byte {self._begun} of {self.source}, which is damaged or cut off."
 
-    def _next(self, end: int) -> list[Record] | None:
-        """Return the next records; [] after a sync mark, None at the end or a mark past `end`."""
+    def _groups(self, at: int, end: int) -> Iterator[Iterable[Record]]:
+        """Yield the records of each buffer or block from `at` up to the first mark past `end`."""
         stream, header = self._stream, self.header
-        at = self._begun = self._file.tell()
-        if at >= stream.size_bytes:
-            return None
-        start = stream.take(4)
-        if start != ESCAPE:
+        stream.position = at
+        while (at := stream.position) < stream.size_bytes:
+            self._begun = at
+            buffer, start = stream.ahead(len(ESCAPE))
+            if not header.in_blocks and not buffer.startswith(ESCAPE, start):
+                found = self._buffered()
+                yield found if header.codec is None else self._unpacked(found)
+                continue
+            mark = stream.take(len(ESCAPE) + _SYNC_BYTES)
+            if mark != ESCAPE + header.sync:
+                raise DataError(
+                    f"a sync mark must equal that of the header. Received: {mark.hex()}."
+                )
+            if at >= end:
+                return
             if header.in_blocks:
-                raise DataError(f"a block must begin with a sync mark. Received: {start!r}.")
-            key_size = int.from_bytes(stream.take(4), "big", signed=True)
-            key = stream.take(key_size)
-            value = stream.take(int.from_bytes(start, "big", signed=True) - key_size)
-            return [(at, key, value if header.codec is None else unpack(header.codec, value))]
-        mark = stream.take(_SYNC_BYTES)
-        if mark != header.sync:
-            raise DataError(f"a sync mark must equal that of the header. Received: {mark.hex()}.")
-        if at >= end:
-            return None
-        return self._block(at) if header.in_blocks else []
+                yield self._block(at)
+
+    def _buffered(self) -> list[Record]:
+        """Return the next record and the following ones in the buffer, up to a sync mark."""
+        stream, lengths_of, head = self._stream, _LENGTHS.unpack_from, _LENGTHS.size
+        size, key_size = lengths_of(*stream.ahead(head))
+        if not 0 <= key_size <= size:
+            raise DataError(f"a record must hold its key. Received: {key_size} of {size} bytes.")
+        buffer, start = stream.ahead(head + size)
+        begun = stream.position - start  # of the buffer
+        found: list[Record] = []
+        while start <= len(buffer) - head:
+            size, key_size = lengths_of(buffer, start)
+            key, value, end = start + head, start + head + key_size, start + head + size
+            if not key <= value <= end <= len(buffer):
+                break
+            found.append((begun + start, buffer[key:value], buffer[value:end]))
+            start = end
+        stream.position = begun + start
+        return found
+
+    def _unpacked(self, found: list[Record]) -> Iterator[Record]:
+        assert self.header.codec is not None
+        for at, key, value in found:
+            self._begun = at
+            yield at, key, unpack(self.header.codec, value)
 
     def _block(self, at: int) -> list[Record]:
         stream, codec = self._stream, self.header.codec
@@ -218,9 +241,8 @@ def _split(packed_lengths: bytes, content: bytes, count: int) -> list[bytes]:
 def opened(file: StoredFile, *, buffer_bytes: int = 1 << 20) -> Generator[SequenceFileReader]:
     """Open a SequenceFile for reading."""
     with open_to_read(file.url) as content:
-        raw: Any = content
         yield SequenceFileReader(
-            io.BufferedReader(raw, buffer_bytes), size_bytes=file.size_bytes, source=file.url
+            content, size_bytes=file.size_bytes, source=file.url, buffer_bytes=buffer_bytes
         )
 
 
@@ -269,7 +291,7 @@ def write_sequence(
             marked = written
             put(ESCAPE, sync)
         value = zlib.compress(value) if compression else value
-        put(*(size.to_bytes(4, "big") for size in (len(key) + len(value), len(key))), key, value)
+        put(_LENGTHS.pack(len(key) + len(value), len(key)), key, value)
     if block:
         put(ESCAPE, sync, *_packed(block))
 

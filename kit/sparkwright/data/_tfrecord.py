@@ -29,8 +29,16 @@ from sparkwright.storage.listing import StoredFile, list_files
 
 from ._distributed import DistributedDataSet
 from ._record_bytes import MAX_UNPACKED_BYTES
-from ._record_examples import Layout, columns_note, example_of, merged_layout, read_columns_note
-from ._record_files import Columns, RecordPiece, check_functions, examples_of, from_records
+from ._record_examples import (
+    Layout,
+    Row,
+    columns_note,
+    example_of,
+    merged_layout,
+    read_columns_note,
+    row_of,
+)
+from ._record_files import RecordPiece, check_functions, examples_of, from_records
 from ._record_writing import Part, write_parts
 from ._sequence_file import STRICT
 from ._tf_example import FeatureSpec, columns_of, parse_example, serialized_examples
@@ -203,9 +211,11 @@ def read_tfrecords(
 ) -> Iterator[DataSet]:
     """Yield the examples of a TFRecord file; report invalid records to `log`."""
 
-    def make(content: bytes) -> DataSet | Columns:
-        example = parse_example(content)
-        return columns_of(example, specs) if convert is None else example_of(convert(example))
+    def make(record: tuple[int, bytes]) -> DataSet | Row:
+        example = parse_example(record[1])
+        if convert is not None:
+            return example_of(convert(example))
+        return row_of(columns_of(example, specs))
 
     source = piece.file.url
     try:
