@@ -278,7 +278,7 @@ TF: dict[str, Bad] = {
     "junk behind": tf_damage(lambda c: c + b"junk" * 100, LENGTH, 50),
     "a text file": tf_damage(lambda c: b"hello world\n" * 1000, "of another kind", 0),
 }
-TF |= {
+PACKED: dict[str, Bad] = {
     name: Bad(change, "must be readable", "unreadable file", range(COUNT), "gzip", {"specs": SPECS})
     for name, change in {
         "gzip cut": lambda c: c[:-20],
@@ -324,7 +324,7 @@ TF_RECORDS: dict[str, Bad] = {
         bytes, "KeyError('cat')", "unusable record", range(49, 50), "tf", {"convert": fails_at_7}
     ),
 }
-CASES = DAMAGE | UNUSABLE | VALUES | TF | TF_RECORDS
+CASES = DAMAGE | UNUSABLE | VALUES | TF | PACKED | TF_RECORDS
 
 
 @pytest.mark.parametrize("case", CASES)

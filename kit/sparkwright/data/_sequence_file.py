@@ -228,7 +228,11 @@ class SequenceFileReader:
 def _split(packed_lengths: bytes, content: bytes, count: int) -> list[bytes]:
     """Split a buffer of a block by its lengths, which must add up to its size."""
     stream = ByteStream.of(packed_lengths)
-    lengths = [stream.vint() for _ in range(count)]
+    lengths = [stream.vint()] if count > 0 else []
+    first = packed_lengths[: stream.position]
+    if len(first) * count == len(packed_lengths) and first * count == packed_lengths:
+        lengths, stream.position = lengths * count, stream.size_bytes  # all equal, as usual
+    lengths += [stream.vint() for _ in range(count - len(lengths))]
     if stream.left or sum(lengths) != len(content) or min(lengths, default=0) < 0:
         raise DataError(
             f"a block of {count} records must have lengths that add up to its bytes. Received: "

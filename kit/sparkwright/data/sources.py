@@ -201,7 +201,8 @@ class DataSource(Configuration):
                 given["missing"] = number
         if isinstance(texts := given.get("missing_values"), str):
             given["missing_values"] = ("", *texts.split())
-        given.pop("compression", None)  # of TFRecord files, now detected
+        if self.format == "tfrecord":
+            given.pop("compression", None)  # now detected
         return given
 
     @property
