@@ -138,6 +138,7 @@ RESULTS: dict[str, Callable[[str, bytes], Any]] = {
     "lists": lambda k, v: ([float(v), len(k)], 1),
     "arrays": lambda k, v: (np.frombuffer(v, np.uint8), np.array([1, 0], np.float32)),
     "no label": lambda k, v: (np.zeros(2), None),
+    "texts": lambda k, v: (k, 1),
     "named": lambda k, v: ({"a": [1.0], "b": [[2.0]]}, {"y": 1}),
     "a data set": lambda k, v: DataSet(np.zeros((1, 2)), np.zeros(1)),
     "a data set of several": lambda k, v: DataSet(np.zeros((3, 2))),
