@@ -47,7 +47,7 @@ _LENGTHS = struct.Struct(">ii")  # of key and value, of the key
 # As Hadoop. A mark takes 20 bytes; a reader that searches for one reads at most twice this.
 _SYNC_INTERVAL_BYTES = 100 * 1024
 _BLOCK_BYTES = 1_000_000
-_SEARCHED_BYTES = 1 << 20
+_SEARCHED_BYTES = _WRITE_BYTES = 1 << 20
 
 
 def _raised(_: str, message: str) -> None:
@@ -266,13 +266,16 @@ def write_sequence(
     head += [bytes([compression is not None, compression == "block"])]
     head += [encode_text(DEFAULT_CODEC)] if compression else []
     head += [len(noted).to_bytes(4, "big"), *(encode_text(t) for note in noted for t in note), sync]
-    written = 0
+    written, held = 0, bytearray()
 
     def put(*parts: bytes) -> None:
         nonlocal written
         content = b"".join(parts)
-        file.write(content)
+        held.extend(content)
         written += len(content)
+        if len(held) >= _WRITE_BYTES:  # each write to a store has a high fixed cost
+            file.write(held)
+            held.clear()
 
     put(*head)
     marked, block, block_bytes = written, list[tuple[bytes, bytes]](), 0
@@ -298,6 +301,7 @@ def write_sequence(
         put(_LENGTHS.pack(len(key) + len(value), len(key)), key, value)
     if block:
         put(ESCAPE, sync, *_packed(block))
+    file.write(held)
 
 
 def _packed(block: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
