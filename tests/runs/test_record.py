@@ -157,6 +157,18 @@ def test_restarted_worker_is_counted(record: RunRecord) -> None:
     assert (worker.restarts, worker.host, worker.state) == (1, "b", "starting")
 
 
+def test_late_rows_of_a_lost_worker_count_but_do_not_revive_it(record: RunRecord) -> None:
+    train(record, 1, losses=[1.0] * 2)
+    record.worker_lost(1)
+    train(record, 1, losses=[1.0])
+    record.worker_alive(1)
+    worker = record.status().workers[1]
+    assert (worker.state, worker.steps) == ("lost", 3)
+    record.worker_joined(1, host="b", rows=9)
+    train(record, 1, losses=[1.0])
+    assert record.status().workers[1].state == "training"
+
+
 def test_status_never_waits_for_the_server_while_holding_the_lock(
     record: RunRecord,
 ) -> None:

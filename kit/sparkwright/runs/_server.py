@@ -167,6 +167,12 @@ class CoordinatorServer:
         """Process the end of a task of `worker`; see `TaskEnded`."""
         self._handle(TaskEnded(worker=worker, failure=failure))
 
+    @property
+    def present(self) -> frozenset[int]:
+        """The connected workers."""
+        with self._lock:
+            return frozenset(self._coordinator.present)
+
     def snapshot(self, timeout_s: float) -> None:
         """Request the last average from the workers, even within a step; wait for `result`."""
         with self._lock:

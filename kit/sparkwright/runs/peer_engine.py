@@ -244,7 +244,7 @@ class PeerEngine:
             self._run_callbacks()
             self._ended.wait()
             record.times.enter(PhaseCode.FINISH)
-            tidy(partial(self._end_tasks, frozenset(coordinator.present)))
+            tidy(partial(self._end_tasks, self._server.present))
             return self._outcome(coordinator.progress)
         except BaseException as error:
             tidy(self._abandon)

@@ -347,7 +347,8 @@ class RunRecord:
             last = blocks[-1]
             self._change(
                 worker,
-                state="training",
+                # Its last rows may arrive after a worker has left its slot.
+                state="lost" if status.state == "lost" else "training",
                 steps=step,
                 loss=float(losses[-1]) if len(losses) else status.loss,
                 **_encoding_of(status, further or {}),
