@@ -361,16 +361,6 @@ def test_file_that_contradicts_its_metadata_is_damaged(tmp_path: Path) -> None:
         sw.model_info(url)
 
 
-def test_runs_warn_before_saving_normalizers_beside_models(tmp_path: Path) -> None:
-    from sparkwright.networks.normalizing import place_for
-
-    normalizer = Standardize.fit(DataSet(table()))
-    assert place_for(sequential(), normalizer) == "inside"
-    assert place_for(Subclassed(), None) == "inside"
-    with pytest.warns(UserWarning, match="need Sparkwright to be right"):
-        assert place_for(sequential(4), normalizer) == "beside"
-
-
 def rewrite(url: str, change: Any) -> None:
     """Change the notes of a file, and nothing else."""
     with zipfile.ZipFile(url) as archive:
