@@ -19,13 +19,6 @@ def opened(storage: Any, **options: Any) -> Any:
     return studies.open_study(storage, "s", **{"maximizes": False, "seed": 3, **options})
 
 
-def begun(study: Any) -> Any:
-    """A trial of this process that is running."""
-    trial = study.ask({"x": FloatDistribution(0.0, 1.0)})
-    trial.set_user_attr(studies.DRIVER, studies.driver_mark())
-    return trial
-
-
 def test_space_is_serialized_as_plain_values() -> None:
     given = FloatDistribution(0, 1, step=0.25)
     assert studies.distributions_of(
@@ -60,13 +53,14 @@ def test_invalid_range_is_rejected_by_name(value: Any) -> None:
 def test_study_resumes_where_it_stopped(tmp_path: Path, file: str) -> None:
     storage = file.format(tmp_path) if "://" in file else tmp_path / file
     first = opened(storage)
-    values = [first.ask({"x": FloatDistribution(0, 1)}) for _ in range(2)]
-    for trial in values:
-        first.tell(trial, 1.0)
+    done, stopped = (first.ask({"x": FloatDistribution(0, 1)}) for _ in range(2))
+    first.tell(done, 1.0)
+    studies.repeat(first, stopped)
     again = opened(storage)
-    assert studies.ended(again) == 2
-    drawn = again.ask({"x": FloatDistribution(0, 1)}).params["x"]
-    assert drawn not in [trial.params["x"] for trial in values], "the seed does not repeat them"
+    assert studies.ended(again) == 1, "the stopped trial does not count"
+    repeat, new = (again.ask({"x": FloatDistribution(0, 1)}).params for _ in range(2))
+    assert repeat == stopped.params
+    assert new not in (done.params, stopped.params), "the seed does not repeat them"
     with pytest.raises(ConfigurationError, match=r"must maximize.*exists to minimize"):
         opened(storage, maximizes=True)
 
@@ -87,7 +81,6 @@ from sparkwright.sweeps import _study as studies
 study = studies.open_study(sys.argv[1], "s", maximizes=False, seed=1)
 study.tell(study.ask({"x": FloatDistribution(0, 1)}), 0.5)
 trial = study.ask({"x": FloatDistribution(0, 1)})
-trial.set_user_attr(studies.DRIVER, studies.driver_mark())
 trial.report(0.7, 1)
 os.kill(os.getpid(), 9)
 """
@@ -98,35 +91,20 @@ def test_trials_of_a_killed_driver_fail_and_are_repeated(tmp_path: Path) -> None
     path = str(tmp_path / "trials.sqlite")
     killed = subprocess.run([sys.executable, "-c", _KILLED, path], check=False, timeout=60)
     assert killed.returncode == -9
-    study = opened(path)
-    studies.repeat_interrupted(study)
-    _, lost, repeat = study.trials
-    assert (lost.state, repeat.state) == (TrialState.FAIL, TrialState.WAITING)
-    assert lost.user_attrs[studies.ERROR] == "the driver ended"
-    assert studies.ended(study) == 1, "the lost trial does not count"
-    studies.repeat_interrupted(study)
-    assert len(study.trials) == 3, "it is repeated once"
+    for _ in range(2):
+        study = opened(path)
+        _, lost, repeat = study.trials
+        assert (lost.state, repeat.state) == (TrialState.FAIL, TrialState.WAITING)
+        assert studies.ended(study) == 1, "the lost trial does not count"
     trial = study.ask({"x": FloatDistribution(0, 1)})
-    assert trial.number == repeat.number
-    assert trial.params == lost.params
+    assert (trial.number, trial.params) == (repeat.number, lost.params)
 
 
 def test_study_has_one_sweep_at_a_time() -> None:
-    study = opened(None)
-    trial = begun(study)
+    storage = optuna.storages.InMemoryStorage()
+    opened(storage).ask({"x": FloatDistribution(0.0, 1.0)})
     with pytest.raises(ConfigurationError, match=r"trial 0 running in process \d+"):
-        studies.repeat_interrupted(study)
-    studies.interrupt(study, trial, "stopped")
-    studies.repeat_interrupted(study)
-    assert [each.state for each in study.trials] == [TrialState.FAIL, TrialState.WAITING]
-
-
-def test_process_id_of_a_dead_driver_can_be_reused() -> None:
-    study = opened(None)
-    host, process, began = studies.driver_mark()
-    begun(study).set_user_attr(studies.DRIVER, [host, process, began - 60])
-    studies.repeat_interrupted(study)
-    assert study.trials[0].state == TrialState.FAIL
+        opened(storage)
 
 
 def test_opening_a_study_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,11 +5,12 @@ from typing import Any
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.trial import TrialState
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.sweeps import Sweep
-from sparkwright.sweeps._study import fail, open_study
+from sparkwright.sweeps._study import open_study
 from sparkwright_widgets import SweepView
 from sparkwright_widgets._sweep_view import parallel_coordinates
 
@@ -22,29 +23,18 @@ SPACE = {
 class GoingOn(Sweep):
     """A sweep whose trials a test runs."""
 
-    def __init__(self, study: Any, maker: Any) -> None:
-        super().__init__(
-            *(None, study, maker, None),  # pyright: ignore[reportArgumentType]
-            trials=4,
-            distributions=SPACE,
-            parallel=1,
-            monitor="loss",
-            maximizes=False,
-            prints=False,
-        )
-
     def _start(self, target: Any) -> threading.Thread:
         return threading.Thread()
 
     def end(self) -> None:
-        self._state = "done"
         self._over.set()
 
 
 @pytest.fixture
 def sweep():
     study = open_study(None, "shown", maximizes=False, seed=1)
-    return GoingOn(study, SimpleNamespace())
+    objective: Any = SimpleNamespace(monitor="val_loss")
+    return GoingOn(study, objective, trials=4, parallel=1, prints=False)
 
 
 @pytest.fixture
@@ -71,7 +61,9 @@ def test_trials_are_shown_during_the_sweep(sweep, view):
     wait_until(lambda: "2 of 4 trials" in view.body.value, 20)
     assert "Best val_loss 0.2500, of trial 1" in view.body.value
     assert view.body.value.count("<polyline") == 2
-    fail(sweep.study, sweep.study.ask(SPACE), "ValueError: <script>")
+    failed = sweep.study.ask(SPACE)
+    failed.set_user_attr("error", "ValueError: <script>")
+    sweep.study.tell(failed, state=TrialState.FAIL)
     ends = list[str]()
     view.on_end(lambda: ends.append(view.body.value))
     sweep.end()

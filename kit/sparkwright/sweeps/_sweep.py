@@ -1,26 +1,37 @@
-"""Sweep: concurrent trials on Spark with hyperparameters that Optuna suggests."""
+"""`sw.sweep`: concurrent trials on Spark with hyperparameters that Optuna suggests."""
 
 import asyncio
 import contextlib
-import sys
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from importlib import util
 from typing import TYPE_CHECKING, Any, Literal
 
-from sparkwright._interrupts import TaskInterrupts, interrupts_raise
+from sparkwright._interrupts import TaskInterrupts, interrupts_held, interrupts_raise
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import inheriting_thread
+from sparkwright.cluster.slots import check_slots, slots_at_most, task_slots
+from sparkwright.data import Normalizer
 from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.evaluation.comparison import direction_of
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
+from sparkwright.options import check_count
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.extensions import show
+from sparkwright.runs.extensions import in_notebook, show
+from sparkwright.runs.fit_options import checked_options
+from sparkwright.runs.names import check_name
 from sparkwright.spark import SparkNetwork
 
-from ._study import DRIVER, RUN, driver_mark, ended, fail, interrupt
-from ._trial import EpochReports, Scores, SharedData, TrialMaker
+from ._study import distributions_of, ended, open_study, repeat
+from ._trial import Objective
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Mode = Literal["auto", "min", "max"]
 SweepState = Literal["running", "stopping", "done", "stopped", "failed"]
 # Seconds that an interrupt waits for trials to end with their next averaging.
 _STOP_S = 15.0
@@ -38,35 +49,19 @@ class Sweep:
     """
 
     def __init__(
-        self,
-        spark: "SparkSession",
-        study: Any,
-        maker: TrialMaker,
-        data: Any,
-        *,
-        trials: int,
-        distributions: Mapping[str, Any] | None,
-        parallel: int,
-        monitor: str,
-        maximizes: bool,
-        prints: bool,
+        self, study: Any, objective: Objective, *, trials: int, parallel: int, prints: bool
     ) -> None:
         """Start the sweep; use `sw.sweep` instead."""
         self.name, self.study, self.trials_wanted = str(study.study_name), study, trials
-        self.parallel, self.monitor = min(parallel, trials), f"val_{monitor}"
-        self._spark, self._maker, self._data, self._prints = spark, maker, data, prints
-        self._maximizes = maximizes
-        self._distributions = distributions
-        self._left = trials - ended(study)
-        self._shared, self._network = SharedData(), None
+        self.parallel, self.monitor = min(parallel, trials), objective.monitor
+        self._objective, self._prints = objective, prints
+        self._turns = iter(range(trials - ended(study)))
         self._runs: dict[int, TrainingRun] = {}
-        self._error: BaseException | None = None  # of the last failed trial
-        self._broken: BaseException | None = None  # why the sweep cannot continue
-        self._has_best = self.best is not None
-        self._state: SweepState = "running"
+        self._network: SparkNetwork | None = None
+        self._error: Exception | None = None  # of the last failed trial
+        self._failure: Exception | None = None  # of the sweep
         self._stopping, self._over = threading.Event(), threading.Event()
-        # One trial starts at a time, because Keras' names and seeds are global to the process.
-        self._lock, self._beginning = threading.RLock(), threading.Lock()
+        self._lock = threading.Lock()
         self._write_line(f"Sweep {self.name}: {trials} trials, {self.parallel} at a time")
         self._start(self._main)
 
@@ -80,7 +75,10 @@ class Sweep:
     @property
     def state(self) -> SweepState:
         """The state of the sweep: "running", "stopping", "done", "stopped" or "failed"."""
-        return self._state
+        is_stopped = self._stopping.is_set()
+        if not self.finished:
+            return "stopping" if is_stopped else "running"
+        return "failed" if self._failure else "stopped" if is_stopped else "done"
 
     @property
     def finished(self) -> bool:
@@ -116,8 +114,7 @@ class Sweep:
     @property
     def runs(self) -> dict[int, TrainingRun]:
         """Trial number -> run, of the trials that are training."""
-        with self._lock:
-            return dict(self._runs)
+        return dict(self._runs)
 
     @property
     def trials(self) -> Any:
@@ -135,13 +132,10 @@ class Sweep:
 
         They have no value. A later sweep of the same study repeats them.
         """
-        with self._lock:
-            if self.finished:
-                return
-            self._state, runs = "stopping", list(self._runs.values())
+        if not self.finished:
             self._stopping.set()
-        for run in runs:
-            run.stop()
+            for run in self.runs.values():
+                run.stop()
 
     def wait(self, timeout_s: float | None = None) -> "Sweep":
         """Wait for the end and return the sweep.
@@ -153,17 +147,20 @@ class Sweep:
             RunTimeoutError: if it is not over after `timeout_s` seconds; the sweep continues.
             Exception: of the last trial if all failed, or of the storage.
         """
+        deadline_s = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
         with interrupts_raise() as interrupts:
             try:
                 interrupts.begin()
-                if not self._wait_over(timeout_s):
-                    raise RunTimeoutError(
-                        f"`wait` waited {timeout_s:g} s for sweep {self.name} to end; it goes on. "
-                        "Wait again, or end it with `sweep.stop()`."
-                    )
+                # In short waits: on some platforms a wait without a timeout cannot be interrupted.
+                while not self._over.wait(0.2):
+                    if time.monotonic() >= deadline_s:
+                        raise RunTimeoutError(
+                            f"`wait` waited {timeout_s:g} s for sweep {self.name} to end; it goes "
+                            "on. Wait again, or end it with `sweep.stop()`."
+                        )
             except KeyboardInterrupt:
                 self.stop()
-                self._wait_over(_STOP_S)
+                self._over.wait(_STOP_S)
         return self._finish()
 
     def __await__(self) -> Generator[Any, None, "Sweep"]:
@@ -178,28 +175,23 @@ class Sweep:
                 await asyncio.sleep(0.2)
         except (asyncio.CancelledError, KeyboardInterrupt):
             self.stop()
-            await asyncio.to_thread(self._wait_over, _STOP_S)
+            await asyncio.to_thread(self._over.wait, _STOP_S)
         finally:
             interrupts.remove()
         return self._finish()
 
-    def _wait_over(self, timeout_s: float | None) -> bool:
-        # In short waits: on some platforms a wait without a timeout cannot be interrupted.
-        deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
-        while not self._over.wait(max(0.0, min(0.5, deadline - time.monotonic()))):
-            if time.monotonic() >= deadline:
-                return False
-        return True
-
     def _finish(self) -> "Sweep":
-        if self._state == "failed" and (error := self._broken or self._error) is not None:
-            raise error
+        if self.finished and self._failure is not None:
+            raise self._failure
         return self
 
     # -- the sweep's threads ----------------------------------------------------------------
 
+    # Not `study.optimize(n_jobs=…)`: an interpreter that exits waits for Optuna's threads, they do
+    # not inherit Spark's local properties, and only a trial can stop them.
+
     def _start(self, target: Callable[[], None]) -> threading.Thread:
-        thread = inheriting_thread(target, self._spark)
+        thread = inheriting_thread(target, self._objective.spark)
         thread.name, thread.daemon = f"sparkwright-{self.name}", True
         thread.start()
         return thread
@@ -208,105 +200,195 @@ class Sweep:
         try:
             for thread in [self._start(self._work) for _ in range(self.parallel)]:
                 thread.join()
-            self._shared.release()
+            if self._failure is None and self.best is None:
+                self._failure = self._error
+            self._objective.release()
         finally:
-            outcome: SweepState = "stopped" if self._stopping.is_set() else "done"
-            failed = self._broken or (self._error and not self._has_best)
-            self._state = "failed" if failed else outcome
             self._over.set()
 
     def _work(self) -> None:
         """Run trials one after another."""
         try:
-            while (trial := self._ask()) is not None:
-                self._run_trial(trial)
+            for _ in self._turns:
+                if self._stopping.is_set():
+                    break
+                self._run_trial()
         except Exception as error:  # from the storage
-            self._broken = error
+            self._failure = error
             self.stop()
 
-    def _ask(self) -> Any:
-        with self._lock:
-            if self._stopping.is_set() or self._left <= 0:
-                return None
-            self._left -= 1
-            trial = self.study.ask(self._distributions)
-            trial.set_user_attr(DRIVER, driver_mark())
-            return trial
-
-    def _run_trial(self, trial: Any) -> None:
+    def _run_trial(self) -> None:
         from optuna import TrialPruned
         from optuna.trial import TrialState
 
         began_s = time.monotonic()
+        trial = self.study.ask(self._objective.distributions)
         try:
-            outcome = self._train(trial)
-        except TrialPruned:
-            self.study.tell(trial, state=TrialState.PRUNED)
-            outcome = "pruned"
+            with self._lock:
+                network, run = self._objective.start(trial, f"{self.name}-{trial.number}")
+                self._runs[trial.number] = run
+            if self._stopping.is_set():  # `stop` may not have seen the run
+                run.stop()
+            value = self._objective.score(trial, run)
         except Exception as error:
             if self._stopping.is_set():
-                interrupt(self.study, trial, "stopped")
+                repeat(self.study, trial)
                 return
-            error.add_note(f"This was trial {trial.number} of sweep {self.name}: {trial.params}")
-            self._error = error
-            fail(self.study, trial, f"{type(error).__name__}: {error}")
-            outcome = f"failed: {str(error).partition(chr(10))[0]:.200}"
-        finally:
+            is_pruned = isinstance(error, TrialPruned)
+            outcome = "pruned"
+            if not is_pruned:
+                error.add_note(
+                    f"This was trial {trial.number} of sweep {self.name}: {trial.params}"
+                )
+                self._error, outcome = error, f"failed: {str(error).partition(chr(10))[0]:.200}"
+                trial.set_user_attr("error", f"{type(error).__name__}: {error}"[:2000])
+            self.study.tell(trial, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
+        else:
+            outcome = f"done - {self.monitor}: {value:.4g}"
             with self._lock:
-                self._runs.pop(trial.number, None)
+                self.study.tell(trial, value)
+                if self.best.number == trial.number:
+                    self._network = network
+        finally:
+            self._runs.pop(trial.number, None)
         best, chosen = self.best, ", ".join(f"{n}={v!r:.20}" for n, v in trial.params.items())
         about = "" if best is None else f" - best: {best.value:.4g} (trial {best.number})"
         seconds = time.monotonic() - began_s
         self._write_line(f"Trial {trial.number} {outcome} - {seconds:.1f}s{about} - {chosen}")
 
-    def _train(self, trial: Any) -> str:
-        """Train a trial's network and return a description of the outcome."""
-        from optuna import TrialPruned
-
-        scores = Scores()
-        with self._beginning:
-            if self._stopping.is_set():
-                interrupt(self.study, trial, "stopped")
-                return "stopped"
-            network, options = self._maker.make(self._spark, trial)
-            network.shared = self._shared
-            reports = EpochReports(trial, self.monitor, scores)
-            options["log_to"] = [*options["log_to"], reports]
-            run = network.start(
-                self._data,
-                name=f"{self.name}-{trial.number}",
-                display=False,
-                hyperparameters=trial.params,
-                **options,
-            )
-        trial.set_user_attr(RUN, run.name)
-        with self._lock:
-            self._runs[trial.number] = run
-            if self._stopping.is_set():
-                run.stop()
-        run.wait()
-        if scores.error is not None:
-            raise scores.error
-        if scores.is_pruned and run.status.state == "stopped":
-            raise TrialPruned
-        if run.status.state == "stopped":
-            interrupt(self.study, trial, "stopped")
-            return "stopped"
-        value = scores.value(run)
-        with self._lock:
-            best, sign = self.best, 1 if self._maximizes else -1
-            if best is None or sign * value > sign * best.value:
-                network.shared, self._network = None, network
-            self.study.tell(trial, value)
-            self._has_best = True
-        return f"done - {self.monitor}: {value:.4g}"
-
     def _write_line(self, line: str) -> None:
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # a closed stream
+        with contextlib.suppress(OSError, ValueError):  # a closed stream
             if self._prints:
-                sys.stdout.write(f"{line}\n")
-                sys.stdout.flush()
+                print(line, flush=True)
 
     def _ipython_display_(self) -> None:
         """Show the live view if the notebook extra is installed, else one line of text."""
         show(self)
+
+
+def sweep(
+    spark: "SparkSession",
+    build: Callable[..., Any],
+    data: Any,
+    y: Any = None,
+    *,
+    trials: int,
+    space: Mapping[str, Any] | None = None,
+    master: TrainingMaster | None = None,
+    normalizer: Normalizer | None = None,
+    monitor: str = "loss",
+    mode: Mode = "auto",
+    parallel: int | None = None,
+    storage: Any | None = None,
+    name: str = "sweep",
+    sampler: Any | None = None,
+    pruner: Any | None = None,
+    seed: int | None = None,
+    wait: bool = True,
+    display: bool | None = None,
+    **options: Any,
+) -> Sweep:
+    """Train a network repeatedly with different hyperparameters, to find the best ones.
+
+    Optuna suggests the hyperparameters of each trial. A trial is a run with one worker, and there
+    are as many concurrent trials as task slots. If the master has `workers`, each trial uses that
+    many, and fewer trials train concurrently. Needs `pip install "sparkwright[sweep]"`.
+
+    Args:
+        spark: the session.
+        build: returns a compiled keras.Model, or (model, settings), where settings are options of
+            the master and of `fit` for this trial, by name. It is called with hyperparameters by
+            name if `space` is given, else with an `optuna.Trial`; on the driver, one call at a
+            time.
+        data: training data, as for `SparkNetwork.fit`; read once for all trials.
+        y: labels if `data` contains only features. Default None: `data` contains the labels.
+        trials: total number of trials, including those of earlier sweeps with this storage and
+            name.
+        space: hyperparameter -> a list of choices, (low, high), (low, high, "log"), a `range` or an
+            Optuna distribution. Hyperparameters that `build` does not take are options of the
+            master or of `fit`, such as "batch_size_per_worker". Default None: `build` suggests
+            them.
+        master: the training master; one worker unless it has `workers`. Default None: parameter
+            averaging.
+        normalizer: as for `SparkNetwork`; default None.
+        monitor: "loss" (default) or a compiled metric, of the validation data. It is reported to
+            the pruner after each epoch; the final value is the value of the trial.
+        mode: "min", "max", or "auto" (default): depends on the name of the score.
+        parallel: number of concurrent trials; default None: as many as fit into the task slots.
+        storage: where trials are stored: path of an SQLite file, or of a journal if it ends in
+            .log, .journal or .jsonl; an SQLAlchemy URL; an Optuna storage. Default None: in memory.
+        name: name of the sweep and its study; the run of trial 3 is "name-3". Default "sweep".
+        sampler: an Optuna sampler; default None: TPE.
+        pruner: an Optuna pruner; default None: the median pruner. `optuna.pruners.NopPruner()`
+            disables pruning.
+        seed: seed of the default sampler, and of a master without one; default None: random.
+        wait: wait for the end (default). False: return immediately.
+        display: show the sweep: a live view in notebooks, elsewhere a line per trial. False:
+            neither. Default None: show it.
+        **options: options of `fit` for all trials; `validation` or `validation_split` is required.
+
+    Raises:
+        ConfigurationError: if Optuna is missing, an option is invalid, or another process is
+            running a sweep of this study.
+        SlotsError: if a trial has more workers than there are task slots.
+        OSError: if the storage cannot be opened.
+        Exception: of the last trial, if all trials failed.
+    """
+    if util.find_spec("optuna") is None:
+        raise ConfigurationError(
+            "`sw.sweep` needs the package optuna. Received: none is installed. "
+            'Install it: `pip install "sparkwright[sweep]"`.'
+        )
+    check_count("trials", trials)
+    check_count("parallel", parallel, optional=True)
+    check_name(f"{name}-{trials}")
+    checked, maximizes = checked_options(options), _maximizes(monitor, mode)
+    if checked["validation"] is None and not checked["validation_split"]:
+        raise ConfigurationError(
+            "a sweep compares trials by a score of validation data. Received: neither `validation` "
+            "nor `validation_split`. Give one of them."
+        )
+    if given := {"resume", "hyperparameters"} & options.keys():
+        raise ConfigurationError(
+            "each trial begins with a new network and its own hyperparameters. Received: "
+            f"{', '.join(sorted(given))}. Leave them out."
+        )
+    master = master or ParameterAveragingTrainingMaster()
+    workers, own_seed = master.workers or 1, seed if master.seed is None else master.seed
+    url, settings = str(context_of(spark).master), context_of(spark).getConf()
+    check_slots(workers, slots_at_most(url, settings), url)
+    objective = Objective(
+        spark=spark,
+        build=build,
+        distributions=None if space is None else distributions_of(space),
+        data=data if y is None else (data, y),
+        master=replace(master, workers=workers, seed=own_seed),
+        normalizer=normalizer,
+        monitor=f"val_{monitor.removeprefix('val_')}",
+        options=checked,
+    )
+    samples = {"seed": seed, "sampler": sampler, "pruner": pruner}
+    study = open_study(storage, name, maximizes=maximizes, **samples)
+    shows = display is not False and in_notebook()
+    with interrupts_held():
+        made = Sweep(
+            study,
+            objective,
+            trials=trials,
+            parallel=parallel or max(1, (task_slots(spark) or 1) // workers),
+            prints=display is not False and not shows,
+        )
+        if shows:
+            show(made)
+        return made.wait() if wait else made
+
+
+def _maximizes(monitor: str, mode: str) -> bool:
+    """Whether higher scores are better."""
+    direction = {"min": -1, "max": 1, "auto": direction_of(monitor)}.get(mode, 0)
+    if not direction:
+        raise ConfigurationError(
+            '`mode` must be "min" or "max", or "auto" for a metric whose name says which. '
+            f'Received: mode={mode!r}, monitor={monitor!r}. Set `mode="max"` or `mode="min"`.'
+        )
+    return direction > 0

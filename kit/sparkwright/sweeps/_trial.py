@@ -1,8 +1,8 @@
-"""One trial of a sweep: its network with shared data, and its scores."""
+"""One trial of a sweep: its network, on the data of all trials, and its score."""
 
 import copy
 import inspect
-import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -16,102 +16,86 @@ from sparkwright.partitions.execute import count_examples
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.fit_options import CheckedOptions
 from sparkwright.spark import SparkNetwork
-from sparkwright.trackers import Tracker, Values
-from sparkwright.workers.data_checks import check_data
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Parts = tuple[Any, DistributedDataSet | None]
 # Options that are common to all trials.
 _OF_THE_SWEEP = {
     *("label", "features", "validation", "validation_split", "class_weight", "sample_weight"),
     *("name", "display", "resume", "hyperparameters", "log_to", "workers", "max_workers"),
 }
+# Options that have taken effect once the data is read.
+_OF_THE_DATA = {"label": None, "features": None, "sample_weight": None, "validation_split": 0.0}
+_LOOK_S = 0.1
 
 
 class TrialNetwork(SparkNetwork):
-    """A network that can share its training data with other trials.
+    """A network that can read the data of all trials."""
+
+    def read(self, data: Any, options: CheckedOptions) -> tuple[Any, Any]:
+        """Return the training and validation data of `fit`, without class weights."""
+        options = {**options, "class_weight": None}  # needs a built model
+        seed = self._require_master().seed or 0
+        return self._parts(data, options, seed=seed, checked=self.model.built)
+
+
+@dataclass(kw_only=True)
+class Objective:
+    """Trains the networks of trials.
 
     Attributes:
-        shared: the shared data; None: use the data passed to `fit`.
-    """
-
-    shared: "SharedData | None" = None
-
-    def _parts(
-        self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
-    ) -> Parts:
-        if self.shared is None:
-            return super()._parts(data, options, seed=seed, checked=checked)
-        read = super()._parts
-        train, validation = self.shared.parts(
-            lambda: read(data, options, seed=seed, checked=checked)
-        )
-        if checked:
-            check_data(self.model, train, validation)
-        return train, validation
-
-
-class SharedData:
-    """Training and validation data of all trials, read once and cached in Spark until `release`."""
-
-    def __init__(self) -> None:
-        """Create without reading data."""
-        self._lock = threading.Lock()
-        self._parts: Parts | None = None
-        self._persisted: list[DistributedDataSet] = []
-
-    def parts(self, read: Callable[[], Parts]) -> Parts:
-        """Call `read` for the first trial; return its cached and counted data to all trials."""
-        with self._lock:
-            if self._parts is None:
-                found = read()
-                for each in found:
-                    if not isinstance(each, DistributedDataSet):
-                        continue  # workers read a `TfData` themselves
-                    if not each.rdd.is_cached:
-                        self._persisted.append(each.persist())
-                        # Otherwise concurrent trials would each read it.
-                        read_all = partial(count_examples, each.rdd)
-                        run_job(each.spark, read_all, description="read the data of all trials")
-                    each.partition_counts()
-                self._parts = found
-            return self._parts
-
-    def release(self) -> None:
-        """Unpersist the cached data."""
-        for each in self._persisted:
-            each.unpersist()
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialMaker:
-    """Creates the networks of trials.
-
-    Attributes:
+        spark: the session.
         build: the user's function, see `sw.sweep`.
-        takes_trial: whether to pass the trial to `build`: there is no search space.
+        distributions: the search space; None: `build` takes the trial.
+        data: the data of all trials.
         master: the training master of all trials.
         normalizer: the normalizer of all trials.
+        monitor: the score of a trial, such as "val_loss".
         options: the options of `fit` of all trials.
     """
 
+    spark: "SparkSession"
     build: Callable[..., Any]
-    takes_trial: bool
+    distributions: Mapping[str, Any] | None
+    data: Any
     master: TrainingMaster
     normalizer: Normalizer | None
-    options: Mapping[str, Any]
+    monitor: str
+    options: CheckedOptions
+    _parts: Any = field(default=None, init=False)
+    _persisted: list[DistributedDataSet] = field(
+        default_factory=list[DistributedDataSet], init=False
+    )
 
-    def make(self, spark: "SparkSession", trial: Any) -> tuple[TrialNetwork, dict[str, Any]]:
-        """Return a trial's network and its options of `fit`.
+    def start(self, trial: Any, name: str) -> tuple[SparkNetwork, TrainingRun]:
+        """Start a trial's run. One at a time, because Keras' names and seeds are global.
 
         Raises:
             ConfigurationError: if the trial has settings that only the sweep can set.
-            Exception: any exception of `build`.
+            Exception: any exception of `build` and of `SparkNetwork.start`.
         """
+        made, settings = self._built(trial)
+        if wrong := sorted(settings.keys() & _OF_THE_SWEEP):
+            raise ConfigurationError(
+                "a trial cannot set data, workers or trackers, only other options of the training "
+                f"master and of `fit`. Received: {', '.join(wrong)}. Pass them to `sw.sweep`."
+            )
+        of_master = {each.name for each in fields(self.master)} & settings.keys()
+        master = replace(self.master, **{each: settings.pop(each) for each in of_master})
+        network = TrialNetwork(self.spark, made, master, normalizer=self.normalizer)
+        self._parts = self._parts or self._cached(*network.read(self.data, self.options))
+        train, validation = self._parts
+        options = {**self.options, **settings, **_OF_THE_DATA, "validation": validation}
+        options |= {"name": name, "display": False, "hyperparameters": trial.params}
+        # Trials run at the same time, and callbacks remember scores.
+        options["callbacks"] = [copy.copy(each) for each in options["callbacks"] or ()]
+        return network, network.start(train, **options)
+
+    def _built(self, trial: Any) -> tuple[Any, dict[str, Any]]:
+        """Return the trial's model and its other settings."""
         settings: dict[str, Any] = {}
-        if self.takes_trial:
+        if self.distributions is None:
             made = self.build(trial)
         else:
             known = inspect.signature(self.build).parameters.values()
@@ -119,81 +103,70 @@ class TrialMaker:
             names = trial.params if takes_all else {each.name for each in known}
             made = self.build(**{n: v for n, v in trial.params.items() if n in names})
             settings = {n: v for n, v in trial.params.items() if n not in names}
-        if isinstance(made, tuple):
-            made, further = made
-            settings |= further
-        if wrong := sorted(settings.keys() & _OF_THE_SWEEP):
-            raise ConfigurationError(
-                "a trial cannot set data, workers or trackers, only other options of the training "
-                f"master and of `fit`. Received: {', '.join(wrong)}. Pass them to `sw.sweep`."
-            )
-        of_master = {each.name for each in fields(self.master)} & settings.keys()
-        master = replace(self.master, **{name: settings.pop(name) for name in of_master})
-        network = TrialNetwork(spark, made, master, normalizer=self.normalizer)
-        options = {**self.options, **settings}
-        # Trials run at the same time, and callbacks remember scores.
-        options["callbacks"] = [copy.copy(each) for each in options.get("callbacks") or ()]
-        return network, options
+        made, further = made if isinstance(made, tuple) else (made, {})
+        return made, {**settings, **further}
 
+    def _cached(self, *parts: Any) -> Any:
+        """Read data into Spark's cache, so that concurrent trials do not each read it."""
+        for each in parts:
+            if not isinstance(each, DistributedDataSet):
+                continue  # workers read a `TfData` themselves
+            if not each.rdd.is_cached:
+                self._persisted.append(each.persist())
+                read = partial(count_examples, each.rdd)
+                run_job(self.spark, read, description="read the data of all trials")
+            each.partition_counts()
+        return parts
 
-@dataclass
-class Scores:
-    """The scores of a trial.
-
-    Attributes:
-        by_epoch: epoch (from 1) -> score.
-        is_pruned: whether Optuna's pruner stopped the run.
-        error: why the score is missing; None: no error.
-    """
-
-    by_epoch: dict[int, float] = field(default_factory=dict[int, float])
-    is_pruned: bool = False
-    error: ConfigurationError | None = None
-
-    def value(self, run: TrainingRun) -> float:
-        """Return the score of the state that the model holds after the run.
+    def score(self, trial: Any, run: TrainingRun) -> float:
+        """Report the score of each epoch to Optuna until the run ends; return that of the model.
 
         Raises:
+            TrialPruned: if the run was stopped, such as by Optuna's pruner.
+            ConfigurationError: if the scores of validation do not include `monitor`.
             DataError: if there is no score.
+            Exception: of the run.
         """
-        if not self.by_epoch:
+        from optuna import TrialPruned
+
+        scores: dict[int, float] = {}
+        try:
+            trial.set_user_attr("run", run.name)
+            while True:
+                is_over = run.finished  # read first, so that no score is left out
+                for point in run.status.validation:
+                    if point.epoch not in scores:
+                        value = self._monitored({"loss": point.loss, **point.metrics})
+                        scores[point.epoch] = value
+                        trial.report(value, point.epoch)
+                        if point.epoch < run.status.epochs and trial.should_prune():
+                            run.stop()
+                if is_over:
+                    break
+                time.sleep(_LOOK_S)
+        finally:
+            run.stop()
+            run.wait()
+        if run.status.state == "stopped":
+            raise TrialPruned
+        if not scores:
             raise DataError(
                 "a trial needs a score of the validation data. Received: none in "
                 f"{run.status.epoch} epochs. {' '.join(run.warnings)[:500]}"
             )
-        last = self.by_epoch[max(self.by_epoch)]
-        return self.by_epoch.get(run.restored_epoch or 0, last)
+        return scores.get(run.restored_epoch or 0, scores[max(scores)])
 
-
-class EpochReports(Tracker):
-    """Reports a score to Optuna after each epoch, and stops the run if Optuna prunes the trial."""
-
-    name = "the sweep"
-    every_s = 0.25
-
-    def __init__(self, trial: Any, monitor: str, scores: Scores) -> None:
-        """Report `monitor`, such as "val_loss", to an `optuna.Trial`, and add it to `scores`."""
-        self._trial, self._monitor, self._scores = trial, monitor, scores
-
-    def begin(self, run: TrainingRun, parameters: Mapping[str, Any]) -> None:
-        """See `Tracker`."""
-        self._run = run
-
-    def epoch(self, epoch: int, values: Values) -> None:
-        """See `Tracker`."""
-        known = [name.removeprefix("val_") for name in values if name.startswith("val_")]
-        if not known:  # an epoch without validation
-            return
-        if self._monitor not in values:
-            self._scores.error = ConfigurationError(
-                f"`monitor` must be one of {', '.join(known)}, the scores of the validation data. "
-                f"Received: monitor={self._monitor.removeprefix('val_')!r}. Compile the model with "
-                "that metric, or choose another."
+    def _monitored(self, found: Mapping[str, float]) -> float:
+        name = self.monitor.removeprefix("val_")
+        if name not in found:
+            raise ConfigurationError(
+                f"`monitor` must be one of {', '.join(sorted(found))}, the scores of the "
+                f"validation data. Received: monitor={name!r}. Compile the model with that metric, "
+                "or choose another."
             )
-            self._run.stop()
-            return
-        self._scores.by_epoch[epoch] = values[self._monitor]
-        self._trial.report(values[self._monitor], epoch)
-        if epoch < self._run.status.epochs and self._trial.should_prune():
-            self._scores.is_pruned = True
-            self._run.stop()
+        return found[name]
+
+    def release(self) -> None:
+        """Unpersist the data."""
+        for each in self._persisted:
+            each.unpersist()
