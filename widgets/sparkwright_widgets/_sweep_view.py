@@ -130,7 +130,8 @@ def _table(trials: Sequence[Any], monitor: str) -> Block:
             str(max(trial.intermediate_values, default="—")),
             duration_text(None if trial.duration is None else trial.duration.total_seconds()),
             *(short_value(trial.params[n]) if n in trial.params else "—" for n in names),
-            trial.user_attrs.get("error", "")[:200],
+            # A trial that failed without an error was stopped, and is repeated.
+            trial.user_attrs.get("error", "stopped" if trial.state.name == "FAIL" else "")[:200],
         ]
         for trial in reversed(trials[-_MOST_ROWS:])
     ]

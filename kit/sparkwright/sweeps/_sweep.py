@@ -31,7 +31,6 @@ from ._trial import Objective
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Mode = Literal["auto", "min", "max"]
 SweepState = Literal["running", "stopping", "done", "stopped", "failed"]
 # Seconds that an interrupt waits for trials to end with their next averaging.
 _STOP_S = 15.0
@@ -225,6 +224,8 @@ class Sweep:
         trial = self.study.ask(self._objective.distributions)
         try:
             with self._lock:
+                if self._stopping.is_set():
+                    raise TrialPruned
                 network, run = self._objective.start(trial, f"{self.name}-{trial.number}")
                 self._runs[trial.number] = run
             if self._stopping.is_set():  # `stop` may not have seen the run
@@ -234,15 +235,15 @@ class Sweep:
             if self._stopping.is_set():
                 repeat(self.study, trial)
                 return
-            is_pruned = isinstance(error, TrialPruned)
-            outcome = "pruned"
-            if not is_pruned:
+            outcome, state = "pruned", TrialState.PRUNED
+            if not isinstance(error, TrialPruned):
                 error.add_note(
                     f"This was trial {trial.number} of sweep {self.name}: {trial.params}"
                 )
-                self._error, outcome = error, f"failed: {str(error).partition(chr(10))[0]:.200}"
+                self._error, state = error, TrialState.FAIL
+                outcome = f"failed: {str(error).partition(chr(10))[0]:.200}"
                 trial.set_user_attr("error", f"{type(error).__name__}: {error}"[:2000])
-            self.study.tell(trial, state=TrialState.PRUNED if is_pruned else TrialState.FAIL)
+            self.study.tell(trial, state=state)
         else:
             outcome = f"done - {self.monitor}: {value:.4g}"
             with self._lock:
@@ -277,7 +278,7 @@ def sweep(
     master: TrainingMaster | None = None,
     normalizer: Normalizer | None = None,
     monitor: str = "loss",
-    mode: Mode = "auto",
+    mode: Literal["auto", "min", "max"] = "auto",
     parallel: int | None = None,
     storage: Any | None = None,
     name: str = "sweep",

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -26,7 +27,12 @@ _OF_THE_SWEEP = {
     *("name", "display", "resume", "hyperparameters", "log_to", "workers", "max_workers"),
 }
 # Options that have taken effect once the data is read.
-_OF_THE_DATA = {"label": None, "features": None, "sample_weight": None, "validation_split": 0.0}
+_OF_THE_DATA: dict[str, Any] = {
+    "label": None,
+    "features": None,
+    "sample_weight": None,
+    "validation_split": 0.0,
+}
 _LOOK_S = 0.1
 
 
@@ -86,7 +92,7 @@ class Objective:
         network = TrialNetwork(self.spark, made, master, normalizer=self.normalizer)
         self._parts = self._parts or self._cached(*network.read(self.data, self.options))
         train, validation = self._parts
-        options = {**self.options, **settings, **_OF_THE_DATA, "validation": validation}
+        options: Any = {**self.options, **settings, **_OF_THE_DATA, "validation": validation}
         options |= {"name": name, "display": False, "hyperparameters": trial.params}
         # Trials run at the same time, and callbacks remember scores.
         options["callbacks"] = [copy.copy(each) for each in options["callbacks"] or ()]
@@ -149,12 +155,13 @@ class Objective:
             run.wait()
         if run.status.state == "stopped":
             raise TrialPruned
-        if not scores:
+        last = scores[max(scores)] if scores else math.nan
+        if math.isnan(score := scores.get(run.restored_epoch or 0, last)):
             raise DataError(
-                "a trial needs a score of the validation data. Received: none in "
-                f"{run.status.epoch} epochs. {' '.join(run.warnings)[:500]}"
+                f"a trial needs a score of the validation data. Received: {self.monitor}={score} "
+                f"after {run.status.epoch} epochs. {' '.join(run.warnings)[:500]}"
             )
-        return scores.get(run.restored_epoch or 0, scores[max(scores)])
+        return score
 
     def _monitored(self, found: Mapping[str, float]) -> float:
         name = self.monitor.removeprefix("val_")
