@@ -17,9 +17,6 @@ _JOURNALS = (".log", ".journal", ".jsonl")
 def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a `space` of `sw.sweep` to Optuna's distributions.
 
-    Raises:
-        ConfigurationError: naming the invalid entry.
-
     Example:
         >>> distributions_of({"layers": range(1, 4)})
         {'layers': IntDistribution(high=3, log=False, low=1, step=1)}
@@ -54,16 +51,7 @@ def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
 def open_study(storage: Any, name: str, *, maximizes: bool, seed: int | None, **given: Any) -> Any:
     """Create or load the `optuna.Study` called `name`; its lost trials are enqueued again.
 
-    Args:
-        storage: the `storage` of `sw.sweep`.
-        name: name of the study.
-        maximizes: whether higher values are better.
-        seed: seed of the default sampler; None: random.
-        **given: sampler and pruner; None: Optuna's defaults.
-
-    Raises:
-        ConfigurationError: if the existing study has another direction, or is in use.
-        OSError: if the storage cannot be opened.
+    `given` are the sampler and the pruner; None: Optuna's defaults.
     """
     import optuna
 

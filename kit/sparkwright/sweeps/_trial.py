@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.jobs import run_job
+from sparkwright.cluster.session_end import unless_ended
 from sparkwright.data import DistributedDataSet, Normalizer
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters import TrainingMaster
@@ -27,12 +28,8 @@ _OF_THE_SWEEP = {
     *("name", "display", "resume", "hyperparameters", "log_to", "workers", "max_workers"),
 }
 # Options that have taken effect once the data is read.
-_OF_THE_DATA: dict[str, Any] = {
-    "label": None,
-    "features": None,
-    "sample_weight": None,
-    "validation_split": 0.0,
-}
+_OF_THE_DATA: dict[str, Any] = dict.fromkeys(("label", "features", "sample_weight"))
+_OF_THE_DATA["validation_split"] = 0.0
 _LOOK_S = 0.1
 
 
@@ -48,39 +45,21 @@ class TrialNetwork(SparkNetwork):
 
 @dataclass(kw_only=True)
 class Objective:
-    """Trains the networks of trials.
-
-    Attributes:
-        spark: the session.
-        build: the user's function, see `sw.sweep`.
-        distributions: the search space; None: `build` takes the trial.
-        data: the data of all trials.
-        master: the training master of all trials.
-        normalizer: the normalizer of all trials.
-        monitor: the score of a trial, such as "val_loss".
-        options: the options of `fit` of all trials.
-    """
+    """Trains the networks of trials; the fields are those of all trials."""
 
     spark: "SparkSession"
     build: Callable[..., Any]
-    distributions: Mapping[str, Any] | None
+    distributions: Mapping[str, Any] | None  # None: `build` takes the trial
     data: Any
     master: TrainingMaster
     normalizer: Normalizer | None
-    monitor: str
+    monitor: str  # such as "val_loss"
     options: CheckedOptions
     _parts: Any = field(default=None, init=False)
-    _persisted: list[DistributedDataSet] = field(
-        default_factory=list[DistributedDataSet], init=False
-    )
+    _persisted: list[Any] = field(default_factory=list[Any], init=False)
 
     def start(self, trial: Any, name: str) -> tuple[SparkNetwork, TrainingRun]:
-        """Start a trial's run. One at a time, because Keras' names and seeds are global.
-
-        Raises:
-            ConfigurationError: if the trial has settings that only the sweep can set.
-            Exception: any exception of `build` and of `SparkNetwork.start`.
-        """
+        """Start a trial's run. One at a time, because Keras' names and seeds are global."""
         made, settings = self._built(trial)
         if wrong := sorted(settings.keys() & _OF_THE_SWEEP):
             raise ConfigurationError(
@@ -127,11 +106,7 @@ class Objective:
     def score(self, trial: Any, run: TrainingRun) -> float:
         """Report the score of each epoch to Optuna until the run ends; return that of the model.
 
-        Raises:
-            TrialPruned: if the run was stopped, such as by Optuna's pruner.
-            ConfigurationError: if the scores of validation do not include `monitor`.
-            DataError: if there is no score.
-            Exception: of the run.
+        A run that was stopped, such as by Optuna's pruner, raises TrialPruned.
         """
         from optuna import TrialPruned
 
@@ -175,5 +150,6 @@ class Objective:
 
     def release(self) -> None:
         """Unpersist the data."""
-        for each in self._persisted:
-            each.unpersist()
+        with unless_ended(self.spark):
+            for each in self._persisted:
+                each.unpersist()
