@@ -22,11 +22,7 @@ Moment = Literal[
     "start", "first second", "validation", "checkpoint", "epoch end", "final delivery", "stop"
 ]
 
-MOMENTS: dict[Master, tuple[Moment, ...]] = {
-    "averaging": get_args(Moment),
-    "sharing": get_args(Moment),
-    "spark": get_args(Moment),
-}
+MOMENTS: tuple[Moment, ...] = get_args(Moment)
 FAULTS: dict[Victim, tuple[str, ...]] = {
     "trainer": ("kill", "pause"),
     "python worker": ("kill", "pause"),
@@ -92,7 +88,7 @@ def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
     victims = _HOSTS if hosts else _PROCESSES
     victim = victims[seed % len(victims)]
     fault = chance.choice(FAULTS[victim])
-    moment = chance.choice(MOMENTS[master])
+    moment = chance.choice(MOMENTS)
     spread_s = {"start": 1.5, "first second": 0.9}.get(moment, 0.1)
     return Experiment(
         seed=seed,

@@ -91,7 +91,7 @@ def test_experiments_are_possible_and_twenty_cover_all_victims() -> None:
         assert drawn == [draw(seed, hosts=hosts) for seed in range(200)]
         for each in drawn:
             assert each.fault in FAULTS[each.victim]
-            assert each.moment in MOMENTS[each.master]
+            assert each.moment in MOMENTS
         victims = {each.victim for each in drawn}
         assert {each.victim for each in drawn[:20]} == victims
         assert {each.master for each in drawn[:20]} == {"averaging", "sharing", "spark"}

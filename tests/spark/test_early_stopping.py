@@ -95,8 +95,8 @@ def test_training_ends_after_the_expected_epoch_with_the_best_weights(two: Any) 
     assert (last.restored_epoch, last.status.message, epoch_of(two.model)) == (None, "done", 3)
 
 
-def test_interrupted_run_reports_which_weights_the_model_holds(two: Any) -> None:
-    class Interrupts(keras.callbacks.Callback):
+def test_stopped_run_reports_which_weights_the_model_holds(two: Any) -> None:
+    class Stops(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             if epoch == 3:
                 runs[0].stop()
@@ -107,7 +107,7 @@ def test_interrupted_run_reports_which_weights_the_model_holds(two: Any) -> None
     two.model.optimizer.iterations.assign(0)
     go = threading.Event()
     waits = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: go.wait(30))
-    callbacks = [waits, stopping(patience=9), Interrupts()]
+    callbacks = [waits, stopping(patience=9), Stops()]
     runs.append(two.start(data, epochs=8, validation=data, callbacks=callbacks, display=False))
     go.set()
     runs[0].wait(60)

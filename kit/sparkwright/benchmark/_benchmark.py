@@ -235,7 +235,8 @@ class Benchmark:
         import keras
 
         reached: list[float] = []
-        target = self.target or 0.0
+        target = self.target
+        assert target is not None
 
         def look(epoch: int, logs: Any) -> None:
             reached.append(float(logs[f"val_{self.metric}"]))

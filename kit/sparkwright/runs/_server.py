@@ -426,10 +426,11 @@ class CoordinatorServer:
         with self._lock:
             rules = self._coordinator
             # At a timer, too: a worker may have to leave its slot to another one.
-            before = rules.present if isinstance(event, ConnectionLost | TimerFired) else ()
+            ends = isinstance(event, ConnectionLost | TimerFired)
+            before = rules.present.keys() if ends else set[int]()
             actions = rules.handle(event, now_s=self.clock.at(time.monotonic()))
-            for worker in before:
-                if worker not in rules.present and not self._ended:
+            if before and not self._ended:
+                for worker in before - rules.present.keys():
                     self._notify(WorkerDisconnected(worker=worker))
             # A refused attempt must not overwrite the status of the connected worker.
             match event:

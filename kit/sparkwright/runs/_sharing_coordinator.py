@@ -395,7 +395,7 @@ class SharingCoordinator(RunRules[_Member]):
         # Required workers hold data, so they count as busy while they fetch a state.
         holders = [m for m in self._members.values() if m.worker < self._membership.required]
         all_idle = all(member.asked for member in (*ready, *holders))
-        idle = all_idle and not ledger.has_work(owners, risky=self._may_risk())
+        idle = all_idle and not ledger.has_work(owners, risky=self._may_risk(ready))
         if idle and not ledger.is_last_epoch_over and self._membership.any_data_present:
             ledger.close_epoch()
             return self._call_meeting()
@@ -409,17 +409,17 @@ class SharingCoordinator(RunRules[_Member]):
                 present=readable,
                 wanted=member.wanted,
                 workers=len(ready),
-                risky=self._may_risk(),
+                risky=self._may_risk(ready),
             )
             if piece is not None:
                 member.asked, member.piece = False, piece
                 actions.append(SendPiece(connection=member.connection, piece=piece))
         return actions
 
-    def _may_risk(self) -> bool:
+    def _may_risk(self, ready: Sequence[_Member]) -> bool:
         """Whether the state outlives a worker that is assigned a risky piece now."""
         is_risky = self._ledger.is_risky
-        safe = [m for m in self._ready if m.piece is None or not is_risky(m.piece)]
+        safe = [m for m in ready if m.piece is None or not is_risky(m.piece)]
         alone = len(self._members) == 1 and self._membership.all_present
         return alone or len(safe) > 1
 

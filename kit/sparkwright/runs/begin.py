@@ -228,11 +228,9 @@ class RunBeginning:
         return flat_settings({**counts, **given})
 
     def _rules(self) -> dict[str, Any]:
-        callbacks = self.callbacks.described()
-        return {
-            **({"callbacks": callbacks} if callbacks else {}),
-            **({} if self.histograms is None else {"histograms": self.histograms.to_dict()}),
-        }
+        histograms = None if self.histograms is None else self.histograms.to_dict()
+        given = {"callbacks": self.callbacks.described(), "histograms": histograms}
+        return {name: each for name, each in given.items() if each}
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         # Before the model changes; the number of examples is compared later.

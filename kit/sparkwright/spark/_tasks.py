@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sparkwright.data import from_bytes
 from sparkwright.errors import DataError
@@ -72,37 +72,25 @@ def round_task(
         template: the request without the worker's fields.
         state: a Spark broadcast of (vector, extras, progress, share of each worker).
     """
-    secret, backend = driver_secret(), template.definition.backend
+    secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
-        from dataclasses import replace
-
-        from pyspark import TaskContext
-
         began_s = time.monotonic()
-        context: Any = TaskContext.get()
         vector, extras, progress, shares = state.value
-        pool = TrainerPool(owner=os.getppid(), secret=secret)
-        with Shards(pool, worker=index) as shards:
-            try:
-                shards.write(each for each in elements if each[1] == "train")
-            except DataError as error:  # a retry would fail again
-                return [Answer.of_error(error)]
-            settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
-            request = replace(
-                template,
-                settings=settings,
-                shard=str(shards.train),
-                vector=vector,
-                extras=extras,
-                iterations=progress.iterations,
-                epoch=progress.epoch,
-                share=shares.get(index),
-                first=progress.round == 0,
-                times=(began_s, time.monotonic()),
-            )
-            with pool.borrow(**device_of(context), backend=backend) as trainer:
-                return [trainer.ask(request)]
+        return _asked(
+            template,
+            index,
+            elements,
+            "train",
+            secret=secret,
+            began_s=began_s,
+            vector=vector,
+            extras=extras,
+            iterations=progress.iterations,
+            epoch=progress.epoch,
+            share=shares.get(index),
+            first=progress.round == 0,
+        )
 
     return task
 
@@ -117,52 +105,63 @@ def validation_task(
         state: a Spark broadcast of (vector, extras).
         only: the partition to score; default None: those with validation examples.
     """
-    secret, backend = driver_secret(), template.definition.backend
+    secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
-        from dataclasses import replace
-
-        from pyspark import TaskContext
-
         if only not in (None, index):
             return []
-        context: Any = TaskContext.get()
-        vector, extras = state.value
-        pool = TrainerPool(owner=os.getppid(), secret=secret)
-        with Shards(pool, worker=index) as shards:
-            try:
-                shards.write(each for each in elements if each[1] == "validation")
-            except DataError as error:  # a retry would fail again
-                return [Answer.of_error(error)]
-            if not shards.rows["validation"]:
-                return []
-            settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
-            shard = str(shards.validation)
-            request = replace(
-                template, settings=settings, shard=shard, vector=vector, extras=extras
-            )
-            with pool.borrow(**device_of(context), backend=backend) as trainer:
-                answer = trainer.ask(request)
-        return [replace(answer, fields={**answer.fields, "worker": index})]
+        began_s, (vector, extras) = time.monotonic(), state.value
+        given: dict[str, Any] = {"vector": vector, "extras": extras}
+        return _asked(
+            template, index, elements, "validation", secret=secret, began_s=began_s, **given
+        )
 
     return task
 
 
-class Shards:
-    """The files of a task's partition; a context manager that deletes them.
+def _asked(
+    template: RoundRequest | ValidateRequest,
+    index: int,
+    elements: Iterable[Element],
+    kind: Literal["train", "validation"],
+    *,
+    secret: bytes,
+    began_s: float,
+    **fields: Any,
+) -> list[Answer]:
+    """Ask a trainer with the examples of `kind`; empty if there is nothing to validate."""
+    from dataclasses import replace
 
-    Attributes:
-        train: folder of the training examples.
-        validation: folder of the validation examples.
-        rows: number of examples written, of "train" and "validation".
-    """
+    from pyspark import TaskContext
+
+    context: Any = TaskContext.get()
+    pool = TrainerPool(owner=os.getppid(), secret=secret)
+    with Shards(pool, worker=index) as shards:
+        try:
+            rows = shards.write(each for each in elements if each[1] == kind)
+        except DataError as error:  # a retry would fail again
+            return [Answer.of_error(error)]
+        if kind == "validation" and not rows:
+            return []
+        request = replace(
+            template,
+            settings=replace(template.settings, worker=index, attempt=context.taskAttemptId()),
+            shard=str(getattr(shards, kind)),
+            times=(began_s, time.monotonic()),
+            **fields,
+        )
+        with pool.borrow(**device_of(context), backend=template.definition.backend) as trainer:
+            return [trainer.ask(request)]
+
+
+class Shards:
+    """The files of a task's partition; a context manager that deletes them."""
 
     def __init__(self, pool: TrainerPool, *, worker: int) -> None:
         """Choose folders without creating them."""
         self._worker = worker
         folder = pool.scratch()
         self.train, self.validation = Path(f"{folder}-train"), Path(f"{folder}-validation")
-        self.rows = {"train": 0, "validation": 0}
 
     def __enter__(self) -> "Shards":
         return self
@@ -172,14 +171,13 @@ class Shards:
         for folder in (self.train, self.validation):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def write(self, elements: Iterable[Element]) -> None:
-        """Stream the partition to the files, with at most one chunk in memory."""
+    def write(self, elements: Iterable[Element]) -> int:
+        """Stream the partition to the files, a chunk at a time; return the number of examples."""
         with (
             ShardWriter(self.train, worker=self._worker) as train,
             ShardWriter(self.validation, worker=self._worker) as validation,
         ):
             writers = {"train": train, "validation": validation}
             for key, kind, chunk in elements:
-                data = from_bytes(chunk)
-                self.rows[kind] += len(data)
-                writers[kind].append(data, key=key)
+                writers[kind].append(from_bytes(chunk), key=key)
+        return train.rows + validation.rows

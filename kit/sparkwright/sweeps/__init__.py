@@ -1,3 +1,4 @@
 """Sweeps: hyperparameter search on Spark with Optuna."""
 
-from ._sweep import Sweep as Sweep, sweep as sweep
+from ._front import sweep as sweep
+from ._sweep import Sweep as Sweep

@@ -241,13 +241,16 @@ class Service:
         if is_new:
             self._round_run = ""  # the next training round must load its counters
         shard = Shard(Path(request.shard), consume=True)
-        layout = BatchLayout(replica.model, shard.columns) if shard.rows else None
-        # Also for the sums of all workers, because metrics are created with the first minibatch.
+        layout = BatchLayout(replica.model, shard.columns)
         size = settings.master.batch_size_per_worker
-        sums = validation_sums(replica, shard, layout, batch_size=size)
-        if request.sums is not None:
+        if request.sums is None:
+            sums = validation_sums(replica, shard, layout, batch_size=size)
+        else:  # metrics are created with the first minibatch, which another process may have scored
+            replica.loss(layout, {name: array[:size] for name, array in shard.columns.items()})
             sums = np.array(request.sums)
-        return Answer(fields={"metrics": replica.metric_results(sums[2:])}, payload=sums.tobytes())
+        metrics = replica.metric_results(sums[2:])
+        fields = {"worker": settings.worker, "metrics": metrics}
+        return Answer(fields=fields, payload=sums.tobytes())
 
     def _spans(self, request: RoundRequest, phases: PhaseRecorder) -> tuple[SpanBlock, Any]:
         """Return the spans of a round's phases and the clock state."""
