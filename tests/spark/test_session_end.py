@@ -1,11 +1,12 @@
 """Runs whose Spark session ends: the model holds the latest average, and the error says which."""
 
 import contextlib
+import json
 import os
 import re
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,37 +68,79 @@ def test_a_driver_without_memory_ends_the_run_and_names_the_setting() -> None:
     assert found["seconds"] < 30
 
 
-def main(cases: Sequence[tuple[str, str]] = CASES) -> None:
-    import json
+@pytest.mark.connect
+@pytest.mark.skipif("SPARKWRIGHT_TEST_CONNECT" not in os.environ, reason="`make connect`")
+def test_model_holds_the_latest_average_when_the_connect_server_is_killed() -> None:
+    """PySpark's client alone would try again for more than ten minutes, in each call."""
+    script = f"from {__name__} import kill_connect_server; kill_connect_server()"
+    for found in json_printed_by("-c", script):
+        assert found["kind"] == "SparkSessionError"
+        assert "the Spark Connect server at 127.0.0.1 has ended the session" in found["text"]
+        assert "The model holds the average after averaging" in found["text"]
+        assert found["changed"] > 0
+        assert found["seconds"] < 30
+        assert found["state"] == "failed"
 
+
+def main(cases: Sequence[tuple[str, str]] = CASES) -> None:
     print(json.dumps([ended(*case) for case in cases]))
 
 
 def ended(name: str, how: str) -> dict[str, Any]:
-    spark = sw.start_spark(workers=1)
-    model = dense()
-    before = weights(model)
-    network = sw.SparkNetwork(spark, model, MASTERS[name])
-    run = network.start(numbered(40), epochs=100_000, display=False)
-    wait_until(lambda: run.status.epoch >= 3, 120)
-    process: Any = spark.sparkContext._gateway
+    spark: Any = sw.start_spark(workers=1)
+    gateway = spark.sparkContext._gateway
+
+    def end() -> None:
+        if how == "stop":
+            spark.stop()
+        elif how == "kill":
+            os.kill(gateway.proc.pid, signal.SIGKILL)
+        else:
+            with contextlib.suppress(Exception):  # the JVM ends
+                gateway.new_array(gateway.jvm.long, 1 << 30)
+
+    (found,) = outcomes(spark, [name], end)
+    return found
+
+
+def kill_connect_server() -> None:
+    from pyspark.sql import SparkSession
+    from tests.support.connect_server import ConnectServer
+
+    with ConnectServer() as server:
+        spark = SparkSession.builder.remote(server.url).create()
+        print(json.dumps(outcomes(spark, ["averaging", "spark"], server.close)), flush=True)
+    os._exit(0)  # PySpark would wait for the server
+
+
+def outcomes(spark: Any, names: Sequence[str], end: Callable[[], None]) -> list[dict[str, Any]]:
+    """Train with the masters at once, call `end`, and return what became of the runs."""
+    models = [dense() for _ in names]
+    before = [weights(model) for model in models]
+    runs = [
+        sw.SparkNetwork(spark, model, MASTERS[name]).start(
+            numbered(40), epochs=100_000, display=False
+        )
+        for name, model in zip(names, models, strict=True)
+    ]
+    for run in runs:
+        wait_until(lambda run=run: run.status.epoch >= 3, 120)
     began_s = time.monotonic()
-    if how == "stop":
-        spark.stop()
-    elif how == "kill":
-        os.kill(process.proc.pid, signal.SIGKILL)
-    else:
-        with contextlib.suppress(Exception):  # the JVM ends
-            process.new_array(process.jvm.long, 1 << 30)
-    try:
-        run.wait(60)
-        error: BaseException = AssertionError("the run did not fail")
-    except Exception as found:
-        error = found
-    return {
-        "kind": type(error).__name__,
-        "text": str(error),
-        "changed": float(np.abs(weights(model) - before).max()),
-        "seconds": time.monotonic() - began_s,
-        "state": run.status.state,
-    }
+    end()
+    found: list[dict[str, Any]] = []
+    for run, model, then in zip(runs, models, before, strict=True):
+        try:
+            run.wait(60)
+            error: BaseException = AssertionError("the run did not fail")
+        except Exception as failure:
+            error = failure
+        found.append(
+            {
+                "kind": type(error).__name__,
+                "text": " ".join([str(error), *getattr(error, "__notes__", ())]),
+                "changed": float(np.abs(weights(model) - then).max()),
+                "seconds": time.monotonic() - began_s,
+                "state": run.status.state,
+            }
+        )
+    return found

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, proxy
 
+from .connect_retries import bound_retries
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -51,6 +53,7 @@ def context_of(spark: "SparkSession") -> Any:
         return spark.sparkContext
     if spark not in _contexts:
         _contexts[spark] = ConnectContext(spark)
+        bound_retries(spark)
     return _contexts[spark]
 
 
