@@ -17,6 +17,7 @@ Victim = Literal[
     "callback",
     "example",
     "second run",
+    "descriptors",
 ]
 Moment = Literal[
     "start", "first second", "validation", "checkpoint", "epoch end", "final delivery", "stop"
@@ -35,6 +36,7 @@ FAULTS: dict[Victim, tuple[str, ...]] = {
     "callback": ("wait for the run", "evaluate"),
     "example": ("kill each process",),
     "second run": ("start",),
+    "descriptors": ("use up",),
 }
 # After these no run can go on.
 HOPELESS: tuple[Victim, ...] = ("session", "callback", "example")
@@ -42,7 +44,7 @@ HOPELESS: tuple[Victim, ...] = ("session", "callback", "example")
 _PROCESSES: tuple[Victim, ...] = (
     *("trainer", "trainer", "python worker", "executor"),
     *("executor", "driver", "clock of a host"),
-    *("session", "callback", "example", "second run"),
+    *("session", "callback", "example", "second run", "descriptors"),
 )
 _HOSTS: tuple[Victim, ...] = ("network", "network", "disk", "executor", "trainer")
 # Shorter and longer than `PEER_TIMEOUT_S`.
@@ -89,6 +91,8 @@ def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
     victim = victims[seed % len(victims)]
     fault = chance.choice(FAULTS[victim])
     moment = chance.choice(MOMENTS)
+    if victim == "descriptors" and moment == "start":  # the run does not begin, and says why
+        moment = "first second"
     spread_s = {"start": 1.5, "first second": 0.9}.get(moment, 0.1)
     return Experiment(
         seed=seed,

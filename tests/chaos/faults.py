@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import os
+import resource
+import signal
 import subprocess
 import threading
 import time
@@ -148,6 +150,8 @@ def strike(experiment: Experiment, laboratory: Any, run: Any) -> bool:
     if experiment.victim == "second run":
         laboratory.start_second(experiment)
         return True
+    if experiment.victim == "descriptors":
+        return _strike_without_descriptors(experiment, run)
     if experiment.victim in ("network", "disk"):
         return _strike_host(experiment, laboratory, run)
     struck = _strike_process(experiment, laboratory, run)
@@ -226,6 +230,27 @@ def stall_this_process(fault: str, seconds: float) -> None:
         subprocess.run(["sh", "-c", script, "sh", str(os.getpid()), f"{seconds:g}"], check=True)
     else:
         ctypes.PyDLL(None).sleep(round(seconds))
+
+
+def _strike_without_descriptors(experiment: Experiment, run: Any) -> bool:
+    """Kill a trainer while this process, the driver, can open nothing for a while."""
+    trainer = trainer_of(run, experiment.worker)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        if trainer is not None:
+            os.kill(trainer.pid, signal.SIGKILL)
+        time.sleep(experiment.pause_s)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for number in taken:
+            os.close(number)
+    return trainer is not None
 
 
 class Later:
