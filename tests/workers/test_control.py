@@ -9,8 +9,12 @@ from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, Listener
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.machine_clock import MachineClock
 from sparkwright.mesh.ring import Link, Ring
+from sparkwright.timeline import PhaseCode
 from sparkwright.workers._control import ControlLine, Dismissed
+from sparkwright.workers._phases import PhaseRecorder, PhaseReporter
 
 SECRET = bytes(range(32))
 Line = tuple[ControlLine, Connection]
@@ -67,6 +71,15 @@ def given_up(control: ControlLine, generation: int) -> threading.Event:
 
     control.ring.on_canceled(abandon)
     return found
+
+
+def next_of(driver: Connection, kind: str) -> Message:
+    """The next message of this kind; heartbeats are passed over."""
+    while (message := driver.receive()) is not None and message.kind == "alive":
+        pass
+    assert message is not None
+    assert message.kind == kind
+    return message
 
 
 def test_orders_arrive_in_order_and_stop_is_visible_immediately(line: Line) -> None:
@@ -174,10 +187,23 @@ def test_stacks_are_sent_while_the_training_thread_is_stuck(line: Line) -> None:
     thread = threading.Thread(target=stuck.wait, name="stuck in a hook", daemon=True)
     thread.start()
     driver.send("stacks")
-    while (message := driver.receive()) is not None and message.kind == "alive":
-        pass
+    message = next_of(driver, "stacks")
     stuck.set()
-    assert message is not None
-    assert message.kind == "stacks"
     assert "thread stuck in a hook:\n" in message.fields["text"]
     assert "in wait" in message.fields["text"]
+
+
+@pytest.mark.thorough
+def test_spans_are_sent_every_second_and_the_rest_at_the_end(line: Line) -> None:
+    control, driver = line
+    recorder = PhaseRecorder()
+    reporter = PhaseReporter(control, recorder, MachineClock(), measure=False)
+    recorder.add(PhaseCode.COMPUTE, 1.0, 2.0)
+    assert next_of(driver, "phases").fields["count"] == 1
+    for start_s in (2.0, 3.0):
+        recorder.add(PhaseCode.COMPUTE, start_s, start_s + 1.0)
+    reporter.close()
+    assert next_of(driver, "phases").fields["count"] == 2
+    reporter.close()  # nothing is left to send
+    control.send("end")
+    next_of(driver, "end")
