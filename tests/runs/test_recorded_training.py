@@ -8,7 +8,8 @@ import keras
 import pytest
 from tests.runs.recorded import train as record_run
 from tests.spark.helpers import dense
-from tests.workers.test_training import averaging, fit as train
+from tests.support.in_process import fit as train
+from tests.workers.test_training import averaging
 
 import sparkwright as sw
 from sparkwright.runs.begin import _compiled

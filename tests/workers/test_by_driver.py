@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
+from tests.support.in_process import fit
 from tests.waiting import wait_until
 from tests.workers.test_training import SlowWorkerZero
 
@@ -26,14 +27,6 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
         **options,
     }
     return sw.ParameterAveragingTrainingMaster(**settings)
-
-
-def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
-    """A finished run of `model`."""
-    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, display=False, **options)
-        run.wait(120)
-    return run
 
 
 @pytest.mark.thorough

@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import RecordingHook, dense, numbered, seen, weights
-from tests.support.in_process import InProcessPool, InProcessTrainer
-from tests.workers.test_training import averaging, fit, sharing
+from tests.support.in_process import InProcessPool, InProcessTrainer, fit
+from tests.workers.test_training import averaging, sharing
 
 import sparkwright as sw
 from sparkwright.data import TfData

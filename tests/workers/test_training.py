@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import RecordingHook, dense, numbered, seen, train_locally, weights
-from tests.support.in_process import InProcessPool
+from tests.support.in_process import InProcessPool, fit
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -19,14 +19,6 @@ from sparkwright.runs._events import RowsLogged, StateChanged
 from sparkwright.updates import ThresholdState
 
 pytestmark = pytest.mark.usefixtures("in_process")
-
-
-def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
-    """A finished run of `model`."""
-    with sw.ParallelWrapper(model, master, workers=master.workers, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, display=False, **options)
-        run.wait(120)
-    return run
 
 
 def one_worker(**options: Any) -> sw.ParameterAveragingTrainingMaster:
