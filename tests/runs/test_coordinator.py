@@ -5,14 +5,7 @@ from typing import Any
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
-from sparkwright.runs._decisions import (
-    Dismiss,
-    EndRun,
-    LaunchTask,
-    SendGroup,
-    SendPause,
-    SendStop,
-)
+from sparkwright.runs._decisions import Dismiss, EndRun, LaunchTask, SendGroup, SendPause, SendStop
 
 
 def training(workers: int = 3, **settings: Any) -> AveragingScript:

@@ -169,9 +169,7 @@ def test_late_rows_of_a_lost_worker_count_but_do_not_revive_it(record: RunRecord
     assert record.status().workers[1].state == "training"
 
 
-def test_status_never_waits_for_the_server_while_holding_the_lock(
-    record: RunRecord,
-) -> None:
+def test_status_never_waits_for_the_server_while_holding_the_lock(record: RunRecord) -> None:
     # The server adds rows to the record while it holds its own lock, which `silence_s` takes.
     server = threading.Lock()
     inside = threading.Event()

@@ -5,13 +5,7 @@ from typing import Any
 from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
-from sparkwright.runs._decisions import (
-    Drop,
-    EndRun,
-    RequestSnapshot,
-    RequestStacks,
-    ShowStandstill,
-)
+from sparkwright.runs._decisions import Drop, EndRun, RequestSnapshot, RequestStacks, ShowStandstill
 
 
 class Due:

@@ -79,7 +79,7 @@ def sent(value: Any, *, own_code: bool) -> Any:
 
 def fit(model: Any, master: Any, data: Any, **options: Any) -> Any:
     """A finished run of `model`."""
-    with sw.ParallelWrapper(model, master, workers=master.workers, cores_per_worker=1) as wrapper:
+    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
         run = wrapper.start(data, display=False, **options)
         run.wait(120)
     return run

@@ -104,15 +104,15 @@ def test_regroup_breaks_the_ring_of_its_generation(
         control.ring.use(ring, generation=generation)
     driver.send("regroup", {"generation": 3})
     assert known.wait(10)
+    assert given_up(control, 3).is_set()  # also when it is asked for later
+    assert not given_up(control, 4).is_set()
     if used == "after":
         control.ring.use(ring, generation=generation)
     assert is_broken(ring, wait_s=10.0 if breaks else 0.5) == breaks
 
 
 @pytest.mark.thorough
-def test_heartbeats_are_sent_without_a_request(
-    line: Line,
-) -> None:
+def test_heartbeats_are_sent_without_a_request(line: Line) -> None:
     _, driver = line
     for _ in range(2):
         message = driver.receive()
@@ -120,9 +120,7 @@ def test_heartbeats_are_sent_without_a_request(
         assert message.kind == "alive"
 
 
-def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(
-    line: Line,
-) -> None:
+def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(line: Line) -> None:
     control, driver = line
     driver.send("answered", {"epoch": 1, "round": 0})
     driver.send("answered", {"epoch": 2, "round": 3})
@@ -135,9 +133,7 @@ def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(
     assert control.answer(epoch=2, round=3, timeout_s=0.0) is None
 
 
-def test_worker_waiting_for_an_answer_is_dismissed(
-    line: Line,
-) -> None:
+def test_worker_waiting_for_an_answer_is_dismissed(line: Line) -> None:
     control, driver = line
     driver.send("dismiss", {"reason": "the run has ended"})
     with pytest.raises(Dismissed, match="the run has ended"):
@@ -147,17 +143,6 @@ def test_worker_waiting_for_an_answer_is_dismissed(
     driver.close()
     with pytest.raises(Dismissed):
         control.answer(epoch=1, round=0, timeout_s=30.0)
-
-
-def test_regroup_cancels_the_meeting_of_its_generation_only(
-    line: Line,
-) -> None:
-    control, driver = line
-    now = given_up(control, 3)
-    driver.send("regroup", {"generation": 3})
-    assert now.wait(10)
-    assert not given_up(control, 4).is_set()
-    assert given_up(control, 3).is_set()  # also when it is asked for later
 
 
 @pytest.mark.parametrize("how", ["dismiss", "close"])

@@ -19,9 +19,7 @@ spans = st.lists(
 
 
 @given(spans)
-def test_spans_are_taken_in_order_and_once(
-    given_spans: list[tuple[int, float, float]],
-) -> None:
+def test_spans_are_taken_in_order_and_once(given_spans: list[tuple[int, float, float]]) -> None:
     recorder = PhaseRecorder()
     for code, start_s, seconds in given_spans:
         recorder.add(code, start_s, start_s + seconds)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from tests.spark.helpers import dense
+from tests.support.in_process import fit
 
 import sparkwright as sw
 
@@ -19,8 +20,7 @@ def loss(workers: int, *, seed: int) -> float:
     model = dense(keras.optimizers.Adam(5e-3), seed=seed)
     if workers:
         master = sw.SharedTrainingMaster(workers=workers, batch_size_per_worker=5, seed=seed)
-        with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
-            wrapper.fit(sw.DataSet(x, y), epochs=10)
+        fit(model, master, sw.DataSet(x, y), epochs=10)
     else:
         model.fit(x, y, verbose=0, batch_size=5, epochs=10)
     return float(model.evaluate(x, y, verbose=0, batch_size=500)[0])
@@ -31,6 +31,6 @@ def loss(workers: int, *, seed: int) -> float:
 def test_defaults_reach_the_loss_of_plain_keras() -> None:
     plain = [loss(0, seed=seed) for seed in range(2)]
     shared = [loss(4, seed=seed) for seed in range(2)]
-    # Measured on three seeds was 1.06; from run to run and seed to seed the ratio varies by 5 %.
+    # On three seeds it was 0.96; from run to run and seed to seed the ratio varies by 5 %.
     # With nothing sent, or with `combine="mean"`, the loss is twice as high.
     assert np.mean(shared) <= 1.12 * np.mean(plain)
