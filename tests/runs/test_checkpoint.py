@@ -376,6 +376,8 @@ def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> No
         ({"repartition": "never"}, "repartition='never'"),
         ({"repartition_strategy": "spark_default"}, "repartition_strategy='spark_default'"),
         ({"seed": 8}, "seed=8 instead of 7"),
+        ({"updater": "reset"}, "updater='reset' instead of 'average'"),
+        ({"outer_optimizer": {"momentum": 0.9}}, "outer_optimizer={'momentum': 0.9} instead of"),
         ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
     ],
 )

@@ -78,6 +78,8 @@ def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
         wait_until(lambda: run.status.epoch >= 2, 60)
         run.stop()
         run.wait(20)
+    with pytest.raises(sw.ConfigurationError, match="other data"):
+        fit(resumed, averaging(), blobs.take(slice(0, 100)), epochs=3, resume=str(tmp_path))
     fit(resumed, averaging(), blobs, epochs=3, resume=str(tmp_path))
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
 
