@@ -3,14 +3,16 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Look every few milliseconds until `condition()` is true, for `seconds` at most."""
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """What `condition()` returns once that is true: every few milliseconds, `seconds` at most."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, f"it did not come true within {seconds:g} s"
         time.sleep(0.01)
+    return found
 
 
 def names_of_threads(start: str) -> list[str]:

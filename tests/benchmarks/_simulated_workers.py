@@ -4,11 +4,10 @@ What they are told to do, each with an answer in numbers:
 
     connect            all connect and register, and wait for the first group
     rows COUNT         all send COUNT messages with rows of 5 minibatches, as fast as they can
-    finish             all report the end, and one delivers; of sharing, all do pieces until then
+    finish             all report the end, and one delivers
 """
 
 import contextlib
-import json
 import resource
 import selectors
 import time
@@ -34,17 +33,13 @@ Fields = dict[str, Any]
 class SimulatedWorkers:
     """Workers 0 to n - 1 of a run, each a connection that one selector listens to."""
 
-    def __init__(self, port: int, count: int, kind: str) -> None:
+    def __init__(self, port: int, count: int) -> None:
         """Prepare to connect to the coordinator at `port` of this machine."""
-        self._port, self._count, self._kind = port, count, kind
+        self._port, self._count = port, count
         self._lines: list[Connection] = []
         self._generations = [0] * count
         self._selector = selectors.DefaultSelector()
-        self.bytes = 0
         self._left = 0
-        self._pieces = 0
-        self._piece_sent_s = [0.0] * count
-        self._piece_s: list[float] = []
 
     def connect(self) -> Fields:
         """Connect and register all; seconds until all were connected, and in the first group."""
@@ -59,7 +54,6 @@ class SimulatedWorkers:
         return {
             "connected_s": connected_s,
             "grouped_s": time.perf_counter() - began_s,
-            "group_bytes": self.bytes // self._count,
         }
 
     def rows(self, count: float) -> Fields:
@@ -73,22 +67,15 @@ class SimulatedWorkers:
         return {"events": int(count) * self._count}
 
     def finish(self) -> Fields:
-        """Go on to the end of the run; seconds, and the pieces that were done meanwhile."""
+        """Go on to the end of the run; how many seconds that takes."""
         began_s = time.perf_counter()
         self._left = self._count
-        for worker in range(self._count):
-            if self._kind == "averaging":
-                self._report(worker, "finished", self._end_of_run())
-            else:
-                self._ask(worker, None)
+        for worker, line in enumerate(self._lines):
+            fields = {"generation": self._generations[worker], "ending": "finished"}
+            fields |= {"progress": self._end_of_run().to_dict(), "failure": None}
+            line.send("report", fields)
         self._until(lambda: self._left <= 0, "the end of the run")
-        times = sorted(self._piece_s) or [0.0]
-        return {
-            "seconds": time.perf_counter() - began_s,
-            "pieces": self._pieces,
-            "median_piece_s": times[len(times) // 2],
-            "slowest_piece_s": times[-1],
-        }
+        return {"seconds": time.perf_counter() - began_s}
 
     def close(self) -> None:
         """Hang up."""
@@ -115,35 +102,12 @@ class SimulatedWorkers:
     def _take(self, worker: int, kind: str, fields: Fields) -> None:
         if kind == "group":
             self._generations[worker] = int(fields["generation"])
-        elif kind == "piece":
-            self._piece_s.append(time.perf_counter() - self._piece_sent_s[worker])
-            self._pieces += 1
-            self._ask(worker, fields["piece"])
-        elif kind == "meet":
-            self._generations[worker] = int(fields["group"]["generation"])
-            self._report(worker, "met", Progress.from_dict(fields["group"]["progress"]))
         elif kind == "deliver":
             progress = self._end_of_run().to_dict()
             result = {"dtype": "<f4", "size": _RESULT.size, "progress": progress}
             self._lines[worker].send("result", result, (_RESULT,))
         elif kind == "dismiss":
             self._left -= 1
-
-    def _ask(self, worker: int, piece: list[int] | None) -> None:
-        done = 0 if piece is None else piece[3] - piece[2]
-        self._piece_sent_s[worker] = time.perf_counter()
-        counts = {"minibatches": done, "examples": 32 * done, "iterations": done}
-        fields = {"piece": piece, "wants_more": True, "wanted": 0, "thresholds": [], **counts}
-        self._lines[worker].send("work", fields)
-
-    def _report(self, worker: int, ending: str, progress: Progress) -> None:
-        fields = {
-            "generation": self._generations[worker],
-            "ending": ending,
-            "progress": progress.to_dict(),
-            "failure": None,
-        }
-        self._lines[worker].send("report", fields)
 
     def _end_of_run(self) -> Progress:
         nothing = (0,) * self._count
@@ -166,15 +130,14 @@ class SimulatedWorkers:
         if message is None:
             self._selector.unregister(line.socket)
             return
-        self.bytes += len(json.dumps(message.fields))
         self._take(worker, message.kind, message.fields)
 
 
-def serve(pipe: Any, port: int, count: int, kind: str) -> None:
+def serve(pipe: Any, port: int, count: int) -> None:
     """Do what comes through the pipe, a method's name with its arguments, and answer."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    workers = SimulatedWorkers(port, count, kind)
+    workers = SimulatedWorkers(port, count)
     with contextlib.suppress(EOFError):
         while True:
             name, *arguments = pipe.recv()

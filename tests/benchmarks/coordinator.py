@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from tests.benchmarks._harness import Row, row, show, status_mib
-from tests.benchmarks._simulated_workers import ROWS, SECRET, serve
+from tests.benchmarks._simulated_workers import SECRET, serve
 
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
@@ -28,42 +28,26 @@ from sparkwright.runs._decisions import (
     WorkerRegistered,
 )
 from sparkwright.runs._server import CoordinatorServer
-from sparkwright.runs._sharing_coordinator import SharingCoordinator
 from sparkwright.runs.record import RunRecord
-from sparkwright.workers.protocol import Progress
 
 SIZES = (10, 100, 1_000)
-_BATCH, _PIECE = 32, 5
 _MESSAGES = 20
 
 
 class Driver:
     """A coordinator's server with the record of a run, and simulated workers that it leads."""
 
-    def __init__(self, workers: int, kind: str) -> None:
+    def __init__(self, workers: int) -> None:
         """Listen, and start the process of the workers; nobody connects yet."""
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         gc.collect()
-        self.workers, self.ended = workers, threading.Event()
+        self.ended = threading.Event()
         self._before = status_mib()["VmRSS"]
         self.record = RunRecord(workers=workers, epochs=1, name="sparkwright-simulated")
         self.received = 0
-        self.progress: Progress | None = None  # at which the run was delivered
-        minibatches = ROWS // _BATCH
-        rules = (
-            Coordinator(workers=workers, now_s=time.monotonic())
-            if kind == "averaging"
-            else SharingCoordinator(
-                workers=workers,
-                epochs=1,
-                minibatches=lambda rows: [minibatches for _ in rows],
-                piece_size=lambda _: _PIECE,
-                now_s=time.monotonic(),
-            )
-        )
         self.server = CoordinatorServer(
-            rules,
+            Coordinator(workers=workers, now_s=time.monotonic()),
             self._told,
             secret=SECRET,
             host="127.0.0.1",
@@ -74,7 +58,7 @@ class Driver:
         )
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        arguments = (theirs, self.server.address[1], workers, kind)
+        arguments = (theirs, self.server.address[1], workers)
         self._process = context.Process(target=serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
@@ -124,7 +108,6 @@ class Driver:
             case ResetHistory():
                 self.record.history_forgotten()
             case ProgressSettled(progress=progress, exact=exact):
-                self.progress = progress
                 self.record.progress_settled(progress, exact=exact)
             case EndRun():
                 self.ended.set()
@@ -145,7 +128,7 @@ class Driver:
 def coordinator(sizes: Sequence[int] = SIZES) -> Iterator[Row]:
     """Start-up, rows and memory of averaging, by the number of workers."""
     for size in sizes:
-        driver = Driver(size, "averaging")
+        driver = Driver(size)
         name = f"{size:,} workers"
         try:
             found = driver.tell("connect")

@@ -10,12 +10,12 @@ What they exchange costs processor time, and that they share.
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from tests.benchmarks._harness import ROOT, TRAINER, Row, processes, row, show, trained
+from tests.spark.helpers import Paced
 
 import sparkwright as sw
 
@@ -37,19 +37,6 @@ LARGE: dict[str, Any] = {
 }
 
 
-class Paced:
-    """Makes a minibatch take some time that costs no processor."""
-
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        """Sleep."""
-        del minibatch, model
-        time.sleep(PAUSE_S)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        """Nothing."""
-        del minibatch, model
-
-
 def measure(kind: str) -> list[Row]:
     """Seconds and processor seconds a minibatch, by number of workers."""
     found: list[Row] = []
@@ -62,7 +49,7 @@ def measure(kind: str) -> list[Row]:
             random.integers(0, 10, rows).astype(np.int32),
         )
         with sw.ParallelWrapper(
-            model, master_of(kind).with_hooks(Paced()), workers=count, cores_per_worker=1
+            model, master_of(kind).with_hooks(Paced(PAUSE_S)), workers=count, cores_per_worker=1
         ) as wrapper:
             trained(wrapper, data, epochs=1)  # starts TensorFlow, compiles
             before_s = _trainers_s()

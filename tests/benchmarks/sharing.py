@@ -5,15 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import (
-    Row,
-    compared,
-    dense,
-    digits_arrays,
-    row,
-    steady,
-    trained_here,
-)
+from tests.benchmarks._harness import Row, compared, dense, digits_arrays, row, steady, trained_here
 
 import sparkwright as sw
 

@@ -243,17 +243,6 @@ def test_n_workers_are_at_most_n_times_as_fast_and_one_is_as_fast_as_one(
     assert Scaling.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
-@given(masters, st.integers(1, 300), longer_seconds, sizes)
-def test_run_with_even_rows_has_equal_predictions(
-    master: TrainingMaster, workers: int, step_s: float, size: int
-) -> None:
-    point = predict_scaling(master, step_s=step_s, vector_bytes=size, workers=[workers]).points[0]
-    one = prospect(master, workers=workers, vector_bytes=size, step_s=step_s)
-    assert one.point == point
-    assert one.exchange_s == point.exchange_s
-    assert one.speed_up == pytest.approx(point.speed_up)
-
-
 def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker() -> None:
     exact = ExchangeCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
     found = predict_scaling(

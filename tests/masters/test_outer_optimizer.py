@@ -57,21 +57,3 @@ def test_the_cut_into_pieces_does_not_show() -> None:
         outer.step(before[place], part, velocity[place], part_new)
         np.testing.assert_array_equal(part, whole[place])
         np.testing.assert_array_equal(part_new, new[place])
-
-
-@pytest.mark.parametrize(
-    ("synchronized_at", "expected"), [((3, 9, 15), (-11, -35, -59)), ((6, 12), (-23, -47))]
-)
-def test_step_matches_torchft(synchronized_at: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Both layers of `test_diloco_mocked_updates_0.json` in meta-pytorch/torchft, commit 7eb7087.
-
-    Every local step takes 2 off a parameter that begins at 1; the outer learning rate is 2.
-    """
-    outer, nothing = OuterOptimizer(momentum=0, learning_rate=2), np.empty(0)
-    x, last, found = np.ones(1), 0, []
-    for step in synchronized_at:
-        mean = x - 2 * (step - last)
-        outer.step(x, mean, nothing, nothing)
-        x, last = mean, step
-        found.append(int(x[0]))
-    assert tuple(found) == expected

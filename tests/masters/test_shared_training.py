@@ -10,12 +10,7 @@ from sparkwright.experiments import Experiment
 from sparkwright.masters import SharedTrainingMaster, training_master_from_json
 from sparkwright.masters._shared_training import automatic_workers
 from sparkwright.partitions import NoRepartitioner
-from sparkwright.updates import (
-    AdaptiveThreshold,
-    FixedThreshold,
-    TargetSparsity,
-    ThresholdState,
-)
+from sparkwright.updates import AdaptiveThreshold, FixedThreshold, TargetSparsity, ThresholdState
 
 Master = SharedTrainingMaster
 

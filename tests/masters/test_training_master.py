@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
+from tests.spark.helpers import Hook
 
 from sparkwright.configuration import to_code
 from sparkwright.errors import ConfigurationError
@@ -47,12 +48,6 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
         "max_downstreams": 8,
     },
 }
-
-
-class Hook:
-    def pre_update(self, minibatch: Any, model: Any) -> None: ...
-
-    def post_update(self, minibatch: Any, model: Any) -> None: ...
 
 
 @pytest.mark.parametrize("cls", DEFAULTS)

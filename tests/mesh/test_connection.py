@@ -309,9 +309,7 @@ def test_the_end_or_silence_inside_a_message_is_an_error(pair: Pair, cut: int) -
         right.send("row", {}, (b"x" * 100_000,) * 10)
 
 
-def test_a_payload_beyond_the_receivers_limit_is_rejected(
-    pair: Pair,
-) -> None:
+def test_a_payload_beyond_the_receivers_limit_is_rejected(pair: Pair) -> None:
     left, right = pair
     left.send("join", {}, (b"x" * 11,))
     with pytest.raises(NetworkError, match="and 10 bytes of payload"):

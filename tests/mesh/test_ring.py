@@ -187,18 +187,14 @@ def test_time_out_names_both_workers_and_the_duration(
 
 
 @pytest.mark.thorough
-def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(
-    ring_of: RingOf,
-) -> None:
+def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(ring_of: RingOf) -> None:
     ring = ring_of(3, peer_timeout_s=0.3)[0]
     with pytest.raises(NetworkError, match=r"worker 0 of the ring waited 0\.3 s for worker 1\."):
         ring.broadcast(np.zeros(5_000_000), source=0)
 
 
 @pytest.mark.thorough
-def test_the_meeting_before_an_averaging_waits_for_slow_workers(
-    ring_of: RingOf,
-) -> None:
+def test_the_meeting_before_an_averaging_waits_for_slow_workers(ring_of: RingOf) -> None:
     def member(rank: int, ring: Ring) -> list[bytes]:
         time.sleep(1.0 if rank == 1 else 0)
         return ring.all_gather(bytes([rank]))

@@ -2,8 +2,6 @@
 
 import sys
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,15 +97,6 @@ def train(store: RunStore, **more: Any) -> TrainingRun:
     run._wait_over(10)
     assert recorder.wait(30)
     return run
-
-
-def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
-    """What `condition` returns once that is true."""
-    deadline_s = time.monotonic() + timeout_s
-    while not (found := condition()) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert found
-    return found
 
 
 if __name__ == "__main__":

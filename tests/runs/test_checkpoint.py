@@ -270,9 +270,7 @@ def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(
         read_checkpoint(folder)
 
 
-def test_one_that_its_run_removes_meanwhile_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_that_its_run_removes_meanwhile_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = new_folder()
     write_checkpoint(folder, checkpoint_at(1), keep=1)
     names = ["checkpoint-00000001.swc", "checkpoint-00000002.swc"]
@@ -378,6 +376,8 @@ def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> No
         ({"repartition": "never"}, "repartition='never'"),
         ({"repartition_strategy": "spark_default"}, "repartition_strategy='spark_default'"),
         ({"seed": 8}, "seed=8 instead of 7"),
+        ({"updater": "reset"}, "updater='reset' instead of 'average'"),
+        ({"outer_optimizer": {"momentum": 0.9}}, "outer_optimizer={'momentum': 0.9} instead of"),
         ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
     ],
 )

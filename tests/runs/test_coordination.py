@@ -4,16 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.runs.scripts import (
-    FAILURE,
-    GRACE_S,
-    NOTHING,
-    AveragingScript,
-    Script,
-    SharingScript,
-)
+from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, SharingScript
 
-from sparkwright.runs._decisions import ConnectionLost, Dismiss, EndRun, SendGroup, SendRegroup
+from sparkwright.runs._decisions import ConnectionLost, Dismiss, EndRun, SendGroup
 from sparkwright.workers.protocol import Failure, Progress
 
 Make = Callable[..., Any]
@@ -99,15 +92,6 @@ def test_newer_attempt_replaces_an_older_one_still_thought_alive(make: Make) -> 
     assert script.coordinator.present[1].attempt == 1
 
 
-@pytest.mark.parametrize("attempt", [0, 1])
-def test_an_attempt_that_is_not_newer_is_rejected(make: Make, attempt: int) -> None:
-    script = training(make)
-    script.register(1, attempt=1)
-    reason = "a newer attempt of worker 1 is already registered"
-    assert script.register(1, attempt=attempt) == [Dismiss(connection=10 + attempt, reason=reason)]
-    assert script.coordinator.present[1].attempt == 1
-
-
 def test_a_lost_worker_is_waited_for_during_the_grace(make: Make) -> None:
     script = gathered(make, 3)
     assert script.lose(1) == script.regroups(1, 0, 2)
@@ -126,13 +110,6 @@ def test_stop_before_all_have_come_ends_at_once(make: Make) -> None:
     script.register(0)
     assert script.stop() == [*script.dismissals(0), EndRun(stopped=True)]
     assert script.register(1) == script.dismissals(1, reason="the run has ended")
-
-
-def test_stop_while_the_result_is_delivered_changes_nothing(make: Make) -> None:
-    script = delivering(make)
-    assert script.stop() == NOTHING
-    assert script.deliver(0)[-1] == EndRun(stopped=False)
-    assert script.stop() == NOTHING
 
 
 def test_the_first_failure_is_named_and_neither_stop_nor_others_hide_it(make: Make) -> None:
@@ -154,28 +131,9 @@ def test_only_the_requested_worker_delivers(make: Make) -> None:
     assert script.coordinator.phase == "over"
 
 
-def test_another_worker_is_asked_when_the_delivering_one_is_lost(make: Make) -> None:
-    script = delivering(make)
-    assert script.lose(2) == NOTHING
-    assert script.lose(0) == script.request(1)
-    assert script.deliver(1) == [*script.dismissals(1), EndRun()]
-
-
 def test_when_all_are_lost_before_one_delivered_the_run_fails(make: Make) -> None:
     script = delivering(make, 2)
     script.lose(0)
     assert script.lose(1) == [
         EndRun(timed_out="all workers were lost before one delivered the result.")
     ]
-
-
-def test_nothing_happens_after_the_end(make: Make) -> None:
-    script: Script = delivering(make)
-    script.deliver(0)
-    assert script.tick(1e6) == NOTHING
-    assert script.lose(0) == NOTHING
-    assert script.deliver(0) == NOTHING
-    assert script.reports(1, "broken", None) == NOTHING
-    assert script.fail() == NOTHING
-    sent = script.register(2, attempt=1)
-    assert not any(isinstance(action, SendGroup | SendRegroup) for action in sent)

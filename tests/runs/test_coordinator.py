@@ -5,15 +5,7 @@ from typing import Any
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
-from sparkwright.runs._decisions import (
-    Dismiss,
-    EndRun,
-    LaunchTask,
-    ResetHistory,
-    SendGroup,
-    SendPause,
-    SendStop,
-)
+from sparkwright.runs._decisions import Dismiss, EndRun, LaunchTask, SendGroup, SendPause, SendStop
 
 
 def training(workers: int = 3, **settings: Any) -> AveragingScript:
@@ -23,21 +15,6 @@ def training(workers: int = 3, **settings: Any) -> AveragingScript:
         script.register(worker)
     assert script.coordinator.phase == "training"
     return script
-
-
-def test_survivors_continue_after_the_grace_period_and_readmit_the_lost_worker() -> None:
-    script = training()
-    script.lose(1)
-    script.report(0, "broken", after(3))
-    script.report(2, "broken", after(3))
-    assert script.tick(GRACE_S - 0.1) == NOTHING
-    assert script.tick(0.1) == script.groups(2, [0, 2], after(3), source=0)
-    assert script.coordinator.phase == "training"
-    # It comes back while the two are in the middle of a round.
-    assert script.register(1, attempt=1) == script.regroups(2, 0, 2)
-    assert script.report(0, "broken", after(7)) == NOTHING
-    sent = script.report(2, "broken", after(7))
-    assert sent == script.groups(3, [0, 1, 2], after(7), source=0, order=[0, 2, 1])
 
 
 def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> None:
@@ -56,42 +33,6 @@ def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> 
         *script.dismissals(0, 1),
         EndRun(timed_out=reason),
     ]
-
-
-def test_rings_that_average_may_break_as_often_as_they_like() -> None:
-    script = training(2)
-    for number in range(1, 5 * MAX_FRUITLESS_GROUPS):
-        script.report(0, "broken", after(number, workers=2))
-        assert isinstance(script.report(1, "broken", after(number, workers=2))[-1], SendGroup)
-
-
-def test_workers_that_come_one_by_one_do_not_count_as_broken_rings() -> None:
-    workers = 2 * MAX_FRUITLESS_GROUPS
-    script = training(workers)
-    for worker in range(1, workers):
-        script.lose(worker)
-    start = after(0, workers=workers)
-    script.report(0, "broken", start)
-    script.tick(GRACE_S)
-    present = [0]
-    for worker in range(1, workers):
-        script.register(worker, attempt=1)
-        for member in present:
-            script.report(member, "broken", start)
-        present.append(worker)
-        script.tick(GRACE_S)
-        assert script.coordinator.phase == "training"
-
-
-def test_reports_of_newcomers_are_ignored() -> None:
-    script = training()
-    script.lose(1)
-    script.report(0, "broken", after(3))
-    script.report(2, "broken", after(3))
-    script.tick(GRACE_S)
-    script.register(1, attempt=1)
-    assert script.report(1, "broken", after(9)) == NOTHING
-    assert script.progress == after(3)
 
 
 def without_worker_1() -> AveragingScript:
@@ -138,21 +79,6 @@ def test_stop_while_training_ends_with_the_next_averaging() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 1, 2), EndRun(stopped=True)]
 
 
-def test_stop_that_comes_too_late_to_stop_anything_is_a_regular_end() -> None:
-    script = training()
-    script.stop()
-    for worker in range(3):
-        script.report(worker, "finished", after(9, epoch=2))
-    assert script.deliver(0)[-1] == EndRun(stopped=False)
-
-
-def test_stop_when_all_are_lost_keeps_nothing() -> None:
-    script = training(2)
-    script.lose(0)
-    script.lose(1)
-    assert script.stop() == [ResetHistory(), EndRun(stopped=True)]
-
-
 def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure() -> None:
     script = training()
     script.report(1, "failed", after(3), failure=FAILURE)
@@ -171,13 +97,6 @@ def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress() ->
     groups = script.report(1, "stopped", after(4))
     assert [action.connection for action in groups] == [0, 10, 20]  # pyright: ignore[reportAttributeAccessIssue]
     assert script.progress == after(4)
-
-
-def test_a_worker_that_joins_after_the_last_averaging_is_not_waited_for() -> None:
-    script = AveragingScript(3, required=2)
-    for worker in range(3):
-        script.register(worker)
-    assert script.finish(0, 1) == script.request(0)
 
 
 def test_a_worker_that_cedes_its_slot_is_in_no_later_group() -> None:

@@ -147,31 +147,22 @@ def test_several_rounds_in_one_message(record: RunRecord) -> None:
     assert (record.status().round, record.status().workers[0].loss) == (3, 1.0)
 
 
-def test_restarted_worker_is_counted(record: RunRecord) -> None:
-    record.worker_joined(0, host="a", rows=5)
-    assert record.status().workers[0].restarts == 0
-    record.worker_lost(0)
-    assert record.status().workers[0].state == "lost"
-    record.worker_joined(0, host="b", rows=5)
-    worker = record.status().workers[0]
-    assert (worker.restarts, worker.host, worker.state) == (1, "b", "starting")
-
-
 def test_late_rows_of_a_lost_worker_count_but_do_not_revive_it(record: RunRecord) -> None:
+    record.worker_joined(1, host="a", rows=5)
     train(record, 1, losses=[1.0] * 2)
     record.worker_lost(1)
     train(record, 1, losses=[1.0])
     record.worker_alive(1)
     worker = record.status().workers[1]
-    assert (worker.state, worker.steps) == ("lost", 3)
+    assert (worker.state, worker.steps, worker.restarts) == ("lost", 3, 0)
     record.worker_joined(1, host="b", rows=9)
+    worker = record.status().workers[1]
+    assert (worker.state, worker.host, worker.restarts) == ("starting", "b", 1)
     train(record, 1, losses=[1.0])
     assert record.status().workers[1].state == "training"
 
 
-def test_status_never_waits_for_the_server_while_holding_the_lock(
-    record: RunRecord,
-) -> None:
+def test_status_never_waits_for_the_server_while_holding_the_lock(record: RunRecord) -> None:
     # The server adds rows to the record while it holds its own lock, which `silence_s` takes.
     server = threading.Lock()
     inside = threading.Event()

@@ -1,6 +1,5 @@
 """Real training is stored, whatever the store does."""
 
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +7,9 @@ import keras
 import pytest
 from tests.runs.recorded import train as record_run
 from tests.spark.helpers import dense
-from tests.workers.test_training import averaging, fit as train
+from tests.support.in_process import fit as train
+from tests.waiting import wait_until
+from tests.workers.test_training import averaging
 
 import sparkwright as sw
 from sparkwright.runs.begin import _compiled
@@ -33,11 +34,8 @@ def test_training_is_stored_with_the_settings_of_its_network(
     earlier = sw.RunStore().runs()
     run = fit(name="stored")
     assert run.name == "stored-2"
-    deadline_s = time.monotonic() + 20
-    while (runs := sw.RunStore().runs()) == earlier or not runs[0].has_ended:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-    found = runs[0]
+    wait_until(lambda: sw.RunStore().runs() != earlier and sw.RunStore().runs()[0].has_ended)
+    found = sw.RunStore().runs()[0]
     assert (found.name, found.state, found.epoch) == (run.name, "done", 2)
     history = run.epoch_history.history
     assert found.metrics == pytest.approx({name: values[-1] for name, values in history.items()})

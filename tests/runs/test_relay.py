@@ -195,9 +195,7 @@ def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(
     assert b"unmistakable" not in seen
 
 
-def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(
-    site: Make,
-) -> None:
+def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(site: Make) -> None:
     """The driver's word that this is worker 1 is not enough."""
     here = site()
     one, other = here.member(0), here.member(1, answers=False)

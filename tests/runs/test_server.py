@@ -15,6 +15,7 @@ import psutil
 import pytest
 from tests.waiting import join_threads, names_of_threads, wait_until
 
+from sparkwright.errors import DataError
 from sparkwright.mesh.connection import Connection, connect
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
@@ -41,6 +42,7 @@ class Sink:
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
         self.ended = threading.Event()
+        self.rejects = ""  # messages of this kind
 
     def __call__(self, notification: Notification, message: Message | None = None) -> None:
         match notification:
@@ -50,6 +52,8 @@ class Sink:
                 self.told.append(("lost", worker))
             case MessageReceived(worker=worker):
                 assert message is not None
+                if message.kind == self.rejects:
+                    raise DataError("its content is invalid")
                 if message.kind != "alive":
                     self.told.append(("heard", (worker, message.kind)))
             case ProgressSettled(progress=progress, exact=exact):
@@ -350,20 +354,33 @@ def test_invalid_data_of_a_stranger_ends_only_its_connection(
     assert all(record.levelno <= logging.WARNING for record in caplog.records)
 
 
-@pytest.mark.parametrize("how", ["nonsense", "close"])
+@pytest.mark.parametrize("how", ["nonsense", "rejected", "close"])
 def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
     site: Make, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     here = site(2)
     one, other = here.training()
-    if how == "nonsense":
-        other.connection.send("report", {"generation": "first"})
+    here.sink.rejects = "phases"
+    sent = {"nonsense": ("report", {"generation": "first"}), "rejected": ("phases", {})}
+    if how in sent:
+        other.connection.send(*sent[how])
         assert other.is_hung_up()
         assert "closed a connection after an invalid message" in caplog.text
     else:
         other.close()
     assert one.take("regroup").fields == {"generation": 1}
     assert here.sink.told[-1] == ("lost", 1)
+
+
+def test_strangers_get_the_time(site: Make) -> None:
+    stranger = site(1).worker(0).connection
+    stranger.send("clock", {"asked_s": 1.25})
+    answer = stranger.receive()
+    assert answer is not None
+    assert (answer.kind, answer.fields["asked_s"]) == ("clock", 1.25)
+    assert answer.fields["came_s"] <= answer.fields["answered_s"] <= time.monotonic()
+    stranger.send("phases", {})
+    assert stranger.receive() is None
 
 
 # -- silence --------------------------------------------------------------------------------

@@ -1,22 +1,11 @@
 """Gradient sharing: event scripts with the exact actions that follow."""
 
-from dataclasses import replace
 from typing import Any
 
 from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
-from sparkwright.runs._decisions import (
-    CheckpointReceived,
-    Drop,
-    EndRun,
-    KeepCheckpoint,
-    RequestSnapshot,
-    RequestStacks,
-    ResetHistory,
-    ShowStandstill,
-)
-from sparkwright.workers.work import Span
+from sparkwright.runs._decisions import Drop, EndRun, RequestSnapshot, RequestStacks, ShowStandstill
 
 
 class Due:
@@ -63,13 +52,6 @@ def owed() -> SharingScript:
     script.works(0)
     assert script.all_meet(0) == NOTHING
     return script
-
-
-def test_work_that_was_not_given_does_not_count() -> None:
-    script = training()
-    script.pieces[0] = Span(1, 0, 0, 2)
-    assert script.works(0) == NOTHING
-    assert script.progress.steps == (0, 0)
 
 
 def test_data_that_a_worker_cannot_read_is_left_to_others_for_a_while() -> None:
@@ -144,27 +126,6 @@ def test_a_lost_workers_piece_is_trained_only_while_another_worker_keeps_the_sta
     assert script.works(0)[0] in script.meeting([0, 1], validate=True)
 
 
-def test_second_joining_worker_does_not_disturb_the_first() -> None:
-    script = training(3)
-    script.lose(1)
-    script.lose(2)
-    assert script.register(1, attempt=1) == script.groups([0, 1], source=0)
-    assert script.register(2, attempt=1) == script.groups([0, 1, 2], source=0, to=[0, 2])
-    before = script.progress
-    assert script.asks(1) == [
-        *script.groups([0, 1, 2], source=0, to=[0, 1], progress=before),
-        *script.piece(1, 1, 0, 2, 4),
-    ]
-
-
-def test_a_newcomer_lost_while_others_meet_does_not_disturb_them() -> None:
-    script = training(3, checkpoints=Due(minibatches=2))
-    script.lose(2)
-    script.register(2, attempt=1)
-    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
-    assert script.lose(2) == script.groups([0, 1], source=0)
-
-
 def test_repeatedly_failing_meeting_ends_the_run_with_the_learned_state() -> None:
     script = meeting()
     for _ in range(MAX_FRUITLESS_GROUPS - 1):
@@ -191,27 +152,6 @@ def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting() -
     ]
 
 
-def test_a_newcomer_may_try_as_often_as_it_likes_while_the_others_meet() -> None:
-    script = meeting(3)
-    script.lose(2)
-    script.register(2, attempt=1)
-    for _ in range(2 * MAX_FRUITLESS_GROUPS):
-        assert script.report(2, "broken") == script.groups([0, 1, 2], source=0)
-
-
-def test_joining_worker_resets_the_retry_count() -> None:
-    script = training(3)
-    script.lose(1)
-    script.lose(2)
-    script.register(1, attempt=1)
-    for _ in range(MAX_FRUITLESS_GROUPS - 1):
-        script.report(1, "broken")
-    script.register(2, attempt=1)
-    assert script.report(1, "broken", generation=script.coordinator.generation - 1) == (
-        script.groups([0, 1, 2], source=0, to=[0, 1])
-    )
-
-
 def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned() -> None:
     script = training(checkpoints=Due(seconds=60))
     assert script.tick(100.0) == NOTHING
@@ -222,20 +162,6 @@ def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned() -> None:
     script.works(0)
     assert script.tick(59.0) == NOTHING
     assert script.tick(1.0) == script.meeting([0, 1], checkpoint=True)
-
-
-def test_checkpoint_at_the_end_of_an_epoch_needs_no_extra_meeting() -> None:
-    script = training(1, epochs=2, checkpoints=Due(minibatches=4))
-    script.works(0)
-    assert script.works(0) == script.meeting([0], checkpoint=True)
-    script.checkpoint()
-    assert script.all_meet(0)[1:] == script.piece(0, 0, 1, 0, 2)
-
-
-def test_a_checkpoint_of_another_meeting_is_not_kept() -> None:
-    script = meeting()
-    script.handle(CheckpointReceived(progress=replace(script.progress, averagings=5)))
-    assert not any(isinstance(action, KeepCheckpoint) for action in script.all_meet(0, 1))
 
 
 def test_stop_while_training_ends_with_a_last_meeting() -> None:
@@ -257,20 +183,6 @@ def test_worker_that_joins_after_stop_is_released_and_not_missed() -> None:
     assert script.tick(1000.0) == NOTHING
 
 
-def test_stop_in_the_last_meeting_is_a_regular_end() -> None:
-    script = meeting(epochs=1)
-    script.stop()
-    script.all_meet(0, 1)
-    assert script.deliver(0)[-1] == EndRun(stopped=False)
-
-
-def test_repeated_last_meeting_skips_validation_and_checkpoint() -> None:
-    script = meeting(checkpoints=Due(minibatches=4))
-    script.stop()
-    script.report(0, "broken")
-    assert script.report(1, "broken") == script.meeting([0, 1])
-
-
 def test_failing_worker_causes_a_last_meeting_that_keeps_the_state() -> None:
     script = training()
     script.works(1, 1, wants_more=False)
@@ -278,15 +190,6 @@ def test_failing_worker_causes_a_last_meeting_that_keeps_the_state() -> None:
     script.works(0, 0, wants_more=False)
     assert script.all_meet(0, 1) == script.request(0)
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(failure=FAILURE)]
-
-
-def test_stopped_run_without_a_delivered_state_keeps_nothing() -> None:
-    script = training(1)
-    script.stop()
-    script.works(0, 1, wants_more=False)
-    assert script.all_meet(0) == script.request(0)
-    assert script.lose(0) == [ResetHistory(), EndRun(stopped=True)]
-    assert script.progress.steps == (0,)
 
 
 def test_wait_for_a_lost_worker_times_out_and_keeps_the_state() -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.runs.recorded import begin, train, until
+from tests.runs.recorded import begin, train
+from tests.waiting import wait_until
 
 from sparkwright._process import SILENT_S, Process
 from sparkwright.errors import ConfigurationError
@@ -144,7 +145,7 @@ def test_without_a_file_there_are_no_runs_and_none_is_made(store: RunStore) -> N
 @pytest.mark.usefixtures("impatient")
 def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
     run, engine, recorder = begin(store)
-    found = until(lambda: [r for r in store.runs() if r.epoch == 3])[0]
+    found = wait_until(lambda: [r for r in store.runs() if r.epoch == 3])[0]
     assert (found.state, found.ended_at, found.has_ended) == ("training", None, False)
     assert found.metrics["val_loss"] == pytest.approx(1.0)  # of epoch 2, the last complete one
     store.rename(found, "renamed")
@@ -158,7 +159,7 @@ def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
 
 def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store: RunStore) -> None:
     run, engine, recorder = begin(store, trains=False)
-    (found,) = until(store.runs)
+    (found,) = wait_until(store.runs)
     assert (found.state, found.metrics, found.sparkline, len(found.log)) == ("queued", {}, (), 0)
     engine.may_train.set()
     engine.may_end.set()
@@ -169,7 +170,7 @@ def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store: RunSt
 
 def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> None:
     run, engine, recorder = begin(store)
-    until(store.runs)
+    wait_until(store.runs)
     store.delete(run.name)
     engine.may_end.set()
     assert recorder.wait(30)
@@ -180,7 +181,7 @@ def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> Non
 @pytest.mark.usefixtures("impatient")
 def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> None:
     run, engine, recorder = begin(store)
-    until(lambda: store.runs() and store.runs()[0].sparkline)
+    wait_until(lambda: store.runs() and store.runs()[0].sparkline)
     rows = run.log.rows()
     again = {name: column[rows["worker"] == 1] for name, column in rows.items()}
     run.log.discard(1, after_step=0)
@@ -208,7 +209,7 @@ def test_unwritable_file_warns_once_and_training_continues(
                 newer = "PRAGMA user_version = 99"
                 lock.execute(newer if trouble == "newer" else "BEGIN EXCLUSIVE")
         run, engine, recorder = begin(store)
-        until(lambda: run.warnings)
+        wait_until(lambda: run.warnings)
         engine.may_end.set()
         assert run.wait(10) is None
         assert recorder.wait(30)
@@ -226,10 +227,10 @@ def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
     lock = sqlite3.connect(store.path)
     lock.execute("BEGIN IMMEDIATE")
     run, engine, recorder = begin(store)
-    until(lambda: run.warnings)
+    wait_until(lambda: run.warnings)
     assert [each.name for each in store.runs()] == [first.name]  # readers need not wait
     lock.close()
-    until(lambda: len(store.runs()) == 2)
+    wait_until(lambda: len(store.runs()) == 2)
     engine.may_end.set()
     assert recorder.wait(30)
     assert store.run(run.name).state == "done"
@@ -258,7 +259,7 @@ def test_processes_that_end_or_are_killed_write_while_others_read(
     reader.start()
     for process in running:
         assert process.stdout.readline() == "begins\n"
-    until(lambda: [run.epoch for run in store.runs()] == [3] * 15)
+    wait_until(lambda: [run.epoch for run in store.runs()] == [3] * 15)
     over.set()
     reader.join()
     assert problems == []

@@ -125,9 +125,7 @@ def test_with_the_system_clock_all_clocks_are_believed() -> None:
     assert np.isnan(clock.uncertainty_s)
 
 
-def test_an_ntp_server_that_does_not_answer_is_named_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_ntp_server_that_does_not_answer_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     times = record(time_source=UNREACHABLE)
     state = ClockState(wall_s=time.time() - time.monotonic(), source="system")
     with caplog.at_level(logging.WARNING):

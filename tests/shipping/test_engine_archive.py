@@ -56,9 +56,7 @@ def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path: Path) ->
     assert not any("widgets" in name.split("/")[0] for name in names)
 
 
-def test_a_folder_and_its_archive_have_one_fingerprint_until_a_file_changes(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_and_its_archive_have_one_fingerprint_until_a_file_changes(tmp_path: Path) -> None:
     unpacked, archive = tmp_path / "unpacked", write_archive(tmp_path)
     zipfile.ZipFile(archive).extractall(unpacked)
     for where in (archive, unpacked):

@@ -193,24 +193,3 @@ def test_other_workers_train_what_a_checkpoint_left_once(
     run = start(2, 2, checkpoints / "back", resume=str(again))
     assert seen(folders[2]).total() == left
     assert run.history["examples"].sum() == 2 * 101
-
-
-@pytest.mark.thorough
-@pytest.mark.spark
-def test_resuming_from_an_incompatible_checkpoint_raises(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
-    network = sw.SparkNetwork(spark, model_of(), averaging(tmp_path))
-    network.fit(blobs)
-    for message, model, master, data in (
-        ("another network", model_of(width=9), averaging(), blobs),
-        ("other data", model_of(), averaging(), blobs.take(slice(0, 100))),
-        ("batch_size_per_worker", model_of(), averaging(batch_size_per_worker=6), blobs),
-        ("updater='reset' instead of", model_of(), averaging(updater="reset"), blobs),
-        ("outer_optimizer=", model_of(), averaging(outer_optimizer=sw.OuterOptimizer()), blobs),
-        ("SharedTrainingMaster", model_of(), sharing(), blobs),
-    ):
-        with pytest.raises(sw.ConfigurationError, match=message):
-            sw.SparkNetwork(spark, model, master).fit(data, epochs=4, resume=str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        network.fit(blobs, resume=str(tmp_path / "nowhere"))

@@ -132,7 +132,6 @@ class Asks(keras.callbacks.Callback):
                 self.errors.append(error)
 
 
-@pytest.mark.thorough
 def test_all_slots_of_a_run_are_its_own_to_its_end(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:

@@ -6,13 +6,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.spark.helpers import Paced, dense, numbered
-from tests.waiting import wait_until
 
-import sparkwright as sw
 from sparkwright.spark._java import configures_log
 
 SCRIPT = """
@@ -74,33 +70,6 @@ def test_script_prints_only_its_progress(tmp_path: Path) -> None:
     assert len(found) == len(lines), done.stdout
     for text, pattern in zip(found, lines, strict=True):
         assert re.fullmatch(pattern, text), text
-
-
-@pytest.mark.spark
-def test_queued_run_names_the_run_that_holds_its_slots(
-    spark: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    slow, fast = (
-        sw.ParameterAveragingTrainingMaster(workers=workers, batch_size_per_worker=5)
-        for workers in (3, 2)
-    )
-    network = sw.SparkNetwork(spark, dense(), slow.with_hooks(Paced()))
-    first = network.start(numbered(300), epochs=500, name="first")
-    wait_until(lambda: first.status.averagings > 0, 120)
-    second = sw.SparkNetwork(spark, dense(), fast).start(numbered(40), name="second")
-    try:
-        wait_until(lambda: second.status.state == "queued", 30)
-        waits = f"Waiting for run {first.name} to end"
-        assert second.status.message == waits
-        assert "second" in repr(second)
-        wait_until(lambda: f"{waits}\n" in capsys.readouterr().out, 10)
-    finally:
-        first.stop()
-        first.wait(60)
-    second.wait(120)
-    assert second.status.state == "done"
-    assert {worker.state for worker in first.status.workers} == {"stopped"}
-    assert {worker.state for worker in second.status.workers} == {"done"}
 
 
 @pytest.mark.parametrize(

@@ -132,18 +132,3 @@ def test_labeled_points_train_and_the_history_is_written_as_parquet(
     assert run.history["examples"].sum() == 120
     run.history.to_parquet(tmp_path / "history.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "history.parquet"), run.history)
-
-
-def test_autoencoder_learns_to_reproduce_its_input(spark: Any, blobs: DataSet) -> None:
-    import keras
-
-    features = blobs.features["features"]
-    model = keras.Sequential(
-        [keras.Input((4,)), keras.layers.Dense(2, activation="tanh"), keras.layers.Dense(4)]
-    )
-    model.compile("adam", "mse")
-    network = sw.SparkNetwork(spark, model, averaging(averaging_frequency=1))
-    data = DataSet(features, features)
-    before = network.score(data)
-    network.fit(data, epochs=3)
-    assert network.score(data) < before

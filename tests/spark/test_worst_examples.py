@@ -39,9 +39,7 @@ def test_worst_examples_have_the_highest_loss_for_any_partitioning(
 
 
 @pytest.mark.thorough
-def test_features_are_in_data_units_and_predictions_in_label_units(
-    spark: Any,
-) -> None:
+def test_features_are_in_data_units_and_predictions_in_label_units(spark: Any) -> None:
     random = np.random.default_rng(3)
     x = 50 + 10 * random.normal(size=(60, 2))
     y = 1000 + 100 * x[:, :1]

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import sparkwright as sw
 from sparkwright.errors import SparkwrightError
 from sparkwright.mesh.framing import Message
 from sparkwright.workers._serving import Service
@@ -74,3 +75,11 @@ def sent(value: Any, *, own_code: bool) -> Any:
     fields, payload = pack(value, own_code=own_code)
     content = bytearray(b"".join(bytes(memoryview(piece)) for piece in payload))
     return unpack(Message(kind="x", fields=fields, payload=content), own_code=own_code)
+
+
+def fit(model: Any, master: Any, data: Any, **options: Any) -> Any:
+    """A finished run of `model`."""
+    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(data, display=False, **options)
+        run.wait(120)
+    return run

@@ -7,13 +7,7 @@ from hypothesis import given
 from tests.updates.reference import GRID, bitmap, bits, sparse
 
 from sparkwright.errors import DataError, NetworkError
-from sparkwright.updates import (
-    apply,
-    decode,
-    describe,
-    encode_difference,
-    selected_values,
-)
+from sparkwright.updates import apply, decode, describe, encode_difference, selected_values
 
 T = bits(0.5)
 ternary = st.lists(st.sampled_from([-1, 0, 0, 0, 1]), min_size=1, max_size=100)

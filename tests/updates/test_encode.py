@@ -4,14 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.updates.reference import (
-    GRID,
-    bitmap,
-    grid_thresholds,
-    grid_vectors,
-    signs,
-    sparse,
-)
+from tests.updates.reference import GRID, bitmap, grid_thresholds, grid_vectors, signs, sparse
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.updates import (
@@ -86,18 +79,6 @@ def test_dl4js_halves_are_negative_only(residual: np.ndarray, threshold: float) 
     encoded = encode(residual, threshold, halves=True)
     assert encoded.words.tolist() == bitmap(values, threshold)
     assert encoded.selected == sum(value != 0 for value in values)
-
-
-def test_repeated_encoding_sends_all_of_it_in_the_end() -> None:
-    residual = np.random.default_rng(5).integers(-40, 41, 300).astype(np.float32)
-    before, sent = residual.copy(), np.zeros(300, np.float32)
-    formats = set()
-    while (encoded := encode(residual, 1.0)).selected:
-        formats.add(encoded.segments[0].dense)
-        sent += decode(encoded.words)
-    assert formats == {True, False}
-    np.testing.assert_array_equal(sent, before)
-    assert not residual.any()
 
 
 # Several blocks; sparse, a bitmap from the first block on, and one that starts in the third.

@@ -93,16 +93,6 @@ def test_nothing_is_chosen_from_nothing(values: list[float]) -> None:
     assert choose_threshold(np.array(values), share=1) is None
 
 
-@given(st.lists(st.floats(0, 0.1), max_size=30))
-def test_many_steps_multiply(sparsities: list[float]) -> None:
-    algorithm = AdaptiveThreshold()
-    state, exponent = algorithm.init(), 0
-    for sparsity in sparsities:
-        state = algorithm.update(state, sparsity=sparsity)
-        exponent += (sparsity < 1e-4) - (sparsity > 1e-2)
-    assert state.threshold == pytest.approx(1e-4 * DECAY**exponent, rel=1e-6)
-
-
 def test_thresholds_settle_at_the_wanted_sparsity() -> None:
     algorithm = TargetSparsity(initial=1e-4, target=0.01)
     rng, state = np.random.default_rng(1), algorithm.init()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
+from tests.support.in_process import fit
 from tests.waiting import wait_until
 from tests.workers.test_training import SlowWorkerZero
 
@@ -26,14 +27,6 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
         **options,
     }
     return sw.ParameterAveragingTrainingMaster(**settings)
-
-
-def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
-    """A finished run of `model`."""
-    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, display=False, **options)
-        run.wait(120)
-    return run
 
 
 @pytest.mark.thorough
@@ -85,6 +78,8 @@ def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
         wait_until(lambda: run.status.epoch >= 2, 60)
         run.stop()
         run.wait(20)
+    with pytest.raises(sw.ConfigurationError, match="other data"):
+        fit(resumed, averaging(), blobs.take(slice(0, 100)), epochs=3, resume=str(tmp_path))
     fit(resumed, averaging(), blobs, epochs=3, resume=str(tmp_path))
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
 

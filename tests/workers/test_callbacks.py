@@ -9,7 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tests.spark.helpers import weights
+from tests.spark.helpers import dense, weights
+from tests.support.in_process import fit
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -37,28 +38,13 @@ def control_lines(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return lines
 
 
-@pytest.fixture(scope="module")
-def blobs() -> DataSet:
-    """60 examples, 4 features, 3 classes that can be told apart."""
-    random = np.random.default_rng(0)
-    labels = np.arange(60, dtype=np.int32) % 3
-    features = (random.normal(size=(3, 4)) * 2)[labels] + random.normal(size=(60, 4))
-    return DataSet(features.astype(np.float32), labels)
+@pytest.fixture
+def blobs(blobs: DataSet) -> DataSet:
+    return blobs.take(slice(0, 60))
 
 
 def network(rate: float = 0.05) -> Any:
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential(
-        [
-            keras.Input((4,)),
-            keras.layers.Dense(5, activation="tanh"),
-            keras.layers.Dense(3, activation="softmax"),
-        ]
-    )
-    model.compile(
-        keras.optimizers.SGD(rate), "sparse_categorical_crossentropy", metrics=["accuracy"]
-    )
-    return model
+    return dense(keras.optimizers.SGD(rate))
 
 
 def master_of(kind: str, workers: int = 1, **options: Any) -> Any:
@@ -68,14 +54,6 @@ def master_of(kind: str, workers: int = 1, **options: Any) -> Any:
     if kind == "averaging":
         return sw.ParameterAveragingTrainingMaster(averaging_frequency=1, **common)
     return sw.SharedTrainingMaster(residual_clipping=None, **common)
-
-
-def fitted(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
-    """A finished run."""
-    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, display=False, **options)
-        run.wait(120)
-    return run
 
 
 def rate_of(model: Any) -> float:
@@ -105,7 +83,7 @@ def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, 
 
     local = fit_here(blobs, callbacks("here"), epochs=3)
     model = network()
-    run = fitted(
+    run = fit(
         model, master_of(kind), blobs, epochs=3, validation=blobs, callbacks=callbacks("there")
     )
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
@@ -146,7 +124,7 @@ def test_checkpoint_plateau_and_early_stopping_callbacks_work(
         on_epoch_end=lambda epoch, logs: logs.update(epochs=abs(epoch - 1))
     )
     master = master_of("averaging", 2)
-    run = fitted(model, master, blobs, epochs=9, validation=blobs, callbacks=[score, *callbacks])
+    run = fit(model, master, blobs, epochs=9, validation=blobs, callbacks=[score, *callbacks])
     epochs, *_ = zip(*seen[:-1], strict=True)
     assert epochs == (0, 1, 2, 3, 4)
     assert run.status.state == "done"
@@ -169,7 +147,7 @@ def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet) -> None
     options: dict[str, Any] = {"epochs": 5, "validation": blobs, "callbacks": [plateau]}
     # Workers keep their replicas from run to run, but not what callbacks did to them.
     for expected, given in (([0.05, 0.05, 0.025, 0.0125, 0.01], options), ([0.05], {})):
-        run = fitted(network(rate=0.05), master_of("averaging", 2), blobs, **given)
+        run = fit(network(rate=0.05), master_of("averaging", 2), blobs, **given)
         rates = run.history.groupby("epoch")["learning_rate"].max()
         np.testing.assert_allclose(rates, expected, rtol=1e-6)
 
@@ -197,10 +175,10 @@ def test_callbacks_that_act_by_scores_require_them(blobs: DataSet) -> None:
     best = keras.callbacks.ModelCheckpoint("a.keras", save_best_only=True)
     for callback in (plateau, best, keras.callbacks.EarlyStopping()):
         with pytest.raises(sw.ConfigurationError, match="Received: monitor='val_loss', and no"):
-            fitted(network(), master, blobs, callbacks=[callback])
+            fit(network(), master, blobs, callbacks=[callback])
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.5)
     with pytest.raises(sw.ConfigurationError, match="Received: ExponentialDecay"):
-        fitted(network(rate=schedule), master, blobs, validation=blobs, callbacks=[plateau])
+        fit(network(rate=schedule), master, blobs, validation=blobs, callbacks=[plateau])
 
 
 @pytest.mark.thorough
@@ -208,7 +186,7 @@ def test_tensorboard_writes_its_files(blobs: DataSet, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     callback = keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, update_freq=1)
     master = master_of("averaging")
-    fitted(network(), master, blobs, epochs=2, callbacks=[callback], callback_frequency=2)
+    fit(network(), master, blobs, epochs=2, callbacks=[callback], callback_frequency=2)
     (events,) = tmp_path.glob("train/events*")
     found = events.read_bytes()
     assert b"epoch_loss" in found
@@ -247,7 +225,7 @@ def test_callbacks_at_averagings_equal_keras(blobs: DataSet, tmp_path: Path) -> 
 
     local = fit_here(blobs, [here, saves("here")], epochs=2, steps_per_execution=3)
     model = network()
-    run = fitted(
+    run = fit(
         model, master_of("averaging"), blobs, epochs=2, validation=blobs,
         callbacks=[there, saves("there")], callback_frequency=3,
     )  # fmt: skip
@@ -271,7 +249,7 @@ def test_training_can_end_at_an_averaging(blobs: DataSet) -> None:
             self.model.stop_training = batch == 3
 
     callback, model = Ends(), network()
-    run = fitted(
+    run = fit(
         model, master_of("averaging", 2), blobs, epochs=3, callbacks=callback, callback_frequency=1
     )
     assert run.status.state == "done"
@@ -299,7 +277,7 @@ def test_worker_lost_at_an_averaging_does_not_affect_callbacks(
     for at in (-1, 4):  # nobody is lost in the first run
         control_lines.clear()
         callback, model = Loses(), network()
-        run = fitted(
+        run = fit(
             model, master_of("averaging", 2), blobs, epochs=3, callbacks=callback,
             callback_frequency=1,
         )  # fmt: skip
@@ -326,7 +304,7 @@ def test_callbacks_are_due_once_after_epochs_and_averagings() -> None:
 
 def test_callbacks_at_averagings_require_averagings(blobs: DataSet) -> None:
     with pytest.raises(ConfigurationError, match=r"Received: callback_frequency=3\. Leave it out"):
-        fitted(network(), master_of("sharing"), blobs, callbacks=Seen(), callback_frequency=3)
+        fit(network(), master_of("sharing"), blobs, callbacks=Seen(), callback_frequency=3)
 
 
 @pytest.mark.thorough
@@ -345,7 +323,7 @@ def test_failing_callback_ends_the_run_with_the_latest_average(blobs: DataSet) -
 
     model = network()
     with pytest.raises(LookupError, match="no place for this"):
-        fitted(model, master_of("averaging", 2), blobs, epochs=5, callbacks=[Raises()])
+        fit(model, master_of("averaging", 2), blobs, epochs=5, callbacks=[Raises()])
     assert len(averages) == 2  # so Keras does
     np.testing.assert_allclose(weights(model), averages[-1], atol=1e-6)
     assert not np.array_equal(averages[0], averages[1])
@@ -358,7 +336,7 @@ def test_callback_failing_at_the_start_or_end_fails_the_run(blobs: DataSet, meth
 
     callback = keras.callbacks.LambdaCallback(**{method: fails})
     with pytest.raises(LookupError, match=method):
-        fitted(network(), master_of("averaging"), blobs, callbacks=[callback])
+        fit(network(), master_of("averaging"), blobs, callbacks=[callback])
 
 
 def test_callback_cannot_wait_for_its_own_run(blobs: DataSet) -> None:
@@ -394,7 +372,7 @@ def test_callback_that_exits_fails_the_run_with_its_place(
     callback = keras.callbacks.LambdaCallback(**{method: exits})
     name = type(error).__name__
     with pytest.raises(SparkwrightError, match=rf"Received: {name}\(.*test_callbacks\.py, line"):
-        fitted(model, master_of("averaging"), blobs, callbacks=[callback])
+        fit(model, master_of("averaging"), blobs, callbacks=[callback])
     assert int(model.optimizer.iterations) == trained
 
 
@@ -408,7 +386,7 @@ def test_terminate_on_nan_ends_the_run_without_an_error(
     broken[45] = np.nan
     data = DataSet(broken, blobs.labels)
     master = master_of(kind, 2, non_finite=non_finite)
-    run = fitted(model, master, data, epochs=50, callbacks=keras.callbacks.TerminateOnNaN())
+    run = fit(model, master, data, epochs=50, callbacks=keras.callbacks.TerminateOnNaN())
     assert run.status.state == "done"
     assert run.status.epoch < 50
     assert np.isfinite(weights(model)).all()
@@ -429,7 +407,7 @@ def test_worker_lost_while_callbacks_run_does_not_affect_them(
 
     callback, model = keras.callbacks.LambdaCallback(on_epoch_end=lose), network()
     halve = keras.callbacks.LearningRateScheduler(lambda epoch, _: 0.05 / (1 + epoch))
-    run = fitted(model, master_of("sharing", 2), blobs, epochs=4, callbacks=[callback, halve])
+    run = fit(model, master_of("sharing", 2), blobs, epochs=4, callbacks=[callback, halve])
     assert [epoch for epoch, _ in seen] == run.epoch_history.epoch == [0, 1, 2, 3]
     assert run.epoch_history.history["loss"] == [loss for _, loss in seen]
     assert (run.events["event"] == "WorkerLost").sum() == 1
@@ -446,10 +424,10 @@ def test_run_resumes_from_a_checkpoint_with_its_learning_rate(
 
     master = master_of("sharing", checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
     first = network(rate=0.08)
-    fitted(first, master, blobs, epochs=2, callbacks=callbacks())
+    fit(first, master, blobs, epochs=2, callbacks=callbacks())
     again, whole = network(rate=0.08), network(rate=0.08)
-    run = fitted(again, master, blobs, epochs=4, callbacks=callbacks(), resume=str(tmp_path))
-    fitted(whole, master_of("sharing"), blobs, epochs=4, callbacks=callbacks())
+    run = fit(again, master, blobs, epochs=4, callbacks=callbacks(), resume=str(tmp_path))
+    fit(whole, master_of("sharing"), blobs, epochs=4, callbacks=callbacks())
     assert rate_of(again) == rate_of(whole)
     np.testing.assert_allclose(weights(again), weights(whole), atol=1e-6)
     assert run.history["epoch"].max() == 4

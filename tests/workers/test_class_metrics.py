@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn
 from tests.spark.helpers import dense
+from tests.support.in_process import fit
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -67,14 +68,6 @@ def test_sequence_steps_are_rows() -> None:
     assert float(steps.result()) == pytest.approx(float(whole.result()))
 
 
-def validated(model: Any, master: Any, data: DataSet, held_back: DataSet) -> tuple[Any, Any]:
-    """The finished run, and its last validation's metrics."""
-    with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, validation=held_back, epochs=2, display=False)
-        run.wait(120)
-    return run, run.status.validation[-1].metrics
-
-
 @pytest.mark.thorough
 def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs: DataSet) -> None:
     # Sorted by class: no worker sees all classes, so means over workers would be wrong.
@@ -82,7 +75,8 @@ def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs: DataSet
     model = dense()
     metrics = [F1(), MacroAUC(), MacroPrecision(), MacroRecall()]
     model.compile("sgd", "sparse_categorical_crossentropy", metrics=metrics)
-    run, found = validated(model, AVERAGING, blobs, held_back)
+    run = fit(model, AVERAGING, blobs, validation=held_back, epochs=2)
+    found = run.status.validation[-1].metrics
     scores = model.predict(held_back.features["features"], verbose=0)
     for kind in (F1, MacroAUC, MacroPrecision, MacroRecall):
         metric = kind()
@@ -99,7 +93,8 @@ def test_binary_keras_metrics_equal_those_of_all_data(blobs: DataSet) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
     names = ["auc", "precision", "recall"]
     model.compile("sgd", "binary_crossentropy", metrics=[*names, F1()])
-    _, found = validated(model, SHARING, data, held_back)
+    run = fit(model, SHARING, data, validation=held_back, epochs=2)
+    found = run.status.validation[-1].metrics
     x, y = held_back.features["features"], held_back.labels["labels"]
     expected = model.evaluate(x, y, verbose=0, return_dict=True)
     for name in (*names, "f1"):

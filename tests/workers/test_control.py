@@ -9,8 +9,12 @@ from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, Listener
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.machine_clock import MachineClock
 from sparkwright.mesh.ring import Link, Ring
+from sparkwright.timeline import PhaseCode
 from sparkwright.workers._control import ControlLine, Dismissed
+from sparkwright.workers._phases import PhaseRecorder, PhaseReporter
 
 SECRET = bytes(range(32))
 Line = tuple[ControlLine, Connection]
@@ -69,6 +73,15 @@ def given_up(control: ControlLine, generation: int) -> threading.Event:
     return found
 
 
+def next_of(driver: Connection, kind: str) -> Message:
+    """The next message of this kind; heartbeats are passed over."""
+    while (message := driver.receive()) is not None and message.kind == "alive":
+        pass
+    assert message is not None
+    assert message.kind == kind
+    return message
+
+
 def test_orders_arrive_in_order_and_stop_is_visible_immediately(line: Line) -> None:
     control, driver = line
     for kind in ("group", "stop", "deliver"):
@@ -91,15 +104,15 @@ def test_regroup_breaks_the_ring_of_its_generation(
         control.ring.use(ring, generation=generation)
     driver.send("regroup", {"generation": 3})
     assert known.wait(10)
+    assert given_up(control, 3).is_set()  # also when it is asked for later
+    assert not given_up(control, 4).is_set()
     if used == "after":
         control.ring.use(ring, generation=generation)
     assert is_broken(ring, wait_s=10.0 if breaks else 0.5) == breaks
 
 
 @pytest.mark.thorough
-def test_heartbeats_are_sent_without_a_request(
-    line: Line,
-) -> None:
+def test_heartbeats_are_sent_without_a_request(line: Line) -> None:
     _, driver = line
     for _ in range(2):
         message = driver.receive()
@@ -107,9 +120,7 @@ def test_heartbeats_are_sent_without_a_request(
         assert message.kind == "alive"
 
 
-def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(
-    line: Line,
-) -> None:
+def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(line: Line) -> None:
     control, driver = line
     driver.send("answered", {"epoch": 1, "round": 0})
     driver.send("answered", {"epoch": 2, "round": 3})
@@ -122,9 +133,7 @@ def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(
     assert control.answer(epoch=2, round=3, timeout_s=0.0) is None
 
 
-def test_worker_waiting_for_an_answer_is_dismissed(
-    line: Line,
-) -> None:
+def test_worker_waiting_for_an_answer_is_dismissed(line: Line) -> None:
     control, driver = line
     driver.send("dismiss", {"reason": "the run has ended"})
     with pytest.raises(Dismissed, match="the run has ended"):
@@ -134,17 +143,6 @@ def test_worker_waiting_for_an_answer_is_dismissed(
     driver.close()
     with pytest.raises(Dismissed):
         control.answer(epoch=1, round=0, timeout_s=30.0)
-
-
-def test_regroup_cancels_the_meeting_of_its_generation_only(
-    line: Line,
-) -> None:
-    control, driver = line
-    now = given_up(control, 3)
-    driver.send("regroup", {"generation": 3})
-    assert now.wait(10)
-    assert not given_up(control, 4).is_set()
-    assert given_up(control, 3).is_set()  # also when it is asked for later
 
 
 @pytest.mark.parametrize("how", ["dismiss", "close"])
@@ -174,10 +172,23 @@ def test_stacks_are_sent_while_the_training_thread_is_stuck(line: Line) -> None:
     thread = threading.Thread(target=stuck.wait, name="stuck in a hook", daemon=True)
     thread.start()
     driver.send("stacks")
-    while (message := driver.receive()) is not None and message.kind == "alive":
-        pass
+    message = next_of(driver, "stacks")
     stuck.set()
-    assert message is not None
-    assert message.kind == "stacks"
     assert "thread stuck in a hook:\n" in message.fields["text"]
     assert "in wait" in message.fields["text"]
+
+
+@pytest.mark.thorough
+def test_spans_are_sent_every_second_and_the_rest_at_the_end(line: Line) -> None:
+    control, driver = line
+    recorder = PhaseRecorder()
+    reporter = PhaseReporter(control, recorder, MachineClock(), measure=False)
+    recorder.add(PhaseCode.COMPUTE, 1.0, 2.0)
+    assert next_of(driver, "phases").fields["count"] == 1
+    for start_s in (2.0, 3.0):
+        recorder.add(PhaseCode.COMPUTE, start_s, start_s + 1.0)
+    reporter.close()
+    assert next_of(driver, "phases").fields["count"] == 2
+    reporter.close()  # nothing is left to send
+    control.send("end")
+    next_of(driver, "end")

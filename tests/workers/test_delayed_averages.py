@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import Paced, dense, train_locally, weights
+from tests.support.in_process import fit
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -37,16 +38,8 @@ def test_reading_a_delayed_average_waits_for_it(blobs: DataSet) -> None:
     )
     features, labels = blobs.features["features"], blobs.labels["labels"]
     model = dense("adam")
-    with sw.ParallelWrapper(model, averaging(), cores_per_worker=1) as wrapper:
-        run = wrapper.start(
-            blobs,
-            epochs=2,
-            validation=blobs,
-            callbacks=[callback],
-            callback_frequency=2,
-            display=False,
-        )
-        run.wait(60)
+    options: dict[str, Any] = {"epochs": 2, "validation": blobs, "callback_frequency": 2}
+    run = fit(model, averaging(), blobs, callbacks=[callback], **options)
     assert run.status.averagings == 2 * 4
     np.testing.assert_array_equal(seen[-1], weights(model))
     assert len({each.tobytes() for each in seen}) == 2 * 2
@@ -93,9 +86,7 @@ def test_failure_during_an_averaging_keeps_its_result(blobs: DataSet) -> None:
 @pytest.mark.thorough
 def test_timeline_shows_the_overlapped_averaging_time(blobs: DataSet) -> None:
     master = averaging(collect_training_stats=True)
-    with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(blobs, epochs=3, display=False)
-        run.wait(60)
+    run = fit(dense("adam"), master, blobs, epochs=3)
     averages = {t.phase.name: t.count for t in run.timeline.totals() if t.place == "workers"}
     assert averages["overlap"] == 2 * run.status.averagings
     assert "of averaging ran beside computing." in run.timeline.summary()

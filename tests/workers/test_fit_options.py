@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import weights
-from tests.workers.test_callbacks import blobs, fitted, master_of, network
+from tests.support.in_process import fit
+from tests.workers.test_callbacks import blobs, master_of, network
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -45,7 +46,7 @@ SAMPLE = np.linspace(0, 2, 60, dtype=np.float32)
 def test_weights_and_splits_equal_keras(blobs: DataSet, kind: str, options: Any) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
     local, model = here(network, x, y, **options), network()
-    run = fitted(model, master_of(kind), blobs, epochs=2, **options)
+    run = fit(model, master_of(kind), blobs, epochs=2, **options)
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
     assert list(run.epoch_history.history) == list(local.history.history)
     for name, values in local.history.history.items():
@@ -69,10 +70,10 @@ def test_weights_of_each_output_equal_keras(blobs: DataSet) -> None:
     local = here(two_outputs, x, [y, x[:, :1]], sample_weight=[by_output["one"], by_output["two"]])
     model = two_outputs()
     data = DataSet(x, labels)
-    fitted(model, master_of("averaging"), data, epochs=2, sample_weight=by_output)
+    fit(model, master_of("averaging"), data, epochs=2, sample_weight=by_output)
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
     with pytest.raises(ConfigurationError, match=r"one output.*'one', 'two'.*sample_weight"):
-        fitted(model, master_of("averaging"), data, class_weight={0: 2.0})
+        fit(model, master_of("averaging"), data, class_weight={0: 2.0})
 
 
 def test_data_column_becomes_the_weights(blobs: DataSet) -> None:
@@ -122,7 +123,7 @@ def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind:
     x, y = blobs.features["features"], blobs.labels["labels"]
     local, model = network(), network()
     # Four of six minibatches an epoch: one and a half epochs are a pass.
-    run = fitted(model, master_of(kind, shuffle=True), blobs, epochs=3, steps_per_epoch=4)
+    run = fit(model, master_of(kind, shuffle=True), blobs, epochs=3, steps_per_epoch=4)
     order = np.concatenate(
         [epoch_order(60, seed=1, epoch=number, worker=0, shuffle=True) for number in (0, 1)]
     )
@@ -135,7 +136,7 @@ def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind:
 
 @pytest.mark.thorough
 def test_steps_are_distributed_over_the_workers(blobs: DataSet) -> None:
-    run = fitted(network(), master_of("averaging", 2), blobs, epochs=2, steps_per_epoch=5)
+    run = fit(network(), master_of("averaging", 2), blobs, epochs=2, steps_per_epoch=5)
     counts = run.history.groupby(["epoch", "worker"]).size()
     assert sorted(counts[1]) == [2, 3]
     assert run.history.groupby("epoch").size().tolist() == [5, 5]
@@ -146,7 +147,7 @@ def test_first_epoch_has_the_given_number(blobs: DataSet) -> None:
     seen: list[int] = []
     begins = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: seen.append(epoch))
     options: dict[str, Any] = {"callbacks": begins, "validation": blobs}
-    run = fitted(network(), master_of("averaging"), blobs, epochs=4, initial_epoch=2, **options)
+    run = fit(network(), master_of("averaging"), blobs, epochs=4, initial_epoch=2, **options)
     assert seen == run.epoch_history.epoch == [2, 3]
     assert run.history["epoch"].unique().tolist() == [3, 4]
     assert [point.epoch for point in run.status.validation] == [3, 4]
@@ -157,7 +158,7 @@ def test_first_epoch_has_the_given_number(blobs: DataSet) -> None:
 def test_shuffle_overrides_the_master(blobs: DataSet) -> None:
     models = [network() for _ in range(3)]
     for model, shuffle in zip(models, (None, False, True), strict=True):
-        fitted(model, master_of("averaging", shuffle=False), blobs, shuffle=shuffle)
+        fit(model, master_of("averaging", shuffle=False), blobs, shuffle=shuffle)
     np.testing.assert_array_equal(weights(models[0]), weights(models[1]))
     assert not np.array_equal(weights(models[0]), weights(models[2]))
 
@@ -182,7 +183,7 @@ def test_invalid_options_are_rejected(options: Any, problem: str) -> None:
 
 def test_epochs_must_exceed_the_initial_epoch(blobs: DataSet) -> None:
     with pytest.raises(ConfigurationError, match=r"epochs=2, initial_epoch=2"):
-        fitted(network(), master_of("averaging"), blobs, epochs=2, initial_epoch=2)
+        fit(network(), master_of("averaging"), blobs, epochs=2, initial_epoch=2)
 
 
 @pytest.mark.parametrize(

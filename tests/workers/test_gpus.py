@@ -97,9 +97,7 @@ def test_invalid_address_list_is_rejected(text: str) -> None:
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_driver_hides_gpus_but_workers_still_find_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_driver_hides_gpus_but_workers_still_find_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     leave_gpus_to_workers()
@@ -177,9 +175,7 @@ def test_each_gpu_has_its_own_trainer_and_file(addresses: list[str]) -> None:
     assert all(re.fullmatch(r"gpu-[0-9a-z]{1,12}", name) for name in names)
 
 
-def test_gpu_wait_timeout_names_the_holder(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_gpu_wait_timeout_names_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
     pool = TrainerPool(owner=os.getpid(), secret=bytes(32))
     handle, name = pool._hold_one(  # pyright: ignore[reportPrivateUsage]

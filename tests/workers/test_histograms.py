@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as npst
 from tests.spark.helpers import weights
+from tests.support.in_process import fit
 from tests.waiting import wait_until
-from tests.workers.test_callbacks import blobs, fitted, master_of, network
+from tests.workers.test_callbacks import blobs, master_of, network
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError, NetworkError
@@ -98,7 +99,7 @@ def trained(blobs, kind, workers, histograms):
     options = {"minibatches_per_message": 1} if kind == "sharing" else {}
     model = network()
     master = master_of(kind, workers, **options)
-    return model, fitted(model, master, blobs, epochs=2, histograms=histograms)
+    return model, fit(model, master, blobs, epochs=2, histograms=histograms)
 
 
 @pytest.mark.thorough
@@ -169,7 +170,7 @@ def odd():
 
 
 def test_network_without_a_graph_has_weights_and_a_note_for_activations(blobs):
-    run = fitted(odd, master_of("averaging"), blobs, epochs=1, histograms=ALL)
+    run = fit(odd, master_of("averaging"), blobs, epochs=1, histograms=ALL)
     assert set(run.histograms.names) == {"weights", "updates"}
     (note,) = run.histograms.notes
     assert "sequential or functional network. This one is a Odd" in note
@@ -180,7 +181,7 @@ def test_layer_failing_in_inference_adds_a_note_and_the_run_continues(blobs, mon
         raise RuntimeError("no memory")
 
     monkeypatch.setattr("sparkwright.workers._replica_base.Replica.outputs", fails)
-    run = fitted(network(), master_of("averaging"), blobs, epochs=1, histograms=ALL)
+    run = fit(network(), master_of("averaging"), blobs, epochs=1, histograms=ALL)
     assert run.status.state == "done"
     assert run.histograms.notes == ("Some could not be taken. RuntimeError: no memory",)
     assert "weights" in run.histograms.names
@@ -190,7 +191,7 @@ def test_selected_layers_and_intervals_are_taken_and_recorded(blobs):
     model = network()
     name = model.layers[1].name
     chosen = sw.Histograms(every=4, of=("weights",), layers=(name,))
-    run = fitted(model, master_of("averaging"), blobs, epochs=2, histograms=chosen)
+    run = fit(model, master_of("averaging"), blobs, epochs=2, histograms=chosen)
     assert run.histograms.names == {"weights": (f"{name}/kernel", f"{name}/bias")}
     assert [t.step for t, _ in run.histograms.of(f"{name}/kernel")] == [1, 5, 9]
     assert run.configuration["histograms"] == chosen.to_dict()
@@ -207,7 +208,7 @@ def test_selected_layers_and_intervals_are_taken_and_recorded(blobs):
 )
 def test_invalid_histograms_are_rejected_before_training(blobs, made, problem):
     with pytest.raises(ConfigurationError, match=problem):
-        fitted(network(), master_of("averaging"), blobs, epochs=1, histograms=made())
+        fit(network(), master_of("averaging"), blobs, epochs=1, histograms=made())
 
 
 def moment(step, *, bins=64, names=1):

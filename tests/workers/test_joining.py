@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.spark.helpers import Paced, dense, numbered, weights
+from tests.support.in_process import fit
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -81,8 +82,7 @@ def test_run_on_a_stream_cannot_be_joined(gate: Gate) -> None:
 def test_result_without_a_join_equals_that_of_the_initial_workers(gate: Gate) -> None:
     model, alone = dense(), dense()
     for each, workers in ((model, (2, 4)), (alone, 2)):
-        with sw.ParallelWrapper(each, averaging(workers=workers), cores_per_worker=1) as wrapper:
-            wrapper.fit(numbered(61), epochs=2, display=False)
+        fit(each, averaging(workers=workers), numbered(61), epochs=2)
     assert not gate.passed
     np.testing.assert_array_equal(weights(model), weights(alone))
 
@@ -126,13 +126,9 @@ def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
 def test_run_of_two_workers_is_resumed_with_joining_workers(gate: Gate, tmp_path: Path) -> None:
     options = {"updater": "local", "exchange_precision": "int8"}
     checkpoint = sw.Checkpointing(str(tmp_path), every_rounds=1)
-    master = averaging(workers=2, checkpoint=checkpoint, **options)
-    with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
-        wrapper.fit(numbered(103), epochs=1)
+    fit(dense("adam"), averaging(workers=2, checkpoint=checkpoint, **options), numbered(103))
     gate.opened.set()
     master = averaging(hooks=(SLOWED,), **options)
-    with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(numbered(103), epochs=4, resume=str(tmp_path), display=False)
-        run.wait(60)
+    run = fit(dense("adam"), master, numbered(103), epochs=4, resume=str(tmp_path))
     assert run.history.groupby("epoch")["examples"].sum().tolist() == [103] * 4
     assert set(run.history["worker"]) == {0, 1, 2, 3}

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from tests.support.in_process import fit
 
 import sparkwright as sw
 
@@ -13,6 +14,7 @@ RANDOM = np.random.default_rng(0)
 WIDE, NARROW = RANDOM.normal(size=(64, 4)), RANDOM.normal(size=(64, 2))
 KIND = (WIDE[:, 0] > NARROW[:, 0]).astype(np.int32)
 FEATURES = {"wide": WIDE.astype(np.float32), "narrow": NARROW.astype(np.float32)}
+MASTER = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=16, seed=1)
 
 
 def named() -> Any:
@@ -28,19 +30,12 @@ def test_arrays_are_matched_to_inputs_by_key() -> None:
     keras.utils.set_random_seed(1)
     model = named()
     before = model.evaluate(FEATURES, KIND, verbose=0)
-    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=16, seed=1)
-    with sw.ParallelWrapper(model, master, workers=2) as wrapper:
-        run = wrapper.start((FEATURES, KIND), epochs=6, validation=(FEATURES, KIND))
-        run.wait()
+    run = fit(model, MASTER, (FEATURES, KIND), epochs=6, validation=(FEATURES, KIND))
     after = model.evaluate(FEATURES, KIND, verbose=0)
     assert after < 0.8 * before
     assert run.status.validation[-1].loss == pytest.approx(after, rel=1e-5)
 
 
 def test_data_with_other_names_is_rejected() -> None:
-    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=16, seed=1)
-    with (
-        sw.ParallelWrapper(named(), master, workers=2) as wrapper,
-        pytest.raises(sw.DataError, match="one array of features for each"),
-    ):
-        wrapper.fit(({"wide": WIDE, "n": NARROW}, KIND))
+    with pytest.raises(sw.DataError, match="one array of features for each"):
+        fit(named(), MASTER, ({"wide": WIDE, "n": NARROW}, KIND))

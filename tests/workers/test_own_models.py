@@ -8,8 +8,9 @@ import cloudpickle
 import keras
 import numpy as np
 import pytest
+from tests.spark.helpers import weights
 from tests.support import own_models
-from tests.support.in_process import InProcessPool
+from tests.support.in_process import InProcessPool, fit
 from tests.support.own_models import (
     Late,
     Nested,
@@ -63,17 +64,6 @@ def sharing(workers: int = 2) -> sw.SharedTrainingMaster:
     return sw.SharedTrainingMaster(
         workers=workers, batch_size_per_worker=10, seed=1, threshold=threshold
     )
-
-
-def fit(model: Any, how: Any, data: DataSet, **options: Any) -> Any:
-    with sw.ParallelWrapper(model, how, workers=how.workers, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, display=False, **options)
-        run.wait(120)
-    return run
-
-
-def weights(model: Any) -> Any:
-    return np.concatenate([np.ravel(w) for w in model.get_weights()])
 
 
 def fit_here(model: Any, data: DataSet, epochs: int = 1) -> Any:

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers._phases import _MOST, PhaseRecorder, add_beginning, add_end  # pyright: ignore[reportPrivateUsage]
+from sparkwright.workers._phases import (
+    _MOST,  # pyright: ignore[reportPrivateUsage]
+    PhaseRecorder,
+    WorkerClocks,
+    add_beginning,
+    add_end,
+)
 
 spans = st.lists(
     st.tuples(st.sampled_from(PhaseCode), st.floats(0, 1e7), st.floats(0, 1e3)), max_size=50
@@ -13,9 +19,7 @@ spans = st.lists(
 
 
 @given(spans)
-def test_spans_are_taken_in_order_and_once(
-    given_spans: list[tuple[int, float, float]],
-) -> None:
+def test_spans_are_taken_in_order_and_once(given_spans: list[tuple[int, float, float]]) -> None:
     recorder = PhaseRecorder()
     for code, start_s, seconds in given_spans:
         recorder.add(code, start_s, start_s + seconds)
@@ -76,3 +80,12 @@ def test_startup_phases_are_recorded_only_if_they_ran(
     add_beginning(recorder, times, ready_s=ready_s)
     add_end(recorder, times)
     assert recorder.take()[0].codes.tolist() == [*codes, PhaseCode.WORK]
+
+
+def test_process_keeps_its_clock_between_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = WorkerClocks()
+    first = clocks.of(None, worker=0)
+    assert clocks.of(None, worker=3) is first
+    monkeypatch.setenv("SPARKWRIGHT_CLOCK_SHIFT_S", "0,5")
+    assert clocks.of(None, worker=0) is first
+    assert clocks.of(None, worker=1).shift_s == 5.0

@@ -9,13 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from tests.workers.test_wire import Evil
 
 from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
@@ -205,14 +206,6 @@ def test_trainer_reads_nothing_from_a_peer_without_the_secret(
     assert not made.exists()
     with pool.borrow(device="cpu", cores=1) as trainer:  # others are served as before
         assert trainer.ask(request("b")).fields == {"run": "b"}
-
-
-class Evil:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return os.mkdir, (str(self.path),)
 
 
 def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: None) -> None:

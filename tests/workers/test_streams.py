@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tests.spark.helpers import RecordingHook, dense, numbered, seen, weights
-from tests.support.in_process import InProcessPool, InProcessTrainer
-from tests.workers.test_training import averaging, fit, sharing
+from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, weights
+from tests.support.in_process import InProcessPool, InProcessTrainer, fit
+from tests.workers.test_training import averaging, sharing
 
 import sparkwright as sw
 from sparkwright.data import TfData
@@ -69,19 +70,14 @@ class Numbers(keras.utils.PyDataset):
         self.epoch += 1
 
 
-class SecondFeature:
+class SecondFeature(Hook):
     """Writes down the first two features of each example."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
-        import uuid
-
         np.save(Path(self.folder) / uuid.uuid4().hex, minibatch.features["features"][:, :2])
-
-    def post_update(self, minibatch: Any, model: Any) -> None: ...
 
 
 def second_features(folder: Path) -> dict[int, set[float]]:

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
-from tests.workers.test_training import fit
+from tests.support.in_process import fit
 
 import sparkwright as sw
 from sparkwright.data import DataSet

@@ -1,6 +1,8 @@
 """What both masters train; workers are threads of this process, so without Spark."""
 
 import asyncio
+import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +11,8 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tests.spark.helpers import RecordingHook, dense, numbered, seen, train_locally, weights
-from tests.support.in_process import InProcessPool
+from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, train_locally, weights
+from tests.support.in_process import InProcessPool, fit
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -19,14 +21,6 @@ from sparkwright.runs._events import RowsLogged, StateChanged
 from sparkwright.updates import ThresholdState
 
 pytestmark = pytest.mark.usefixtures("in_process")
-
-
-def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
-    """A finished run of `model`."""
-    with sw.ParallelWrapper(model, master, workers=master.workers, cores_per_worker=1) as wrapper:
-        run = wrapper.start(data, display=False, **options)
-        run.wait(120)
-    return run
 
 
 def one_worker(**options: Any) -> sw.ParameterAveragingTrainingMaster:
@@ -320,18 +314,15 @@ def test_delayed_averages_equal_their_simulation(
     assert run.history["examples"].sum() == 3 * 120
 
 
-class KeepsParameters:
+class KeepsParameters(Hook):
     """Writes the parameters with which each minibatch begins into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch
         np.save(self._folder / f"{self._count:02}-{id(model)}.npy", weights(model))
         self._count += 1
-
-    def post_update(self, minibatch: Any, model: Any) -> None: ...
 
 
 @pytest.mark.thorough
@@ -380,14 +371,10 @@ def test_local_moments_are_reset_after_a_nan(blobs: DataSet) -> None:
     assert np.flatnonzero(np.isnan(losses)).tolist() == [11, 23]
 
 
-class SpoilsMoments:
+class SpoilsMoments(Hook):
     """Makes moments infinite in the third minibatch; Adam's steps then are 0."""
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
-
     def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch
         if int(model.optimizer.iterations) == 3:
             for moment in model.optimizer._velocities:
                 moment.assign(np.full(moment.shape, np.inf))
@@ -549,17 +536,13 @@ def test_slow_worker_does_not_delay_the_epoch(blobs: DataSet) -> None:
     assert steps[0] < steps[1] / 2
 
 
-class SlowWorkerZero:
+class SlowWorkerZero(Hook):
     """Makes worker 0 slow, found by its shuffle: the first process to take the marker."""
 
     def __init__(self) -> None:
         self.slow: bool | None = None
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
-        import sys
-        import time
-
         if self.slow is None:
             frame = sys._getframe()
             while frame is not None and self.slow is None:
@@ -570,9 +553,6 @@ class SlowWorkerZero:
                 frame = frame.f_back
         if self.slow:
             time.sleep(0.1)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
 
 @pytest.mark.thorough

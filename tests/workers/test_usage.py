@@ -3,7 +3,8 @@ import time
 
 import psutil
 import pytest
-from tests.workers.test_callbacks import fitted, master_of, network
+from tests.support.in_process import fit
+from tests.workers.test_callbacks import master_of, network
 
 from sparkwright.workers._usage import UsageMeter
 
@@ -88,7 +89,7 @@ def test_gpu_that_cannot_be_measured_is_not_queried_again(tmp_path, monkeypatch,
 @pytest.mark.usefixtures("in_process")
 def test_log_has_the_usage_of_each_worker_at_the_last_minibatch_of_a_round(blobs, monkeypatch):
     monkeypatch.setattr("sparkwright.workers._usage._EVERY_S", 0.0)
-    run = fitted(network(), master_of("sharing", 2), blobs, epochs=2)
+    run = fit(network(), master_of("sharing", 2), blobs, epochs=2)
     rows = run.history
     for worker in (0, 1):
         mine = rows[rows.worker == worker]

@@ -87,9 +87,7 @@ def test_unreachable_resource_manager_raises_immediately(conf: Path) -> None:
             yarn_settings({"spark.master": "yarn"})
 
 
-def test_reachable_resource_manager_is_accepted_and_spark_settings_win(
-    conf: Path,
-) -> None:
+def test_reachable_resource_manager_is_accepted_and_spark_settings_win(conf: Path) -> None:
     (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
