@@ -36,12 +36,13 @@ NAMED = {
     "data": "_alignment _augmentation _column_choice _csv_format _data_preview _image_labels "
     "_join_sources _manifest _moments _record_bytes _record_examples _skipped _splits _survey "
     "_table_schema _tensors classes column_statistics dataset guessing scales texts wording",
+    "advice": "_advice _alternatives _load _memory _predict _verdict",
     "doctor": "_diagnosis _executor_rules _findings _machine_rules _notes _rules _settings_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
     "runs": "_coordination _coordinator _decisions _events _ledger _poison "
     "_sharing_coordinator _standstill membership round_means",
-    "spark": "_memory_plan memory_parts",
+    "spark": "memory_parts",
     "workers": "examples protocol work",
 }
 PURE = [
@@ -57,7 +58,7 @@ PURE = [
 _INSIDE_FUNCTIONS = {
     "data/_tensors.py": ["pyarrow"],
     "evaluation/plots.py": ["matplotlib"],
-    "masters/advice.py": ["pandas"],
+    "advice/_advice.py": ["pandas"],
     "timeline/page.py": ["PIL"],
 }
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import _notices as _notices
 from ._version import __version__ as __version__
-from .benchmark import benchmark as benchmark
 from .doctor import doctor as doctor
 
 _notices.quiet_tensorflow()
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
         timeline as timeline,
         trackers as trackers,
     )
-    from .benchmark.advice import advise as advise
+    from .advice import advise as advise
     from .data import (
         DataSet as DataSet,
         DistributedDataSet as DistributedDataSet,

@@ -1,4 +1,4 @@
-"""The most that trainers take, beside what `plan_memory` says of them.
+"""The most that trainers take, beside what `advise` says of them.
 
 python -m tests.benchmarks.trainer_memory
 """
@@ -33,7 +33,8 @@ def _row(what: str, model: Any, master: TrainingMaster, x: Any, y: Any) -> Row:
     with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
         trained(wrapper, sw.DataSet(x, y), epochs=1)
         found = [status_mib(process.pid) for process in processes(TRAINER)]
-    plan = sw.spark.plan_memory(model, master=master)
+    plan = sw.advise(model, master=master, workers=2, step_s=1).memory
+    assert plan is not None
     planned = next(part.each_mib for part in plan.parts if part.name == "trainers")
     peak = max(each["VmHWM"] for each in found)
     what = f"a trainer's memory, baseline planned: {what}"

@@ -319,7 +319,7 @@ def test_any_environment_produces_a_forecast(
     around = Surroundings(
         rows=None if rows is None else tuple(rows), slots=slots, step_s=step_s, vector_bytes=size
     )
-    found = around.prospect(master, parallel=parallel)
+    found = around.advice(master, parallel=parallel)
     forecast = _picker.ForecastSection(found=found, slots=slots, cores=2 if parallel else None)
     assert forecast.verdict[-1].endswith(".")
     for label, value in forecast.figures:

@@ -61,8 +61,8 @@ def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
             f"{needs} and a small network need about {size_text(outside)} outside Java's heap; the "
             f"container has {size_text(MIB * overhead_mib)} for that",
             f"Set `spark.executor.memoryOverhead` to {outside_mib}m or more "
-            "(`sw.spark.plan_memory` computes it for your network): a container that takes "
-            "more than it has is killed.",
+            "(`sw.advise` computes it for your network): a container that takes more than it has "
+            "is killed.",
         )
     # Executors of one machine share its memory, unless each has its own container.
     shares = 1 if place.memory.limit is not None and overhead_mib is not None else neighbors

@@ -7,14 +7,12 @@ from sparkwright.mesh.time_sources import (
 )
 
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
-from .advice import Advice as Advice, Alternative as Alternative, advise as advise
 from .checkpointing import Checkpointing as Checkpointing
 from .cost import (
     ExchangeCosts as ExchangeCosts,
     ScalingCosts as ScalingCosts,
     ScalingPoint as ScalingPoint,
 )
-from .forecast import Prospect as Prospect, prospect as prospect
 from .histograms import Histograms as Histograms
 from .mesh_config import MeshConfig as MeshConfig
 from .outer_optimizer import OuterOptimizer as OuterOptimizer
@@ -32,5 +30,4 @@ from .reading import (
     training_master_from_json as training_master_from_json,
     training_master_from_yaml as training_master_from_yaml,
 )
-from .scaling import Scaling as Scaling, predict_scaling as predict_scaling
 from .training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster

@@ -7,8 +7,7 @@ worker. The interval between exchanges of a worker is
 
 and at least the time that the driver needs for the events of all n workers, in parallel. With a
 delay, network time counts only if it exceeds the time of the minibatches trained during the
-averaging; processor time always counts. `prospect` applies the model to the rows of one run,
-`predict_scaling` to any number of workers, `advise` to other masters.
+averaging; processor time always counts.
 """
 
 from dataclasses import dataclass, replace

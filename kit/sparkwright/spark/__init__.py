@@ -4,7 +4,6 @@ from sparkwright.cluster.engine_shipping import send_by_value as send_by_value
 
 from ._adapting import adapt as adapt
 from ._kubernetes import kubernetes_settings as kubernetes_settings
-from ._memory_plan import MemoryPlan as MemoryPlan, plan_memory as plan_memory
 from ._network import SparkNetwork as SparkNetwork
 from ._saved_networks import load_distributed_model as load_distributed_model
 from ._session import start_spark as start_spark

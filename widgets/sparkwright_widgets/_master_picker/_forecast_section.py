@@ -5,15 +5,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from sparkwright.advice import Advice, predict
 from sparkwright.masters import (
-    Advice,
-    ExchangeCosts,
-    Prospect,
     ScalingCosts,
     SharedTrainingMaster,
     TrainingMaster,
-    advise,
-    prospect,
     updater_bytes,
     vector_bytes,
 )
@@ -100,8 +96,8 @@ class Surroundings:
             return master.worker_count(slots=self.slots, executors=None) if known else None
         return master.workers or self.slots
 
-    def prospect(self, master: TrainingMaster, *, parallel: bool = False) -> Prospect | None:
-        """The forecast; None if the number of workers is unknown."""
+    def advice(self, master: TrainingMaster, *, parallel: bool = False) -> Advice | None:
+        """The forecast and recommended settings; None if the number of workers is unknown."""
         workers = self.workers(master, parallel=parallel)
         if workers is None:
             return None
@@ -115,29 +111,14 @@ class Surroundings:
                 seed=master.seed or 0,
             )
             rows = plan.target_counts
-        return prospect(
+        return predict(
             master,
             rows=rows,
             workers=workers,
-            vector_bytes=self.vector_bytes,
+            vector_bytes=self.vector_bytes or None,
             updater_bytes=self.updater_bytes,
             step_s=self.step_s,
-            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s,
-        )
-
-    def advice(self, master: TrainingMaster, *, parallel: bool = False) -> Advice | None:
-        """Recommended settings; None if the workers, the network or its step time are unknown."""
-        workers = self.workers(master, parallel=parallel)
-        if workers is None or workers < 2 or self.step_s is None or not self.vector_bytes:
-            return None
-        between = ExchangeCosts(bandwidth_bytes_per_s=self.bandwidth_bytes_per_s)
-        return advise(
-            master,
-            workers=workers,
-            step_s=self.step_s,
-            vector_bytes=self.vector_bytes,
-            updater_bytes=self.updater_bytes,
-            costs=ScalingCosts(exchange=between),
+            costs=ScalingCosts().with_network(self.bandwidth_bytes_per_s),
         )
 
 
@@ -148,10 +129,9 @@ class ForecastSection:
     `slots` is set for a run on Spark, `cores` for a run on one machine.
     """
 
-    found: Prospect | None
+    found: Advice | None
     slots: int | None = None
     cores: int | None = None
-    advice: Advice | None = None
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -188,18 +168,21 @@ class ForecastSection:
         _, word, sentence = self.verdict
         lines = [f"{label}: {value}" for label, value in self.figures]
         remarks = [remark.sentence for remark in self.remarks]
-        advice = [] if self.advice is None else [f"Advice: {self.advice.reason}"]
+        advice = [f"Advice: {self.found.reason}"] if self.found and self._has_advice else []
         return "\n".join([*lines, f"{word}. {sentence}", *remarks, *advice])
+
+    @property
+    def _has_advice(self) -> bool:
+        return self.found is not None and self.found.workers > 1 and bool(self.found.alternatives)
 
     def _advice_html(self) -> str:
         """The recommendation, with the alternatives in a fold."""
-        if self.advice is None:
+        if self.found is None or not self._has_advice:
             return ""
-        (alternatives,) = self.advice.report().tables
-        heads, *rows = alternatives.rows
+        heads, *rows = self.found.options.rows
         table = html_table(heads, rows, label="Alternatives", text_columns={len(heads) - 1})
         return (
-            f'<p class="sparkwright-verdict"><b>Advice:</b> {escaped(self.advice.reason)}</p>'
+            f'<p class="sparkwright-verdict"><b>Advice:</b> {escaped(self.found.reason)}</p>'
             f"<details><summary>Alternatives, the safest first</summary>{table}</details>"
         )
 
@@ -212,7 +195,7 @@ def remark_html(remark: Remark) -> str:
     )
 
 
-def _figures(found: Prospect) -> list[tuple[str, str]]:
+def _figures(found: Advice) -> list[tuple[str, str]]:
     plan, is_sharing = found.plan, found.plan.kind == "sharing"
     once = "message" if is_sharing else "round"
     figures = [("Workers", count_text(found.workers))]
@@ -228,10 +211,9 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
     most = "up to " if is_sharing else ""
     if found.bytes_per_exchange is not None:
         figures.append((f"Sent per {once} and worker", most + bytes_text(found.bytes_per_exchange)))
-    if found.bytes_per_s is not None:
-        figures.append(("Sent per second and worker", most + bytes_text(found.bytes_per_s)))
-    if found.interval_s is not None and not is_sharing:
-        figures.append(("Time per round", short_time(found.interval_s)))
+    if (point := found.point) is not None:
+        figures.append(("Sent per second and worker", most + bytes_text(point.bytes_per_s)))
+        figures += [] if is_sharing else [("Time per round", short_time(point.interval_s))]
     if found.rows_known and found.epoch_s is not None:
         figures.append(("Time per epoch", short_time(found.epoch_s)))
     if found.speed_up is not None:

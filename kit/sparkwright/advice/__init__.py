@@ -1,0 +1,8 @@
+"""Whether a network fits on a cluster, whether workers pay there, and what to change."""
+
+from ._advice import Advice as Advice, MeasuredRun as MeasuredRun
+from ._advise import advise as advise
+from ._alternatives import Alternative as Alternative
+from ._load import Load as Load
+from ._memory import MemoryPlan as MemoryPlan
+from ._predict import predict as predict
