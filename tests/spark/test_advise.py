@@ -45,6 +45,8 @@ def test_advice_measures_missing_values(spark: Any) -> None:
     assert found.load.vector_bytes == 4 * (4 * 8 + 8 + 8 * 3 + 3)
     assert found.sources[0].startswith("Step time: measured on this machine")
     assert found.memory is not None
+    memory = found.memory  # of the session's executors
+    assert (memory.executors, memory.trainers, memory.heap_mib) == (2, 1, 1024)
     network.master = found.master
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from sparkwright.timeline.summary import seconds_text
 
 from ._diagnosis import Check
-from ._findings import CachedData, Findings, Place
+from ._findings import Findings, Place
 from ._notes import Note, Rule, fault, grouped, ok, unchecked, warning
 
 # Clocks synchronized by NTP differ by a few milliseconds.
@@ -282,29 +282,6 @@ def _file(problem: str) -> Note:
         "Use storage that all machines see at one place (hdfs://…, s3://…, a shared mount), and "
         "check the rights of the user that executors run as.",
     )
-
-
-def cache_checks(findings: Findings) -> Iterator[Check]:
-    """Check the storage levels of cached data."""
-    for data in findings.spark.cached if findings.spark else ():
-        yield _cached(data).check("Cached data", data.name)
-
-
-def _cached(data: CachedData) -> Note:
-    share = f"{data.level}, {data.cached} of {data.partitions} partitions kept"
-    if data.uses_off_heap:
-        return warning(
-            share,
-            "Memory outside the heap is what TensorFlow needs: use MEMORY_AND_DISK.",
-        )
-    if data.cached < data.partitions and not data.uses_disk:
-        return warning(
-            share,
-            "What has no room is computed again each time: use MEMORY_AND_DISK or DISK_ONLY, or "
-            "export the data.",
-        )
-    # Python data is serialized, so Spark knows its size at every storage level.
-    return ok(share)
 
 
 VERSION_RULES = (

@@ -11,11 +11,8 @@ MIB, GIB = 1 << 20, 1 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """Memory and disk of one place, in bytes; None: unknown or unlimited."""
+    """Limits and folders of one place, in bytes; None: unknown or unlimited."""
 
-    total: int | None = None  # of the machine
-    limit: int | None = None  # of the container: minimum over all control groups of the process
-    heap: int | None = None  # maximum heap of the Java process
     address_space: int | None = None  # maximum virtual memory of a Python process (RLIMIT_AS)
     shared: int | None = None  # size of /dev/shm
     shared_writable: bool = False
@@ -39,7 +36,6 @@ class Place:
     label: str  # "driver", or "executor 2 (worker-b)"
     host: str = ""
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    cores: int | None = None
     open_files: int | None = None  # the limit; None: unlimited
     open_files_used: int = 0
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -70,18 +66,6 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CachedData:
-    """A cached RDD or table."""
-
-    name: str
-    level: str  # Spark's name of the storage level
-    partitions: int
-    cached: int
-    uses_disk: bool
-    uses_off_heap: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SparkFacts:
     """Facts about the Spark session."""
 
@@ -89,10 +73,8 @@ class SparkFacts:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     tasks: int = 1  # of the doctor's job: maximum number of concurrent tasks
     came: int | None = None  # number of tasks that ran at the same time; None: unknown
-    executors: int | None = None
     gpus: int = 0  # of each training executor
     gives_gpus: bool = True  # whether the doctor's tasks request GPUs like training tasks
-    cached: tuple[CachedData, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -33,13 +33,8 @@ _PACKAGES = {
     "pandas": ("pandas", "pandas"),
     "MKL": ("mkl", "mkl"),
 }
-_VARIABLES = (
-    *("CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "LD_PRELOAD", "MKL_THREADING_LAYER"),
-    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
-    *("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
-)
+_VARIABLES = ("KERAS_BACKEND", "LD_PRELOAD", "MKL_THREADING_LAYER")
 _COMMAND_S = 15.0
-_NO_LIMIT = 1 << 60  # control groups of version 1 write a number near 2**63
 _KILLS = re.compile(r"^\s*KillUserProcesses\s*=\s*(\S+)", re.MULTILINE)
 _EXCLUDED = re.compile(r"^\s*KillExcludeUsers\s*=(.*)$", re.MULTILINE)
 _KILLS_BY_DEFAULT = re.compile(r"^\s*#\s*KillUserProcesses\s*=\s*(\S+)", re.MULTILINE)
@@ -69,16 +64,13 @@ def examine(
     return {
         "host": socket.gethostname(),
         "versions": {**versions(), **_kit(find_kit), "Java": java.get("version")},
-        "cores": (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        ),
         "open_files": _limit(resource.RLIMIT_NOFILE),
         "open_files_used": _open_files(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "preloads_missing": missing_preloads(os.environ.get("LD_PRELOAD", "")),
         "gpus": gpus,
         "gpu_problem": gpu_problem,
-        "memory": {**_memory(machine), "heap": java.get("heap")},
+        "memory": _memory(machine),
         "logind": logind(machine),
     }
 
@@ -118,7 +110,7 @@ def _kit(find: Callable[[str], dict[str, Any]]) -> dict[str, str | None]:
 
 
 def java_above(root: str = "/") -> dict[str, Any]:
-    """Return version, heap and executor ID of the Java process above this process."""
+    """Return process, version and executor ID of the Java process above this process."""
     pid = os.getpid()
     for _ in range(16):
         pid = _parent(pid)
@@ -127,11 +119,13 @@ def java_above(root: str = "/") -> dict[str, Any]:
         process = Path(root, "proc", str(pid))
         try:
             executable = Path(os.readlink(process / "exe"))
-            arguments = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
         except OSError:
             continue
         if executable.name == "java":
-            return {"pid": pid, "version": _java_version(executable), **_java_options(arguments)}
+            _, _, after = command.partition("\0--executor-id\0")
+            executor = after.partition("\0")[0] or None
+            return {"pid": pid, "version": _java_version(executable), "executor": executor}
     return {}
 
 
@@ -159,16 +153,6 @@ def _java_version(executable: Path) -> str | None:
     answer, _ = _output_of([str(executable), "-version"])
     match = re.search(r'version "([^"]+)"', answer)
     return match[1] if match else None
-
-
-def _java_options(arguments: list[str]) -> dict[str, Any]:
-    heap, executor = None, None
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        if match := re.fullmatch(r"-Xmx(\d+)([kmgtKMGT]?)", argument):
-            heap = int(match[1]) << (10 * "bkmgt".index(match[2].lower() or "b"))
-        if argument == "--executor-id":
-            executor = following
-    return {"heap": heap, "executor": executor}
 
 
 def _limit(kind: int) -> int | None:
@@ -218,8 +202,6 @@ def _memory(machine: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(folder).free
     return {
-        "total": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "limit": container_limit(machine),
         "address_space": _limit(resource.RLIMIT_AS),
         "shared": size,
         "shared_writable": writable,
@@ -236,31 +218,6 @@ def scratch_folder() -> str:
             return folder
     # Python's function skips a full one when it is first called.
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
-
-
-def container_limit(machine: Path) -> int | None:
-    """Return the lowest memory limit of this process' control groups; None if unlimited."""
-    groups = machine / "sys/fs/cgroup"
-    files: list[Path] = []
-    with contextlib.suppress(OSError):
-        for line in (machine / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers == "":
-                files += _upwards(groups, path, "memory.max")
-            elif "memory" in controllers.split(","):
-                files += _upwards(groups / "memory", path, "memory.limit_in_bytes")
-    limits: list[int] = []
-    for file in files:
-        # The value may be "max", and a container may not see its own path.
-        with contextlib.suppress(OSError, ValueError):
-            limits.append(int(file.read_text()))
-    limits = [limit for limit in limits if limit < _NO_LIMIT]
-    return min(limits) if limits else None
-
-
-def _upwards(top: Path, path: str, name: str) -> list[Path]:
-    parts = [part for part in path.split("/") if part not in ("", "..")]
-    return [top.joinpath(*parts[:depth], name) for depth in range(len(parts), -1, -1)]
 
 
 def logind(machine: Path) -> dict[str, Any] | None:

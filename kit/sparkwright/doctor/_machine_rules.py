@@ -1,105 +1,17 @@
-"""Rules about memory, disk, threads, GPUs, and process limits. Pure."""
+"""Rules about folders, libraries, GPUs, and process limits. Pure."""
 
 from collections.abc import Iterator
 
-from sparkwright.spark.memory_parts import (
-    TRAINER_MIB,
-    executor_parts,
-    mib_of_bytes,
-    outside_heap_mib,
-    overhead_in_container,
-)
+from sparkwright.timeline.summary import size_text
 
 from ._diagnosis import Check
-from ._findings import GIB, MIB, Findings, Place, SparkFacts
-from ._notes import Note, Rule, fault, grouped, ok, size_text, unchecked, warning
+from ._findings import GIB, MIB, Findings, Place
+from ._notes import Note, Rule, fault, grouped, ok, unchecked, warning
 
 _LEAST_SHARED = 32 * MIB
 _LEAST_SCRATCH = GIB
 # TensorFlow reserves 2.2 GiB of virtual memory without any data.
 _LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
-
-
-def _memory(place: Place, findings: Findings) -> Note | None:
-    if place is findings.driver:
-        return _driver_memory(place)
-    if findings.spark is None:
-        return None
-    return _executor_memory(place, _neighbors(place, findings), findings.spark)
-
-
-def _neighbors(place: Place, findings: Findings) -> int:
-    """Return the number of executors on the place's machine."""
-    return sum(other.host == place.host for other in findings.executors)
-
-
-def _driver_memory(driver: Place) -> Note:
-    heap, room = driver.memory.heap, _room(driver)
-    if room is None:
-        return unchecked("this system does not tell its memory")
-    if heap is not None and heap + TRAINER_MIB * MIB > room:
-        return warning(
-            f"{_room_text(driver)}; Java's heap alone may take {size_text(heap)}",
-            "The model lives in Python, beside Java. Lower `spark.driver.memory`, or give the "
-            "driver a larger machine or container.",
-        )
-    return ok(_room_text(driver))
-
-
-def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
-    room, heap = _room(place), place.memory.heap
-    if room is None or heap is None:
-        return unchecked("this system does not tell its memory")
-    slots, heap_mib = _slots(spark), mib_of_bytes(heap)
-    parts = executor_parts({}, heap_mib=heap_mib, trainers=slots, data_mib=0)
-    outside_mib = outside_heap_mib(parts)
-    outside = MIB * outside_mib
-    overhead_mib = overhead_in_container(spark.master, spark.settings, heap_mib=heap_mib)
-    needs = f"{slots} worker{'s' * (slots > 1)} with TensorFlow"
-    if overhead_mib is not None and overhead_mib < outside_mib:
-        return fault(
-            f"{needs} and a small network need about {size_text(outside)} outside Java's heap; the "
-            f"container has {size_text(MIB * overhead_mib)} for that",
-            f"Set `spark.executor.memoryOverhead` to {outside_mib}m or more "
-            "(`sw.advise` computes it for your network): a container that takes more than it has "
-            "is killed.",
-        )
-    # Executors of one machine share its memory, unless each has its own container.
-    shares = 1 if place.memory.limit is not None and overhead_mib is not None else neighbors
-    total = shares * (heap + outside)
-    text = (
-        f"{_room_text(place)}; Java's heap {size_text(heap)}, beside it about {size_text(outside)}"
-    )
-    text += f" with {needs}"
-    if shares > 1:
-        text += f", times {shares} executors on this machine"
-    if total > room:
-        return warning(
-            f"{text}: {size_text(total)} in all",
-            "Give executors less heap (`memory_per_worker_mb=`, `spark.executor.memory`), or start "
-            "fewer of them on a machine.",
-        )
-    return ok(text)
-
-
-def _slots(spark: SparkFacts) -> int:
-    """Return the number of concurrent training tasks per executor, limited by its GPUs if any."""
-    cpus = int(spark.settings.get("spark.task.cpus", "1") or 1)
-    cores = spark.settings.get("spark.executor.cores")
-    slots = int(cores) // cpus if cores else spark.tasks // max(1, spark.executors or 1)
-    return max(1, min(slots, spark.gpus or slots))
-
-
-def _room(place: Place) -> int | None:
-    sizes = [size for size in (place.memory.total, place.memory.limit) if size is not None]
-    return min(sizes) if sizes else None
-
-
-def _room_text(place: Place) -> str:
-    memory = place.memory
-    if memory.limit is not None:
-        return f"{size_text(memory.limit)} in this container"
-    return f"{size_text(memory.total or 0)} in this machine"
 
 
 def _shared(place: Place, _: Findings) -> Note | None:
@@ -156,42 +68,6 @@ def _open_files(place: Place, findings: Findings) -> Note | None:
             f"at most {place.open_files}{used}",
             f"Raise it for {tasks} workers: `ulimit -n {max(4096, needed)}` before Spark starts.",
         )
-
-
-def _cores(place: Place, findings: Findings) -> Note | None:
-    if place is findings.driver:
-        return ok(f"{place.cores or 'unknown'}") if findings.spark is None else None
-    if findings.spark is None:
-        return None
-    cpus = int(findings.spark.settings.get("spark.task.cpus", "1") or 1)
-    busy = _neighbors(place, findings) * _slots(findings.spark) * cpus
-    if place.cores is None or busy <= place.cores:
-        return ok(f"{place.cores or 'unknown'}, of which Spark uses {busy}")
-    return warning(
-        f"{place.cores}, but Spark promises {busy}",
-        "Workers would wait for each other's cores. Start fewer: `workers=`, "
-        "`spark.executor.cores`, or `SPARK_WORKER_CORES` of a standalone cluster.",
-    )
-
-
-def _threads(place: Place, _: Findings) -> Note | None:
-    found = {n: value for n, value in place.environment.items() if n.endswith("_THREADS")}
-    text = ", ".join(f"{name}={value}" for name, value in found.items())
-    # OpenMP accepts a list with one number per level; for MKL and OpenMP, 0 means automatic.
-    parts = {name: [part.strip() for part in value.split(",")] for name, value in found.items()}
-    wrong = [name for name, each in parts.items() if not all(part.isdigit() for part in each)]
-    if wrong:
-        return warning(text, f"Give a number of threads, or unset {', '.join(wrong)}.")
-    cores = place.cores
-    many = [name for name, each in parts.items() if cores and max(map(int, each)) > cores]
-    if many:
-        return warning(
-            f"{text}; there are {cores} cores",
-            f"Lower or unset {', '.join(many)}. Workers take `spark.task.cpus` threads each, "
-            "whatever these say; NumPy and your own functions obey them.",
-        )
-    else:
-        return ok(text or "no variable limits them")
 
 
 def _libraries(place: Place, _: Findings) -> Iterator[Note]:
@@ -273,13 +149,10 @@ def _logind(place: Place, _: Findings) -> Note | None:
 
 
 MACHINE_RULES = (
-    Rule("Memory", _memory),
     Rule("/dev/shm", _shared),
     Rule("Temporary files", _scratch),
     Rule("Python's memory limit", _address_space),
     Rule("Open files", _open_files),
-    Rule("Cores", _cores),
-    Rule("Threads", _threads),
     Rule("Thread libraries", _libraries),
     Rule("Processes after logout", _logind),
 )
