@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.advice import MemoryPlan
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import PRESETS, estimate
+from sparkwright.networks import PRESETS
+from sparkwright.networks.estimate import training_sizes
 from sparkwright.spark.memory_parts import TRAINER_MIB, parse_mib
 
 LENET = PRESETS["lenet"].make()
@@ -87,20 +88,21 @@ def test_printed_sum_adds_up() -> None:
 
 
 def test_trainer_memory_holds_network_minibatch_and_state_vectors() -> None:
-    found = {f.name: f.size_bytes for f in estimate(LENET, batch_size=512).memory}
-    state = found["Parameters"] + found["Optimizer"]
-    sizes = [found["Parameters"], found["Gradients"], found["Optimizer"], found["One minibatch"]]
-    averaged, vector = sw.ParameterAveragingTrainingMaster, found["Parameters"]
+    sizes = training_sizes(LENET, batch_size=512)
+    assert sizes[:3] == (4 * 431_080, 4 * 431_080, 8 * 431_080)
+    assert sizes.minibatch == 512 * training_sizes(LENET, batch_size=1).minibatch
+    state = sizes.parameters + sizes.optimizer
+    averaged, vector = sw.ParameterAveragingTrainingMaster, sizes.parameters
     for kind, options, exchange in (
         (averaged, {}, 5 * state),
         (averaged, {"updater": "reset"}, 5 * vector),
         (
             averaged,
             {"updater": "reset", "exchange_precision": "int8"},
-            5 * vector + found["Gradients"],
+            5 * vector + sizes.trainable,
         ),
         (averaged, {"updater": "reset", "averaging_delay": 1}, 6 * vector),
-        (sw.SharedTrainingMaster, {}, 4 * state + 2 * found["Gradients"]),
+        (sw.SharedTrainingMaster, {}, 4 * state + 2 * sizes.trainable),
     ):
         mib = sum(-(-size // 2**20) for size in (*sizes, exchange))
         master = kind(batch_size_per_worker=512, **options)

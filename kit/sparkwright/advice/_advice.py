@@ -241,7 +241,9 @@ class Advice:
         )
         between = self.load.costs.exchange
         return {
-            "plan": self.plan.to_dict(),
+            "kind": self.plan.kind,
+            "minibatches": list(self.plan.minibatches),
+            "batch_size_per_worker": self.plan.batch_size,
             **{name: getattr(self, name) for name in names},
             **{name: getattr(self.load, name) for name in ("step_s", "vector_bytes")},
             "updater_bytes": self.load.updater_bytes,

@@ -122,18 +122,14 @@ def advise(
     counts = tuple(powers(workers)) if measure is True else asked
     for count in counts:
         check_count("measure", count)
-    is_number = isinstance(network, int) and not isinstance(network, bool)
+    model: Any = network.build() if isinstance(network, NetworkSpec) else network
+    is_number = isinstance(model, int) and not isinstance(model, bool)
     if counts and (spark is None or is_number):
         raise ConfigurationError(
             "`measure` needs a session and a compiled network. Received: "
             f"spark={spark!r}, network={network!r:.99}."
         )
-    model = network.build() if isinstance(network, NetworkSpec) else network
-    if is_number:
-        parameters = {"vector_bytes": vector_bytes(network)}
-        sizes = {**parameters, "updater_bytes": updater_bytes(network, "Adam")}
-    else:
-        sizes = _sizes_of(model)
+    sizes = _sizes_of(model)
     held = in_memory(data) if counts else None
     memory = plan_memory(
         network,
@@ -190,11 +186,9 @@ def _rows(data: Any, workers: int) -> list[int] | None:
     """Return even numbers of examples of each worker; None: unknown."""
     if data is None:
         return None
-    if isinstance(data, DistributedDataSet):
-        count = data.count()
-    else:
-        count = len(data) if isinstance(data, DataSet) else data
-        check_count("data", count)
+    count: Any = data.count() if isinstance(data, DistributedDataSet) else data
+    count = len(data) if isinstance(data, DataSet) else count
+    check_count("data", count)
     return [count // workers + (worker < count % workers) for worker in range(workers)]
 
 
@@ -227,11 +221,14 @@ def _executors(
 
 
 def _sizes_of(model: Any) -> dict[str, int]:
-    """Return `vector_bytes` and `updater_bytes` of a compiled model.
+    """Return `vector_bytes` and `updater_bytes` of a compiled model or a number of parameters.
 
     Raises:
-        ConfigurationError: if `model` is not a compiled model.
+        ConfigurationError: if `model` is neither.
     """
+    if isinstance(model, int) and not isinstance(model, bool):
+        sizes = vector_bytes(model), updater_bytes(model, "Adam")
+        return dict(zip(("vector_bytes", "updater_bytes"), sizes, strict=True))
     if getattr(model, "optimizer", None) is None:
         raise ConfigurationError(
             "`network` must be a SparkNetwork, a compiled keras.Model, a NetworkSpec or a number "

@@ -53,6 +53,11 @@ class MemoryPlan:
         return outside_heap_mib(self.parts)
 
     @property
+    def trainer_mib(self) -> int:
+        """Memory of one training process, MiB."""
+        return sum(part.each_mib for part in self.parts if part.place in ("TensorFlow", "files"))
+
+    @property
     def total_mib(self) -> int:
         """Memory of each executor, MiB."""
         return self.heap_mib + self.overhead_mib

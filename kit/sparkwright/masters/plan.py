@@ -120,8 +120,8 @@ class TrainingPlan:
 
         Example:
             >>> plan = TrainingPlan(rows=(70, 10), batch_size=10, averaging_frequency=5, epochs=1)
-            >>> plan.minibatches, plan.rounds, plan.minibatches_in_round(1)
-            ((7, 1), 2, (2, 0))
+            >>> plan.minibatches, plan.rounds
+            ((7, 1), 2)
         """
         return self.rounds_in(None)
 
@@ -129,12 +129,6 @@ class TrainingPlan:
         """Return the averagings in an epoch, from 0; None: after the last change of frequency."""
         frequency = frequency_in(self.averaging_frequency, epoch)
         return -(-max(self.minibatches, default=0) // frequency)
-
-    def minibatches_in_round(self, index: int) -> tuple[int, ...]:
-        """Return each worker's minibatches in round `index` (from 0), the averaging weights."""
-        frequency = frequency_in(self.averaging_frequency)
-        start = index * frequency
-        return tuple(max(0, min(frequency, count - start)) for count in self.minibatches)
 
     @property
     def idle_workers(self) -> tuple[int, ...]:
@@ -167,23 +161,6 @@ class TrainingPlan:
             updates = sum(self.minibatches) / self.workers
             return round(updates * (self.workers - 1) * self.bytes_per_minibatch)
         return int(2 * (self.workers - 1) / self.workers * self.vector_bytes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON types."""
-        return {
-            "kind": self.kind,
-            "workers": self.workers,
-            "rows": list(self.rows),
-            "minibatches": list(self.minibatches),
-            "batch_size_per_worker": self.batch_size,
-            "averaging_frequency": self.averaging_frequency,
-            "rounds_per_epoch": self.rounds,
-            "epochs": self.epochs,
-            "idle_workers": list(self.idle_workers),
-            "idle_fraction": self.idle_fraction,
-            "bytes_per_round": self.bytes_per_round,
-            "bytes_per_minibatch": self.bytes_per_minibatch,
-        }
 
 
 def by_epoch(frequency: Frequency) -> Mapping[int, int]:

@@ -7,17 +7,16 @@ Peak resident sizes (VmHWM) were measured on Linux with Python 3.11, TensorFlow 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 from typing import Any, Literal, NamedTuple
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks.describing import describe_model
 from sparkwright.networks.estimate import (
     NUMBER_BYTES,
     PROCESS_BYTES,
     Master,
-    estimate,
     exchange_numbers,
+    training_sizes,
 )
 from sparkwright.networks.spec import NetworkSpec
 
@@ -118,29 +117,14 @@ def _sizes(model: Any, batch_size: int) -> tuple[int, ...]:
     if isinstance(model, int) and not isinstance(model, bool) and model > 0:
         size = NUMBER_BYTES * model
         return size, size, _SLOTS * size, 0
-    spec: Any = model
-    if not isinstance(spec, NetworkSpec):
-        if not hasattr(model, "count_params") or not getattr(model, "built", False):
-            raise ConfigurationError(
-                "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
-                f"greater than 0. Received: model={model!r}."
-            )
-        try:
-            spec = describe_model(model)
-        except ConfigurationError:  # custom layers, whose outputs still have shapes
-            variables = (prod(each.shape) for each in spec.trainable_variables)
-            trainable = NUMBER_BYTES * sum(variables)
-            outputs = sum(_output_numbers(layer) for layer in spec.layers)
-            minibatch = 2 * NUMBER_BYTES * outputs * batch_size
-            parameters = NUMBER_BYTES * int(spec.count_params())
-            return parameters, trainable, _SLOTS * trainable, minibatch
-    found = {each.name: each.size_bytes for each in estimate(spec, batch_size=batch_size).memory}
-    return tuple(found[n] for n in ("Parameters", "Gradients", "Optimizer", "One minibatch"))
-
-
-def _output_numbers(layer: Any) -> int:
-    shape = getattr(getattr(layer, "output", None), "shape", ())
-    return prod(length or 1 for length in tuple(shape)[1:]) if shape else 0
+    if not isinstance(model, NetworkSpec) and not (
+        hasattr(model, "count_params") and getattr(model, "built", False)
+    ):
+        raise ConfigurationError(
+            "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
+            f"greater than 0. Received: model={model!r}."
+        )
+    return training_sizes(model, batch_size=batch_size)
 
 
 def executor_parts(

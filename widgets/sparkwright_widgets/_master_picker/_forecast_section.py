@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from sparkwright.advice import Advice, predict
+from sparkwright.advice import Advice, plan_memory, predict
 from sparkwright.masters import (
     ScalingCosts,
     SharedTrainingMaster,
@@ -73,6 +73,7 @@ class Surroundings:
     cores: int = 1  # of this machine
     vector_bytes: int | None = None  # of the network's parameters
     updater_bytes: int = 0  # of its optimizer's state
+    network: Any = None  # a valid NetworkSpec or a built Keras model
     step_s: float | None = None  # of one minibatch
     bandwidth_bytes_per_s: float = 1.25e9  # of each machine
 
@@ -80,9 +81,10 @@ class Surroundings:
         """Return a copy with the sizes of a NetworkSpec or a built Keras model; None: unknown."""
         parameters, trainable, optimizer, options = _counts(network)
         if parameters is None:
-            return replace(self, vector_bytes=None, updater_bytes=0)
+            return replace(self, network=None, vector_bytes=None, updater_bytes=0)
         return replace(
             self,
+            network=network,
             vector_bytes=vector_bytes(parameters),
             updater_bytes=updater_bytes(trainable, optimizer, options) if optimizer else 0,
         )
@@ -119,6 +121,9 @@ class Surroundings:
             updater_bytes=self.updater_bytes,
             step_s=self.step_s,
             costs=ScalingCosts().with_network(self.bandwidth_bytes_per_s),
+            memory=None
+            if self.network is None
+            else plan_memory(self.network, master, workers=workers),
         )
 
 
@@ -211,6 +216,9 @@ def _figures(found: Advice) -> list[tuple[str, str]]:
     most = "up to " if is_sharing else ""
     if found.bytes_per_exchange is not None:
         figures.append((f"Sent per {once} and worker", most + bytes_text(found.bytes_per_exchange)))
+    if found.memory is not None:
+        memory = f"about {bytes_text(found.memory.trainer_mib << 20)}"
+        figures.append(("Memory of a worker's process", memory))
     if (point := found.point) is not None:
         figures.append(("Sent per second and worker", most + bytes_text(point.bytes_per_s)))
         figures += [] if is_sharing else [("Time per round", short_time(point.interval_s))]

@@ -61,7 +61,7 @@ class EditingPane(NetworkPane):
         self._notes: tuple[Misfit, ...] = ()
         self._refreshing = False
         self._loading = Background("keras")
-        super().__init__(self._refresh)
+        super().__init__()
         self._make_controls()
         if is_loaded():
             self._offer_all()
@@ -145,7 +145,7 @@ class EditingPane(NetworkPane):
             self.columns(
                 widgets.VBox([self.layers, tools, widgets.HTML(advice(_KEYS))]), self.editor
             ),
-            *(self.folds[name] for name in ("training", "estimate", "text")),
+            *(self.folds[name] for name in ("training", "text")),
         ]
 
     def _button(self, text: str, pressed: Callable[[], None]) -> Button:
