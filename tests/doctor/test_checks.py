@@ -12,7 +12,6 @@ from sparkwright.doctor._findings import (
     GIB,
     MIB,
     Findings,
-    Logind,
     Memory,
     Place,
     SparkFacts,
@@ -48,7 +47,6 @@ def place(label: str, **found: Any) -> Place:
     given: dict[str, Any] = {
         "host": label.rstrip(")")[-1],
         "versions": VERSIONS,
-        "open_files": 4096,
         "memory": MEMORY,
     }
     if label != "driver":
@@ -99,16 +97,6 @@ def clock(offset_s: float, uncertainty_s: float = 0.01) -> dict[str, Any]:
     return {"clock": Offset(offset_s=offset_s, uncertainty_s=uncertainty_s)}
 
 
-def logs_out(**logind: Any) -> Findings:
-    return with_executor(logind=Logind(user="hadoop", **logind))
-
-
-def mkl(layer: str | None, version: str | None) -> Findings:
-    environment = {"LD_PRELOAD": "/usr/lib64/libgomp.so.1"}
-    environment |= {"MKL_THREADING_LAYER": layer} if layer is not None else {}
-    return with_executor(environment=environment, **with_versions(MKL=version))
-
-
 def with_settings(master: str = SPARK.master, **found: str) -> Findings:
     settings = {**SETTINGS, **{name.replace("__", "."): value for name, value in found.items()}}
     return replace(FINE, spark=replace(SPARK, master=master, settings=settings))
@@ -137,7 +125,7 @@ OLD_SPARK = everywhere(FINE, PySpark="3.5.9")
 # Findings, the check that judges them, its worst status, and words of where, found or remedy.
 CASES: list[tuple[Findings, str, str, str]] = [
     (FINE, "TensorFlow", "ok", "driver, all 2 executors: 2.21.0"),
-    (with_driver(environment={"KERAS_BACKEND": "jax"}), "JAX", "problem", "is not installed"),
+    (with_driver(backend="jax"), "JAX", "problem", "is not installed"),
     (with_executor(**with_versions(pandas=None)), "pandas", "ok", ""),
     (with_both(**with_versions(Java="11.0.2")), "Java", "warning", "Install Java 17 or 21."),
     (OLD_SPARK, "PySpark", "ok", "3.5.9"),
@@ -153,7 +141,7 @@ CASES: list[tuple[Findings, str, str, str]] = [
         everywhere(FINE, PyArrow="17.0"),
         *("PyArrow", "problem", "driver, all 2 executors: 17.0; 18 is needed"),
     ),
-    (with_driver(environment={"KERAS_BACKEND": "torch"}), "Keras' backend", "problem", "torch"),
+    (with_driver(backend="torch"), "Keras' backend", "problem", "torch"),
     (with_executor(driver_problem="a:4 refused"), "Driver reached", "problem", "(b): a:4 refused"),
     (with_executor(driver_problem="no"), "Driver reached", "problem", "spark.driver.host"),
     (with_executor(peers=LOST), "Executors reached", "problem", "10.0.0.2:5 (timed out)"),
@@ -176,11 +164,6 @@ CASES: list[tuple[Findings, str, str, str]] = [
         *("Python's memory limit", "problem", "pyspark.memory"),
     ),
     (with_executor(**with_memory(address_space=8 * GIB)), "Python's memory limit", "warning", ""),
-    (with_executor(preloads_missing=("/lib/x.so",)), "Thread libraries", "warning", "/lib/x.so"),
-    (mkl("INTEL", None), "Thread libraries", "warning", "MKL_THREADING_LAYER=GNU"),
-    (mkl(None, "2025.0"), "Thread libraries", "warning", "is not set"),
-    (mkl(None, None), "TensorFlow", "ok", ""),
-    (mkl("GNU", "2025.0"), "TensorFlow", "ok", ""),
     (
         with_spark(with_both(**GIVEN), gpus=1),
         "GPUs",
@@ -193,10 +176,6 @@ CASES: list[tuple[Findings, str, str, str]] = [
     # With dynamic allocation executors that are there have no GPUs yet.
     (with_spark(gpus=2, gives_gpus=False), "GPUs", "not checked", "Spark: 2 an executor"),
     (with_executor(gpus=(GPU,)), "GPUs", "warning", "gpus_per_executor"),
-    (logs_out(kills=True), "Processes after logout", "warning", "enable-linger hadoop"),
-    (logs_out(kills=True, lingers=True), "Processes after logout", "ok", "lingers"),
-    (logs_out(kills=False), "Processes after logout", "ok", ""),
-    (logs_out(), "Processes after logout", "not checked", ""),
     (with_executor(files={"hdfs://n/a": "lost"}), "Files hdfs://n/a", "problem", "(b): lost"),
     (with_spark(came=1), "Executors", "warning", "1 of 2 tasks ran at the same time"),
 ]
@@ -274,16 +253,6 @@ def test_clocks_of_one_machine_share_a_row() -> None:
     first, second = replace(FIRST, **clock(5.0001, 2e-4)), replace(SECOND, **clock(4.9998, 4e-4))
     (check,) = diagnose(replace(FINE, executors=(first, second))).find("Clock")
     assert check.found == "5 s ahead of the driver's, give or take 10 ms"
-
-
-def test_too_few_open_files_for_many_workers_is_a_warning() -> None:
-    findings = with_spark(with_driver(open_files=1024), tasks=1000, came=1000)
-    assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
-
-
-def test_files_that_are_open_already_count() -> None:
-    (check,) = diagnose(with_driver(open_files=1024, open_files_used=900)).find("Open files")
-    assert (check.status, check.found) == ("warning", "at most 1024, 900 are open")
 
 
 @pytest.mark.parametrize(

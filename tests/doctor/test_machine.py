@@ -1,6 +1,5 @@
 """What a machine tells of itself, read from files and programs made up for it."""
 
-import getpass
 import os
 import re
 import subprocess
@@ -43,50 +42,6 @@ def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.split() == []
-
-
-YES, NO = "[Login]\nKillUserProcesses=yes\n", "[Login]\nKillUserProcesses=no\n"
-MAIN, TEN = "etc/systemd/logind.conf", "systemd/logind.conf.d/10.conf"
-LINGER = {"var/lib/systemd/linger/ann": ""}
-
-
-@pytest.mark.parametrize(
-    ("user", "files", "kills", "lingers"),
-    [
-        ("ann", {MAIN: f"#KillUserProcesses=no\n{YES}"}, True, False),
-        # A comment is the default of the distribution.
-        ("ann", {MAIN: "[Login]\n#KillUserProcesses=no\n"}, False, False),
-        ("ann", {MAIN: "[Login]\n"}, None, False),
-        # The last name counts, whatever its folder; a file in etc hides one of the same name.
-        ("ann", {f"etc/{TEN}": NO, "run/systemd/logind.conf.d/20.conf": YES}, True, False),
-        ("ann", {f"etc/{TEN}": NO, f"run/{TEN}": YES}, False, False),
-        ("ann", {MAIN: f"{YES}KillExcludeUsers=root ann\n"}, False, False),
-        ("root", {MAIN: YES}, False, False),
-        ("ann", {MAIN: YES, **LINGER}, True, True),
-        ("bob", {MAIN: YES, **LINGER}, True, False),
-    ],
-)
-def test_settings_that_kill_processes_after_logout_are_read(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    user: str,
-    files: dict[str, str],
-    kills: bool | None,
-    lingers: bool,
-) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: user)
-    assert _machine.logind(tmp_path) is None  # no systemd
-    (tmp_path / "run/systemd/system").mkdir(parents=True)
-    for name, content in files.items():
-        write(tmp_path / name, content)
-    assert _machine.logind(tmp_path) == {"user": user, "kills": kills, "lingers": lingers}
-
-
-def test_missing_preloaded_paths_are_found(tmp_path: Path) -> None:
-    there = tmp_path / "a.so"
-    there.touch()
-    assert _machine.missing_preloads(f"{there}:/no/b.so libgomp.so.1") == ["/no/b.so"]
-    assert _machine.missing_preloads("") == []
 
 
 @pytest.mark.parametrize(

@@ -70,11 +70,7 @@ def test_driver_unreachable_from_executors_is_reported(spark: Any) -> None:
     assert rows(diagnosis, "TensorFlow") == [("driver, all 4 executors", "ok")]
 
 
-def test_folders_and_libraries_are_checked(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LD_PRELOAD", "/no/libgomp.so.1")
-    monkeypatch.setenv("MKL_THREADING_LAYER", "INTEL")
+def test_folders_are_checked(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     folder = str(tmp_path / "file" / "folder")
     diagnosis = sw.doctor(urls=[folder, "memory://doctor"])  # of the active session
@@ -83,11 +79,6 @@ def test_folders_and_libraries_are_checked(
     assert not_seen.name == "Files memory://doctor"
     assert not_seen.where == "all 4 executors"
     assert "FileNotFoundError" in not_seen.found
-    # Each executor has its own environment.
-    libraries = diagnosis.find("Thread libraries")
-    assert [check.where for check in libraries] == ["driver", "driver"]
-    assert "/no/libgomp.so.1" in libraries[0].found
-    assert "MKL_THREADING_LAYER=GNU" in libraries[1].remedy
 
 
 @pytest.mark.thorough

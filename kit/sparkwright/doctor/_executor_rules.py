@@ -134,7 +134,7 @@ def _failed_job(problem: str) -> Note:
 
 def _version(name: str, rule: _Rule, place: Place, findings: Findings) -> Note | None:
     driver = findings.driver
-    is_jax = driver.environment.get("KERAS_BACKEND") == "jax"
+    is_jax = driver.backend == "jax"
     if name == ("TensorFlow" if is_jax else "JAX"):
         return None
     version, wanted = place.versions.get(name), driver.versions.get(name)
@@ -174,7 +174,7 @@ def _unsupported(name: str, numbers: tuple[int, ...], place: Place) -> str:
 
 def _backend(place: Place, findings: Findings) -> Iterator[Note]:
     """Check that workers can use the driver's backend."""
-    backend = findings.driver.environment.get("KERAS_BACKEND", "")
+    backend = findings.driver.backend
     if place is findings.driver and backend not in ("", "tensorflow", "jax"):
         yield fault(
             f"KERAS_BACKEND={backend}",

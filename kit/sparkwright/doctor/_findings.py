@@ -21,30 +21,17 @@ class Memory:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Logind:
-    """Whether systemd kills a user's processes after logout (None: unknown) or lets them linger."""
-
-    user: str = ""
-    kills: bool | None = None
-    lingers: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
     """One examined process: the driver, or a Python worker of one executor."""
 
     label: str  # "driver", or "executor 2 (worker-b)"
     host: str = ""
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    open_files: int | None = None  # the limit; None: unlimited
-    open_files_used: int = 0
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    preloads_missing: tuple[str, ...] = ()  # missing files in LD_PRELOAD
+    backend: str = ""  # KERAS_BACKEND
     gpus: tuple[str, ...] = ()  # lines of nvidia-smi
     gpu_problem: str = ""  # the output of nvidia-smi when it failed
     gpu_addresses: tuple[str, ...] = ()  # assigned to the task by Spark
     memory: Memory = field(default_factory=Memory)
-    logind: Logind | None = None  # None without systemd
     # Its clock minus the driver's; None on the driver, or if it could not be measured.
     clock: Offset | None = None
     # Reasons of failures; "" on success; None: not tried.
@@ -58,9 +45,7 @@ class Place:
         """Create a place from JSON's dictionaries and lists."""
         given: dict[str, Any] = dict(found)
         given["memory"] = Memory(**given.get("memory", {}))
-        if given.get("logind") is not None:
-            given["logind"] = Logind(**given["logind"])
-        for name in ("preloads_missing", "gpus", "gpu_addresses"):
+        for name in ("gpus", "gpu_addresses"):
             given[name] = tuple(given.get(name, ()))
         return cls(**given)
 

@@ -31,14 +31,8 @@ _PACKAGES = {
     "NumPy": ("numpy", "numpy"),
     "PyArrow": ("pyarrow", "pyarrow"),
     "pandas": ("pandas", "pandas"),
-    "MKL": ("mkl", "mkl"),
 }
-_VARIABLES = ("KERAS_BACKEND", "LD_PRELOAD", "MKL_THREADING_LAYER")
 _COMMAND_S = 15.0
-_KILLS = re.compile(r"^\s*KillUserProcesses\s*=\s*(\S+)", re.MULTILINE)
-_EXCLUDED = re.compile(r"^\s*KillExcludeUsers\s*=(.*)$", re.MULTILINE)
-_KILLS_BY_DEFAULT = re.compile(r"^\s*#\s*KillUserProcesses\s*=\s*(\S+)", re.MULTILINE)
-_TRUE = ("1", "yes", "y", "true", "t", "on")
 
 
 def no_kit(package: str) -> dict[str, Any]:
@@ -50,7 +44,6 @@ def no_kit(package: str) -> dict[str, Any]:
 def examine(
     *,
     find_kit: Callable[[str], dict[str, Any]] = no_kit,
-    root: str = "/",
     java: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a `Place` that need no other process, as JSON-serializable values.
@@ -58,28 +51,16 @@ def examine(
     `find_kit` locates the kit without importing it. With `java` None, the Java process is found
     among the parents of this process.
     """
-    machine = Path(root)
     java = java_above() if java is None else java
     gpus, gpu_problem = _gpus()
     return {
         "host": socket.gethostname(),
         "versions": {**versions(), **_kit(find_kit), "Java": java.get("version")},
-        "open_files": _limit(resource.RLIMIT_NOFILE),
-        "open_files_used": _open_files(),
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "preloads_missing": missing_preloads(os.environ.get("LD_PRELOAD", "")),
+        "backend": os.environ.get("KERAS_BACKEND", ""),
         "gpus": gpus,
         "gpu_problem": gpu_problem,
-        "memory": _memory(machine),
-        "logind": logind(machine),
+        "memory": _memory(),
     }
-
-
-def _open_files() -> int:
-    # Not of the kit: executors run this module without it.
-    with contextlib.suppress(OSError):
-        return len(os.listdir("/proc/self/fd"))
-    return 0
 
 
 def versions() -> dict[str, str | None]:
@@ -109,14 +90,14 @@ def _kit(find: Callable[[str], dict[str, Any]]) -> dict[str, str | None]:
     }
 
 
-def java_above(root: str = "/") -> dict[str, Any]:
+def java_above() -> dict[str, Any]:
     """Return process, version and executor ID of the Java process above this process."""
     pid = os.getpid()
     for _ in range(16):
         pid = _parent(pid)
         if pid <= 1:
             return {}
-        process = Path(root, "proc", str(pid))
+        process = Path("/proc", str(pid))
         try:
             executable = Path(os.readlink(process / "exe"))
             command = (process / "cmdline").read_bytes().decode(errors="replace")
@@ -155,18 +136,6 @@ def _java_version(executable: Path) -> str | None:
     return match[1] if match else None
 
 
-def _limit(kind: int) -> int | None:
-    soft = resource.getrlimit(kind)[0]
-    return None if soft == resource.RLIM_INFINITY else soft
-
-
-def missing_preloads(preload: str) -> list[str]:
-    """Return missing paths in LD_PRELOAD; the loader resolves names without a folder."""
-    return [
-        path for path in re.split(r"[\s:]+", preload) if "/" in path and not Path(path).exists()
-    ]
-
-
 def _gpus() -> tuple[list[str], str]:
     """Return the GPUs listed by nvidia-smi, and its error message if it failed."""
     program = shutil.which("nvidia-smi")
@@ -193,16 +162,17 @@ def _output_of(command: list[str]) -> tuple[str, str]:
     return said, said[-300:] or f"exit code {done.returncode}" if done.returncode else ""
 
 
-def _memory(machine: Path) -> dict[str, Any]:
-    shared, writable = machine / "dev" / "shm", False
+def _memory() -> dict[str, Any]:
+    shared, writable = "/dev/shm", False
     folder, size, free = scratch_folder(), None, None
+    address_space = resource.getrlimit(resource.RLIMIT_AS)[0]
     with contextlib.suppress(OSError):
         stat = os.statvfs(shared)
         size, writable = stat.f_blocks * stat.f_frsize, os.access(shared, os.W_OK)
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(folder).free
     return {
-        "address_space": _limit(resource.RLIMIT_AS),
+        "address_space": None if address_space == resource.RLIM_INFINITY else address_space,
         "shared": size,
         "shared_writable": writable,
         "scratch": free,
@@ -218,44 +188,3 @@ def scratch_folder() -> str:
             return folder
     # Python's function skips a full one when it is first called.
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
-
-
-def logind(machine: Path) -> dict[str, Any] | None:
-    """Return how systemd's logind treats a user's processes at logout; None without systemd."""
-    if not (machine / "run/systemd/system").is_dir():
-        return None
-    import getpass
-
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    kills, excluded = _logind_settings(machine)
-    if kills and user in excluded:
-        kills = False
-    lingers = (machine / "var/lib/systemd/linger" / user).exists()
-    return {"user": user, "kills": kills, "lingers": lingers}
-
-
-def _logind_settings(machine: Path) -> tuple[bool | None, list[str]]:
-    """Return KillUserProcesses and KillExcludeUsers; later file names take precedence."""
-    mains = (machine / place / "systemd/logind.conf" for place in ("etc", "usr/lib", "lib"))
-    main = next((path for path in mains if path.is_file()), None)
-    places = ("usr/lib", "usr/local/lib", "run", "etc")
-    extra = {
-        path.name: path
-        for place in places
-        for path in (machine / place / "systemd/logind.conf.d").glob("*.conf")
-    }
-    kills, excluded = None, ["root"]
-    for path in (*([main] if main else []), *(extra[name] for name in sorted(extra))):
-        with contextlib.suppress(OSError):
-            text = path.read_text()
-            # Distributions compile in their own default and document it in a comment.
-            for pattern in (_KILLS, _KILLS_BY_DEFAULT) if path == main else (_KILLS,):
-                if values := pattern.findall(text):
-                    kills = values[-1].lower() in _TRUE
-                    break
-            if users := _EXCLUDED.findall(text):
-                excluded = users[-1].split()
-    return kills, excluded

@@ -1,4 +1,4 @@
-"""Rules about folders, libraries, GPUs, and process limits. Pure."""
+"""Rules about folders, address space and GPUs. Pure."""
 
 from collections.abc import Iterator
 
@@ -58,37 +58,6 @@ def _address_space(place: Place, _: Findings) -> Note | None:
     )
 
 
-def _open_files(place: Place, findings: Findings) -> Note | None:
-    tasks = findings.spark.tasks if findings.spark else 1
-    # A connection to each worker, and files of other libraries.
-    needed = 256 + 2 * tasks
-    if place.open_files is not None and place.open_files - place.open_files_used < needed:
-        used = f", {place.open_files_used} are open" if place.open_files_used else ""
-        return warning(
-            f"at most {place.open_files}{used}",
-            f"Raise it for {tasks} workers: `ulimit -n {max(4096, needed)}` before Spark starts.",
-        )
-
-
-def _libraries(place: Place, _: Findings) -> Iterator[Note]:
-    if place.preloads_missing:
-        missing = ", ".join(place.preloads_missing)
-        yield warning(
-            f"LD_PRELOAD names what is not there: {missing}",
-            "Install it (libgomp: `apt-get install libgomp1`, `yum install libgomp`), or name its "
-            "path on this machine.",
-        )
-    layer = place.environment.get("MKL_THREADING_LAYER", "").upper()
-    has_gomp = "libgomp" in place.environment.get("LD_PRELOAD", "")
-    has_mkl = place.versions.get("MKL") is not None
-    if has_gomp and (layer == "INTEL" or (has_mkl and not layer)):
-        yield warning(
-            f"libgomp is loaded first, MKL_THREADING_LAYER is {layer or 'not set'}",
-            "MKL stops a process that holds another OpenMP: set MKL_THREADING_LAYER=GNU, also for "
-            "executors (`spark.executorEnv.MKL_THREADING_LAYER=GNU`).",
-        )
-
-
 def gpu_checks(findings: Findings) -> Iterator[Check]:
     """Check the available GPUs, and those that Spark assigns to tasks."""
     wanted = findings.spark.gpus if findings.spark else 0
@@ -130,29 +99,8 @@ def _gpus(place: Place, wanted: int) -> Note:
     return ok("none, and none asked for")
 
 
-def _logind(place: Place, _: Findings) -> Note | None:
-    logind = place.logind
-    if logind is None:
-        return ok("stay: no systemd here")
-    elif logind.kills is None:
-        return unchecked("logind's KillUserProcesses could not be read")
-    elif not logind.kills:
-        return ok("stay: logind does not end them")
-    elif logind.lingers:
-        return ok(f"stay: {logind.user} lingers")
-    else:
-        return warning(
-            f"logind ends those of {logind.user} (KillUserProcesses=yes)",
-            f"Run `sudo loginctl enable-linger {logind.user}` on each machine, or set "
-            "KillUserProcesses=no in /etc/systemd/logind.conf.",
-        )
-
-
 MACHINE_RULES = (
     Rule("/dev/shm", _shared),
     Rule("Temporary files", _scratch),
     Rule("Python's memory limit", _address_space),
-    Rule("Open files", _open_files),
-    Rule("Thread libraries", _libraries),
-    Rule("Processes after logout", _logind),
 )
