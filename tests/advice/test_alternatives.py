@@ -8,7 +8,6 @@ from hypothesis import given, strategies as st
 
 from sparkwright.advice import predict
 from sparkwright.masters import (
-    ExchangeCosts,
     MeshConfig,
     OuterOptimizer,
     ParameterAveragingTrainingMaster,
@@ -117,9 +116,7 @@ def test_settings_become_less_safe_only_as_the_network_becomes_slower() -> None:
 
 
 def test_a_delay_hides_the_network_and_not_the_processors_work() -> None:
-    exact = ScalingCosts(
-        exchange=ExchangeCosts(bandwidth_bytes_per_s=1e8, latency_s=1e-9, averaging_s_per_byte=1e-9)
-    )
+    exact = ScalingCosts(bandwidth_bytes_per_s=1e8, latency_s=1e-9, averaging_s_per_byte=1e-9)
     for delay, waited_s in ((0, 1.0), (1, 0.7), (3, 0.1), (4, 0.0)):
         master = ParameterAveragingTrainingMaster(updater="local", averaging_delay=delay)
         found = predict(master, workers=2, step_s=0.3, vector_bytes=10**8, costs=exact)

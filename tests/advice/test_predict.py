@@ -12,7 +12,6 @@ from hypothesis import given, strategies as st
 from sparkwright.advice import predict
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import (
-    ExchangeCosts,
     MeshConfig,
     OuterOptimizer,
     ParameterAveragingTrainingMaster,
@@ -106,9 +105,7 @@ def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
 
 def test_driver_relay_carries_the_traffic_of_all_workers() -> None:
     """The ring's 2 (n - 1) / n vectors of each worker, from n workers, by one network card."""
-    costs = ScalingCosts(
-        exchange=ExchangeCosts(bandwidth_bytes_per_s=1e9, averaging_s_per_byte=1e-15)
-    )
+    costs = ScalingCosts(bandwidth_bytes_per_s=1e9, averaging_s_per_byte=1e-15)
     sizes = {}
     for workers in (2, 8):
         for way in ("ring", "driver"):
@@ -208,7 +205,7 @@ def test_uneven_rows_are_distinguished_from_costly_exchanges(
 
 costs = st.builds(
     ScalingCosts,
-    exchange=st.builds(ExchangeCosts, bandwidth_bytes_per_s=st.floats(1e7, 1e11)),
+    bandwidth_bytes_per_s=st.floats(1e7, 1e11),
     jitter=st.floats(0, 0.9),
     cores=st.none() | st.integers(1, 64),
 )
@@ -232,14 +229,14 @@ def test_n_workers_are_at_most_n_times_as_fast_and_one_is_as_fast_as_one(
 
 
 def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker() -> None:
-    exact = ExchangeCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
+    exact = ScalingCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
     found = predict(
         ParameterAveragingTrainingMaster(averaging_frequency=10, updater="reset"),
         step_s=0.1,
         vector_bytes=10**8,
         updater_bytes=10**8,
         workers=4,
-        costs=ScalingCosts(exchange=exact),
+        costs=exact,
     ).at(4)
     # 100 MB read and written, 2 x 3/4 of it sent, 9 steps of a millisecond.
     assert found.exchange_s == pytest.approx(0.1 + 0.15 + 0.009)
@@ -258,13 +255,13 @@ def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker() -> None:
 def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
     options: dict[str, Any], sent_bytes: int, handling_s: float
 ) -> None:
-    exact = ExchangeCosts(
+    exact = ScalingCosts(
         **{"bandwidth_bytes_per_s": 1e9, "latency_s": 1e-12, "averaging_s_per_byte": 1e-9},
         **{"bfloat16_s_per_byte": 2e-9, "int8_s_per_byte": 3e-9, "outer_s_per_byte": 4e-9},
     )
     master = ParameterAveragingTrainingMaster(updater="local", **options)
     given: dict[str, Any] = {"step_s": 1.0, "vector_bytes": 10**8, "workers": 2}
-    found = predict(master, **given, costs=ScalingCosts(exchange=exact)).at(2)
+    found = predict(master, **given, costs=exact).at(2)
     assert found.bytes_per_s * found.interval_s == pytest.approx(sent_bytes)
     assert found.exchange_s == pytest.approx(sent_bytes / 1e9 + handling_s)
 

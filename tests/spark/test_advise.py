@@ -32,7 +32,7 @@ def test_training_is_measured_and_the_model_is_unchanged(
         assert run.averaging_s is not None
     assert found.workers == 2
     assert found.load.step_s == found.runs[0].minibatch_s
-    assert found.load.costs.exchange.bandwidth_bytes_per_s > 1e6
+    assert found.load.costs.bandwidth_bytes_per_s > 1e6
     assert found.sources[1] == "Network: measured between 2 tasks on 1 machine."
     assert sum(found.plan.rows) == len(blobs)
 

@@ -3,6 +3,6 @@
 from ._advice import Advice as Advice, MeasuredRun as MeasuredRun
 from ._advise import advise as advise
 from ._alternatives import Alternative as Alternative
-from ._load import Load as Load
+from ._load import Load as Load, ScalingPoint as ScalingPoint
 from ._memory import MemoryPlan as MemoryPlan, plan_memory as plan_memory
 from ._predict import predict as predict

@@ -1,16 +1,15 @@
 """The answer of `advise`: what a run costs, how it scales, and which settings are better; pure."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sparkwright.evaluation.reports import Report, Table
-from sparkwright.masters import ScalingPoint, TrainingMaster, TrainingPlan
-from sparkwright.masters.cost import minibatches_per_exchange
+from sparkwright.masters import TrainingMaster, TrainingPlan
 from sparkwright.options import check_count
 from sparkwright.timeline.summary import percent_text, seconds_text, size_text
 
 from ._alternatives import Alternative
-from ._load import Load
+from ._load import Load, ScalingPoint
 from ._memory import MemoryPlan
 from ._verdict import Pays, pays, reason, verdict
 
@@ -112,8 +111,7 @@ class Advice:
     @property
     def minibatches_per_exchange(self) -> int:
         """Minibatches of each worker between two exchanges."""
-        size = self.load.averaged_bytes(self.given)
-        return minibatches_per_exchange(self.given, self.load.step_s, size or None)
+        return self.load.minibatches(self.given)
 
     @property
     def examples_per_exchange(self) -> int:
@@ -192,11 +190,11 @@ class Advice:
             return max(waits_s, cost.handling_s / (ratio * count))
 
         # Short minibatches share a message: use the number for minibatches of that duration.
-        most = minibatches_per_exchange(self.given, 1e-9)
-        steps_s = ((count, enough_s(count)) for count in range(most, 0, -1))
-        return next(
-            s for count, s in steps_s if not s or minibatches_per_exchange(self.given, s) >= count
-        )
+        def minibatches(step_s: float) -> int:
+            return replace(self.load, step_s=step_s, vector_bytes=None).minibatches(self.given)
+
+        steps_s = ((count, enough_s(count)) for count in range(minibatches(1e-9), 0, -1))
+        return next(s for count, s in steps_s if not s or minibatches(s) >= count)
 
     def at(self, workers: int, *, recommended: bool = False) -> ScalingPoint:
         """Return the prediction for a number of workers, with the same minibatches on each.
@@ -239,7 +237,7 @@ class Advice:
             *("workers", "rows_known", "minibatches_per_exchange", "exchanges", "exchange_s"),
             *("bytes_per_exchange", "epoch_s", "speed_up", "pays", "verdict", "reason", "target"),
         )
-        between = self.load.costs.exchange
+        between = self.load.costs
         return {
             "kind": self.plan.kind,
             "minibatches": list(self.plan.minibatches),
@@ -299,7 +297,7 @@ class Advice:
 
     @property
     def _facts(self) -> str:
-        between = self.load.costs.exchange
+        between = self.load.costs
         return (
             f"{self.workers:,} workers, minibatches of {seconds_text(self.load.step_s or 0)}, "
             f"{size_text(self.load.vector_bytes or 0)} of parameters, "

@@ -189,7 +189,8 @@ def _rows(data: Any, workers: int) -> list[int] | None:
     count: Any = data.count() if isinstance(data, DistributedDataSet) else data
     count = len(data) if isinstance(data, DataSet) else count
     check_count("data", count)
-    return [count // workers + (worker < count % workers) for worker in range(workers)]
+    each, more = divmod(int(count), workers)
+    return [each + (worker < more) for worker in range(workers)]
 
 
 def _executors(

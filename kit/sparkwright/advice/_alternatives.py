@@ -9,14 +9,12 @@ from sparkwright.configuration import to_code
 from sparkwright.masters import (
     OuterOptimizer,
     ParameterAveragingTrainingMaster as Averaging,
-    ScalingPoint,
     SharedTrainingMaster,
     TrainingMaster,
 )
-from sparkwright.masters.cost import minibatches_per_exchange
 from sparkwright.masters.plan import frequency_in
 
-from ._load import Load
+from ._load import Load, ScalingPoint
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +64,7 @@ def alternatives_to(given: TrainingMaster, workers: int, load: Load) -> Iterator
             master=each,
             settings=_settings(each, given),
             sent_bytes=load.exchange(each, workers).sent_bytes,
-            minibatches=minibatches_per_exchange(each, load.step_s, load.vector_bytes),
+            minibatches=load.minibatches(each),
             point=load.point(each, workers),
             memory_bytes=_memory_bytes(each, load) - _memory_bytes(given, load),
             risks=risks,

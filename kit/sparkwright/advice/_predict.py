@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, ScalingCosts, TrainingMaster
-from sparkwright.masters.cost import even_plan
 from sparkwright.options import check_count, check_number
 
 from ._advice import Advice, MeasuredRun
@@ -75,11 +74,8 @@ def predict(
         updater_bytes=updater_bytes,
         costs=costs or ScalingCosts(),
     )
-    size = load.averaged_bytes(given)
-    if rows is None:
-        plan = even_plan(given, workers or 1, step_s, size or None)
-    else:
-        plan = given.plan(rows, vector_bytes=size)
+    one_round = [load.minibatches(given) * given.batch_size_per_worker] * (workers or 1)
+    plan = given.plan(one_round if rows is None else rows, vector_bytes=load.averaged_bytes(given))
     found = tuple(alternatives_to(given, plan.workers, load)) if load.is_known else ()
     most = max((each.efficiency for each in found), default=0)
     enough = target if most >= target else (1 - _ALIKE) * most

@@ -8,11 +8,7 @@ from sparkwright.mesh.time_sources import (
 
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
 from .checkpointing import Checkpointing as Checkpointing
-from .cost import (
-    ExchangeCosts as ExchangeCosts,
-    ScalingCosts as ScalingCosts,
-    ScalingPoint as ScalingPoint,
-)
+from .cost import ScalingCosts as ScalingCosts
 from .histograms import Histograms as Histograms
 from .mesh_config import MeshConfig as MeshConfig
 from .outer_optimizer import OuterOptimizer as OuterOptimizer

@@ -70,8 +70,8 @@ def exchange_numbers(traveling: int, trainable: int, *, master: Master) -> int:
 
 def _shapes(layer: Any, side: str) -> list[tuple[int | None, ...]]:
     """Return the shapes of a Keras layer's inputs or outputs, without the axis of examples."""
-    found = getattr(layer, side, None)
-    tensors = found if isinstance(found, list | tuple) else [found]
+    found: Any = getattr(layer, side, None)
+    tensors: Any = found if isinstance(found, list | tuple) else [found]
     return [tuple(tensor.shape)[1:] for tensor in tensors if hasattr(tensor, "shape")]
 
 
