@@ -440,6 +440,7 @@ def test_recommended_settings_are_shown_and_applied() -> None:
     picker._assumed("step_ms")
     assert 'Advice: Set `updater="local"' in picker.forecast
     assert "Alternatives, the safest first" in picker.plan.value
+    assert "Memory of a worker's process: about" in picker.forecast
     picker.recommend_button.click()
     assert isinstance(picker.master, ParameterAveragingTrainingMaster)
     assert (picker.master.updater, picker.master.seed) == ("local", 7)

@@ -1,8 +1,9 @@
 """Whether a network fits on a cluster, whether workers pay there, and what to change."""
 
-from ._advice import Advice as Advice, MeasuredRun as MeasuredRun
+from ._advice import Advice as Advice
 from ._advise import advise as advise
 from ._alternatives import Alternative as Alternative
 from ._load import Load as Load, ScalingPoint as ScalingPoint
 from ._memory import MemoryPlan as MemoryPlan, plan_memory as plan_memory
 from ._predict import predict as predict
+from ._tables import MeasuredRun as MeasuredRun

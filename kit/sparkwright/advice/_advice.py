@@ -6,36 +6,16 @@ from typing import Any
 from sparkwright.evaluation.reports import Report, Table
 from sparkwright.masters import TrainingMaster, TrainingPlan
 from sparkwright.options import check_count
-from sparkwright.timeline.summary import percent_text, seconds_text, size_text
+from sparkwright.timeline.summary import seconds_text, size_text
 
 from ._alternatives import Alternative
 from ._load import Load, ScalingPoint
 from ._memory import MemoryPlan
+from ._tables import POWERS_OF_TWO, MeasuredRun, options_table, runs_table, scaling_table
 from ._verdict import Pays, pays, reason, verdict
 
-_POWERS_OF_TWO = tuple(2**power for power in range(11))  # 1 to 1,024
 _SHARE_TRAINING = 0.9
 _FIGURES = ("settings", "sent_bytes", "minibatch_s", "efficiency", "memory_bytes")
-_OPTIONS = ("settings", "sent per exchange", "minibatch", "efficiency", "memory", "possible cost")
-_SCALING = ("workers", "times faster", "efficiency", "interval", "exchange", "bound by")
-_RUNS = ("workers", "examples/s", "minibatch", "times faster", "efficiency", "predicted")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredRun:
-    """A measured training with a number of workers.
-
-    Attributes:
-        workers: number of workers.
-        examples_per_s: of all workers.
-        minibatch_s: seconds of a worker's minibatch, including its share of the exchange.
-        averaging_s: seconds of an averaging; None with gradient sharing.
-    """
-
-    workers: int
-    examples_per_s: float
-    minibatch_s: float
-    averaging_s: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -219,7 +199,7 @@ class Advice:
         Raises:
             ConfigurationError: if the step time or the network is unknown.
         """
-        points = (self.at(count, recommended=recommended) for count in _POWERS_OF_TWO)
+        points = (self.at(count, recommended=recommended) for count in POWERS_OF_TWO)
         return max((each.workers for each in points if each.efficiency >= efficiency), default=0)
 
     # --- showing
@@ -266,9 +246,9 @@ class Advice:
         tables: list[Table] = []
         if self.load.is_known:
             notes.insert(1, self._facts)
-            tables += [self.options, self._scaling]
+            tables += [self.options, scaling_table(self)]
         if self.runs:
-            tables.append(self._measured)
+            tables.append(runs_table(self))
         if self.memory is not None:
             tables += self.memory.tables()
         return Report(title=self.reason, notes=notes, tables=tables)
@@ -276,18 +256,7 @@ class Advice:
     @property
     def options(self) -> Table:
         """The alternatives as a table; the recommended one has an arrow."""
-        rows = [
-            (
-                f"{'→' if index == self.recommended else ' '} {each.added}",
-                size_text(each.sent_bytes),
-                seconds_text(each.minibatch_s),
-                f"{each.efficiency:.0%}",
-                f"{'+' if each.memory_bytes >= 0 else '-'}{size_text(abs(each.memory_bytes))}",
-                " ".join(each.risks[-1:]),
-            )
-            for index, each in enumerate(self.alternatives)
-        ]
-        return Table(rows=[_OPTIONS, *rows], text_columns={5})
+        return options_table(self.alternatives, self.recommended)
 
     def __repr__(self) -> str:
         return self.report().text()
@@ -305,42 +274,6 @@ class Advice:
             f"latency {seconds_text(between.latency_s)}."
             + (f" An epoch takes {seconds_text(self.epoch_s or 0)}." if self.rows_known else "")
         )
-
-    @property
-    def _scaling(self) -> Table:
-        points = [self.at(count, recommended=True) for count in _POWERS_OF_TWO]
-        rows = [
-            (
-                f"{point.workers:,}",
-                f"{point.speed_up:,.1f}",
-                f"{point.efficiency:.0%}",
-                seconds_text(point.interval_s),
-                seconds_text(point.exchange_s),
-                point.bound,
-            )
-            for point in points
-        ]
-        which = "recommended" if self.recommended else "given"
-        most = self.most_workers(recommended=True)
-        title = f"With the {which} settings, up to {most:,} workers train at least half of the time"
-        return Table(title=title, rows=[_SCALING, *rows], text_columns={5})
-
-    @property
-    def _measured(self) -> Table:
-        one = next((run.examples_per_s for run in self.runs if run.workers == 1), None)
-
-        def row(run: MeasuredRun) -> tuple[str, ...]:
-            faster = None if one is None else run.examples_per_s / one
-            return (
-                f"{run.workers}",
-                f"{run.examples_per_s:,.0f}",
-                seconds_text(run.minibatch_s),
-                "?" if faster is None else f"{faster:.2f}",
-                "?" if faster is None else percent_text(faster / run.workers),
-                percent_text(self.at(run.workers).efficiency) if self.load.is_known else "?",
-            )
-
-        return Table(title="Measured, as given", rows=[_RUNS, *map(row, self.runs)])
 
     @property
     def _longest(self) -> int:

@@ -22,11 +22,12 @@ from sparkwright.spark import SparkNetwork
 from sparkwright.spark.memory_parts import overhead_in_container, parse_mib
 from sparkwright.workers.step_time import measure_step
 
-from ._advice import Advice, MeasuredRun
+from ._advice import Advice
 from ._memory import plan_memory
 from ._network_speed import measure_network
 from ._predict import predict
 from ._runs import in_memory, measure_runs, powers
+from ._tables import MeasuredRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,8 +205,10 @@ def _executors(
     if spark is not None:
         master, settings = str(context_of(spark).master), dict(context_of(spark).getConf().getAll())
         if cores is None and trainers is None:
-            cores = executor_resources(spark).get("cores_per_executor", 1)
-            trainers = max(1, cores // int(settings.get("spark.task.cpus") or 1))
+            found, cpus = executor_resources(spark), int(settings.get("spark.task.cpus") or 1)
+            slots = max(1, found.get("cores_per_executor", 1) // cpus)
+            trainers = min(slots, found.get("gpus_per_executor") or slots)
+            cores = trainers * cpus
         if executor_memory is None:
             executor_memory = settings.get("spark.executor.memory", "1g")
         if container is None:

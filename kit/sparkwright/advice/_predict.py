@@ -6,10 +6,11 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, ScalingCosts, TrainingMaster
 from sparkwright.options import check_count, check_number
 
-from ._advice import Advice, MeasuredRun
+from ._advice import Advice
 from ._alternatives import alternatives_to
 from ._load import Load
 from ._memory import MemoryPlan
+from ._tables import MeasuredRun
 
 _ALIKE = 0.01  # smaller differences in efficiency do not count: the safer setting is preferred
 _MOST_WORKERS = 1_000_000

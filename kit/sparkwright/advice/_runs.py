@@ -13,7 +13,7 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.spark import SparkNetwork
 from sparkwright.timeline import PhaseCode
 
-from ._advice import MeasuredRun
+from ._tables import MeasuredRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

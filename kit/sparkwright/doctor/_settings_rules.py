@@ -95,8 +95,8 @@ def _encryption(spark: SparkFacts) -> Note:
     return warning(found, remedy)
 
 
-def _is_on(settings: Settings, name: str, *, default: str = "false") -> bool:
-    return settings.get(name, default).strip().lower() == "true"
+def _is_on(settings: Settings, name: str) -> bool:
+    return settings.get(name, "").strip().lower() == "true"
 
 
 SETTINGS_RULES = (
