@@ -256,8 +256,12 @@ def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
     options: dict[str, Any], sent_bytes: int, handling_s: float
 ) -> None:
     exact = ScalingCosts(
-        **{"bandwidth_bytes_per_s": 1e9, "latency_s": 1e-12, "averaging_s_per_byte": 1e-9},
-        **{"bfloat16_s_per_byte": 2e-9, "int8_s_per_byte": 3e-9, "outer_s_per_byte": 4e-9},
+        bandwidth_bytes_per_s=1e9,
+        latency_s=1e-12,
+        averaging_s_per_byte=1e-9,
+        bfloat16_s_per_byte=2e-9,
+        int8_s_per_byte=3e-9,
+        outer_s_per_byte=4e-9,
     )
     master = ParameterAveragingTrainingMaster(updater="local", **options)
     given: dict[str, Any] = {"step_s": 1.0, "vector_bytes": 10**8, "workers": 2}

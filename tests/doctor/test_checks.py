@@ -12,7 +12,6 @@ from sparkwright.doctor._findings import (
     GIB,
     MIB,
     Findings,
-    Memory,
     Place,
     SparkFacts,
 )
@@ -31,7 +30,7 @@ VERSIONS = {
     "pandas": "2.3.3",
     "Java": "17.0.15",
 }
-MEMORY = Memory(
+MEMORY: dict[str, Any] = dict(
     shared=GIB,
     shared_writable=True,
     scratch=50 * GIB,
@@ -47,7 +46,7 @@ def place(label: str, **found: Any) -> Place:
     given: dict[str, Any] = {
         "host": label.rstrip(")")[-1],
         "versions": VERSIONS,
-        "memory": MEMORY,
+        **MEMORY,
     }
     if label != "driver":
         given |= {
@@ -87,10 +86,6 @@ def with_spark(findings: Findings = FINE, **found: Any) -> Findings:
 
 def with_versions(**versions: str | None) -> dict[str, Any]:
     return {"versions": {**VERSIONS, **versions}}
-
-
-def with_memory(**sizes: Any) -> dict[str, Any]:
-    return {"memory": replace(MEMORY, **sizes)}
 
 
 def clock(offset_s: float, uncertainty_s: float = 0.01) -> dict[str, Any]:
@@ -156,14 +151,14 @@ CASES: list[tuple[Findings, str, str, str]] = [
     (with_executor(**clock(-5.0)), "Clock", "warning", "behind"),
     (with_executor(**clock(400.0)), "Clock", "problem", "Kerberos"),
     (with_executor(**clock(0.5, 0.45)), "Clock", "ok", "within"),
-    (with_executor(**with_memory(shared=16 * MIB)), "/dev/shm", "warning", "only 16 MiB"),
-    (with_executor(**with_memory(shared_writable=False)), "/dev/shm", "warning", "1777"),
-    (with_executor(**with_memory(scratch=MIB)), "Temporary files", "warning", "1 MiB free in /s"),
+    (with_executor(shared=16 * MIB), "/dev/shm", "warning", "only 16 MiB"),
+    (with_executor(shared_writable=False), "/dev/shm", "warning", "1777"),
+    (with_executor(scratch=MIB), "Temporary files", "warning", "1 MiB free in /s"),
     (
-        with_executor(**with_memory(address_space=2 * GIB)),
+        with_executor(address_space=2 * GIB),
         *("Python's memory limit", "problem", "pyspark.memory"),
     ),
-    (with_executor(**with_memory(address_space=8 * GIB)), "Python's memory limit", "warning", ""),
+    (with_executor(address_space=8 * GIB), "Python's memory limit", "warning", ""),
     (
         with_spark(with_both(**GIVEN), gpus=1),
         "GPUs",

@@ -25,12 +25,12 @@ def program(folder: Path, name: str, script: str) -> None:
 
 def test_current_process_can_be_inspected() -> None:
     found = _machine.examine(find_kit=engine_finder())
-    place = Place.from_dict({**found, "label": "driver"})
+    place = Place(**found, label="driver")
     assert place.versions["Python"] == ".".join(map(str, sys.version_info[:3]))
     assert place.versions["TensorFlow"]
     assert place.versions["sparkwright"] == __import__("sparkwright").__version__
     assert place.versions["sparkwright's sources"] == own_engine()["fingerprint"]
-    assert place.memory.scratch
+    assert place.scratch
 
 
 def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None:

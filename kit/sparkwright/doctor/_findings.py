@@ -1,23 +1,11 @@
 """Findings on driver and executors before evaluation, as plain values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
 
 from sparkwright.timeline.clocks import Offset
 
 MIB, GIB = 1 << 20, 1 << 30
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
-    """Limits and folders of one place, in bytes; None: unknown or unlimited."""
-
-    address_space: int | None = None  # maximum virtual memory of a Python process (RLIMIT_AS)
-    shared: int | None = None  # size of /dev/shm
-    shared_writable: bool = False
-    scratch: int | None = None  # free space for temporary files of Spark and data of workers
-    scratch_folder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,10 +16,15 @@ class Place:
     host: str = ""
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     backend: str = ""  # KERAS_BACKEND
-    gpus: tuple[str, ...] = ()  # lines of nvidia-smi
+    # Bytes; None: unknown or unlimited.
+    address_space: int | None = None  # maximum virtual memory of a Python process (RLIMIT_AS)
+    shared: int | None = None  # size of /dev/shm
+    shared_writable: bool = False
+    scratch: int | None = None  # free space for temporary files of Spark and data of workers
+    scratch_folder: str = ""
+    gpus: Sequence[str] = ()  # lines of nvidia-smi
     gpu_problem: str = ""  # the output of nvidia-smi when it failed
-    gpu_addresses: tuple[str, ...] = ()  # assigned to the task by Spark
-    memory: Memory = field(default_factory=Memory)
+    gpu_addresses: Sequence[str] = ()  # assigned to the task by Spark
     # Its clock minus the driver's; None on the driver, or if it could not be measured.
     clock: Offset | None = None
     # Reasons of failures; "" on success; None: not tried.
@@ -39,15 +32,6 @@ class Place:
     port_problem: str | None = None  # opening a port
     peers: Mapping[str, str] = field(default_factory=dict[str, str])  # connecting to an executor
     files: Mapping[str, str] = field(default_factory=dict[str, str])  # reading and writing a URL
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Create a place from JSON's dictionaries and lists."""
-        given: dict[str, Any] = dict(found)
-        given["memory"] = Memory(**given.get("memory", {}))
-        for name in ("gpus", "gpu_addresses"):
-            given[name] = tuple(given.get(name, ()))
-        return cls(**given)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

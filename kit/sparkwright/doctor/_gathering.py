@@ -6,7 +6,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -243,14 +242,14 @@ def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
         machine: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         java = {"version": str(machine.System.getProperty("java.version"))}
     found = _machine.examine(find_kit=lambda _: own_engine(), java=java)
-    return Place.from_dict({**found, "label": "driver", "files": files})
+    return Place(**found, label="driver", files=files)
 
 
 def _executor(answer: dict[str, Any]) -> Place:
     place = dict(answer["place"])
     place["files"] = {url: redacted_url(text) for url, text in place.get("files", {}).items()}
     clock = clock_of(answer.get("samples", ()))
-    return replace(Place.from_dict({**place, "label": answer["label"]}), clock=clock)
+    return Place(**place, label=answer["label"], clock=clock)
 
 
 def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:

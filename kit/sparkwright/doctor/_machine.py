@@ -59,7 +59,7 @@ def examine(
         "backend": os.environ.get("KERAS_BACKEND", ""),
         "gpus": gpus,
         "gpu_problem": gpu_problem,
-        "memory": _memory(),
+        **_memory(),
     }
 
 

@@ -15,35 +15,34 @@ _LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
 
 
 def _shared(place: Place, _: Findings) -> Note | None:
-    memory = place.memory
-    if memory.shared is None:
+    if place.shared is None:
         return unchecked("there is none")
-    elif not memory.shared_writable:
+    elif not place.shared_writable:
         remedy = "Locks between processes live there: mount it with mode 1777."
         return warning("cannot be written to", remedy)
-    elif memory.shared < (GIB if len(place.gpus) > 1 else _LEAST_SHARED):
+    elif place.shared < (GIB if len(place.gpus) > 1 else _LEAST_SHARED):
         remedy = "Give the container more: `--shm-size=1g`, or a memory volume on Kubernetes."
-        return warning(f"only {size_text(memory.shared)}", remedy)
+        return warning(f"only {size_text(place.shared)}", remedy)
     else:
-        return ok(size_text(memory.shared))
+        return ok(size_text(place.shared))
 
 
 def _scratch(place: Place, _: Findings) -> Note | None:
-    free = place.memory.scratch
+    free = place.scratch
     if free is None:
         return None
     if free >= _LEAST_SCRATCH:
         # Without path and exact size, so that equal notes are combined.
         return ok("1 GiB or more free")
     return warning(
-        f"{size_text(free)} free in {place.memory.scratch_folder}",
+        f"{size_text(free)} free in {place.scratch_folder}",
         "Workers keep their part of the data there: free some, or set `spark.local.dir` (on "
         "YARN the administrator's `yarn.nodemanager.local-dirs`).",
     )
 
 
 def _address_space(place: Place, _: Findings) -> Note | None:
-    limit = place.memory.address_space
+    limit = place.address_space
     if limit is None:
         return None
     found = f"a process may map {size_text(limit)}"
