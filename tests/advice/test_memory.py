@@ -144,7 +144,7 @@ def test_custom_layer_model_is_sized_by_its_variables_and_outputs() -> None:
         ({"cores": 3, "trainers": 2}, "`cores` must be a multiple of `trainers`"),
         ({"trainers": 0}, "`trainers` must be an integer"),
         ({"workers": -1}, "`workers` must be an integer"),
-        ({"model": 0}, "`vector_bytes`|`model` must be"),
+        ({"model": 0}, "`network` must be a built"),
     ],
 )
 def test_invalid_values_are_rejected(options: dict[str, Any], message: str) -> None:

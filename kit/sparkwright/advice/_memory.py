@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation.reports import Table
-from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
+from sparkwright.masters import TrainingMaster
 from sparkwright.options import check_count
 from sparkwright.spark.memory_parts import (
     MemoryPart,
@@ -165,16 +165,7 @@ def plan_memory(
     limit, driver_heap = mib("container", container), mib("driver_memory", driver_memory)
     # The default heap is a quarter of the container.
     heap = mib("executor_memory", executor_memory) or max(_LEAST_HEAP_MIB, (limit or 0) // 4)
-    averages = isinstance(master, ParameterAveragingTrainingMaster)
-    network = network_memory(
-        model,
-        batch_size=master.batch_size_per_worker,
-        kind=master.exchange.kind,
-        averages_updater=getattr(master, "updater", "average") == "average",
-        velocity=averages and master.velocity_size(1) > 0,
-        rounded=master.exchange.is_rounded,
-        delayed=master.exchange.delay > 0,
-    )
+    network = network_memory(model, master)
     if driver_heap is None:
         driver_heap = _LEAST_HEAP_MIB
         if master.exchange.among == "spark":

@@ -1,24 +1,20 @@
 """Estimate the sizes that training a network takes in a worker's memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+
+from sparkwright.errors import ConfigurationError
 
 from .spec import NetworkSpec
 from .training import optimizer_slots
 
-NUMBER_BYTES = 4  # float32
+_NUMBER_BYTES = 4  # float32
 # Peak resident memory of a worker process before it loads a network, of which 374 MiB are library
 # pages. Measured on Linux with TensorFlow 2.21.
 PROCESS_BYTES = 650 << 20
-# State vectors that a worker holds at its peak: when it receives the initial state or sends the
-# result. Measured with 5 and 25 million parameters. Gradient sharing holds two more vectors of
-# trainable parameters: the common parameters and the residual.
-_AVERAGING_VECTORS, _SHARING_VECTORS, _SHARED_VECTORS = 5, 4, 2
 _OPEN_LENGTH = 100  # assumed, of axes of variable length
 _GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
-
-Master = Literal["averaging", "sharing"]
 
 
 class TrainingSizes(NamedTuple):
@@ -31,20 +27,25 @@ class TrainingSizes(NamedTuple):
 
 
 def training_sizes(network: Any, *, batch_size: int) -> TrainingSizes:
-    """Estimate the sizes of training a NetworkSpec or a built Keras model.
+    """Estimate the sizes of training a NetworkSpec, a built Keras model or a number of parameters.
 
     A minibatch is the outputs of all layers, and their gradients. Layers whose shapes are unknown
-    are not counted. A model that is not compiled counts as with Adam.
+    are not counted. A model that is not compiled, and a number, count as with Adam.
+
+    Raises:
+        ConfigurationError: if `network` is none of these.
     """
-    if isinstance(network, NetworkSpec):
+    name, options, layers = "Adam", dict[str, Any](), list[Any]()
+    if isinstance(network, int) and not isinstance(network, bool) and network > 0:
+        held = trainable = network
+    elif isinstance(network, NetworkSpec):
         rows, name = network.analysis.rows, network.optimizer.kind
-        options: Mapping[str, Any] = network.optimizer.options
+        options = dict(network.optimizer.options)
         held, trainable = network.analysis.parameters, network.analysis.trainable_parameters
         layers = [(r.kind, r.input_shapes, r.output_shape) for r in rows if r.enabled]
-    else:
-        optimizer = getattr(network, "optimizer", None)
-        name = "Adam" if optimizer is None else type(optimizer).__name__
-        options = {} if optimizer is None else optimizer.get_config()
+    elif hasattr(network, "count_params") and getattr(network, "built", False):
+        if (optimizer := getattr(network, "optimizer", None)) is not None:
+            name, options = type(optimizer).__name__, optimizer.get_config()
         held = int(network.count_params())
         trainable = sum(prod(variable.shape) for variable in network.trainable_variables)
         layers = [
@@ -55,17 +56,15 @@ def training_sizes(network: Any, *, batch_size: int) -> TrainingSizes:
             )
             for layer in network.layers
         ]
+    else:
+        raise ConfigurationError(
+            "`network` must be a built Keras model, a NetworkSpec or a number of parameters "
+            f"greater than 0. Received: network={network!r}."
+        )
     kept = sum(_kept(*layer) for layer in layers) * batch_size
     slots = optimizer_slots(name, options)
     numbers = (held, trainable, trainable * slots, 2 * kept)
-    return TrainingSizes(*(NUMBER_BYTES * number for number in numbers))
-
-
-def exchange_numbers(traveling: int, trainable: int, *, master: Master) -> int:
-    """Return how many numbers a worker's flat vectors hold at its peak."""
-    if master == "averaging":
-        return _AVERAGING_VECTORS * traveling
-    return _SHARING_VECTORS * traveling + _SHARED_VECTORS * trainable
+    return TrainingSizes(*(_NUMBER_BYTES * number for number in numbers))
 
 
 def _shapes(layer: Any, side: str) -> list[tuple[int | None, ...]]:
