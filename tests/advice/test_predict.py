@@ -48,7 +48,7 @@ def test_nothing_is_faster_than_all_workers_together(
     master: TrainingMaster, rows: list[int], size: int, step_s: float
 ) -> None:
     found = predict(master, rows=rows, vector_bytes=size, step_s=step_s)
-    assert found.plan == master.plan(rows, vector_bytes=found.load.averaged_bytes(master))
+    assert found.plan == master.plan(rows)
     assert found.workers == len(rows)
     if not sum(rows):
         assert found.speed_up is None

@@ -23,6 +23,7 @@ from sparkwright.advice import Advice, predict
 MEASURED = ROOT / "reports" / "scaling.json"
 WORKERS = (1, 2, 4, 8)
 POWERS_OF_TWO = [2**power for power in range(11)]
+LOOPBACK_BYTES_PER_S = 2.5e9
 PAUSE_S = 0.1
 PICTURE = ROOT / "docs" / "images" / "scaling.png"
 _MINIBATCHES, _BATCH, _EPOCHS = 20, 32, 2
@@ -129,8 +130,6 @@ def scaling() -> Iterator[Row]:
 
 def predicted(kind: str, alone: Row) -> Advice:
     """What the model says of this machine, where all is shared but the sleep."""
-    from sparkwright.masters.cost import LOOPBACK_BYTES_PER_S
-
     share = alone["processor_s"] / alone["minibatch_s"]
     costs = sw.masters.ScalingCosts(cores=CORES, processor_share=share)
     return predict(

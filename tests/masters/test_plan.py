@@ -29,7 +29,6 @@ plans = st.builds(
     batch_size=st.integers(1, 40),
     averaging_frequency=st.integers(1, 12),
     epochs=st.integers(1, 3),
-    vector_bytes=st.integers(0, 2**40),
 )
 
 
@@ -46,19 +45,15 @@ def test_an_epochs_rounds_follow_the_last_change_of_frequency(
 
 
 def test_a_plan_of_uneven_workers() -> None:
-    plan = TrainingPlan(
-        rows=(70, 10, 0), batch_size=10, averaging_frequency=5, epochs=1, vector_bytes=300
-    )
+    plan = TrainingPlan(rows=(70, 10, 0), batch_size=10, averaging_frequency=5, epochs=1)
     assert (plan.workers, plan.minibatches, plan.rounds) == (3, (7, 1, 0), 2)
     assert (plan.idle_workers, plan.idle_fraction) == ((2,), pytest.approx(13 / 21))
-    assert plan.bytes_per_round == 400
-    assert replace(plan, rows=(70,)).bytes_per_round == 0  # one worker sends nothing
 
 
 def test_a_master_makes_the_plan_of_its_options() -> None:
     master = Averaging(batch_size_per_worker=7, averaging_frequency=3)
-    assert master.plan([10, 20], epochs=4, vector_bytes=5) == TrainingPlan(
-        rows=(10, 20), batch_size=7, averaging_frequency=3, epochs=4, vector_bytes=5
+    assert master.plan([10, 20], epochs=4) == TrainingPlan(
+        rows=(10, 20), batch_size=7, averaging_frequency=3, epochs=4
     )
 
 
@@ -151,11 +146,7 @@ def by_ring(*what: str, **options: Any) -> Exchange:
 )
 def test_plan_follows_from_the_exchanged_data(master: TrainingMaster, exchange: Exchange) -> None:
     assert master.exchange == exchange
-    plan = master.plan([160, 320], vector_bytes=1_000_000)
+    plan = master.plan([160, 320])
     assert plan.kind == exchange.kind
-    if exchange.kind == "averaging":
-        assert (plan.averaging_frequency, plan.bytes_per_minibatch) == (exchange.every, 0)
-        # Two workers: each sends as much as it contributes.
-        assert plan.bytes_per_round == round(exchange.density * 1_000_000)
-    else:  # all minibatches of the worker with most data
-        assert (plan.averaging_frequency, plan.bytes_per_minibatch) == (20, 1000)
+    # With sharing all minibatches of the worker with most data.
+    assert plan.averaging_frequency == (exchange.every if plan.kind == "averaging" else 20)

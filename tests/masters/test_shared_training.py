@@ -171,9 +171,7 @@ def test_an_epoch_of_sharing_is_one_round(rows: list[int], batch_size: int) -> N
 
 def test_the_size_of_messages_is_estimated_from_the_threshold() -> None:
     def estimate(threshold: Any) -> int:
-        plan = Master(threshold=threshold).plan([160, 160, 160], vector_bytes=4_000_000)
-        assert plan.bytes_per_round == 10 * 2 * plan.bytes_per_minibatch
-        return plan.bytes_per_minibatch
+        return round(4_000_000 * Master(threshold=threshold).exchange.density)
 
     assert estimate(AdaptiveThreshold()) == 40_000
     assert estimate(TargetSparsity(target=2e-3)) == 8_000

@@ -76,7 +76,7 @@ def predict(
         costs=costs or ScalingCosts(),
     )
     one_round = [load.minibatches(given) * given.batch_size_per_worker] * (workers or 1)
-    plan = given.plan(one_round if rows is None else rows, vector_bytes=load.averaged_bytes(given))
+    plan = given.plan(one_round if rows is None else rows)
     found = tuple(alternatives_to(given, plan.workers, load)) if load.is_known else ()
     most = max((each.efficiency for each in found), default=0)
     enough = target if most >= target else (1 - _ALIKE) * most

@@ -9,10 +9,6 @@ from typing import Self
 
 from sparkwright.configuration import Configuration, configuration, option
 
-# Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
-# takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. The rest of the time is
-# proportional to the vector: reading variables, adding, writing them back.
-LOOPBACK_BYTES_PER_S = 2.5e9
 # Default duration of a piece of work: a request for the next one takes a millisecond.
 PIECE_S = 0.1
 # Minibatches share a message so that messages cost at most a fifth of training, unless an option
@@ -20,6 +16,9 @@ PIECE_S = 0.1
 _MESSAGE_SHARE, _MOST_GATHERED = 0.2, 5
 
 
+# Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
+# takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. The rest of the time is
+# proportional to the vector: reading variables, adding, writing them back.
 @configuration
 class ScalingCosts(Configuration):
     """Constants of the cost of training on several workers."""

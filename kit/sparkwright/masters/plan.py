@@ -75,11 +75,8 @@ class TrainingPlan:
         averaging_frequency: minibatches per worker between two averagings, or a dict by epoch; with
             `kind` "sharing" those of the worker with most data.
         epochs: passes over the data.
-        vector_bytes: bytes that each worker contributes to an averaging; with `kind` "sharing"
-            those of its parameters.
         kind: "averaging" (default): parameters are averaged every few minibatches; "sharing":
             every minibatch sends an encoded update.
-        bytes_per_minibatch: with `kind` "sharing" the estimated size of that update (default 0).
         steps_per_epoch: minibatches of an epoch, of all workers together; None (default): those of
             all examples.
         first_epoch: first epoch of the run, from 0 (default).
@@ -89,9 +86,7 @@ class TrainingPlan:
     batch_size: int
     averaging_frequency: Frequency
     epochs: int
-    vector_bytes: int = 0
     kind: PlanKind = "averaging"
-    bytes_per_minibatch: int = 0
     steps_per_epoch: int | None = None
     first_epoch: int = 0
 
@@ -147,20 +142,6 @@ class TrainingPlan:
             return 0.0
         most = -(-total // self.workers) if self.kind == "sharing" else max(self.minibatches)
         return 1 - total / (most * self.workers)
-
-    @property
-    def bytes_per_round(self) -> int:
-        """Bytes that each worker sends per round.
-
-        For an averaging, 2 (n - 1) / n of its vector. With gradient sharing, the mean over workers:
-        each update of the epoch reaches the n - 1 other workers once, on any topology.
-        """
-        if not self.rows:
-            return 0
-        if self.kind == "sharing":
-            updates = sum(self.minibatches) / self.workers
-            return round(updates * (self.workers - 1) * self.bytes_per_minibatch)
-        return int(2 * (self.workers - 1) / self.workers * self.vector_bytes)
 
 
 def by_epoch(frequency: Frequency) -> Mapping[int, int]:
