@@ -62,6 +62,7 @@ class EditingPane(NetworkPane):
         self._refreshing = False
         self._loading = Background("keras")
         super().__init__()
+        self.folds: dict[str, Fold] = {}
         self._make_controls()
         if is_loaded():
             self._offer_all()
@@ -147,6 +148,13 @@ class EditingPane(NetworkPane):
             ),
             *(self.folds[name] for name in ("training", "text")),
         ]
+
+    def _add_fold(
+        self, name: str, title: str, when_opened: Callable[[], None], *inside: widgets.Widget
+    ) -> None:
+        fold = self.folds[name] = Fold(title, inside)
+        watched = fold.box.layout
+        watched.observe(lambda _change: when_opened() if fold.opened else None, "display")
 
     def _button(self, text: str, pressed: Callable[[], None]) -> Button:
         button = Button(description=text)

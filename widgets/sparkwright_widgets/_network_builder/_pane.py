@@ -10,33 +10,21 @@ import traitlets
 from sparkwright.networks import NetworkAnalysis, NetworkSpec
 from sparkwright_widgets._any_page import AnyPageWidget
 from sparkwright_widgets._assets import asset
-from sparkwright_widgets._ui import Fold
 
 from ._graph import graph_svg
 from ._html import layer_rows, summary_line
 
 
 class NetworkPane(widgets.VBox):
-    """Shows a network and its analysis; a subclass sets its `children`.
-
-    The content of a fold is refreshed when it is opened.
-    """
+    """Shows a network and its analysis; a subclass sets its `children`."""
 
     analysis = NetworkAnalysis(rows=())
 
     def __init__(self) -> None:
         self.summary = widgets.HTML()
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
-        self.folds: dict[str, Fold] = {}
         super().__init__()
         self.add_class("sparkwright-builder")
-
-    def _add_fold(
-        self, name: str, title: str, when_opened: Callable[[], None], *inside: widgets.Widget
-    ) -> None:
-        fold = self.folds[name] = Fold(title, inside)
-        watched = fold.box.layout
-        watched.observe(lambda _change: when_opened() if fold.opened else None, "display")
 
     def columns(self, *columns: widgets.Widget) -> widgets.Box:
         """Arrange widgets in columns, or in one column on a narrow page."""
