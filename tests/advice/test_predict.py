@@ -18,8 +18,6 @@ from sparkwright.masters import (
     ScalingCosts,
     SharedTrainingMaster,
     TrainingMaster,
-    updater_bytes,
-    vector_bytes,
 )
 
 masters: st.SearchStrategy[TrainingMaster] = st.one_of(
@@ -174,16 +172,6 @@ two_workers = partial(predict, AVERAGING, workers=2)
 def test_invalid_options_raise(predict: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Received: "):
         predict(**wrong)
-
-
-def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:
-    assert vector_bytes(10) == 40
-    assert updater_bytes(10, "SGD") == 0
-    assert updater_bytes(10, "SGD", {"momentum": 0.0}) == 0
-    assert updater_bytes(10, "RMSprop", {"momentum": 0.9, "centered": True}) == 120
-    assert updater_bytes(10, "AdamW", {"amsgrad": True}) == 120
-    assert updater_bytes(10, "SomebodysOwn") == 80
-    assert updater_bytes(10, "adam", {"use_ema": True}) == 120
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ from sparkwright.masters import (
     ParameterAveragingTrainingMaster,
     ScalingCosts,
     TrainingMaster,
-    updater_bytes,
-    vector_bytes,
 )
 from sparkwright.networks import NetworkSpec
+from sparkwright.networks.estimate import training_sizes
 from sparkwright.networks.state import ModelState
 from sparkwright.options import check_count
 from sparkwright.spark import SparkNetwork
@@ -231,8 +230,8 @@ def _sizes_of(model: Any) -> dict[str, int]:
         ConfigurationError: if `model` is neither.
     """
     if isinstance(model, int) and not isinstance(model, bool):
-        sizes = vector_bytes(model), updater_bytes(model, "Adam")
-        return dict(zip(("vector_bytes", "updater_bytes"), sizes, strict=True))
+        found = training_sizes(model, batch_size=1)
+        return {"vector_bytes": found.parameters, "updater_bytes": found.optimizer}
     if getattr(model, "optimizer", None) is None:
         raise ConfigurationError(
             "`network` must be a SparkNetwork, a compiled keras.Model, a NetworkSpec or a number "

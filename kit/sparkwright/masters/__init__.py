@@ -18,8 +18,6 @@ from .parameter_averaging import (
 from .plan import (
     Exchange as Exchange,
     TrainingPlan as TrainingPlan,
-    updater_bytes as updater_bytes,
-    vector_bytes as vector_bytes,
 )
 from .reading import (
     training_master_from_dict as training_master_from_dict,

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sparkwright.networks.training import optimizer_slots
 
 PlanKind = Literal["averaging", "sharing"]
 Part = Literal["parameters", "moments", "residuals"]
@@ -15,7 +13,6 @@ Precision = Literal["float32", "bfloat16", "int8", "threshold"]
 Route = Literal["ring", "mesh", "driver", "spark"]
 # A number of minibatches, or a dict of first epoch (from 1) -> number.
 Frequency = int | Mapping[int, int]
-_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,29 +238,3 @@ def calls(
         yield order[start : start + full * batch_size].reshape(full, batch_size)
     if start + full * batch_size < stop:
         yield order[start + full * batch_size : stop].reshape(1, -1)
-
-
-def vector_bytes(parameters: int) -> int:
-    """Return the bytes of a network's parameters as float32.
-
-    Example:
-        >>> vector_bytes(430_000)
-        1720000
-    """
-    return _BYTES * parameters
-
-
-def updater_bytes(trainable: int, optimizer: str, options: Mapping[str, Any] | None = None) -> int:
-    """Return the bytes of an optimizer's state as float32.
-
-    Args:
-        trainable: parameters that training changes.
-        optimizer: name of its class in Keras; unknown classes count as Adam.
-        options: its settings; used are `momentum`, `amsgrad`, `centered`, `use_ema` and
-            `gradient_accumulation_steps`.
-
-    Example:
-        >>> updater_bytes(1000, "Adam"), updater_bytes(1000, "SGD", {"momentum": 0.9})
-        (8000, 4000)
-    """
-    return _BYTES * trainable * optimizer_slots(optimizer, options or {})

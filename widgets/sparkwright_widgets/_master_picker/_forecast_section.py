@@ -2,18 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 from sparkwright.advice import Advice, plan_memory, predict
-from sparkwright.masters import (
-    ScalingCosts,
-    SharedTrainingMaster,
-    TrainingMaster,
-    updater_bytes,
-    vector_bytes,
-)
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import ScalingCosts, SharedTrainingMaster, TrainingMaster
 from sparkwright.networks import NetworkSpec
+from sparkwright.networks.estimate import training_sizes
 from sparkwright.options import Option
 from sparkwright.partitions import plan_repartition
 from sparkwright_widgets import _fragments as fragments
@@ -79,14 +74,18 @@ class Surroundings:
 
     def with_network(self, network: Any) -> "Surroundings":
         """Return a copy with the sizes of a NetworkSpec or a built Keras model; None: unknown."""
-        parameters, trainable, optimizer, options = _counts(network)
-        if parameters is None:
+        is_valid = network.analysis.ok if isinstance(network, NetworkSpec) else True
+        try:
+            sizes = training_sizes(network, batch_size=1) if is_valid else None
+        except ConfigurationError:  # not built yet
+            sizes = None
+        if sizes is None:
             return replace(self, network=None, vector_bytes=None, updater_bytes=0)
         return replace(
             self,
             network=network,
-            vector_bytes=vector_bytes(parameters),
-            updater_bytes=updater_bytes(trainable, optimizer, options) if optimizer else 0,
+            vector_bytes=sizes.parameters,
+            updater_bytes=sizes.optimizer,
         )
 
     def workers(self, master: TrainingMaster, *, parallel: bool) -> int | None:
@@ -227,20 +226,3 @@ def _figures(found: Advice) -> list[tuple[str, str]]:
     if found.speed_up is not None:
         figures.append(("Speed-up over one worker", f"{found.speed_up:.1f} times"))
     return figures
-
-
-def _counts(network: Any) -> tuple[int | None, int, str, Any]:
-    """Parameters (None: unknown), trainable parameters, optimizer class and its settings."""
-    if isinstance(network, NetworkSpec):
-        looked = network.analysis
-        if not looked.ok:
-            return None, 0, "", None
-        optimizer = network.optimizer
-        return looked.parameters, looked.trainable_parameters, optimizer.kind, optimizer.options
-    if network is None or not getattr(network, "built", False):
-        return None, 0, "", None
-    trainable = sum(prod(variable.shape) for variable in network.trainable_variables)
-    optimizer = getattr(network, "optimizer", None)
-    options = {} if optimizer is None else optimizer.get_config()
-    name = "" if optimizer is None else type(optimizer).__name__
-    return int(network.count_params()), trainable, name, options
