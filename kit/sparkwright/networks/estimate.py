@@ -35,27 +35,24 @@ def training_sizes(network: Any, *, batch_size: int) -> TrainingSizes:
     Raises:
         ConfigurationError: if `network` is none of these.
     """
-    name, options, layers = "Adam", dict[str, Any](), list[Any]()
-    if isinstance(network, int) and not isinstance(network, bool) and network > 0:
-        held = trainable = network
-    elif isinstance(network, NetworkSpec):
-        rows, name = network.analysis.rows, network.optimizer.kind
-        options = dict(network.optimizer.options)
+    name, options = "Adam", dict[str, Any]()
+    layers: list[tuple[str, Any, Any]] = []
+    model: Any = network
+    if isinstance(network, NetworkSpec):
+        name, options = network.optimizer.kind, dict(network.optimizer.options)
         held, trainable = network.analysis.parameters, network.analysis.trainable_parameters
-        layers = [(r.kind, r.input_shapes, r.output_shape) for r in rows if r.enabled]
-    elif hasattr(network, "count_params") and getattr(network, "built", False):
-        if (optimizer := getattr(network, "optimizer", None)) is not None:
+        rows = (row for row in network.analysis.rows if row.enabled)
+        layers += [(row.kind, row.input_shapes, row.output_shape) for row in rows]
+    elif hasattr(model, "count_params") and getattr(model, "built", False):
+        if (optimizer := getattr(model, "optimizer", None)) is not None:
             name, options = type(optimizer).__name__, optimizer.get_config()
-        held = int(network.count_params())
-        trainable = sum(prod(variable.shape) for variable in network.trainable_variables)
-        layers = [
-            (
-                type(layer).__name__,
-                _shapes(layer, "input"),
-                next(iter(_shapes(layer, "output")), None),
-            )
-            for layer in network.layers
-        ]
+        held = int(model.count_params())
+        trainable = sum(prod(variable.shape) for variable in model.trainable_variables)
+        for layer in model.layers:
+            outputs = [*_shapes(layer, "output"), None]
+            layers.append((type(layer).__name__, _shapes(layer, "input"), outputs[0]))
+    elif isinstance(network, int) and not isinstance(network, bool) and network > 0:
+        held = trainable = network
     else:
         raise ConfigurationError(
             "`network` must be a built Keras model, a NetworkSpec or a number of parameters "
