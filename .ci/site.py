@@ -31,7 +31,7 @@ REFERENCE = {
     "evaluation": ("Evaluation", "evaluation"),
     "storage": ("Models and storage", "storage dl4j"),
     "experiments": ("Experiments, sweeps and trackers", "experiments sweeps trackers timeline"),
-    "clusters": ("Clusters", "doctor benchmark cluster shipping workers"),
+    "clusters": ("Clusters", "doctor advice cluster shipping workers"),
     "widgets": ("Widgets", "sparkwright_widgets"),
     "errors": ("Errors and options", "errors options configuration"),
 }

@@ -39,12 +39,13 @@ NAMED = {
     "data": "_alignment _augmentation _column_choice _csv_format _data_preview _image_labels "
     "_join_sources _manifest _moments _record_bytes _record_examples _skipped _splits _survey "
     "_table_schema _tensors classes column_statistics dataset guessing scales texts wording",
+    "advice": "_advice _alternatives _load _memory _predict _tables _verdict",
     "doctor": "_diagnosis _executor_rules _findings _machine_rules _notes _rules _settings_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
     "runs": "_coordination _coordinator _decisions _events _ledger _poison "
     "_sharing_coordinator _standstill membership round_means",
-    "spark": "_memory_plan memory_parts",
+    "spark": "memory_parts",
     "workers": "examples protocol work",
 }
 PURE = [
@@ -60,7 +61,7 @@ PURE = [
 _INSIDE_FUNCTIONS = {
     "data/_tensors.py": ["pyarrow"],
     "evaluation/plots.py": ["matplotlib"],
-    "masters/advice.py": ["pandas"],
+    "advice/_advice.py": ["pandas"],
     "timeline/page.py": ["PIL"],
 }
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
@@ -105,7 +106,7 @@ def test_pure_modules_import_only_pure_modules_of_the_engine() -> None:
         f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions", "updates")
     }
     # They ask Keras when a value's analysis is asked for, and load nothing before.
-    packages |= {f"sparkwright.networks.{name}" for name in ("describing", "estimating", "spec")}
+    packages |= {f"sparkwright.networks.{name}" for name in ("describing", "estimate", "spec")}
     # Its file methods write; the rest of it is a value.
     packages |= {"sparkwright.timeline.timeline"}
     for source in PURE:

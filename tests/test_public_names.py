@@ -17,7 +17,7 @@ EvaluationCalibration Experiment FixedThreshold Histograms MeshConfig NoRepartit
 NtpClock OuterOptimizer ParallelWrapper ParameterAveragingTrainingMaster ROC ROCBinary
 ROCMultiClass RegressionEvaluation ResidualClipping RunStore
 SharedTrainingMaster SparkNetwork SparkSettings SparkwrightError Sweep SystemClock
-TargetSparsity TrainingHook TrainingRun adapt advise benchmark compare data delete_model
+TargetSparsity TrainingHook TrainingRun adapt advise compare data delete_model
 doctor errors import_dl4j leave_gpus_to_workers list_models load_distributed_model
 load_evaluation load_model load_normalizer masters measure_step model_info networks
 save_evaluation save_model spark start_spark sweep timeline trackers verify_model

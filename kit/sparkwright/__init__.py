@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from . import _notices as _notices
 from ._lazy import lazy_names as _lazy_names
 from ._version import __version__ as __version__
-from .benchmark import benchmark as benchmark
 from .doctor import doctor as doctor
 
 _notices.quiet_tensorflow()
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
         timeline as timeline,
         trackers as trackers,
     )
-    from .benchmark.advice import advise as advise
+    from .advice import advise as advise
     from .data import (
         DataSet as DataSet,
         DistributedDataSet as DistributedDataSet,

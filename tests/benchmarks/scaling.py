@@ -10,7 +10,7 @@ What they exchange costs processor time, and that they share.
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,12 @@ from tests.benchmarks._harness import ROOT, TRAINER, Row, processes, row, show, 
 from tests.spark.helpers import Paced
 
 import sparkwright as sw
+from sparkwright.advice import Advice, predict
 
 MEASURED = ROOT / "reports" / "scaling.json"
 WORKERS = (1, 2, 4, 8)
+POWERS_OF_TWO = [2**power for power in range(11)]
+LOOPBACK_BYTES_PER_S = 2.5e9
 PAUSE_S = 0.1
 PICTURE = ROOT / "docs" / "images" / "scaling.png"
 _MINIBATCHES, _BATCH, _EPOCHS = 20, 32, 2
@@ -112,18 +115,16 @@ def scaling() -> Iterator[Row]:
             yield row(what, 1e3 * each["minibatch_s"], "ms", foretold_ms, runs=each)
 
 
-def predicted(kind: str, alone: Row, workers: Sequence[int] = WORKERS) -> sw.masters.Scaling:
+def predicted(kind: str, alone: Row) -> Advice:
     """What the model says of this machine, where all is shared but the sleep."""
-    from sparkwright.masters.cost import LOOPBACK_BYTES_PER_S
-
     share = alone["processor_s"] / alone["minibatch_s"]
     costs = sw.masters.ScalingCosts(cores=CORES, processor_share=share)
-    return sw.masters.predict_scaling(
+    return predict(
         master_of(kind),
         step_s=alone["minibatch_s"],
         vector_bytes=LENET_BYTES,
         updater_bytes=2 * LENET_BYTES,
-        workers=workers,
+        workers=1,
         costs=costs.with_network(LOOPBACK_BYTES_PER_S, LATENCY_S),
     )
 
@@ -140,13 +141,14 @@ def draw(kept: dict[str, list[Row]]) -> None:
     for axis, gigabits in zip(axes, (10, 100), strict=False):
         for step_s, color in colors.items():
             for kind, style in (("averaging", "-"), ("sharing", "--")):
-                found = sw.masters.predict_scaling(
+                found = predict(
                     LARGE[kind],
                     step_s=step_s,
                     vector_bytes=LARGE_BYTES,
-                    bandwidth_bytes_per_s=gigabits * 1.25e8,
+                    workers=1,
+                    costs=sw.masters.ScalingCosts().with_network(gigabits * 1.25e8),
                 )
-                points = [(point.workers, point.speed_up) for point in found.points]
+                points = [(count, found.at(count).speed_up) for count in POWERS_OF_TWO]
                 label = f"{1e3 * step_s:g} ms, {kind}"
                 axis.loglog(*zip(*points, strict=True), style, color=color, label=label)
         axis.loglog([1, 1024], [1, 1024], ":", color="gray", label="in proportion")
@@ -159,8 +161,8 @@ def draw(kept: dict[str, list[Row]]) -> None:
     axes[0].legend(fontsize=7)
     axis = axes[2]
     for (kind, rows), color in zip(kept.items(), ("tab:blue", "tab:orange"), strict=False):
-        found = predicted(kind, rows[0], range(1, 9))
-        foretold = [(point.workers, 1e3 * point.interval_s) for point in found.points]
+        found = predicted(kind, rows[0])
+        foretold = [(count, 1e3 * found.at(count).interval_s) for count in range(1, 9)]
         measured = [(row["workers"], 1e3 * row["minibatch_s"]) for row in rows]
         axis.plot(*zip(*foretold, strict=True), color=color, label=f"{kind}, predicted")
         axis.plot(*zip(*measured, strict=True), "o", color=color, label=f"{kind}, measured")

@@ -37,7 +37,7 @@ ORDER = (
     ("trackers",),
     ("runs",),
     ("spark", "local"),
-    ("experiments", "doctor", "benchmark", "sweeps"),
+    ("experiments", "doctor", "advice", "sweeps"),
 )
 _LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}
 

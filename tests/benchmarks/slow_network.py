@@ -21,6 +21,7 @@ import numpy as np
 from tests.benchmarks._harness import Row, row, show, trained_here
 
 import sparkwright as sw
+from sparkwright.advice import predict
 from sparkwright.timeline import PhaseCode
 from sparkwright.timeline.summary import hidden_share
 
@@ -129,12 +130,12 @@ def predicted(master: sw.ParameterAveragingTrainingMaster, step_s: float, size: 
     """Seconds of a minibatch by the cost model, of two workers that share the device's rate."""
     bits, unit = re.fullmatch(r"(\d+)([mg])bit", os.environ[_SHAPED]).groups()  # pyright: ignore
     bandwidth = int(bits) * {"m": 1e6, "g": 1e9}[unit] / 8 / 2
-    found = sw.masters.predict_scaling(
+    found = predict(
         master,
         step_s=step_s,
         vector_bytes=4 * size,
         updater_bytes=8 * size,
-        workers=[2],
+        workers=2,
         costs=sw.masters.ScalingCosts().with_network(bandwidth, latency_s=5e-5),
     )
     return found.at(2).interval_s / master.averaging_frequency

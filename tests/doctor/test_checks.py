@@ -11,10 +11,7 @@ from sparkwright.doctor._executor_rules import PACKAGES
 from sparkwright.doctor._findings import (
     GIB,
     MIB,
-    CachedData,
     Findings,
-    Logind,
-    Memory,
     Place,
     SparkFacts,
 )
@@ -33,9 +30,7 @@ VERSIONS = {
     "pandas": "2.3.3",
     "Java": "17.0.15",
 }
-MEMORY = Memory(
-    total=64 * GIB,
-    heap=GIB,
+MEMORY: dict[str, Any] = dict(
     shared=GIB,
     shared_writable=True,
     scratch=50 * GIB,
@@ -44,9 +39,6 @@ MEMORY = Memory(
 SETTINGS = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
-    "spark.executor.cores": "1",
-    "spark.locality.wait": "0s",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
 
@@ -54,9 +46,7 @@ def place(label: str, **found: Any) -> Place:
     given: dict[str, Any] = {
         "host": label.rstrip(")")[-1],
         "versions": VERSIONS,
-        "cores": 4,
-        "open_files": 4096,
-        "memory": MEMORY,
+        **MEMORY,
     }
     if label != "driver":
         given |= {
@@ -69,7 +59,7 @@ def place(label: str, **found: Any) -> Place:
 
 
 DRIVER, FIRST, SECOND = place("driver"), place("executor 0 (a)"), place("executor 1 (b)")
-SPARK = SparkFacts(master="spark://a:7077", settings=SETTINGS, tasks=2, came=2, executors=2)
+SPARK = SparkFacts(master="spark://a:7077", settings=SETTINGS, tasks=2, came=2)
 FINE = Findings(driver=DRIVER, executors=(FIRST, SECOND), spark=SPARK, port_problem="")
 
 
@@ -98,28 +88,8 @@ def with_versions(**versions: str | None) -> dict[str, Any]:
     return {"versions": {**VERSIONS, **versions}}
 
 
-def with_memory(**sizes: Any) -> dict[str, Any]:
-    return {"memory": replace(MEMORY, **sizes)}
-
-
 def clock(offset_s: float, uncertainty_s: float = 0.01) -> dict[str, Any]:
     return {"clock": Offset(offset_s=offset_s, uncertainty_s=uncertainty_s)}
-
-
-def cached(level: str, kept: int, **where: bool) -> Findings:
-    given = {"uses_disk": False, **where}
-    data = CachedData(name="a", level=level, partitions=4, cached=kept, **given)
-    return with_spark(cached=(data,))
-
-
-def logs_out(**logind: Any) -> Findings:
-    return with_executor(logind=Logind(user="hadoop", **logind))
-
-
-def mkl(layer: str | None, version: str | None) -> Findings:
-    environment = {"LD_PRELOAD": "/usr/lib64/libgomp.so.1"}
-    environment |= {"MKL_THREADING_LAYER": layer} if layer is not None else {}
-    return with_executor(environment=environment, **with_versions(MKL=version))
 
 
 def with_settings(master: str = SPARK.master, **found: str) -> Findings:
@@ -131,7 +101,6 @@ GPU = "0, NVIDIA A100, 40960 MiB, 570.1"
 GIVEN = {"gpus": (GPU,), "gpu_addresses": ("0",)}
 KRYO = "org.apache.spark.serializer.KryoSerializer"
 LOST = {"executor 0 (a)": "10.0.0.2:5 (timed out)", "executor 2 (c)": ""}
-CROWDED = {"host": "a", **with_memory(total=3 * GIB)}
 
 
 def lacks_gpu(**found: Any) -> Findings:
@@ -151,7 +120,7 @@ OLD_SPARK = everywhere(FINE, PySpark="3.5.9")
 # Findings, the check that judges them, its worst status, and words of where, found or remedy.
 CASES: list[tuple[Findings, str, str, str]] = [
     (FINE, "TensorFlow", "ok", "driver, all 2 executors: 2.21.0"),
-    (with_driver(environment={"KERAS_BACKEND": "jax"}), "JAX", "problem", "is not installed"),
+    (with_driver(backend="jax"), "JAX", "problem", "is not installed"),
     (with_executor(**with_versions(pandas=None)), "pandas", "ok", ""),
     (with_both(**with_versions(Java="11.0.2")), "Java", "warning", "Install Java 17 or 21."),
     (OLD_SPARK, "PySpark", "ok", "3.5.9"),
@@ -167,7 +136,7 @@ CASES: list[tuple[Findings, str, str, str]] = [
         everywhere(FINE, PyArrow="17.0"),
         *("PyArrow", "problem", "driver, all 2 executors: 17.0; 18 is needed"),
     ),
-    (with_driver(environment={"KERAS_BACKEND": "torch"}), "Keras' backend", "problem", "torch"),
+    (with_driver(backend="torch"), "Keras' backend", "problem", "torch"),
     (with_executor(driver_problem="a:4 refused"), "Driver reached", "problem", "(b): a:4 refused"),
     (with_executor(driver_problem="no"), "Driver reached", "problem", "spark.driver.host"),
     (with_executor(peers=LOST), "Executors reached", "problem", "10.0.0.2:5 (timed out)"),
@@ -182,33 +151,21 @@ CASES: list[tuple[Findings, str, str, str]] = [
     (with_executor(**clock(-5.0)), "Clock", "warning", "behind"),
     (with_executor(**clock(400.0)), "Clock", "problem", "Kerberos"),
     (with_executor(**clock(0.5, 0.45)), "Clock", "ok", "within"),
-    (with_both(**CROWDED), "Memory", "warning", "times 2 executors on this machine: 4.6 GiB"),
-    (with_both(**with_memory(total=3 * GIB)), "Memory", "ok", ""),
-    (with_executor(**with_memory(limit=GIB)), "Memory", "warning", "1.0 GiB in this container"),
+    (with_executor(shared=16 * MIB), "/dev/shm", "warning", "only 16 MiB"),
+    (with_driver(open_files=1024, open_files_used=900), "Open files", "warning", "900 are open"),
     (
-        with_driver(**with_memory(total=2 * GIB, heap=2 * GIB)),
-        *("Memory", "warning", "spark.driver.memory"),
+        with_spark(with_driver(open_files=1024), tasks=1000),
+        "Open files",
+        "warning",
+        "ulimit -n 4096",
     ),
-    (with_executor(**with_memory(shared=16 * MIB)), "/dev/shm", "warning", "only 16 MiB"),
-    (with_executor(**with_memory(shared_writable=False)), "/dev/shm", "warning", "1777"),
-    (with_executor(**with_memory(scratch=MIB)), "Temporary files", "warning", "1 MiB free in /s"),
+    (with_executor(shared_writable=False), "/dev/shm", "warning", "1777"),
+    (with_executor(scratch=MIB), "Temporary files", "warning", "1 MiB free in /s"),
     (
-        with_executor(**with_memory(address_space=2 * GIB)),
+        with_executor(address_space=2 * GIB),
         *("Python's memory limit", "problem", "pyspark.memory"),
     ),
-    (with_executor(**with_memory(address_space=8 * GIB)), "Python's memory limit", "warning", ""),
-    (with_driver(open_files=1024), "Cores", "ok", ""),
-    (with_both(host="a", cores=1), "Cores", "warning", "1, but Spark promises 2"),
-    *(
-        (with_executor(environment={"OMP_NUM_THREADS": n}), "Threads", "warning", f"THREADS={n}")
-        for n in ("8", "8,2", "many")
-    ),
-    (with_executor(environment={"OMP_NUM_THREADS": "4"}), "Threads", "ok", ""),
-    (with_executor(preloads_missing=("/lib/x.so",)), "Thread libraries", "warning", "/lib/x.so"),
-    (mkl("INTEL", None), "Thread libraries", "warning", "MKL_THREADING_LAYER=GNU"),
-    (mkl(None, "2025.0"), "Thread libraries", "warning", "is not set"),
-    (mkl(None, None), "Threads", "ok", ""),
-    (mkl("GNU", "2025.0"), "Threads", "ok", ""),
+    (with_executor(address_space=8 * GIB), "Python's memory limit", "warning", ""),
     (
         with_spark(with_both(**GIVEN), gpus=1),
         "GPUs",
@@ -221,14 +178,6 @@ CASES: list[tuple[Findings, str, str, str]] = [
     # With dynamic allocation executors that are there have no GPUs yet.
     (with_spark(gpus=2, gives_gpus=False), "GPUs", "not checked", "Spark: 2 an executor"),
     (with_executor(gpus=(GPU,)), "GPUs", "warning", "gpus_per_executor"),
-    (logs_out(kills=True), "Processes after logout", "warning", "enable-linger hadoop"),
-    (logs_out(kills=True, lingers=True), "Processes after logout", "ok", "lingers"),
-    (logs_out(kills=False), "Processes after logout", "ok", ""),
-    (logs_out(), "Processes after logout", "not checked", ""),
-    (cached("Memory", 4), "Cached data", "ok", "a: Memory"),
-    (cached("Memory", 2), "Cached data", "warning", ""),
-    (cached("Disk", 2, uses_disk=True), "Cached data", "ok", ""),
-    (cached("Off heap", 4, uses_disk=True, uses_off_heap=True), "Cached data", "warning", ""),
     (with_executor(files={"hdfs://n/a": "lost"}), "Files hdfs://n/a", "problem", "(b): lost"),
     (with_spark(came=1), "Executors", "warning", "1 of 2 tasks ran at the same time"),
 ]
@@ -308,44 +257,9 @@ def test_clocks_of_one_machine_share_a_row() -> None:
     assert check.found == "5 s ahead of the driver's, give or take 10 ms"
 
 
-@pytest.mark.parametrize("master", ["yarn", "k8s://https://a:443"])
-def test_container_too_small_for_tensorflow_is_a_problem(master: str) -> None:
-    """Spark adds a tenth of the heap, 384 MiB at least: less than one worker takes."""
-    findings = with_settings(master, spark__executor__cores="2")
-    check = diagnose(findings).problems[0]
-    assert check.name == "Memory"
-    assert check.found == (
-        "2 workers with TensorFlow and a small network need about 2.1 GiB outside Java's heap; "
-        "the container has 384 MiB for that"
-    )
-    assert "`spark.executor.memoryOverhead` to 2184m" in check.remedy
-    roomy = {"spark__executor__memoryOverhead": "2184m", "spark__executor__cores": "2"}
-    assert diagnose(with_settings(master, **roomy)).ok
-
-
-def test_too_few_open_files_for_many_workers_is_a_warning() -> None:
-    findings = with_spark(with_driver(open_files=1024), tasks=1000, came=1000)
-    assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
-
-
-def test_files_that_are_open_already_count() -> None:
-    (check,) = diagnose(with_driver(open_files=1024, open_files_used=900)).find("Open files")
-    assert (check.status, check.found) == ("warning", "at most 1024, 900 are open")
-
-
-def test_executor_trains_one_network_per_gpu() -> None:
-    settings = {"spark__executor__memoryOverhead": "1309m", "spark__executor__cores": "4"}
-    four = replace(with_settings("yarn", **settings), executors=with_both(**GIVEN).executors)
-    assert not diagnose(four).ok
-    assert diagnose(with_spark(four, gpus=1)).ok
-
-
 @pytest.mark.parametrize(
     ("settings", "name", "status"),
     [
-        ("locality.wait=3s", "Locality wait", "warning"),
-        ("locality.wait.node=1s", "Locality wait", "warning"),
-        ("locality.wait=0", "Locality wait", "ok"),
         ("speculation=true", "Speculation", "ok"),
         (
             "speculation=true speculation.task.duration.threshold=30s",
@@ -353,23 +267,13 @@ def test_executor_trains_one_network_per_gpu() -> None:
         ),
         ("task.maxFailures=1", "Retries", "problem"),
         ("task.maxFailures=2", "Retries", "warning"),
-        ("python.worker.reuse=false", "Python worker reuse", "warning"),
         (
             "python.worker.killOnIdleTimeout=true python.worker.idleTimeoutSeconds=60",
             *("Silent Python workers", "problem"),
         ),
-        ("dynamicAllocation.enabled=true", "Dynamic allocation", "warning"),
-        (
-            "dynamicAllocation.enabled=true dynamicAllocation.minExecutors=2",
-            *("Dynamic allocation", "ok"),
-        ),
         ("excludeOnFailure.enabled=true", "Exclusion", "warning"),
-        ("task.cpus=2 executor.cores=3", "Cores per task", "warning"),
         (f"serializer={KRYO}", "Serializer", "ok"),
         (f"serializer={KRYO} kryo.registrationRequired=true", "Serializer", "warning"),
-        ("cleaner.periodicGC.interval=12h", "Cleaning", "warning"),
-        ("cleaner.referenceTracking=false", "Cleaning", "warning"),
-        ("sql.execution.arrow.pyspark.enabled=false", "Arrow", "warning"),
         ("authenticate=false", "Encryption", "warning"),
         ("network.crypto.enabled=false", "Encryption", "warning"),
         ("network.crypto.enabled=false ssl.rpc.enabled=true", "Encryption", "ok"),
@@ -382,11 +286,6 @@ def test_settings_are_classified(settings: str, name: str, status: str) -> None:
     assert check.status == status
     assert bool(check.remedy) == (status != "ok")
     assert [c.name for c in diagnosis.checks if c.status != "ok"] == [name] * (status != "ok")
-
-
-def test_default_locality_wait_is_a_warning() -> None:
-    findings = with_spark(settings={"spark.executor.cores": "1"})
-    assert diagnose(findings).find("Locality wait")[0].status == "warning"
 
 
 def test_encryption_matters_only_with_executors_on_other_machines() -> None:
@@ -434,8 +333,6 @@ def test_only_this_machine_is_checked_without_spark() -> None:
     diagnosis = diagnose(Findings(driver=DRIVER))
     assert diagnosis.ok
     assert diagnosis.find("Executors")[0].status == "not checked"
-    assert not diagnosis.find("Locality wait")
-    assert [check.where for check in diagnosis.find("Cores")] == ["driver"]
-    assert [check.where for check in diagnose(FINE).find("Cores")] == ["all 2 executors"]
+    assert not diagnosis.find("Retries")
     diagnosis = diagnose(Findings(driver=DRIVER, spark_problem="Spark needs Java"))
     assert [check.found for check in diagnosis.problems] == ["Spark needs Java"]

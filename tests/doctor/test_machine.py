@@ -1,18 +1,16 @@
 """What a machine tells of itself, read from files and programs made up for it."""
 
-import getpass
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sparkwright.cluster.engine_archive import engine_finder, own_engine
 from sparkwright.doctor import _machine
-from sparkwright.doctor._findings import GIB, Place
+from sparkwright.doctor._findings import Place
 
 
 def write(path: Path, text: str) -> None:
@@ -27,14 +25,12 @@ def program(folder: Path, name: str, script: str) -> None:
 
 def test_current_process_can_be_inspected() -> None:
     found = _machine.examine(find_kit=engine_finder())
-    place = Place.from_dict({**found, "label": "driver"})
+    place = Place(**found, label="driver")
     assert place.versions["Python"] == ".".join(map(str, sys.version_info[:3]))
     assert place.versions["TensorFlow"]
     assert place.versions["sparkwright"] == __import__("sparkwright").__version__
     assert place.versions["sparkwright's sources"] == own_engine()["fingerprint"]
-    assert place.cores
-    assert place.memory.total
-    assert place.memory.scratch
+    assert place.scratch
 
 
 def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None:
@@ -46,88 +42,6 @@ def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.split() == []
-
-
-V1 = "sys/fs/cgroup/memory"
-
-
-@pytest.mark.parametrize(
-    ("groups", "files", "limit"),
-    [
-        (
-            "0::/kube/pod/box",
-            {
-                "sys/fs/cgroup/kube/pod/box/memory.max": "max",
-                "sys/fs/cgroup/kube/pod/memory.max": 4 * GIB,
-                "sys/fs/cgroup/kube/memory.max": 2 * GIB,
-            },
-            2 * GIB,
-        ),
-        # A container may not see its own group.
-        ("0::/../../box", {"sys/fs/cgroup/memory.max": GIB}, GIB),
-        (
-            "5:devices:/\n4:memory:/docker/a:b",
-            {
-                f"{V1}/docker/a:b/memory.limit_in_bytes": GIB,
-                f"{V1}/memory.limit_in_bytes": 9223372036854771712,
-            },
-            GIB,
-        ),
-        ("4:memory:/", {f"{V1}/memory.limit_in_bytes": 9223372036854771712}, None),
-        ("", {}, None),
-    ],
-)
-def test_smallest_limit_of_nested_control_groups_applies(
-    tmp_path: Path, groups: str, files: dict[str, Any], limit: int | None
-) -> None:
-    write(tmp_path / "proc/self/cgroup", f"{groups}\n" if groups else "")
-    for name, content in files.items():
-        write(tmp_path / name, f"{content}\n")
-    assert _machine.container_limit(tmp_path) == limit
-
-
-YES, NO = "[Login]\nKillUserProcesses=yes\n", "[Login]\nKillUserProcesses=no\n"
-MAIN, TEN = "etc/systemd/logind.conf", "systemd/logind.conf.d/10.conf"
-LINGER = {"var/lib/systemd/linger/ann": ""}
-
-
-@pytest.mark.parametrize(
-    ("user", "files", "kills", "lingers"),
-    [
-        ("ann", {MAIN: f"#KillUserProcesses=no\n{YES}"}, True, False),
-        # A comment is the default of the distribution.
-        ("ann", {MAIN: "[Login]\n#KillUserProcesses=no\n"}, False, False),
-        ("ann", {MAIN: "[Login]\n"}, None, False),
-        # The last name counts, whatever its folder; a file in etc hides one of the same name.
-        ("ann", {f"etc/{TEN}": NO, "run/systemd/logind.conf.d/20.conf": YES}, True, False),
-        ("ann", {f"etc/{TEN}": NO, f"run/{TEN}": YES}, False, False),
-        ("ann", {MAIN: f"{YES}KillExcludeUsers=root ann\n"}, False, False),
-        ("root", {MAIN: YES}, False, False),
-        ("ann", {MAIN: YES, **LINGER}, True, True),
-        ("bob", {MAIN: YES, **LINGER}, True, False),
-    ],
-)
-def test_settings_that_kill_processes_after_logout_are_read(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    user: str,
-    files: dict[str, str],
-    kills: bool | None,
-    lingers: bool,
-) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: user)
-    assert _machine.logind(tmp_path) is None  # no systemd
-    (tmp_path / "run/systemd/system").mkdir(parents=True)
-    for name, content in files.items():
-        write(tmp_path / name, content)
-    assert _machine.logind(tmp_path) == {"user": user, "kills": kills, "lingers": lingers}
-
-
-def test_missing_preloaded_paths_are_found(tmp_path: Path) -> None:
-    there = tmp_path / "a.so"
-    there.touch()
-    assert _machine.missing_preloads(f"{there}:/no/b.so libgomp.so.1") == ["/no/b.so"]
-    assert _machine.missing_preloads("") == []
 
 
 @pytest.mark.parametrize(

@@ -29,18 +29,7 @@ plans = st.builds(
     batch_size=st.integers(1, 40),
     averaging_frequency=st.integers(1, 12),
     epochs=st.integers(1, 3),
-    vector_bytes=st.integers(0, 2**40),
 )
-
-
-@given(plan=plans)
-def test_over_all_rounds_every_minibatch_counts_once(plan: TrainingPlan) -> None:
-    assert plan.minibatches == tuple(-(-rows // plan.batch_size) for rows in plan.rows)
-    rounds = [plan.minibatches_in_round(index) for index in range(plan.rounds)]
-    assert tuple(map(sum, zip(*rounds, strict=True))) == (plan.minibatches if rounds else ())
-    assert all(any(done) for done in rounds)
-    assert not any(plan.minibatches_in_round(plan.rounds))
-    assert all(n <= plan.averaging_frequency for done in rounds for n in done)
 
 
 @given(plan=plans, schedule=SCHEDULES, first=st.integers(0, 9), epochs=st.integers(0, 9))
@@ -56,22 +45,15 @@ def test_an_epochs_rounds_follow_the_last_change_of_frequency(
 
 
 def test_a_plan_of_uneven_workers() -> None:
-    plan = TrainingPlan(
-        rows=(70, 10, 0), batch_size=10, averaging_frequency=5, epochs=1, vector_bytes=300
-    )
-    assert plan.to_dict() == {
-        **{"workers": 3, "rows": [70, 10, 0], "minibatches": [7, 1, 0]},
-        **{"batch_size_per_worker": 10, "averaging_frequency": 5, "rounds_per_epoch": 2},
-        **{"epochs": 1, "idle_workers": [2], "idle_fraction": pytest.approx(13 / 21)},
-        **{"bytes_per_round": 400, "kind": "averaging", "bytes_per_minibatch": 0},
-    }
-    assert replace(plan, rows=(70,)).bytes_per_round == 0  # one worker sends nothing
+    plan = TrainingPlan(rows=(70, 10, 0), batch_size=10, averaging_frequency=5, epochs=1)
+    assert (plan.workers, plan.minibatches, plan.rounds) == (3, (7, 1, 0), 2)
+    assert (plan.idle_workers, plan.idle_fraction) == ((2,), pytest.approx(13 / 21))
 
 
 def test_a_master_makes_the_plan_of_its_options() -> None:
     master = Averaging(batch_size_per_worker=7, averaging_frequency=3)
-    assert master.plan([10, 20], epochs=4, vector_bytes=5) == TrainingPlan(
-        rows=(10, 20), batch_size=7, averaging_frequency=3, epochs=4, vector_bytes=5
+    assert master.plan([10, 20], epochs=4) == TrainingPlan(
+        rows=(10, 20), batch_size=7, averaging_frequency=3, epochs=4
     )
 
 
@@ -164,11 +146,7 @@ def by_ring(*what: str, **options: Any) -> Exchange:
 )
 def test_plan_follows_from_the_exchanged_data(master: TrainingMaster, exchange: Exchange) -> None:
     assert master.exchange == exchange
-    plan = master.plan([160, 320], vector_bytes=1_000_000)
+    plan = master.plan([160, 320])
     assert plan.kind == exchange.kind
-    if exchange.kind == "averaging":
-        assert (plan.averaging_frequency, plan.bytes_per_minibatch) == (exchange.every, 0)
-        # Two workers: each sends as much as it contributes.
-        assert plan.bytes_per_round == round(exchange.density * 1_000_000)
-    else:  # all minibatches of the worker with most data
-        assert (plan.averaging_frequency, plan.bytes_per_minibatch) == (20, 1000)
+    # With sharing all minibatches of the worker with most data.
+    assert plan.averaging_frequency == (exchange.every if plan.kind == "averaging" else 20)

@@ -37,7 +37,6 @@ def test_every_executor_is_checked(spark: Any, tmp_path: Path, leaves_nothing: N
         assert rows(diagnosis, name) == [("all 4 executors", "ok")]
     assert rows(diagnosis, f"Files {folder}") == [("driver, all 4 executors", "ok")]
     assert not folder.exists()
-    assert "Java's heap 1.0 GiB" in diagnosis.find("Memory")[-1].found
     assert json.loads(diagnosis.to_json())["ok"] is True
 
 
@@ -71,37 +70,15 @@ def test_driver_unreachable_from_executors_is_reported(spark: Any) -> None:
     assert rows(diagnosis, "TensorFlow") == [("driver, all 4 executors", "ok")]
 
 
-def test_folders_threads_and_cached_data_are_checked(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pyspark import StorageLevel
-
-    monkeypatch.setenv("OMP_NUM_THREADS", "1000")
-    monkeypatch.setenv("LD_PRELOAD", "/no/libgomp.so.1")
-    monkeypatch.setenv("MKL_THREADING_LAYER", "INTEL")
+def test_folders_are_checked(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     folder = str(tmp_path / "file" / "folder")
-    rdd = spark.sparkContext.parallelize(range(8), 4).setName("some numbers")
-    rdd.persist(StorageLevel.MEMORY_ONLY)
-    try:
-        rdd.count()
-        diagnosis = sw.doctor(urls=[folder, "memory://doctor"])  # of the active session
-    finally:
-        rdd.unpersist(True)
+    diagnosis = sw.doctor(urls=[folder, "memory://doctor"])  # of the active session
     cannot_write, not_seen = diagnosis.problems
     assert (cannot_write.name, cannot_write.where) == (f"Files {folder}", "driver")
     assert not_seen.name == "Files memory://doctor"
     assert not_seen.where == "all 4 executors"
     assert "FileNotFoundError" in not_seen.found
-    # Each executor has its own environment, so theirs is another row.
-    assert ("driver", "warning") in rows(diagnosis, "Threads")
-    libraries = diagnosis.find("Thread libraries")
-    assert [check.where for check in libraries] == ["driver", "driver"]
-    assert "/no/libgomp.so.1" in libraries[0].found
-    assert "MKL_THREADING_LAYER=GNU" in libraries[1].remedy
-    (cached,) = [c for c in diagnosis.find("Cached data") if c.where == "some numbers"]
-    assert cached.status == "ok"
-    assert cached.found.endswith("4 of 4 partitions kept")
 
 
 @pytest.mark.thorough
@@ -147,7 +124,6 @@ spark.stop()
     found = checks["GPUs"]
     assert (found["where"], found["status"]) == ("all 2 executors", "ok")
     assert found["found"] == "1 an executor: 0, made up, 1 MiB, 1.0"
-    assert "with 1 worker with TensorFlow" in checks["Memory"]["found"]
 
 
 def test_invalid_options_raise(spark: Any) -> None:
@@ -179,11 +155,16 @@ def test_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) 
 
 @pytest.mark.cluster
 def test_command_starts_spark_with_settings_and_checks_them() -> None:
-    settings = ("--conf", "spark.task.maxFailures=1", "--conf", "spark.locality.wait=3s")
+    settings = (
+        "--conf",
+        "spark.task.maxFailures=1",
+        "--conf",
+        "spark.excludeOnFailure.enabled=true",
+    )
     code, found = command("--workers", "1", *settings)
     wrong = {c["name"]: c["status"] for c in found["checks"] if c["where"] == "Spark"}
     assert code == 1
-    assert (wrong["Retries"], wrong["Locality wait"]) == ("problem", "warning")
+    assert (wrong["Retries"], wrong["Exclusion"]) == ("problem", "warning")
     assert wrong["Executors"] == "ok"
 
 

@@ -319,7 +319,7 @@ def test_any_environment_produces_a_forecast(
     around = Surroundings(
         rows=None if rows is None else tuple(rows), slots=slots, step_s=step_s, vector_bytes=size
     )
-    found = around.prospect(master, parallel=parallel)
+    found = around.advice(master, parallel=parallel)
     forecast = _picker.ForecastSection(found=found, slots=slots, cores=2 if parallel else None)
     assert forecast.verdict[-1].endswith(".")
     for label, value in forecast.figures:
@@ -440,6 +440,7 @@ def test_recommended_settings_are_shown_and_applied() -> None:
     picker._assumed("step_ms")
     assert 'Advice: Set `updater="local"' in picker.forecast
     assert "Alternatives, the safest first" in picker.plan.value
+    assert "Memory of a worker's process: about" in picker.forecast
     picker.recommend_button.click()
     assert isinstance(picker.master, ParameterAveragingTrainingMaster)
     assert (picker.master.updater, picker.master.seed) == ("local", 7)

@@ -94,7 +94,7 @@ def memory_kill(reason: str, settings: Mapping[str, str | None], *, who: str = "
     return (
         f"an executor exceeded its container. Received: {who or 'an executor'} {took}"
         f"{f' ({known})' if known else ''}. Raise spark.executor.memoryOverhead, which TensorFlow "
-        "uses; `sw.spark.plan_memory(model)` computes the amount."
+        "uses; `sw.advise(model, workers=…).memory` computes the amount."
     )
 
 

@@ -4,7 +4,6 @@ import json
 import textwrap
 from collections import Counter
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any, Literal
 
 Status = Literal["ok", "warning", "problem", "not checked"]
@@ -13,8 +12,6 @@ STATUSES: tuple[Status, ...] = ("problem", "warning", "not checked", "ok")
 _WIDTH = 100
 _MARKS: dict[Status, str] = {"ok": "OK", "warning": "warning", "problem": "PROBLEM"}
 _PLURALS = {"problem": "problems", "warning": "warnings"}
-# Readable on light and dark backgrounds; the status is also written out.
-_COLORS: dict[Status, str] = {"problem": "#d32f2f", "warning": "#b26a00", "ok": "#2e7d32"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,15 +98,23 @@ class Diagnosis:
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f"<th scope='col' style='text-align:left'>{title}</th>"
-            for title in ("", "Check", "Where", "Found", "What to do")
+        # `import sparkwright` imports this module, but the rest of the kit only on first use.
+        from sparkwright.evaluation.reports import Report, Table
+
+        rows = [
+            (
+                _MARKS.get(check.status, check.status),
+                check.name,
+                check.where,
+                check.found,
+                check.remedy,
+            )
+            for check in self._sorted
+        ]
+        table = Table(
+            rows=[("", "Check", "Where", "Found", "What to do"), *rows], text_columns=range(5)
         )
-        rows = "".join(_html_row(check) for check in self._sorted)
-        return (
-            f"<div class='sparkwright-doctor'><p><b>{escape(self._summary)}</b></p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-        )
+        return Report(title=self._summary, tables=[table] if rows else []).html()
 
     @property
     def _summary(self) -> str:
@@ -134,14 +139,3 @@ def _wrapped(text: str, start: str, indent: str) -> list[str]:
     return textwrap.wrap(
         text, _WIDTH, initial_indent=start, subsequent_indent=indent, break_long_words=False
     )
-
-
-def _html_row(check: Check) -> str:
-    color = _COLORS.get(check.status)
-    style = f" style='text-align:left;color:{color}'" if color else " style='text-align:left'"
-    cells = "".join(
-        f"<td style='text-align:left'>{escape(text)}</td>"
-        for text in (check.name, check.where, check.found, check.remedy)
-    )
-    mark = escape(_MARKS.get(check.status, check.status))
-    return f"<tr><th scope='row'{style}>{mark}</th>{cells}</tr>"

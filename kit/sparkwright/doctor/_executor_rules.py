@@ -9,7 +9,7 @@ from functools import partial
 from sparkwright.timeline.summary import seconds_text
 
 from ._diagnosis import Check
-from ._findings import CachedData, Findings, Place
+from ._findings import Findings, Place
 from ._notes import Note, Rule, fault, grouped, ok, unchecked, warning
 
 # Clocks synchronized by NTP differ by a few milliseconds.
@@ -134,7 +134,7 @@ def _failed_job(problem: str) -> Note:
 
 def _version(name: str, rule: _Rule, place: Place, findings: Findings) -> Note | None:
     driver = findings.driver
-    is_jax = driver.environment.get("KERAS_BACKEND") == "jax"
+    is_jax = driver.backend == "jax"
     if name == ("TensorFlow" if is_jax else "JAX"):
         return None
     version, wanted = place.versions.get(name), driver.versions.get(name)
@@ -174,7 +174,7 @@ def _unsupported(name: str, numbers: tuple[int, ...], place: Place) -> str:
 
 def _backend(place: Place, findings: Findings) -> Iterator[Note]:
     """Check that workers can use the driver's backend."""
-    backend = findings.driver.environment.get("KERAS_BACKEND", "")
+    backend = findings.driver.backend
     if place is findings.driver and backend not in ("", "tensorflow", "jax"):
         yield fault(
             f"KERAS_BACKEND={backend}",
@@ -282,29 +282,6 @@ def _file(problem: str) -> Note:
         "Use storage that all machines see at one place (hdfs://…, s3://…, a shared mount), and "
         "check the rights of the user that executors run as.",
     )
-
-
-def cache_checks(findings: Findings) -> Iterator[Check]:
-    """Check the storage levels of cached data."""
-    for data in findings.spark.cached if findings.spark else ():
-        yield _cached(data).check("Cached data", data.name)
-
-
-def _cached(data: CachedData) -> Note:
-    share = f"{data.level}, {data.cached} of {data.partitions} partitions kept"
-    if data.uses_off_heap:
-        return warning(
-            share,
-            "Memory outside the heap is what TensorFlow needs: use MEMORY_AND_DISK.",
-        )
-    if data.cached < data.partitions and not data.uses_disk:
-        return warning(
-            share,
-            "What has no room is computed again each time: use MEMORY_AND_DISK or DISK_ONLY, or "
-            "export the data.",
-        )
-    # Python data is serialized, so Spark knows its size at every storage level.
-    return ok(share)
 
 
 VERSION_RULES = (

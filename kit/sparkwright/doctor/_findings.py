@@ -1,35 +1,11 @@
 """Findings on driver and executors before evaluation, as plain values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
 
 from sparkwright.timeline.clocks import Offset
 
 MIB, GIB = 1 << 20, 1 << 30
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
-    """Memory and disk of one place, in bytes; None: unknown or unlimited."""
-
-    total: int | None = None  # of the machine
-    limit: int | None = None  # of the container: minimum over all control groups of the process
-    heap: int | None = None  # maximum heap of the Java process
-    address_space: int | None = None  # maximum virtual memory of a Python process (RLIMIT_AS)
-    shared: int | None = None  # size of /dev/shm
-    shared_writable: bool = False
-    scratch: int | None = None  # free space for temporary files of Spark and data of workers
-    scratch_folder: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Logind:
-    """Whether systemd kills a user's processes after logout (None: unknown) or lets them linger."""
-
-    user: str = ""
-    kills: bool | None = None
-    lingers: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,16 +15,18 @@ class Place:
     label: str  # "driver", or "executor 2 (worker-b)"
     host: str = ""
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    cores: int | None = None
+    backend: str = ""  # KERAS_BACKEND
     open_files: int | None = None  # the limit; None: unlimited
     open_files_used: int = 0
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    preloads_missing: tuple[str, ...] = ()  # missing files in LD_PRELOAD
-    gpus: tuple[str, ...] = ()  # lines of nvidia-smi
+    # Bytes; None: unknown or unlimited.
+    address_space: int | None = None  # maximum virtual memory of a Python process (RLIMIT_AS)
+    shared: int | None = None  # size of /dev/shm
+    shared_writable: bool = False
+    scratch: int | None = None  # free space for temporary files of Spark and data of workers
+    scratch_folder: str = ""
+    gpus: Sequence[str] = ()  # lines of nvidia-smi
     gpu_problem: str = ""  # the output of nvidia-smi when it failed
-    gpu_addresses: tuple[str, ...] = ()  # assigned to the task by Spark
-    memory: Memory = field(default_factory=Memory)
-    logind: Logind | None = None  # None without systemd
+    gpu_addresses: Sequence[str] = ()  # assigned to the task by Spark
     # Its clock minus the driver's; None on the driver, or if it could not be measured.
     clock: Offset | None = None
     # Reasons of failures; "" on success; None: not tried.
@@ -56,29 +34,6 @@ class Place:
     port_problem: str | None = None  # opening a port
     peers: Mapping[str, str] = field(default_factory=dict[str, str])  # connecting to an executor
     files: Mapping[str, str] = field(default_factory=dict[str, str])  # reading and writing a URL
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Create a place from JSON's dictionaries and lists."""
-        given: dict[str, Any] = dict(found)
-        given["memory"] = Memory(**given.get("memory", {}))
-        if given.get("logind") is not None:
-            given["logind"] = Logind(**given["logind"])
-        for name in ("preloads_missing", "gpus", "gpu_addresses"):
-            given[name] = tuple(given.get(name, ()))
-        return cls(**given)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CachedData:
-    """A cached RDD or table."""
-
-    name: str
-    level: str  # Spark's name of the storage level
-    partitions: int
-    cached: int
-    uses_disk: bool
-    uses_off_heap: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,10 +44,8 @@ class SparkFacts:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     tasks: int = 1  # of the doctor's job: maximum number of concurrent tasks
     came: int | None = None  # number of tasks that ran at the same time; None: unknown
-    executors: int | None = None
     gpus: int = 0  # of each training executor
     gives_gpus: bool = True  # whether the doctor's tasks request GPUs like training tasks
-    cached: tuple[CachedData, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from sparkwright.spark.launcher import advertised_address, bind_address
 from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
 from . import _machine, _probe
-from ._findings import CachedData, Findings, Place, SparkFacts
+from ._findings import Findings, Place, SparkFacts
 from ._folders import folders_at, read_back, redacted_url
 from ._meeting import Meeting
 from ._probe import Orders
@@ -61,7 +60,7 @@ def gather(
             return Findings(driver=_driver(None, problems), spark_problem=unusable)
         secret, tasks = secrets.token_bytes(32), tasks_to_reach_all(spark)
         mesh = mesh or MeshConfig()
-        settings = _settings(spark)
+        settings = dict(context_of(spark).getConf().getAll())
         # With dynamic allocation, only training executors have GPUs.
         gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
         meeting, port_problem = None, ""
@@ -110,8 +109,6 @@ def gather(
                 gpus=gpus_of_executor(settings),
                 gives_gpus=gives_gpus,
                 came=_concurrent_tasks(meeting, executors),
-                executors=len(executors) or None,
-                cached=_cached(spark),
             ),
             job_problem=job_problem,
             port_problem=port_problem,
@@ -243,19 +240,16 @@ def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
     java: dict[str, Any] = {"version": _machine.java_on_path()} if spark is None else {}
     if spark is not None and not is_connect(spark):
         machine: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
-        java = {
-            "version": str(machine.System.getProperty("java.version")),
-            "heap": int(machine.Runtime.getRuntime().maxMemory()),
-        }
+        java = {"version": str(machine.System.getProperty("java.version"))}
     found = _machine.examine(find_kit=lambda _: own_engine(), java=java)
-    return Place.from_dict({**found, "label": "driver", "files": files})
+    return Place(**found, label="driver", files=files)
 
 
 def _executor(answer: dict[str, Any]) -> Place:
     place = dict(answer["place"])
     place["files"] = {url: redacted_url(text) for url, text in place.get("files", {}).items()}
     clock = clock_of(answer.get("samples", ()))
-    return replace(Place.from_dict({**place, "label": answer["label"]}), clock=clock)
+    return Place(**place, label=answer["label"], clock=clock)
 
 
 def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:
@@ -268,32 +262,3 @@ def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:
     if offset is None:
         return None
     return offset._replace(offset_s=-offset.offset_s)
-
-
-def _settings(spark: "SparkSession") -> dict[str, str]:
-    """Return the explicit settings, and the current value of the relevant SQL setting."""
-    found = dict(context_of(spark).getConf().getAll())
-    arrow = "spark.sql.execution.arrow.pyspark.enabled"
-    with contextlib.suppress(Exception):
-        found[arrow] = str(spark.conf.get(arrow))
-    return found
-
-
-def _cached(spark: "SparkSession") -> tuple[CachedData, ...]:
-    if is_connect(spark):
-        return ()  # the server does not list cached data
-    context: Any = spark.sparkContext
-    found: list[CachedData] = []
-    for info in context._jsc.sc().getRDDStorageInfo():
-        level = info.storageLevel()
-        found.append(
-            CachedData(
-                name=str(info.name()).split("\n")[0][:60] or f"RDD {info.id()}",
-                level=str(level.description()),
-                partitions=int(info.numPartitions()),
-                cached=int(info.numCachedPartitions()),
-                uses_disk=bool(level.useDisk()),
-                uses_off_heap=bool(level.useOffHeap()),
-            )
-        )
-    return tuple(found)

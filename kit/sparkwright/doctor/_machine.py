@@ -31,19 +31,8 @@ _PACKAGES = {
     "NumPy": ("numpy", "numpy"),
     "PyArrow": ("pyarrow", "pyarrow"),
     "pandas": ("pandas", "pandas"),
-    "MKL": ("mkl", "mkl"),
 }
-_VARIABLES = (
-    *("CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "LD_PRELOAD", "MKL_THREADING_LAYER"),
-    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
-    *("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
-)
 _COMMAND_S = 15.0
-_NO_LIMIT = 1 << 60  # control groups of version 1 write a number near 2**63
-_KILLS = re.compile(r"^\s*KillUserProcesses\s*=\s*(\S+)", re.MULTILINE)
-_EXCLUDED = re.compile(r"^\s*KillExcludeUsers\s*=(.*)$", re.MULTILINE)
-_KILLS_BY_DEFAULT = re.compile(r"^\s*#\s*KillUserProcesses\s*=\s*(\S+)", re.MULTILINE)
-_TRUE = ("1", "yes", "y", "true", "t", "on")
 
 
 def no_kit(package: str) -> dict[str, Any]:
@@ -55,7 +44,6 @@ def no_kit(package: str) -> dict[str, Any]:
 def examine(
     *,
     find_kit: Callable[[str], dict[str, Any]] = no_kit,
-    root: str = "/",
     java: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a `Place` that need no other process, as JSON-serializable values.
@@ -63,31 +51,16 @@ def examine(
     `find_kit` locates the kit without importing it. With `java` None, the Java process is found
     among the parents of this process.
     """
-    machine = Path(root)
     java = java_above() if java is None else java
     gpus, gpu_problem = _gpus()
     return {
         "host": socket.gethostname(),
         "versions": {**versions(), **_kit(find_kit), "Java": java.get("version")},
-        "cores": (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        ),
-        "open_files": _limit(resource.RLIMIT_NOFILE),
-        "open_files_used": _open_files(),
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "preloads_missing": missing_preloads(os.environ.get("LD_PRELOAD", "")),
+        "backend": os.environ.get("KERAS_BACKEND", ""),
         "gpus": gpus,
         "gpu_problem": gpu_problem,
-        "memory": {**_memory(machine), "heap": java.get("heap")},
-        "logind": logind(machine),
+        **_room(),
     }
-
-
-def _open_files() -> int:
-    # Not of the kit: executors run this module without it.
-    with contextlib.suppress(OSError):
-        return len(os.listdir("/proc/self/fd"))
-    return 0
 
 
 def versions() -> dict[str, str | None]:
@@ -117,21 +90,23 @@ def _kit(find: Callable[[str], dict[str, Any]]) -> dict[str, str | None]:
     }
 
 
-def java_above(root: str = "/") -> dict[str, Any]:
-    """Return version, heap and executor ID of the Java process above this process."""
+def java_above() -> dict[str, Any]:
+    """Return process, version and executor ID of the Java process above this process."""
     pid = os.getpid()
     for _ in range(16):
         pid = _parent(pid)
         if pid <= 1:
             return {}
-        process = Path(root, "proc", str(pid))
+        process = Path("/proc", str(pid))
         try:
             executable = Path(os.readlink(process / "exe"))
-            arguments = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
         except OSError:
             continue
         if executable.name == "java":
-            return {"pid": pid, "version": _java_version(executable), **_java_options(arguments)}
+            _, _, after = command.partition("\0--executor-id\0")
+            executor = after.partition("\0")[0] or None
+            return {"pid": pid, "version": _java_version(executable), "executor": executor}
     return {}
 
 
@@ -161,28 +136,6 @@ def _java_version(executable: Path) -> str | None:
     return match[1] if match else None
 
 
-def _java_options(arguments: list[str]) -> dict[str, Any]:
-    heap, executor = None, None
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        if match := re.fullmatch(r"-Xmx(\d+)([kmgtKMGT]?)", argument):
-            heap = int(match[1]) << (10 * "bkmgt".index(match[2].lower() or "b"))
-        if argument == "--executor-id":
-            executor = following
-    return {"heap": heap, "executor": executor}
-
-
-def _limit(kind: int) -> int | None:
-    soft = resource.getrlimit(kind)[0]
-    return None if soft == resource.RLIM_INFINITY else soft
-
-
-def missing_preloads(preload: str) -> list[str]:
-    """Return missing paths in LD_PRELOAD; the loader resolves names without a folder."""
-    return [
-        path for path in re.split(r"[\s:]+", preload) if "/" in path and not Path(path).exists()
-    ]
-
-
 def _gpus() -> tuple[list[str], str]:
     """Return the GPUs listed by nvidia-smi, and its error message if it failed."""
     program = shutil.which("nvidia-smi")
@@ -209,23 +162,31 @@ def _output_of(command: list[str]) -> tuple[str, str]:
     return said, said[-300:] or f"exit code {done.returncode}" if done.returncode else ""
 
 
-def _memory(machine: Path) -> dict[str, Any]:
-    shared, writable = machine / "dev" / "shm", False
+def _room() -> dict[str, Any]:
+    shared, writable = "/dev/shm", False
     folder, size, free = scratch_folder(), None, None
+    open_files_used = 0
+    with contextlib.suppress(OSError):
+        open_files_used = len(os.listdir("/proc/self/fd"))
     with contextlib.suppress(OSError):
         stat = os.statvfs(shared)
         size, writable = stat.f_blocks * stat.f_frsize, os.access(shared, os.W_OK)
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(folder).free
     return {
-        "total": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "limit": container_limit(machine),
+        "open_files": _limit(resource.RLIMIT_NOFILE),
+        "open_files_used": open_files_used,
         "address_space": _limit(resource.RLIMIT_AS),
         "shared": size,
         "shared_writable": writable,
         "scratch": free,
         "scratch_folder": folder,
     }
+
+
+def _limit(resource_number: int) -> int | None:
+    limit = resource.getrlimit(resource_number)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def scratch_folder() -> str:
@@ -236,69 +197,3 @@ def scratch_folder() -> str:
             return folder
     # Python's function skips a full one when it is first called.
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
-
-
-def container_limit(machine: Path) -> int | None:
-    """Return the lowest memory limit of this process' control groups; None if unlimited."""
-    groups = machine / "sys/fs/cgroup"
-    files: list[Path] = []
-    with contextlib.suppress(OSError):
-        for line in (machine / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers == "":
-                files += _upwards(groups, path, "memory.max")
-            elif "memory" in controllers.split(","):
-                files += _upwards(groups / "memory", path, "memory.limit_in_bytes")
-    limits: list[int] = []
-    for file in files:
-        # The value may be "max", and a container may not see its own path.
-        with contextlib.suppress(OSError, ValueError):
-            limits.append(int(file.read_text()))
-    limits = [limit for limit in limits if limit < _NO_LIMIT]
-    return min(limits) if limits else None
-
-
-def _upwards(top: Path, path: str, name: str) -> list[Path]:
-    parts = [part for part in path.split("/") if part not in ("", "..")]
-    return [top.joinpath(*parts[:depth], name) for depth in range(len(parts), -1, -1)]
-
-
-def logind(machine: Path) -> dict[str, Any] | None:
-    """Return how systemd's logind treats a user's processes at logout; None without systemd."""
-    if not (machine / "run/systemd/system").is_dir():
-        return None
-    import getpass
-
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    kills, excluded = _logind_settings(machine)
-    if kills and user in excluded:
-        kills = False
-    lingers = (machine / "var/lib/systemd/linger" / user).exists()
-    return {"user": user, "kills": kills, "lingers": lingers}
-
-
-def _logind_settings(machine: Path) -> tuple[bool | None, list[str]]:
-    """Return KillUserProcesses and KillExcludeUsers; later file names take precedence."""
-    mains = (machine / place / "systemd/logind.conf" for place in ("etc", "usr/lib", "lib"))
-    main = next((path for path in mains if path.is_file()), None)
-    places = ("usr/lib", "usr/local/lib", "run", "etc")
-    extra = {
-        path.name: path
-        for place in places
-        for path in (machine / place / "systemd/logind.conf.d").glob("*.conf")
-    }
-    kills, excluded = None, ["root"]
-    for path in (*([main] if main else []), *(extra[name] for name in sorted(extra))):
-        with contextlib.suppress(OSError):
-            text = path.read_text()
-            # Distributions compile in their own default and document it in a comment.
-            for pattern in (_KILLS, _KILLS_BY_DEFAULT) if path == main else (_KILLS,):
-                if values := pattern.findall(text):
-                    kills = values[-1].lower() in _TRUE
-                    break
-            if users := _EXCLUDED.findall(text):
-                excluded = users[-1].split()
-    return kills, excluded

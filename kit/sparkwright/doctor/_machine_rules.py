@@ -1,18 +1,12 @@
-"""Rules about memory, disk, threads, GPUs, and process limits. Pure."""
+"""Rules about folders, limits and GPUs. Pure."""
 
 from collections.abc import Iterator
 
-from sparkwright.spark.memory_parts import (
-    TRAINER_MIB,
-    executor_parts,
-    mib_of_bytes,
-    outside_heap_mib,
-    overhead_in_container,
-)
+from sparkwright.timeline.summary import size_text
 
 from ._diagnosis import Check
-from ._findings import GIB, MIB, Findings, Place, SparkFacts
-from ._notes import Note, Rule, fault, grouped, ok, size_text, unchecked, warning
+from ._findings import GIB, MIB, Findings, Place
+from ._notes import Note, Rule, fault, grouped, ok, unchecked, warning
 
 _LEAST_SHARED = 32 * MIB
 _LEAST_SCRATCH = GIB
@@ -20,118 +14,35 @@ _LEAST_SCRATCH = GIB
 _LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
 
 
-def _memory(place: Place, findings: Findings) -> Note | None:
-    if place is findings.driver:
-        return _driver_memory(place)
-    if findings.spark is None:
-        return None
-    return _executor_memory(place, _neighbors(place, findings), findings.spark)
-
-
-def _neighbors(place: Place, findings: Findings) -> int:
-    """Return the number of executors on the place's machine."""
-    return sum(other.host == place.host for other in findings.executors)
-
-
-def _driver_memory(driver: Place) -> Note:
-    heap, room = driver.memory.heap, _room(driver)
-    if room is None:
-        return unchecked("this system does not tell its memory")
-    if heap is not None and heap + TRAINER_MIB * MIB > room:
-        return warning(
-            f"{_room_text(driver)}; Java's heap alone may take {size_text(heap)}",
-            "The model lives in Python, beside Java. Lower `spark.driver.memory`, or give the "
-            "driver a larger machine or container.",
-        )
-    return ok(_room_text(driver))
-
-
-def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
-    room, heap = _room(place), place.memory.heap
-    if room is None or heap is None:
-        return unchecked("this system does not tell its memory")
-    slots, heap_mib = _slots(spark), mib_of_bytes(heap)
-    parts = executor_parts({}, heap_mib=heap_mib, trainers=slots, data_mib=0)
-    outside_mib = outside_heap_mib(parts)
-    outside = MIB * outside_mib
-    overhead_mib = overhead_in_container(spark.master, spark.settings, heap_mib=heap_mib)
-    needs = f"{slots} worker{'s' * (slots > 1)} with TensorFlow"
-    if overhead_mib is not None and overhead_mib < outside_mib:
-        return fault(
-            f"{needs} and a small network need about {size_text(outside)} outside Java's heap; the "
-            f"container has {size_text(MIB * overhead_mib)} for that",
-            f"Set `spark.executor.memoryOverhead` to {outside_mib}m or more "
-            "(`sw.spark.plan_memory` computes it for your network): a container that takes "
-            "more than it has is killed.",
-        )
-    # Executors of one machine share its memory, unless each has its own container.
-    shares = 1 if place.memory.limit is not None and overhead_mib is not None else neighbors
-    total = shares * (heap + outside)
-    text = (
-        f"{_room_text(place)}; Java's heap {size_text(heap)}, beside it about {size_text(outside)}"
-    )
-    text += f" with {needs}"
-    if shares > 1:
-        text += f", times {shares} executors on this machine"
-    if total > room:
-        return warning(
-            f"{text}: {size_text(total)} in all",
-            "Give executors less heap (`memory_per_worker_mb=`, `spark.executor.memory`), or start "
-            "fewer of them on a machine.",
-        )
-    return ok(text)
-
-
-def _slots(spark: SparkFacts) -> int:
-    """Return the number of concurrent training tasks per executor, limited by its GPUs if any."""
-    cpus = int(spark.settings.get("spark.task.cpus", "1") or 1)
-    cores = spark.settings.get("spark.executor.cores")
-    slots = int(cores) // cpus if cores else spark.tasks // max(1, spark.executors or 1)
-    return max(1, min(slots, spark.gpus or slots))
-
-
-def _room(place: Place) -> int | None:
-    sizes = [size for size in (place.memory.total, place.memory.limit) if size is not None]
-    return min(sizes) if sizes else None
-
-
-def _room_text(place: Place) -> str:
-    memory = place.memory
-    if memory.limit is not None:
-        return f"{size_text(memory.limit)} in this container"
-    return f"{size_text(memory.total or 0)} in this machine"
-
-
 def _shared(place: Place, _: Findings) -> Note | None:
-    memory = place.memory
-    if memory.shared is None:
+    if place.shared is None:
         return unchecked("there is none")
-    elif not memory.shared_writable:
+    elif not place.shared_writable:
         remedy = "Locks between processes live there: mount it with mode 1777."
         return warning("cannot be written to", remedy)
-    elif memory.shared < (GIB if len(place.gpus) > 1 else _LEAST_SHARED):
+    elif place.shared < (GIB if len(place.gpus) > 1 else _LEAST_SHARED):
         remedy = "Give the container more: `--shm-size=1g`, or a memory volume on Kubernetes."
-        return warning(f"only {size_text(memory.shared)}", remedy)
+        return warning(f"only {size_text(place.shared)}", remedy)
     else:
-        return ok(size_text(memory.shared))
+        return ok(size_text(place.shared))
 
 
 def _scratch(place: Place, _: Findings) -> Note | None:
-    free = place.memory.scratch
+    free = place.scratch
     if free is None:
         return None
     if free >= _LEAST_SCRATCH:
         # Without path and exact size, so that equal notes are combined.
         return ok("1 GiB or more free")
     return warning(
-        f"{size_text(free)} free in {place.memory.scratch_folder}",
+        f"{size_text(free)} free in {place.scratch_folder}",
         "Workers keep their part of the data there: free some, or set `spark.local.dir` (on "
         "YARN the administrator's `yarn.nodemanager.local-dirs`).",
     )
 
 
 def _address_space(place: Place, _: Findings) -> Note | None:
-    limit = place.memory.address_space
+    limit = place.address_space
     if limit is None:
         return None
     found = f"a process may map {size_text(limit)}"
@@ -155,61 +66,6 @@ def _open_files(place: Place, findings: Findings) -> Note | None:
         return warning(
             f"at most {place.open_files}{used}",
             f"Raise it for {tasks} workers: `ulimit -n {max(4096, needed)}` before Spark starts.",
-        )
-
-
-def _cores(place: Place, findings: Findings) -> Note | None:
-    if place is findings.driver:
-        return ok(f"{place.cores or 'unknown'}") if findings.spark is None else None
-    if findings.spark is None:
-        return None
-    cpus = int(findings.spark.settings.get("spark.task.cpus", "1") or 1)
-    busy = _neighbors(place, findings) * _slots(findings.spark) * cpus
-    if place.cores is None or busy <= place.cores:
-        return ok(f"{place.cores or 'unknown'}, of which Spark uses {busy}")
-    return warning(
-        f"{place.cores}, but Spark promises {busy}",
-        "Workers would wait for each other's cores. Start fewer: `workers=`, "
-        "`spark.executor.cores`, or `SPARK_WORKER_CORES` of a standalone cluster.",
-    )
-
-
-def _threads(place: Place, _: Findings) -> Note | None:
-    found = {n: value for n, value in place.environment.items() if n.endswith("_THREADS")}
-    text = ", ".join(f"{name}={value}" for name, value in found.items())
-    # OpenMP accepts a list with one number per level; for MKL and OpenMP, 0 means automatic.
-    parts = {name: [part.strip() for part in value.split(",")] for name, value in found.items()}
-    wrong = [name for name, each in parts.items() if not all(part.isdigit() for part in each)]
-    if wrong:
-        return warning(text, f"Give a number of threads, or unset {', '.join(wrong)}.")
-    cores = place.cores
-    many = [name for name, each in parts.items() if cores and max(map(int, each)) > cores]
-    if many:
-        return warning(
-            f"{text}; there are {cores} cores",
-            f"Lower or unset {', '.join(many)}. Workers take `spark.task.cpus` threads each, "
-            "whatever these say; NumPy and your own functions obey them.",
-        )
-    else:
-        return ok(text or "no variable limits them")
-
-
-def _libraries(place: Place, _: Findings) -> Iterator[Note]:
-    if place.preloads_missing:
-        missing = ", ".join(place.preloads_missing)
-        yield warning(
-            f"LD_PRELOAD names what is not there: {missing}",
-            "Install it (libgomp: `apt-get install libgomp1`, `yum install libgomp`), or name its "
-            "path on this machine.",
-        )
-    layer = place.environment.get("MKL_THREADING_LAYER", "").upper()
-    has_gomp = "libgomp" in place.environment.get("LD_PRELOAD", "")
-    has_mkl = place.versions.get("MKL") is not None
-    if has_gomp and (layer == "INTEL" or (has_mkl and not layer)):
-        yield warning(
-            f"libgomp is loaded first, MKL_THREADING_LAYER is {layer or 'not set'}",
-            "MKL stops a process that holds another OpenMP: set MKL_THREADING_LAYER=GNU, also for "
-            "executors (`spark.executorEnv.MKL_THREADING_LAYER=GNU`).",
         )
 
 
@@ -254,32 +110,9 @@ def _gpus(place: Place, wanted: int) -> Note:
     return ok("none, and none asked for")
 
 
-def _logind(place: Place, _: Findings) -> Note | None:
-    logind = place.logind
-    if logind is None:
-        return ok("stay: no systemd here")
-    elif logind.kills is None:
-        return unchecked("logind's KillUserProcesses could not be read")
-    elif not logind.kills:
-        return ok("stay: logind does not end them")
-    elif logind.lingers:
-        return ok(f"stay: {logind.user} lingers")
-    else:
-        return warning(
-            f"logind ends those of {logind.user} (KillUserProcesses=yes)",
-            f"Run `sudo loginctl enable-linger {logind.user}` on each machine, or set "
-            "KillUserProcesses=no in /etc/systemd/logind.conf.",
-        )
-
-
 MACHINE_RULES = (
-    Rule("Memory", _memory),
     Rule("/dev/shm", _shared),
     Rule("Temporary files", _scratch),
     Rule("Python's memory limit", _address_space),
     Rule("Open files", _open_files),
-    Rule("Cores", _cores),
-    Rule("Threads", _threads),
-    Rule("Thread libraries", _libraries),
-    Rule("Processes after logout", _logind),
 )

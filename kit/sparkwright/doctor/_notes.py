@@ -1,16 +1,13 @@
 """Notes on findings, and the combination of equal notes to one check. Pure."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ._diagnosis import Check, Status
-from ._findings import GIB, MIB, Findings, Place
+from ._findings import Findings, Place
 
 _MOST_NAMED = 4
-_TIME = re.compile(r"\s*(\d+)\s*(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Note(NamedTuple):
@@ -77,23 +74,3 @@ def where_of(places: Sequence[Place], findings: Findings) -> str:
         if len(executors) > _MOST_NAMED:
             parts.append(f"and {len(executors) - _MOST_NAMED} more")
     return ", ".join(parts)
-
-
-def size_text(size_bytes: float) -> str:
-    """Format a size, such as "1.5 GiB"."""
-    if size_bytes >= GIB:
-        return f"{size_bytes / GIB:.1f} GiB"
-    return f"{size_bytes / MIB:.0f} MiB"
-
-
-def seconds_of(text: str, *, unit: str = "s") -> float | None:
-    """Parse a duration such as "30min" to seconds; None if it is invalid.
-
-    Example:
-        >>> seconds_of("300ms"), seconds_of("30min"), seconds_of("3", unit="ms")
-        (0.3, 1800.0, 0.003)
-    """
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    return int(match[1]) * _SECONDS[(match[2] or unit).lower()]

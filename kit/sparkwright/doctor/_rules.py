@@ -6,7 +6,6 @@ from ._diagnosis import Check, Diagnosis
 from ._executor_rules import (
     NETWORK_RULES,
     VERSION_RULES,
-    cache_checks,
     clock_checks,
     file_checks,
     job_checks,
@@ -17,7 +16,7 @@ from ._settings_rules import SETTINGS_RULES, encryption_checks
 
 _RULES: tuple[Callable[[Findings], Iterator[Check]], ...] = (
     *(job_checks, *VERSION_RULES, gpu_checks, *NETWORK_RULES, clock_checks, file_checks),
-    *(*MACHINE_RULES, *SETTINGS_RULES, encryption_checks, cache_checks),
+    *(*MACHINE_RULES, *SETTINGS_RULES, encryption_checks),
 )
 
 

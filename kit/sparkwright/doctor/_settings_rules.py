@@ -1,18 +1,15 @@
-"""Rules about Spark settings that affect training. Pure."""
+"""Rules about Spark settings that end or refuse workers, and about encryption. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
 
 from ._diagnosis import Check
 from ._findings import Findings, SparkFacts
-from ._notes import Note, Rule, fault, ok, seconds_of, warning
+from ._notes import Note, Rule, fault, ok, warning
 
 Settings = Mapping[str, str]
 
-_LEVELS = ("process", "node", "rack")
 _FEWEST_FAILURES = 4
-_SHORTEST_IDLE_S = 600.0
-_LONGEST_CLEANING_S = 3600.0
 
 
 def encryption_checks(findings: Findings) -> Iterator[Check]:
@@ -22,20 +19,6 @@ def encryption_checks(findings: Findings) -> Iterator[Check]:
     hosts = {place.host for place in findings.executors} - {findings.driver.host}
     if hosts or (not findings.executors and not findings.spark.master.startswith("local")):
         yield _encryption(findings.spark).check("Encryption", "Spark")
-
-
-def _locality(spark: SparkFacts) -> Note:
-    default = spark.settings.get("spark.locality.wait", "3s")
-    names = ("spark.locality.wait", *(f"spark.locality.wait.{n}" for n in _LEVELS))
-    waits = {name: spark.settings.get(name, default) for name in names}
-    longer = {name: wait for name, wait in waits.items() if seconds_of(wait, unit="ms") != 0}
-    if not longer:
-        return ok("spark.locality.wait=0s")
-    changed = ", ".join(f"{name}={wait}" for name, wait in longer.items() if name in spark.settings)
-    return warning(
-        changed or "spark.locality.wait=3s, Spark's default",
-        "Set spark.locality.wait=0s: moving a partition is cheaper than a worker that waits.",
-    )
 
 
 def _speculation(spark: SparkFacts) -> Note:
@@ -63,39 +46,15 @@ def _retries(spark: SparkFacts) -> Note:
     return Note("problem" if failures == 1 else "warning", text, remedy)
 
 
-def _reuse(spark: SparkFacts) -> Note:
-    if _is_on(spark.settings, "spark.python.worker.reuse", default="true"):
-        return ok("Python workers are used again")
-    return warning(
-        "spark.python.worker.reuse=false",
-        "Set it to true, Spark's default: each task would start a Python of its own.",
-    )
-
-
 def _idle_workers(spark: SparkFacts) -> Note:
     ends = _is_on(spark.settings, "spark.python.worker.killOnIdleTimeout")
-    seconds = seconds_of(spark.settings.get("spark.python.worker.idleTimeoutSeconds", "0"))
-    if ends and seconds != 0:
+    seconds = spark.settings.get("spark.python.worker.idleTimeoutSeconds", "0")
+    if ends and seconds != "0":
         return fault(
-            f"Spark ends Python workers that are idle for {seconds:g} s",
+            f"Spark ends Python workers that are idle for {seconds} s",
             "Set spark.python.worker.killOnIdleTimeout=false: training tasks send it nothing.",
         )
     return ok("Spark does not end idle Python workers")
-
-
-def _dynamic(spark: SparkFacts) -> Note:
-    settings = spark.settings
-    if not _is_on(settings, "spark.dynamicAllocation.enabled"):
-        return ok("off: executors stay")
-    idle = seconds_of(settings.get("spark.dynamicAllocation.executorIdleTimeout", "60s"))
-    least = int(settings.get("spark.dynamicAllocation.minExecutors", "0") or 0)
-    if least > 0 or (idle is not None and idle >= _SHORTEST_IDLE_S):
-        return ok(f"on: at least {least} executors, which go when idle for {idle:g} s")
-    return warning(
-        "on: idle executors go away, and with them the processes that hold TensorFlow",
-        "Set spark.dynamicAllocation.minExecutors to the number of workers, or "
-        "spark.dynamicAllocation.executorIdleTimeout=30min.",
-    )
 
 
 def _exclusion(spark: SparkFacts) -> Note:
@@ -108,17 +67,6 @@ def _exclusion(spark: SparkFacts) -> Note:
     )
 
 
-def _task_cpus(spark: SparkFacts) -> Note:
-    cpus = int(spark.settings.get("spark.task.cpus", "1") or 1)
-    cores = spark.settings.get("spark.executor.cores")
-    if cores is not None and int(cores) % cpus:
-        return warning(
-            f"{cpus} of {cores} cores of an executor",
-            "Make spark.executor.cores a multiple of spark.task.cpus: the rest is never used.",
-        )
-    return ok(f"{cpus}: so many threads has each worker")
-
-
 def _serializer(spark: SparkFacts) -> Note:
     name = spark.settings.get("spark.serializer", "JavaSerializer").rpartition(".")[2]
     if name == "KryoSerializer" and _is_on(spark.settings, "spark.kryo.registrationRequired"):
@@ -127,32 +75,6 @@ def _serializer(spark: SparkFacts) -> Note:
             "Set spark.kryo.registrationRequired=false: PySpark's own classes are not registered.",
         )
     return ok(f"{name}; either serves, Spark sees only bytes of the data")
-
-
-def _cleaning(spark: SparkFacts) -> Note:
-    interval = spark.settings.get("spark.cleaner.periodicGC.interval", "30min")
-    if not _is_on(spark.settings, "spark.cleaner.referenceTracking", default="true"):
-        return warning(
-            "spark.cleaner.referenceTracking=false: broadcasts and shuffles are never removed",
-            "Leave it out. Each run, evaluation and prediction leaves some.",
-        )
-    seconds = seconds_of(interval)
-    if seconds is None or seconds > _LONGEST_CLEANING_S:
-        return warning(
-            f"the driver's Java collects garbage every {interval}",
-            "Set spark.cleaner.periodicGC.interval=30min: only then are old shuffles removed from "
-            "the executors' disks.",
-        )
-    return ok(f"every {interval}")
-
-
-def _arrow(spark: SparkFacts) -> Note:
-    if _is_on(spark.settings, "spark.sql.execution.arrow.pyspark.enabled"):
-        return ok("on")
-    return warning(
-        "off",
-        "Set spark.sql.execution.arrow.pyspark.enabled=true: `toPandas` is many times as fast.",
-    )
 
 
 def _encryption(spark: SparkFacts) -> Note:
@@ -173,20 +95,14 @@ def _encryption(spark: SparkFacts) -> Note:
     return warning(found, remedy)
 
 
-def _is_on(settings: Settings, name: str, *, default: str = "false") -> bool:
-    return settings.get(name, default).strip().lower() == "true"
+def _is_on(settings: Settings, name: str) -> bool:
+    return settings.get(name, "").strip().lower() == "true"
 
 
 SETTINGS_RULES = (
-    Rule("Locality wait", _locality, "Spark"),
     Rule("Speculation", _speculation, "Spark"),
     Rule("Retries", _retries, "Spark"),
-    Rule("Python worker reuse", _reuse, "Spark"),
     Rule("Silent Python workers", _idle_workers, "Spark"),
-    Rule("Dynamic allocation", _dynamic, "Spark"),
     Rule("Exclusion", _exclusion, "Spark"),
-    Rule("Cores per task", _task_cpus, "Spark"),
     Rule("Serializer", _serializer, "Spark"),
-    Rule("Cleaning", _cleaning, "Spark"),
-    Rule("Arrow", _arrow, "Spark"),
 )

@@ -1,8 +1,7 @@
 """Synchronous training by averaging the workers' parameters every few minibatches."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 from sparkwright.configuration import configuration, option
 from sparkwright.errors import ConfigurationError
@@ -188,11 +187,6 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     def frequency_in(self, epoch: int) -> int:
         """Return the minibatches of each worker between averagings in `epoch`, from 0."""
         return frequency_in(self.averaging_frequency, epoch)
-
-    def averaging_every(self, frequency: int) -> Self:
-        """Return a copy with this frequency in all epochs; the delay is limited accordingly."""
-        delay = min(frequency, self.averaging_delay)
-        return replace(self, averaging_frequency=frequency, averaging_delay=delay)
 
     def velocity_size(self, trainable: int) -> int:
         """Return the size of the outer optimizer's velocity for trainable parameters."""

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sparkwright.networks.training import optimizer_slots
 
 PlanKind = Literal["averaging", "sharing"]
 Part = Literal["parameters", "moments", "residuals"]
@@ -15,7 +13,6 @@ Precision = Literal["float32", "bfloat16", "int8", "threshold"]
 Route = Literal["ring", "mesh", "driver", "spark"]
 # A number of minibatches, or a dict of first epoch (from 1) -> number.
 Frequency = int | Mapping[int, int]
-_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,11 +72,8 @@ class TrainingPlan:
         averaging_frequency: minibatches per worker between two averagings, or a dict by epoch; with
             `kind` "sharing" those of the worker with most data.
         epochs: passes over the data.
-        vector_bytes: bytes that each worker contributes to an averaging; with `kind` "sharing"
-            those of its parameters.
         kind: "averaging" (default): parameters are averaged every few minibatches; "sharing":
             every minibatch sends an encoded update.
-        bytes_per_minibatch: with `kind` "sharing" the estimated size of that update (default 0).
         steps_per_epoch: minibatches of an epoch, of all workers together; None (default): those of
             all examples.
         first_epoch: first epoch of the run, from 0 (default).
@@ -89,9 +83,7 @@ class TrainingPlan:
     batch_size: int
     averaging_frequency: Frequency
     epochs: int
-    vector_bytes: int = 0
     kind: PlanKind = "averaging"
-    bytes_per_minibatch: int = 0
     steps_per_epoch: int | None = None
     first_epoch: int = 0
 
@@ -120,8 +112,8 @@ class TrainingPlan:
 
         Example:
             >>> plan = TrainingPlan(rows=(70, 10), batch_size=10, averaging_frequency=5, epochs=1)
-            >>> plan.minibatches, plan.rounds, plan.minibatches_in_round(1)
-            ((7, 1), 2, (2, 0))
+            >>> plan.minibatches, plan.rounds
+            ((7, 1), 2)
         """
         return self.rounds_in(None)
 
@@ -129,12 +121,6 @@ class TrainingPlan:
         """Return the averagings in an epoch, from 0; None: after the last change of frequency."""
         frequency = frequency_in(self.averaging_frequency, epoch)
         return -(-max(self.minibatches, default=0) // frequency)
-
-    def minibatches_in_round(self, index: int) -> tuple[int, ...]:
-        """Return each worker's minibatches in round `index` (from 0), the averaging weights."""
-        frequency = frequency_in(self.averaging_frequency)
-        start = index * frequency
-        return tuple(max(0, min(frequency, count - start)) for count in self.minibatches)
 
     @property
     def idle_workers(self) -> tuple[int, ...]:
@@ -153,37 +139,6 @@ class TrainingPlan:
             return 0.0
         most = -(-total // self.workers) if self.kind == "sharing" else max(self.minibatches)
         return 1 - total / (most * self.workers)
-
-    @property
-    def bytes_per_round(self) -> int:
-        """Bytes that each worker sends per round.
-
-        For an averaging, 2 (n - 1) / n of its vector. With gradient sharing, the mean over workers:
-        each update of the epoch reaches the n - 1 other workers once, on any topology.
-        """
-        if not self.rows:
-            return 0
-        if self.kind == "sharing":
-            updates = sum(self.minibatches) / self.workers
-            return round(updates * (self.workers - 1) * self.bytes_per_minibatch)
-        return int(2 * (self.workers - 1) / self.workers * self.vector_bytes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON types."""
-        return {
-            "kind": self.kind,
-            "workers": self.workers,
-            "rows": list(self.rows),
-            "minibatches": list(self.minibatches),
-            "batch_size_per_worker": self.batch_size,
-            "averaging_frequency": self.averaging_frequency,
-            "rounds_per_epoch": self.rounds,
-            "epochs": self.epochs,
-            "idle_workers": list(self.idle_workers),
-            "idle_fraction": self.idle_fraction,
-            "bytes_per_round": self.bytes_per_round,
-            "bytes_per_minibatch": self.bytes_per_minibatch,
-        }
 
 
 def by_epoch(frequency: Frequency) -> Mapping[int, int]:
@@ -283,29 +238,3 @@ def calls(
         yield order[start : start + full * batch_size].reshape(full, batch_size)
     if start + full * batch_size < stop:
         yield order[start + full * batch_size : stop].reshape(1, -1)
-
-
-def vector_bytes(parameters: int) -> int:
-    """Return the bytes of a network's parameters as float32.
-
-    Example:
-        >>> vector_bytes(430_000)
-        1720000
-    """
-    return _BYTES * parameters
-
-
-def updater_bytes(trainable: int, optimizer: str, options: Mapping[str, Any] | None = None) -> int:
-    """Return the bytes of an optimizer's state as float32.
-
-    Args:
-        trainable: parameters that training changes.
-        optimizer: name of its class in Keras; unknown classes count as Adam.
-        options: its settings; used are `momentum`, `amsgrad`, `centered`, `use_ema` and
-            `gradient_accumulation_steps`.
-
-    Example:
-        >>> updater_bytes(1000, "Adam"), updater_bytes(1000, "SGD", {"momentum": 0.9})
-        (8000, 4000)
-    """
-    return _BYTES * trainable * optimizer_slots(optimizer, options or {})

@@ -259,30 +259,24 @@ class TrainingMaster(Configuration):
         """Return the exchanges between workers: content, interval, precision and topology."""
         raise NotImplementedError
 
-    def plan(self, rows: Sequence[int], *, epochs: int = 1, vector_bytes: int = 0) -> TrainingPlan:
+    def plan(self, rows: Sequence[int], *, epochs: int = 1) -> TrainingPlan:
         """Return the plan of a run with `rows` examples per worker.
 
         Args:
             rows: examples of each worker.
             epochs: passes over the data; default 1.
-            vector_bytes: bytes that a worker contributes to an averaging, or of all elements of an
-                update; default 0 (unknown).
         """
         exchange, size = self.exchange, self.batch_size_per_worker
         if exchange.kind == "averaging":
-            frequency, message_bytes = exchange.every or 1, 0
-            vector_bytes = round(exchange.density * vector_bytes)
+            frequency = exchange.every or 1
         else:  # workers average at the end of an epoch
             frequency = max([1, *epoch_minibatches(rows, size, self.steps_per_epoch)])
-            message_bytes = round(exchange.density * vector_bytes)
         return TrainingPlan(
             rows=tuple(rows),
             batch_size=size,
             averaging_frequency=frequency,
             epochs=epochs,
-            vector_bytes=vector_bytes,
             kind=exchange.kind,
-            bytes_per_minibatch=message_bytes,
             steps_per_epoch=self.steps_per_epoch,
         )
 

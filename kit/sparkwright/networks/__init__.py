@@ -21,11 +21,6 @@ if TYPE_CHECKING:
         replace_layer as replace_layer,
         switch_layer as switch_layer,
     )
-    from .estimating import (
-        EstimatedFigure as EstimatedFigure,
-        NetworkEstimate as NetworkEstimate,
-        estimate as estimate,
-    )
     from .keras_catalog import (
         LayerKind as LayerKind,
         OptimizerKind as OptimizerKind,

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
     from ._adapting import adapt as adapt
     from ._kubernetes import kubernetes_settings as kubernetes_settings
-    from ._memory_plan import MemoryPlan as MemoryPlan, plan_memory as plan_memory
     from ._network import SparkNetwork as SparkNetwork
     from ._saved_networks import load_distributed_model as load_distributed_model
     from ._session import start_spark as start_spark

@@ -7,19 +7,12 @@ Peak resident sizes (VmHWM) were measured on Linux with Python 3.11, TensorFlow 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 from typing import Any, Literal, NamedTuple
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks.describing import describe_model
-from sparkwright.networks.estimating import (
-    NUMBER_BYTES,
-    PROCESS_BYTES,
-    Master,
-    estimate,
-    exchange_numbers,
-)
-from sparkwright.networks.spec import NetworkSpec
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
+from sparkwright.networks.estimate import PROCESS_BYTES, training_sizes
 
 TRAINER_MIB = PROCESS_BYTES >> 20
 # Spark's default for JVM memory outside the heap.
@@ -29,8 +22,10 @@ _DRIVER_VECTORS = 4
 # What Spark's driver needs itself, and its copies of a task's result while that arrives.
 _DRIVER_HEAP_MIB = 512
 _COPIES_OF_A_RESULT = 3
-# Optimizer slots per parameter; an unknown optimizer counts as Adam.
-_SLOTS = 2
+# State vectors that a worker holds at its peak: when it receives the initial state or sends the
+# result. Measured with 5 and 25 million parameters. Gradient sharing holds two more vectors of
+# trainable parameters: the common parameters and the residual.
+_AVERAGING_VECTORS, _SHARING_VECTORS, _SHARED_VECTORS = 5, 4, 2
 Place = Literal["heap", "JVM", "Python", "TensorFlow", "files"]
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(b|[kmgtp]i?b?)?\s*", re.IGNORECASE)
 _MIB = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20, "p": 2**30}
@@ -80,67 +75,32 @@ class NetworkMemory(NamedTuple):
     vector_mib: int
 
 
-def network_memory(
-    model: Any,
-    *,
-    batch_size: int = 0,
-    kind: Master = "averaging",
-    averages_updater: bool = True,
-    velocity: bool = False,
-    rounded: bool = False,
-    delayed: bool = False,
-) -> NetworkMemory:
+def network_memory(model: Any, master: TrainingMaster) -> NetworkMemory:
     """Estimate the memory of training a built Keras model, a spec or a number of parameters.
 
     Raises:
         ConfigurationError: if `model` is none of these.
     """
-    parameters, trainable, updater, minibatch = _sizes(model, batch_size)
-    traveling = parameters + (updater if kind == "sharing" or averages_updater else 0)
-    traveling += trainable if velocity else 0
-    copies = (trainable if rounded else 0) + (parameters if delayed else 0)
+    found, how = training_sizes(model, batch_size=master.batch_size_per_worker), master.exchange
+    traveling = found.parameters + (found.optimizer if "moments" in how.what else 0)
+    if isinstance(master, ParameterAveragingTrainingMaster):
+        traveling += master.velocity_size(found.trainable)
+        exchange = _AVERAGING_VECTORS * traveling
+    else:
+        exchange = _SHARING_VECTORS * traveling + _SHARED_VECTORS * found.trainable
+    copies = (found.trainable if how.is_rounded else 0) + (found.parameters if how.delay else 0)
     sizes = {
-        "parameters": parameters,
-        "gradients": trainable,
-        "optimizer": updater,
-        "one minibatch": minibatch,
-        "exchange": exchange_numbers(traveling, trainable, master=kind) + copies,
+        "parameters": found.parameters,
+        "gradients": found.trainable,
+        "optimizer": found.optimizer,
+        "one minibatch": found.minibatch,
+        "exchange": exchange + copies,
     }
     return NetworkMemory(
         trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},
-        driver_mib=mib_of_bytes(parameters + updater + _DRIVER_VECTORS * traveling),
+        driver_mib=mib_of_bytes(found.parameters + found.optimizer + _DRIVER_VECTORS * traveling),
         vector_mib=mib_of_bytes(traveling),
     )
-
-
-def _sizes(model: Any, batch_size: int) -> tuple[int, ...]:
-    """Return the bytes of all parameters, trainable ones, optimizer state and a minibatch."""
-    if isinstance(model, int) and not isinstance(model, bool) and model > 0:
-        size = NUMBER_BYTES * model
-        return size, size, _SLOTS * size, 0
-    spec: Any = model
-    if not isinstance(spec, NetworkSpec):
-        if not hasattr(model, "count_params") or not getattr(model, "built", False):
-            raise ConfigurationError(
-                "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
-                f"greater than 0. Received: model={model!r}."
-            )
-        try:
-            spec = describe_model(model)
-        except ConfigurationError:  # custom layers, whose outputs still have shapes
-            variables = (prod(each.shape) for each in spec.trainable_variables)
-            trainable = NUMBER_BYTES * sum(variables)
-            outputs = sum(_output_numbers(layer) for layer in spec.layers)
-            minibatch = 2 * NUMBER_BYTES * outputs * batch_size
-            parameters = NUMBER_BYTES * int(spec.count_params())
-            return parameters, trainable, _SLOTS * trainable, minibatch
-    found = {each.name: each.size_bytes for each in estimate(spec, batch_size=batch_size).memory}
-    return tuple(found[n] for n in ("Parameters", "Gradients", "Optimizer", "One minibatch"))
-
-
-def _output_numbers(layer: Any) -> int:
-    shape = getattr(getattr(layer, "output", None), "shape", ())
-    return prod(length or 1 for length in tuple(shape)[1:]) if shape else 0
 
 
 def executor_parts(
@@ -263,7 +223,7 @@ def overhead_settings(
         return {}
     cores = int(chosen.get("spark.executor.cores", "1"))
     parts = executor_parts(
-        network_memory(_ROOM_FOR_PARAMETERS).trainer,
+        network_memory(_ROOM_FOR_PARAMETERS, ParameterAveragingTrainingMaster()).trainer,
         heap_mib=parse_mib("spark.executor.memory", chosen.get("spark.executor.memory", "1g")),
         trainers=max(1, cores // int(chosen.get("spark.task.cpus", "1"))),
         data_mib=0,

@@ -2,22 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
-from sparkwright.masters import (
-    Advice,
-    ExchangeCosts,
-    Prospect,
-    ScalingCosts,
-    SharedTrainingMaster,
-    TrainingMaster,
-    advise,
-    prospect,
-    updater_bytes,
-    vector_bytes,
-)
+from sparkwright.advice import Advice, plan_memory, predict
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import ScalingCosts, SharedTrainingMaster, TrainingMaster
 from sparkwright.networks import NetworkSpec
+from sparkwright.networks.estimate import training_sizes
 from sparkwright.options import Option
 from sparkwright.partitions import plan_repartition
 from sparkwright_widgets import _fragments as fragments
@@ -77,18 +68,24 @@ class Surroundings:
     cores: int = 1  # of this machine
     vector_bytes: int | None = None  # of the network's parameters
     updater_bytes: int = 0  # of its optimizer's state
+    network: Any = None  # a valid NetworkSpec or a built Keras model
     step_s: float | None = None  # of one minibatch
     bandwidth_bytes_per_s: float = 1.25e9  # of each machine
 
     def with_network(self, network: Any) -> "Surroundings":
         """Return a copy with the sizes of a NetworkSpec or a built Keras model; None: unknown."""
-        parameters, trainable, optimizer, options = _counts(network)
-        if parameters is None:
-            return replace(self, vector_bytes=None, updater_bytes=0)
+        is_valid = network.analysis.ok if isinstance(network, NetworkSpec) else True
+        try:
+            sizes = training_sizes(network, batch_size=1) if is_valid else None
+        except ConfigurationError:  # not built yet
+            sizes = None
+        if sizes is None:
+            return replace(self, network=None, vector_bytes=None, updater_bytes=0)
         return replace(
             self,
-            vector_bytes=vector_bytes(parameters),
-            updater_bytes=updater_bytes(trainable, optimizer, options) if optimizer else 0,
+            network=network,
+            vector_bytes=sizes.parameters,
+            updater_bytes=sizes.optimizer,
         )
 
     def workers(self, master: TrainingMaster, *, parallel: bool) -> int | None:
@@ -100,8 +97,8 @@ class Surroundings:
             return master.worker_count(slots=self.slots, executors=None) if known else None
         return master.workers or self.slots
 
-    def prospect(self, master: TrainingMaster, *, parallel: bool = False) -> Prospect | None:
-        """The forecast; None if the number of workers is unknown."""
+    def advice(self, master: TrainingMaster, *, parallel: bool = False) -> Advice | None:
+        """The forecast and recommended settings; None if the number of workers is unknown."""
         workers = self.workers(master, parallel=parallel)
         if workers is None:
             return None
@@ -115,29 +112,17 @@ class Surroundings:
                 seed=master.seed or 0,
             )
             rows = plan.target_counts
-        return prospect(
+        return predict(
             master,
             rows=rows,
             workers=workers,
-            vector_bytes=self.vector_bytes,
+            vector_bytes=self.vector_bytes or None,
             updater_bytes=self.updater_bytes,
             step_s=self.step_s,
-            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s,
-        )
-
-    def advice(self, master: TrainingMaster, *, parallel: bool = False) -> Advice | None:
-        """Recommended settings; None if the workers, the network or its step time are unknown."""
-        workers = self.workers(master, parallel=parallel)
-        if workers is None or workers < 2 or self.step_s is None or not self.vector_bytes:
-            return None
-        between = ExchangeCosts(bandwidth_bytes_per_s=self.bandwidth_bytes_per_s)
-        return advise(
-            master,
-            workers=workers,
-            step_s=self.step_s,
-            vector_bytes=self.vector_bytes,
-            updater_bytes=self.updater_bytes,
-            costs=ScalingCosts(exchange=between),
+            costs=ScalingCosts().with_network(self.bandwidth_bytes_per_s),
+            memory=None
+            if self.network is None
+            else plan_memory(self.network, master, workers=workers),
         )
 
 
@@ -148,10 +133,9 @@ class ForecastSection:
     `slots` is set for a run on Spark, `cores` for a run on one machine.
     """
 
-    found: Prospect | None
+    found: Advice | None
     slots: int | None = None
     cores: int | None = None
-    advice: Advice | None = None
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -188,18 +172,21 @@ class ForecastSection:
         _, word, sentence = self.verdict
         lines = [f"{label}: {value}" for label, value in self.figures]
         remarks = [remark.sentence for remark in self.remarks]
-        advice = [] if self.advice is None else [f"Advice: {self.advice.reason}"]
+        advice = [f"Advice: {self.found.reason}"] if self.found and self._has_advice else []
         return "\n".join([*lines, f"{word}. {sentence}", *remarks, *advice])
+
+    @property
+    def _has_advice(self) -> bool:
+        return self.found is not None and self.found.workers > 1 and bool(self.found.alternatives)
 
     def _advice_html(self) -> str:
         """The recommendation, with the alternatives in a fold."""
-        if self.advice is None:
+        if self.found is None or not self._has_advice:
             return ""
-        (alternatives,) = self.advice.report().tables
-        heads, *rows = alternatives.rows
+        heads, *rows = self.found.options.rows
         table = html_table(heads, rows, label="Alternatives", text_columns={len(heads) - 1})
         return (
-            f'<p class="sparkwright-verdict"><b>Advice:</b> {escaped(self.advice.reason)}</p>'
+            f'<p class="sparkwright-verdict"><b>Advice:</b> {escaped(self.found.reason)}</p>'
             f"<details><summary>Alternatives, the safest first</summary>{table}</details>"
         )
 
@@ -212,7 +199,7 @@ def remark_html(remark: Remark) -> str:
     )
 
 
-def _figures(found: Prospect) -> list[tuple[str, str]]:
+def _figures(found: Advice) -> list[tuple[str, str]]:
     plan, is_sharing = found.plan, found.plan.kind == "sharing"
     once = "message" if is_sharing else "round"
     figures = [("Workers", count_text(found.workers))]
@@ -228,29 +215,14 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
     most = "up to " if is_sharing else ""
     if found.bytes_per_exchange is not None:
         figures.append((f"Sent per {once} and worker", most + bytes_text(found.bytes_per_exchange)))
-    if found.bytes_per_s is not None:
-        figures.append(("Sent per second and worker", most + bytes_text(found.bytes_per_s)))
-    if found.interval_s is not None and not is_sharing:
-        figures.append(("Time per round", short_time(found.interval_s)))
+    if found.memory is not None:
+        memory = f"about {bytes_text(found.memory.trainer_mib << 20)}"
+        figures.append(("Memory of a worker's process", memory))
+    if (point := found.point) is not None:
+        figures.append(("Sent per second and worker", most + bytes_text(point.bytes_per_s)))
+        figures += [] if is_sharing else [("Time per round", short_time(point.interval_s))]
     if found.rows_known and found.epoch_s is not None:
         figures.append(("Time per epoch", short_time(found.epoch_s)))
     if found.speed_up is not None:
         figures.append(("Speed-up over one worker", f"{found.speed_up:.1f} times"))
     return figures
-
-
-def _counts(network: Any) -> tuple[int | None, int, str, Any]:
-    """Parameters (None: unknown), trainable parameters, optimizer class and its settings."""
-    if isinstance(network, NetworkSpec):
-        looked = network.analysis
-        if not looked.ok:
-            return None, 0, "", None
-        optimizer = network.optimizer
-        return looked.parameters, looked.trainable_parameters, optimizer.kind, optimizer.options
-    if network is None or not getattr(network, "built", False):
-        return None, 0, "", None
-    trainable = sum(prod(variable.shape) for variable in network.trainable_variables)
-    optimizer = getattr(network, "optimizer", None)
-    options = {} if optimizer is None else optimizer.get_config()
-    name = "" if optimizer is None else type(optimizer).__name__
-    return int(network.count_params()), trainable, name, options

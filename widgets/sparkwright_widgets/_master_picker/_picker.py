@@ -222,8 +222,8 @@ class TrainingMasterPicker(Part):
 
     def use_recommended(self) -> None:
         """Set the recommended training master, if there is advice."""
-        if (advice := self._forecast().advice) is not None:
-            self._take_master(advice.master)
+        if (found := self._forecast().found) is not None:
+            self._take_master(found.master)
 
     def _take_master(self, master: TrainingMaster) -> None:
         self.master = master
@@ -354,18 +354,16 @@ class TrainingMasterPicker(Part):
         """The forecast of `master`; default: the current training master."""
         chosen, around = master or self._master, self._around
         return ForecastSection(
-            found=around.prospect(chosen, parallel=self.parallel),
+            found=around.advice(chosen, parallel=self.parallel),
             slots=None if self.parallel else around.slots,
             cores=around.cores if self.parallel else None,
-            advice=around.advice(chosen, parallel=self.parallel),
         )
 
     def _show_forecast(self) -> None:
         forecast = self._forecast()
         self.plan.value = forecast.html(with_remarks=False)
         self._show_notes(forecast.remarks)
-        advice = forecast.advice
-        is_better = advice is not None and advice.recommended != 0
+        is_better = forecast.found is not None and forecast.found.recommended != 0
         self.recommend_button.disabled = not is_better
         self.recommend_button.layout.display = None if is_better else "none"
         self._offer_measuring()

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
+from sparkwright.advice import Advice
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import Prospect, TrainingMaster
+from sparkwright.masters import TrainingMaster
 from sparkwright_widgets._format import count_text, counted
 
 _ROUNDS = 10  # per epoch, suggested if there is only one
@@ -52,7 +53,7 @@ def remedies(
     return tuple(offered)
 
 
-def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterator[Remark]:
+def remarks_on(found: Advice, slots: int | None, cores: int | None) -> Iterator[Remark]:
     """Yield remarks on a plan for Spark with `slots`, or for one machine with `cores`."""
     plan = found.plan
     if slots is not None and found.workers > slots:

@@ -1,13 +1,13 @@
 """Draw a plan as bars: one round, and one epoch of each worker. Pure."""
 
-from sparkwright.masters import Prospect
+from sparkwright.advice import Advice
 from sparkwright_widgets._format import count_text, counted, escaped
 
 LANES = 8  # maximum number of workers drawn
 _MOST_ROUNDS = 40  # drawn as separate bars
 
 
-def schedule_html(found: Prospect) -> str:
+def schedule_html(found: Advice) -> str:
     """Bars of a round and of an epoch; empty if data and step time are unknown."""
     bars = _round(found)
     if found.rows_known and any(found.plan.minibatches):
@@ -15,12 +15,13 @@ def schedule_html(found: Prospect) -> str:
     return f'<div class="sparkwright-schedule">{bars}</div>' if bars else ""
 
 
-def _round(found: Prospect) -> str:
+def _round(found: Advice) -> str:
     """Minibatches and the exchange after them, with widths in proportion to their times."""
-    if found.step_s is None or found.exchange_s is None:
+    step_s = found.load.step_s
+    if step_s is None or found.exchange_s is None:
         return ""
     count, what = found.minibatches_per_exchange, "sharing" if _is_sharing(found) else "averaging"
-    compute_s = count * found.step_s
+    compute_s = count * step_s
     share = 100 * compute_s / (compute_s + found.exchange_s)
     title = "One message" if _is_sharing(found) else "One round"
     minibatches = counted(count, "minibatch", "minibatches")
@@ -31,7 +32,7 @@ def _round(found: Prospect) -> str:
     )
 
 
-def _epoch(found: Prospect) -> str:
+def _epoch(found: Advice) -> str:
     plan = found.plan
     minibatches = plan.minibatches
     longest, every = max(minibatches), found.minibatches_per_exchange
@@ -68,7 +69,7 @@ def _cuts(count: int, percent: float = 0.0) -> str:
     )
 
 
-def _is_sharing(found: Prospect) -> bool:
+def _is_sharing(found: Advice) -> bool:
     return found.plan.kind == "sharing"
 
 

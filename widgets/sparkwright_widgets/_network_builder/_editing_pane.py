@@ -61,7 +61,8 @@ class EditingPane(NetworkPane):
         self._notes: tuple[Misfit, ...] = ()
         self._refreshing = False
         self._loading = Background("keras")
-        super().__init__(self._refresh)
+        super().__init__()
+        self.folds: dict[str, Fold] = {}
         self._make_controls()
         if is_loaded():
             self._offer_all()
@@ -145,8 +146,15 @@ class EditingPane(NetworkPane):
             self.columns(
                 widgets.VBox([self.layers, tools, widgets.HTML(advice(_KEYS))]), self.editor
             ),
-            *(self.folds[name] for name in ("training", "estimate", "text")),
+            *(self.folds[name] for name in ("training", "text")),
         ]
+
+    def _add_fold(
+        self, name: str, title: str, when_opened: Callable[[], None], *inside: widgets.Widget
+    ) -> None:
+        fold = self.folds[name] = Fold(title, inside)
+        watched = fold.box.layout
+        watched.observe(lambda _change: when_opened() if fold.opened else None, "display")
 
     def _button(self, text: str, pressed: Callable[[], None]) -> Button:
         button = Button(description=text)

@@ -104,7 +104,6 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
     workers = None if state.experiment.parallel else master.workers
     found: Context = {
         ("data", "set_spark"): {"spark": state.spark},
-        ("network", "set_context"): {**work, "master": kind},
         ("master", "set_context"): {
             "rows": state.counts or None,
             "network": state.experiment.network,

@@ -33,11 +33,11 @@ _LONG_ENOUGH_S, _REPEATS = 0.2, 3
 
 
 class NetworkSpeed(NamedTuple):
-    """Bandwidth per worker while all workers send, latency to a neighbor, and host names."""
+    """Bandwidth per worker while all workers send, latency to a neighbor, and machines."""
 
     bandwidth_bytes_per_s: float
     latency_s: float
-    hosts: tuple[str, ...]
+    machines: int
 
 
 def measure_network(
@@ -58,7 +58,7 @@ def measure_network(
     if is_dynamic(context_of(spark).getConf()):
         raise ConfigurationError(
             "the network can be measured only while the number of executors is fixed. Received: "
-            "spark.dynamicAllocation.enabled=true. Give the bandwidth instead."
+            "spark.dynamicAllocation.enabled=true. Give `bandwidth_bytes_per_s`."
         )
     wait_for_slots(spark, workers)
     numbers: Any = context_of(spark).parallelize(range(workers), workers)
@@ -83,7 +83,9 @@ def measure_network(
     action = numbers.barrier().mapPartitions(task).collect
     found = run_job(spark, action, description="measure the network", error=late)
     hosts, bandwidths, latencies = zip(*found, strict=True)
-    return NetworkSpeed(statistics.median(bandwidths), statistics.median(latencies), hosts)
+    return NetworkSpeed(
+        statistics.median(bandwidths), statistics.median(latencies), len(set(hosts))
+    )
 
 
 def _task(
@@ -104,7 +106,7 @@ def _task(
         worker=context.partitionId(),
         host=address_in(network) if network else address_towards(driver),
         ports=mesh.ports_from(os.environ),
-        name="sparkwright-benchmark",
+        name="sparkwright-advice",
         encrypt=mesh.encrypt,
     )
     with contextlib.closing(port):

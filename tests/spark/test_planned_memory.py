@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 from tests.scripts import json_printed_by
 
-from sparkwright.spark import MemoryPlan
-
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 PROGRAM = """
-import json, os
+import dataclasses, json, os
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import keras, numpy as np, psutil
 import sparkwright as sw
@@ -26,8 +24,8 @@ def processes():
 model = keras.Sequential([keras.Input((2000,)), keras.layers.Dense(2000), keras.layers.Dense(1)])
 model.compile("adam", "mse")
 master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1)
-options = {"workers": 1, "cores": 2, "trainers": 2, "driver_memory": "700m"}
-plan = sw.spark.plan_memory(model, master=master, **options)
+options = {"workers": 2, "cores": 2, "trainers": 2, "driver_memory": "700m"}
+plan = sw.advise(model, master=master, step_s=1, **options).memory
 spark = sw.start_spark(**plan.arguments)
 run = sw.SparkNetwork(spark, model, master).start(
     sw.DataSet(np.zeros((256, 2000), np.float32), np.zeros((256, 1), np.float32))
@@ -42,7 +40,8 @@ for line, status in processes():
         heaps += [word for word in line if word.startswith("-Xmx")]
 driver_heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() / 2**20
 spark.stop()
-print(json.dumps({"plan": plan.to_dict(), "peaks": peaks, "heaps": heaps, "driver": driver_heap}))
+found = {"peaks": peaks, "heaps": heaps, "driver": driver_heap}
+print(json.dumps({"plan": dataclasses.asdict(plan), **found}))
 """
 
 
@@ -51,13 +50,13 @@ def run_script(_: Path) -> Any:
 
 
 def test_trainers_use_most_but_not_more_than_the_planned_memory(script_result: Any) -> None:
-    plan = MemoryPlan.from_dict(script_result["plan"])
-    planned = next(part.each_mib for part in plan.parts if part.name == "trainers")
-    assert len(script_result["peaks"]) == plan.trainers  # one for each task slot
+    plan = script_result["plan"]
+    planned = next(part["each_mib"] for part in plan["parts"] if part["name"] == "trainers")
+    assert len(script_result["peaks"]) == plan["trainers"]  # one for each task slot
     assert 0.7 * planned <= max(script_result["peaks"]) <= 1.1 * planned
 
 
 def test_heaps_match_the_plan(script_result: Any) -> None:
-    plan = MemoryPlan.from_dict(script_result["plan"])
-    assert script_result["heaps"] == [f"-Xmx{plan.heap_mib}M"]
-    assert 0.9 * plan.driver_heap_mib <= script_result["driver"] <= plan.driver_heap_mib
+    plan = script_result["plan"]
+    assert script_result["heaps"] == [f"-Xmx{plan['heap_mib']}M"]
+    assert 0.9 * plan["driver_heap_mib"] <= script_result["driver"] <= plan["driver_heap_mib"]
