@@ -220,7 +220,7 @@ def test_columns_with_invalid_values_are_named_and_skipped_rows_warn(
         ("1,2\n3,4\n", 2, "the first line must hold the column names"),
         ("a,a\n3,4\n", 2, "the names in the header must be unique"),
         ("a,b\n", 0, "error: The data has no rows."),
-        ("", 0, "error: at least one file must have a line"),
+        ("", 0, "a file must have a line. Received: none."),
         ("y\n1\n2\n", 2, "error: `features` must name at least one column"),
         (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
     ],

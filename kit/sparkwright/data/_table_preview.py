@@ -278,16 +278,16 @@ def _read(
         if not source.features:
             return [], None
     names = {each.name for each in fields(ColumnChoice)}
-    log, done, converted = Findings(), 0, 0
+    log, left = Findings(), seen.read
 
     def convert(rows: Any, shown: Any) -> tuple[Any, list[Fault]]:
-        nonlocal converted
-        rows = rows.slice(0, seen.read - done)  # later rows may have other classes
-        converted += rows.num_rows
-        if converted > 2 * seen.read:  # rows of CSV files may be converted twice
+        nonlocal left
+        if not left:
             raise _EnoughError
+        rows = rows.slice(0, left)  # later rows may have other classes
+        left -= rows.num_rows
         _, faults = to_dataset(rows, shown, schema=schema)
-        return Survey(examples=rows.num_rows), list(_one_row_each(faults))
+        return Survey(), list(_one_row_each(faults))
 
     try:
         choice = ColumnChoice(**{n: v for n, v in source.arguments.items() if n in names})
@@ -300,10 +300,8 @@ def _read(
         )
         with contextlib.suppress(_EnoughError):
             reader = table.reader.taking(schema.used, schema.texts)
-            for checked in reader.read(seen.piece, log, convert):
-                done += checked.examples
-                if done >= seen.read:
-                    break
+            for _ in reader.read(seen.piece, log, convert):
+                pass
     except (ConfigurationError, DataError) as error:
         return [_error(str(error))], None
     return log.problems, schema
