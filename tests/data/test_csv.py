@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
-from sparkwright.data._column_choice import ColumnChoice
+from sparkwright.data._column_choice import schema_of
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._table_source import datasets_of
@@ -105,7 +105,7 @@ def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
     path = written(tmp_path, end.join(["n,s", *lines]) + (end if closed else ""))
     files = list_files(path)
     reader = CsvReader.of(files, CsvFormat())
-    schema = ColumnChoice(features="n").schema(reader.names, values={})
+    schema = schema_of(reader.names, lambda _: {}, lambda _: {}, features="n")
     reader = reader.taking(schema.used, schema.texts)
     log = SkipLog("raise")
     pieces = reader.pieces(files, piece_bytes)

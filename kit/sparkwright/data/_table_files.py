@@ -1,10 +1,9 @@
 """Read examples from CSV, Parquet and Arrow files, with or without Spark."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
-from sparkwright.data._column_choice import Classes, ColumnChoice, Columns
+from sparkwright.data._column_choice import COLUMN_OPTIONS, Classes, Columns, schema_of
 from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
@@ -26,7 +25,7 @@ _ENDINGS = {
 
 
 class ColumnOptions(TypedDict, total=False):
-    """Options for the use of the columns; see `ColumnChoice`."""
+    """Options for the use of the columns; see `schema_of`."""
 
     features: Columns | Mapping[str, Columns] | None
     labels: Columns | Mapping[str, Columns] | None
@@ -52,7 +51,7 @@ class CsvOptions(ColumnOptions, total=False):
 
 
 @session_first
-@with_options_of(ColumnChoice, CsvFormat)
+@with_options_of(schema_of, CsvFormat)
 def from_csv(
     spark: "SparkSession",
     urls: Urls,
@@ -116,7 +115,7 @@ def from_csv(
     return _filled(source, source.distribute(spark, partitions))
 
 
-@with_options_of(ColumnChoice, CsvFormat)
+@with_options_of(schema_of, CsvFormat)
 def read_csv(
     urls: Urls,
     *,
@@ -139,7 +138,7 @@ def read_csv(
 
 
 @session_first
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def from_parquet(
     spark: "SparkSession",
     urls: Urls,
@@ -179,7 +178,7 @@ def from_parquet(
     return _filled(source, source.distribute(spark, partitions))
 
 
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def read_parquet(
     urls: Urls,
     *,
@@ -193,7 +192,7 @@ def read_parquet(
 
 
 @session_first
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def from_arrow(
     spark: "SparkSession",
     urls: Urls,
@@ -212,7 +211,7 @@ def from_arrow(
     return _filled(source, source.distribute(spark, partitions))
 
 
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def read_arrow(
     urls: Urls,
     *,
@@ -226,7 +225,7 @@ def read_arrow(
 
 
 def _filled(source: TableSource, data: Any) -> Any:
-    by: Any = source.choice.missing
+    by: Any = source.choice.get("missing")
     return fill_missing(data, by=by)[0] if by in get_args(Statistic) else data
 
 
@@ -238,9 +237,8 @@ def _source(
     on_error: OnError,
 ) -> TableSource:
     """Validate files and options, and read the columns of the first file."""
-    names = {each.name for each in fields(ColumnChoice)}
-    choice = ColumnChoice(**{n: value for n, value in options.items() if n in names})
-    form = CsvFormat(**{n: value for n, value in options.items() if n not in names})
+    choice = {n: value for n, value in options.items() if n in COLUMN_OPTIONS}
+    form = CsvFormat(**{n: value for n, value in options.items() if n not in COLUMN_OPTIONS})
     check_no_choice(choice, schema)
     files = files_of(urls, _ENDINGS[kind])
     how: dict[str, Any] = {"kind": kind}

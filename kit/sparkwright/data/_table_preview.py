@@ -4,13 +4,14 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sparkwright.data._arrow_columns import distinct
-from sparkwright.data._column_choice import ColumnChoice
+from sparkwright.data._column_choice import COLUMN_OPTIONS, schema_of
 from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, open_parquet
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._data_preview import ColumnPreview, DataPreview, DataProblem, summarize_column
@@ -277,7 +278,6 @@ def _read(
         )
         if not source.features:
             return [], None
-    names = {each.name for each in fields(ColumnChoice)}
     log, left = Findings(), seen.read
 
     def convert(rows: Any, shown: Any) -> tuple[Any, list[Fault]]:
@@ -290,13 +290,14 @@ def _read(
         return Survey(), list(_one_row_each(faults))
 
     try:
-        choice = ColumnChoice(**{n: v for n, v in source.arguments.items() if n in names})
-        values: dict[str, set[str]] = {}
-        for name in choice.to_infer(table.reader.names):
-            values[name] = set().union(*(distinct(each, [name])[name] for each in seen.tables))
-        shapes = table.reader.shapes(table.files, choice.used(table.reader.names))
-        schema = choice.schema(
-            table.reader.names, values={n: sorted(v) for n, v in values.items()}, shapes=shapes
+        schema = schema_of(
+            table.reader.names,
+            lambda names: {
+                name: set().union(*(distinct(each, [name])[name] for each in seen.tables))
+                for name in names
+            },
+            partial(table.reader.shapes, table.files),
+            **{n: value for n, value in source.arguments.items() if n in COLUMN_OPTIONS},
         )
         with contextlib.suppress(_EnoughError):
             reader = table.reader.taking(schema.used, schema.texts)
