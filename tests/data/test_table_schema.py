@@ -87,7 +87,7 @@ def test_classes_become_names_or_a_count_for_each_output() -> None:
     assert found.texts == {"d"}
 
 
-def test_values_are_asked_for_inferred_columns_alone() -> None:
+def test_values_are_requested_for_inferred_columns_alone() -> None:
     asked: list[Any] = []
 
     def values(names: Any) -> Any:

@@ -192,6 +192,22 @@ def readable(field: str) -> str:
     return field.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
+def number_of(text: str) -> float | None:
+    """Parse `text` as a number as PyArrow's parser does; None if it is not a number.
+
+    Example:
+        >>> number_of(" 1e3 "), number_of("1_000"), number_of("n/a")
+        (1000.0, None, None)
+    """
+    given = text.strip(" \t")
+    if not given.isascii() or "_" in given or given != given.strip():
+        return None
+    try:
+        return float(given)
+    except ValueError:
+        return None
+
+
 def compression_of(url: str) -> str | None:
     """Return the codec given by the extension of `url`, or None.
 

@@ -22,8 +22,7 @@ from sparkwright.data._csv_blocks import (
     open_csv,
     read_head,
 )
-from sparkwright.data._csv_format import CsvFormat, beginning, line_count, readable
-from sparkwright.data._data_preview import number_of
+from sparkwright.data._csv_format import CsvFormat, beginning, line_count, number_of, readable
 from sparkwright.data._skipped import UnusableItem
 from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data.pieces import SkipLog

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._data_preview import ColumnPreview, DataProblem, number_of
+from sparkwright.data._csv_format import CsvFormat, number_of
+from sparkwright.data._data_preview import ColumnPreview, DataProblem
 from sparkwright.data.wording import clipped
 
 if TYPE_CHECKING:
