@@ -24,7 +24,7 @@ from sparkwright.data._csv_blocks import (
 )
 from sparkwright.data._csv_format import CsvFormat, beginning, line_count, number_of, readable
 from sparkwright.data._skipped import UnusableItem
-from sparkwright.data._table_schema import TableSchema, listed
+from sparkwright.data._table_schema import TableSchema, check_columns, listed
 from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Convert, Fault, Piece, report, taken, unreadable
 from sparkwright.data.wording import text_remedy
@@ -151,19 +151,14 @@ class CsvReader:
 
     def _names_in(self, header: tuple[str, ...], url: str) -> tuple[str, ...]:
         """Return the columns of a file; UnusableItem if its header does not fit."""
+        given = self.form.column_names
         if not self.form.header:
             return self.names
-        names = self.form.column_names or header
-        if len(names) != len(header):
-            rule = f"as many columns as `column_names`, {len(names)}"
-        elif self.is_exact and names != self.names:
-            rule = f"the columns of the first file, {listed(self.names)}"
-        elif len(set(names)) < len(names) or not set(self.used) <= set(names):
-            rule = f"each of the columns {listed(self.used)} once"
-        else:
-            return names
-        message = f"{url}: the header must have {rule}. Received: {listed(header)}."
-        raise UnusableItem("unusable header", message)
+        if given is None:
+            check_columns(self, header, url, reason="unusable header")
+        elif len(given) != len(header):
+            raise UnusableItem("unusable header", _wrong_width(given, len(header), url))
+        return given or header
 
     def _converted(
         self, block: bytes, convert: Convert, place: Callable[[int], str], log: SkipLog
@@ -338,10 +333,7 @@ def _usable_names(
     count = len(header)
     if form.column_names is not None:
         if count != len(form.column_names):
-            raise DataError(
-                f"{url}: `column_names` must have one name per column. Received: "
-                f"{len(form.column_names)} names for {count} columns."
-            )
+            raise DataError(_wrong_width(form.column_names, count, url))
         return form.column_names
     if not form.header:
         if schema is not None and len(schema.columns) == count:
@@ -360,6 +352,13 @@ def _usable_names(
             "names, pass them as `column_names`."
         )
     return header
+
+
+def _wrong_width(given: tuple[str, ...], count: int, url: str) -> str:
+    return (
+        f"{url}: `column_names` must have one name per column. Received: {len(given)} names for "
+        f"{count} columns."
+    )
 
 
 def _in_one_line(error: Exception) -> str:
