@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from sparkwright.data._csv_format import (
-    LONGEST_RECORD_BYTES,
     CsvFormat,
     beginning,
     compression_of,
@@ -20,6 +19,8 @@ from sparkwright.storage.files import open_file, open_to_read, store_errors
 
 # Blocks of 1 to 4 MiB parse equally fast.
 BLOCK_BYTES = 2 << 20
+# A longer record means a binary file or an unclosed quote.
+LONGEST_RECORD_BYTES = 64 << 20
 HEAD_BYTES = 64 << 10
 OPEN_QUOTE = "quote that is not closed"
 # Bytes outside of an encoding become one that is never valid in UTF-8.
@@ -57,11 +58,11 @@ def _transcoded(read: Read, encoding: str) -> Read:
     decoder: Any = codecs.getincrementaldecoder(encoding)(_INVALID)
 
     def reader(size: int) -> bytes:
-        text, raw = "", b"-"
-        while raw and not text:
+        while True:
             raw = read(size)
-            text = decoder.decode(raw, final=not raw)
-        return text.encode(errors="surrogateescape")
+            text: str = decoder.decode(raw, final=not raw)
+            if text or not raw:
+                return text.encode(errors="surrogateescape")
 
     return reader
 

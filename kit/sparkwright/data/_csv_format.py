@@ -16,8 +16,7 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 MISSING_VALUES = ("", "NA", "NaN", "null")
-# A longer record means a binary file or an unclosed quote.
-LONGEST_RECORD_BYTES = 64 << 20
+_FIELD_BYTES = 1 << 30  # more than a record may have
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _LINE_FEED, _RETURN = 10, 13
 
@@ -112,22 +111,20 @@ class CsvFormat(Configuration):
         options: dict[str, Any] = {"delimiter": self.delimiter, "quoting": csv.QUOTE_NONE}
         if self.quote is not None:
             options |= {"quotechar": self.quote, "quoting": csv.QUOTE_MINIMAL}
+        # Not restored: the limit is the process's, and threads may read at the same time.
+        csv.field_size_limit(max(_FIELD_BYTES, csv.field_size_limit()))
         first = begin = 0
-        usual = csv.field_size_limit(LONGEST_RECORD_BYTES)
-        try:
-            for group in groups:
-                # Only a record with an open quote takes the empty text at the end, too.
-                reader = csv.reader([*group, ""], **options)
-                last = first + len(group)
-                for fields in reader:
-                    end = first + reader.line_num
-                    # A line of tab or space delimiters has several empty fields.
-                    if len(fields) > 1 or (begin < last and texts[begin].strip(" \t\r\n")):
-                        yield Record(begin, min(end, last), fields, end <= last)
-                    begin = end
-                first = begin = last
-        finally:
-            csv.field_size_limit(usual)
+        for group in groups:
+            # Only a record with an open quote takes the empty text at the end, too.
+            reader = csv.reader([*group, ""], **options)
+            last = first + len(group)
+            for fields in reader:
+                end = first + reader.line_num
+                # A line of tab or space delimiters has several empty fields.
+                if len(fields) > 1 or (begin < last and texts[begin].strip(" \t\r\n")):
+                    yield Record(begin, min(end, last), fields, end <= last)
+                begin = end
+            first = begin = last
 
     def complete_end(self, block: bytes) -> int:
         """Return the end of the last complete record of a block; 0 if there is none."""
