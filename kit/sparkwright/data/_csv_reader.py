@@ -116,13 +116,6 @@ class CsvReader:
 
     def read(self, piece: Piece, log: SkipLog, convert: Convert) -> Iterator[Any]:
         """Yield the converted blocks of a piece; DataErrors name the file and line."""
-        for block, reader, place in self._blocks(piece, log):
-            yield from reader._converted(block, convert, place, log)
-
-    def _blocks(
-        self, piece: Piece, log: SkipLog
-    ) -> Iterator[tuple[bytes, "CsvReader", Callable[[int], str]]]:
-        """Yield blocks of whole records, their reader, and line (from 0) -> location."""
         trouble = None
         try:
             with open_csv(piece.url, self.form) as (read, file):
@@ -138,8 +131,8 @@ class CsvReader:
                 def place(line: int) -> str:
                     return f"{piece.url}, line {lines_before() + line + 1}"
 
-                for block, lines in blocks(read, carried, self.form, place, log):
-                    yield block, reader, lambda line, lines=lines: place(lines + line)
+                for block, before in blocks(read, carried, self.form, place, log):
+                    yield from reader._converted(block, before, convert, place, log)
         except UnusableItem as error:
             # All parts of a file share its head, so only the first reports the error.
             if piece.is_first or log.raises:
@@ -161,17 +154,19 @@ class CsvReader:
         return given or header
 
     def _converted(
-        self, block: bytes, convert: Convert, place: Callable[[int], str], log: SkipLog
+        self, block: bytes, before: int, convert: Convert, place: Callable[[int], str], log: SkipLog
     ) -> Iterator[Any]:
-        """Yield the converted valid records of a block, if there are any; report the others."""
+        """Yield the converted valid records of a block, if there are any; report the others.
+
+        `before` is the number of lines before the block; `place` maps a line to its location.
+        """
         table, faults = self._parsed(block), list[Fault]()
         if table is None and len(block) > _BY_RECORD_BYTES:
             half = self.form.complete_end(block[: len(block) // 2])
             if half:
-                lines = line_count(block[:half])
-                yield from self._converted(block[:half], convert, place, log)
-                rest = block[half:]
-                yield from self._converted(rest, convert, lambda n: place(lines + n), log)
+                for part in (block[:half], block[half:]):
+                    yield from self._converted(part, before, convert, place, log)
+                    before += line_count(part)
                 return
         # Records are read for messages alone if PyArrow could parse the block.
         found = cache(partial(_Records, self, block))
@@ -191,7 +186,7 @@ class CsvReader:
             )
             for fault in others
         ]
-        good = report(faults, rows, lambda row: place(found().line(row)), log)
+        good = report(faults, rows, lambda row: place(before + found().line(row)), log)
         made = taken(made, None if good is None else good[ids]) if len(ids) else None
         if made is not None:
             yield made
