@@ -1,10 +1,11 @@
 """Read examples from CSV, Parquet and Arrow files, with or without Spark."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from sparkwright.data._column_choice import COLUMN_OPTIONS, Classes, Columns, schema_of
-from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
+from sparkwright.data._columnar import ColumnarReader, Open, open_arrow, open_parquet
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
@@ -17,10 +18,12 @@ from sparkwright.data.wording import session_first, with_options_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ENDINGS = {
-    "csv": ENDINGS,
-    "parquet": ("parquet", "pq"),
-    "arrow": ("arrow", "arrows", "feather", "ipc"),
+TableFormat = Literal["csv", "parquet", "arrow"]
+# Format -> extensions of its files, and the function that opens a columnar file.
+TABLE_FORMATS: Mapping[TableFormat, tuple[tuple[str, ...], Open | None]] = {
+    "csv": (ENDINGS, None),
+    "parquet": (("parquet", "pq"), open_parquet),
+    "arrow": (("arrow", "arrows", "feather", "ipc"), open_arrow),
 }
 
 
@@ -230,7 +233,7 @@ def _filled(source: TableSource, data: Any) -> Any:
 
 
 def _source(
-    kind: Literal["csv", "parquet", "arrow"],
+    kind: TableFormat,
     urls: Urls,
     options: Mapping[str, Any],
     schema: TableSchema | None,
@@ -240,14 +243,19 @@ def _source(
     choice = {n: value for n, value in options.items() if n in COLUMN_OPTIONS}
     form = CsvFormat(**{n: value for n, value in options.items() if n not in COLUMN_OPTIONS})
     check_no_choice(choice, schema)
-    files = files_of(urls, _ENDINGS[kind])
-    how: dict[str, Any] = {"kind": kind}
-    if kind == "csv":
-        reader: Any = CsvReader.of(files, form, schema, is_exact=schema is None)
-        how |= form.to_dict()
+    found = opened(kind, urls, form, schema)
+    how = {"kind": kind} | (form.to_dict() if kind == "csv" else {})
+    return replace(found, options=how, choice=choice, schema=schema, on_error=on_error)
+
+
+def opened(
+    kind: TableFormat, urls: Urls, form: CsvFormat, schema: TableSchema | None = None
+) -> TableSource:
+    """Return files and their reader, with the columns of the first readable file."""
+    endings, opener = TABLE_FORMATS[kind]
+    files, is_exact = files_of(urls, endings), schema is None
+    if opener is None:
+        reader = CsvReader.of(files, form, schema, is_exact=is_exact)
     else:
-        opener = open_parquet if kind == "parquet" else open_arrow
-        reader = ColumnarReader.of(files, opener, is_exact=schema is None)
-    return TableSource(
-        files=files, reader=reader, options=how, choice=choice, schema=schema, on_error=on_error
-    )
+        reader = ColumnarReader.of(files, opener, is_exact=is_exact)
+    return TableSource(files=files, reader=reader)

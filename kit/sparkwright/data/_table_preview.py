@@ -12,13 +12,14 @@ import numpy as np
 
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import COLUMN_OPTIONS, schema_of
-from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, open_parquet
-from sparkwright.data._csv_reader import ENDINGS, CsvReader
+from sparkwright.data._columnar import is_nested, open_parquet
+from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._data_preview import ColumnPreview, DataPreview, DataProblem, summarize_column
 from sparkwright.data._sequences import prepared
 from sparkwright.data._survey import Survey
+from sparkwright.data._table_files import opened
 from sparkwright.data._table_schema import TableSchema, listed
-from sparkwright.data._table_source import TableSource, files_of
+from sparkwright.data._table_source import TableSource
 from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
 from sparkwright.data.pieces import SkipLog
 from sparkwright.data.sources import DataSource
@@ -32,7 +33,6 @@ _MOST_BLOCKS = 8  # limit of blocks without a valid row
 _OTHER_FILES = 8  # number of files whose columns are compared
 _WHOLE = 1 << 62  # piece size that never splits a file
 _LONGEST_TEXT = 200
-_OPENERS = {"parquet": open_parquet, "arrow": open_arrow}
 _error, _warning = DataProblem.error, DataProblem.warning
 
 
@@ -151,16 +151,11 @@ class Findings(SkipLog):
 
 
 def _opened(source: DataSource, url: str | None = None) -> TableSource:
-    url = source.url if url is None else url
-    if source.format in _OPENERS:
-        files = files_of(url, source.info.endings)
-        opener = _OPENERS[source.format]
-        return TableSource(files=files, reader=ColumnarReader.of(files, opener))
+    kind: Any = source.format
     form = source.csv_format()
-    if source.format == "csv_sequences":
-        form = replace(form, newlines_in_values=True)
-    files = files_of(url, ENDINGS)
-    return TableSource(files=files, reader=CsvReader.of(files, form))
+    if kind == "csv_sequences":
+        kind, form = "csv", replace(form, newlines_in_values=True)
+    return opened(kind, source.url if url is None else url, form)
 
 
 class _EnoughError(Exception):
