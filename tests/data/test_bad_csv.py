@@ -234,32 +234,35 @@ def test_deleted_file_raises_or_its_parts_are_counted(tmp_path: Path) -> None:
 
 
 WRONG_BYTES: list[Any] = [
-    ("cp1252", b"3,4,\x811\n", "line 3"),
-    ("shift_jis", b"3,4,1\n\x83,\xff\n", "line 4"),
-    ("utf-16", b"\x00\xd8\x00\x00", "line 3"),
-    ("utf-16-le", b"\x31", "line 3"),
-    ("gb18030", b"\xff\xff\n", "line 3"),
+    ("cp1252", b"3,4,\x811\n", TEXT),
+    ("shift_jis", b"3,\x83,\xff\n", TEXT),
+    ("utf-16", b"\x00\xd8\n\x00", WRONG),
+    ("utf-16-le", b"\x00\xd8\n\x00", WRONG),
+    ("gb18030", b"\xff\xff\n", WRONG),
 ]
 
 
 @pytest.mark.parametrize("block", [3, 1 << 20])
-@pytest.mark.parametrize(("encoding", "wrong", "place"), WRONG_BYTES, ids=lambda v: str(v)[:9])
+@pytest.mark.parametrize(("encoding", "wrong", "reason"), WRONG_BYTES, ids=lambda v: str(v)[:9])
 def test_byte_outside_the_encoding_raises_with_its_line(
-    encoding: str, wrong: bytes, place: str, block: int, tmp_path: Path
+    encoding: str, wrong: bytes, reason: str, block: int, tmp_path: Path
 ) -> None:
-    path = file(tmp_path, "a,b,y\n1,2,0\n".encode(encoding) + wrong)
+    after = "5,6,1\n".encode(encoding).removeprefix("".encode(encoding))
+    path = file(tmp_path, "a,b,y\n1,2,0\n".encode(encoding) + wrong + after)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_blocks, "BLOCK_BYTES", block)
         patch.setattr(csv_blocks, "HEAD_BYTES", block)
-        with pytest.raises(sw.DataError) as caught:
+        with pytest.raises(sw.DataError, match=r"csv, line 3: .* Received: .*'.*\\xff.*'"):
             sw.data.read_csv(path, encoding=encoding, **COUNTED)
         found = sw.data.read_csv(path, encoding=encoding, on_error="skip", **COUNTED)
-    assert f"{path}, {place}: the text must be {encoding}. Received: b'" in str(caught.value)
-    assert "the rest of the file cannot be read" in str(caught.value)
-    counts = dict(found.skipped.counts)
-    assert counts.pop("not in the encoding") == 1
-    assert found.data.features["features"][0].tolist() == [1, 2]
-    assert len(found.data) + sum(counts.values()) == int(place[-1]) - 2
+    assert found.skipped.counts == {reason: 1}
+    assert found.data.features["features"].tolist() == [[1, 2], [5, 6]]
+
+
+def test_last_bytes_outside_the_encoding_are_reported(tmp_path: Path) -> None:
+    path = file(tmp_path, "a\nx\n".encode("utf-16-le") + b"\x31")
+    with pytest.raises(sw.DataError, match="line 3: column 'a' must be UTF-16-LE"):
+        sw.data.read_csv(path, encoding="utf-16-le", text="a")
 
 
 @pytest.mark.parametrize("multiline", [False, True])
@@ -281,6 +284,10 @@ def test_unterminated_record_is_not_kept_in_memory(tmp_path: Path, multiline: bo
 @pytest.mark.parametrize("options", [{"features": "a"}, {"labels": "s", "classes": "infer"}])
 def test_unclosed_quote_is_always_reported(options: Any, multiline: bool, tmp_path: Path) -> None:
     """Neither in a column that is not used, nor where any text would do."""
+    for text in ('1,x\n2,"y', '1,x\n2,"y\n', '1,x\n2,"y""'):
+        path = file(tmp_path, f"a,s\n{text}")
+        with pytest.raises(sw.DataError, match="line 3: a quoted value must end"):
+            sw.data.read_csv(path, newlines_in_values=multiline, **options)
     path = file(tmp_path, 'a,s\n1,x\n2,"y\n3,x\n4,z\n')
     with pytest.raises(sw.DataError, match="line 3: a quoted value must end"):
         sw.data.read_csv(path, newlines_in_values=multiline, **options)

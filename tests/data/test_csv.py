@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, example, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
-from sparkwright.data._column_choice import ColumnChoice
+from sparkwright.data._column_choice import schema_of
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._table_source import datasets_of
@@ -105,7 +105,7 @@ def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
     path = written(tmp_path, end.join(["n,s", *lines]) + (end if closed else ""))
     files = list_files(path)
     reader = CsvReader.of(files, CsvFormat())
-    schema = ColumnChoice(features="n").schema(reader.names, values={})
+    schema = schema_of(reader.names, lambda _: {}, lambda _: {}, features="n")
     reader = reader.taking(schema.used, schema.texts)
     log = SkipLog("raise")
     pieces = reader.pieces(files, piece_bytes)
@@ -115,26 +115,28 @@ def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
     assert sum(piece.size_bytes for piece in pieces) == Path(path).stat().st_size
 
 
-@given(
-    st.text(st.sampled_from('ab,"\n\r'), max_size=40),
-    st.booleans(),
-)
-@example(',"\r,', True)  # possessive quantifiers would match wrongly in Python 3.11.2
-def test_records_and_fields_match_the_csv_module(text: str, multiline: bool) -> None:
-    block = text.encode()
-    form = CsvFormat(newlines_in_values=multiline)
-    starts, ends, closed = (found.tolist() for found in form.records(block))
-    if not multiline and '"' in text:
-        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        expected = [line for line in lines if line.strip()]
-        assert [block[a:b].decode() for a, b in zip(starts, ends, strict=True)] == expected
-        return
-    if False in closed:
-        assert closed.index(False) == len(closed) - 1  # what is not closed takes all the rest
-        starts, ends = starts[:-1], ends[:-1]
-        text = block[: ends[-1]].decode() if ends else ""
-    found = [form.fields(block[a:b].decode()) for a, b in zip(starts, ends, strict=True)]
-    assert found == [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+@given(st.text(st.sampled_from('ab,"\n\r'), max_size=40))
+def test_blocks_end_where_the_csv_module_ends_a_record(text: str) -> None:
+    form, block = CsvFormat(newlines_in_values=True), f"{text}\n".encode()
+    lines = block.splitlines(keepends=True)
+    found = list(form.records(lines))
+    expected = [row for row in csv.reader(io.StringIO(f"{text}\n", newline="")) if row]
+    assert [record.fields for record in found] == expected
+    is_closed = [record.is_closed for record in found]
+    assert False not in is_closed[:-1]
+    end = len(lines) if all(is_closed) else found[-1].begin
+    assert form.complete_end(block) == sum(map(len, lines[:end]))
+
+
+@given(st.text(st.sampled_from('ab,"\n\r'), max_size=40))
+def test_lines_are_records_without_line_breaks_in_values(text: str) -> None:
+    lines = text.encode().splitlines(keepends=True)
+    found = list(CsvFormat().records(lines))
+    assert [lines[record.begin] for record in found] == [line for line in lines if line.strip()]
+    for record in found:
+        row = next(csv.reader([lines[record.begin].decode()]))
+        assert record.fields == row
+        assert record.end == record.begin + 1
 
 
 # -- columns to arrays ----------------------------------------------------------------------

@@ -20,7 +20,8 @@ from tests.data.pictures import folder_of_classes, pixels, write
 import sparkwright as sw
 from sparkwright.data import DataSource, browse, guess_source, preview
 from sparkwright.data._browsing import parent_of, run_with_timeout
-from sparkwright.data._data_preview import number_of, summarize_column
+from sparkwright.data._csv_format import number_of
+from sparkwright.data._data_preview import summarize_column
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, guess_label, guess_task
 from sparkwright.errors import ConfigurationError, RunTimeoutError
@@ -220,7 +221,7 @@ def test_columns_with_invalid_values_are_named_and_skipped_rows_warn(
         ("1,2\n3,4\n", 2, "the first line must hold the column names"),
         ("a,a\n3,4\n", 2, "the names in the header must be unique"),
         ("a,b\n", 0, "error: The data has no rows."),
-        ("", 0, "error: at least one file must have a line"),
+        ("", 0, "a file must have a line. Received: none."),
         ("y\n1\n2\n", 2, "error: `features` must name at least one column"),
         (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
     ],

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.data import TableSchema
-from sparkwright.data._column_choice import ColumnChoice, select_columns, sort_values
+from sparkwright.data._column_choice import schema_of, select_columns, sort_values
 from sparkwright.data._table_schema import listed
 from sparkwright.errors import ConfigurationError
 
 COLUMNS = ("a", "b", "c", "d", "e")
 
 
-def schema(values: Any = None, **options: Any) -> TableSchema:
-    return ColumnChoice(**options).schema(COLUMNS, values=values or {})
+def schema(columns: Any = COLUMNS, values: Any = None, shapes: Any = None, **options: Any) -> Any:
+    return schema_of(columns, lambda _: values or {}, lambda _: shapes or {}, **options)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,16 @@ def test_classes_become_names_or_a_count_for_each_output() -> None:
     assert found.texts == {"d"}
 
 
-def test_inferred_columns_are_known_before_the_schema() -> None:
-    choice = ColumnChoice(labels=["d", "e"], classes="infer", categories={"a": "infer", "b": ["x"]})
-    assert choice.to_infer(COLUMNS) == ("d", "e", "a")
-    found = choice.schema(COLUMNS, values={"d": ["10", "9"], "e": ["9", "8"], "a": ["u", "t"]})
+def test_values_are_requested_for_inferred_columns_alone() -> None:
+    asked: list[Any] = []
+
+    def values(names: Any) -> Any:
+        asked.append(names)
+        return {"d": ["10", "9"], "e": ["9", "8"], "a": ["u", "t"]}
+
+    options: Any = {"classes": "infer", "categories": {"a": "infer", "b": ["x"]}}
+    found = schema_of(COLUMNS, values, lambda _: {}, labels=["d", "e"], **options)
+    assert asked == [("d", "e", "a")]
     assert found.classes == {"labels": ("8", "9", "10")}
     assert found.categories == {"a": ("t", "u"), "b": ("x",)}
 
@@ -102,9 +108,8 @@ def test_numeric_values_are_sorted_as_numbers() -> None:
 
 
 def test_every_scalar_feature_has_a_name() -> None:
-    found = ColumnChoice(features=["b", "a", "c"], categories={"a": ["x", "y"]}).schema(
-        COLUMNS, values={}, shapes={"c": (2, 2), "d": (7,)}
-    )
+    shapes = {"c": (2, 2), "d": (7,)}
+    found = schema(features=["b", "a", "c"], categories={"a": ["x", "y"]}, shapes=shapes)
     assert found.feature_names() == ("b", "a=x", "a=y", "c[0]", "c[1]", "c[2]", "c[3]")
     assert sum(found.width(column) for column in found.features["features"]) == 7
     assert found.shapes == {"c": (2, 2)}
@@ -128,10 +133,8 @@ texts = st.text(min_size=1, max_size=4)
 def test_schema_round_trips_through_json(
     columns: Any, values: Any, classes: Any, missing: Any
 ) -> None:
-    choice = ColumnChoice(
-        labels=0, classes=classes, categories={columns[1]: values}, weights=2, missing=missing
-    )
-    before = choice.schema(columns, values={}, shapes={columns[3]: (2, 3)})
+    options = {"labels": 0, "classes": classes, "categories": {columns[1]: values}, "weights": 2}
+    before = schema(columns, shapes={columns[3]: (2, 3)}, missing=missing, **options)
     after = TableSchema.from_dict(json.loads(json.dumps(before.to_dict(), allow_nan=False)))
     assert replace(after, missing=0) == replace(before, missing=0)
     assert repr(after.missing) == repr(before.missing)
@@ -188,7 +191,7 @@ def test_incompatible_options_raise(options: Any, message: str) -> None:
 
 def test_duplicate_column_names_raise() -> None:
     with pytest.raises(ConfigurationError, match="'b' more than once"):
-        ColumnChoice().schema(["a", "b", "b"], values={})
+        schema(["a", "b", "b"])
 
 
 def test_long_lists_are_truncated_in_messages() -> None:

@@ -1,10 +1,11 @@
 """Resolve the user's choice of columns (names, positions, ranges, classes) to a schema."""
 
+import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -92,110 +93,91 @@ def _sliced(positions: Mapping[str, int], part: slice, option: str) -> list[str]
         ) from None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnChoice:
-    """The column options of `from_csv`; resolved to a `TableSchema` by a table's columns."""
+def column_groups(
+    columns: Sequence[str], choice: Any, *, option: str
+) -> dict[str, tuple[str, ...]]:
+    """Return input or output name -> its columns; without names, the only one is `option`."""
+    if isinstance(choice, Mapping):
+        named = cast(Mapping[Any, Any], choice)
+        return {str(n): select_columns(columns, c, option=option) for n, c in named.items()}
+    return {option: select_columns(columns, choice, option=option)}
 
-    features: Columns | Mapping[str, Columns] | None = None
-    labels: Columns | Mapping[str, Columns] | None = None
-    classes: Classes | Mapping[str, Classes] = None
-    one_hot: bool = False
-    categories: Mapping[str, Any] | None = field(default=None)
-    text: Columns = ()
-    weights: str | int | None = None
-    missing: Missing = "error"
 
-    def __post_init__(self) -> None:
-        """Validate the options that do not depend on the table's columns."""
-        check_flag("one_hot", self.one_hot)
-        if self.categories is not None and not isinstance(self.categories, Mapping):
-            raise ConfigurationError(
-                '`categories` must be a dict, such as {"color": "infer"} or {"color": ["red", '
-                f'"blue"]}}. Received: categories={self.categories!r}.'
-            )
-        if self.classes is not None and self.labels is None:
-            raise ConfigurationError(
-                "`classes` needs `labels`, the columns of the classes. "
-                f"Received: classes={self.classes!r}, labels=None."
-            )
-        check_missing(self.missing)
+def schema_of(
+    columns: Sequence[str],
+    values: Callable[[tuple[str, ...]], Mapping[str, Iterable[str]]],
+    shapes: Callable[[tuple[str, ...]], Mapping[str, tuple[int, ...]]],
+    *,
+    features: Columns | Mapping[str, Columns] | None = None,
+    labels: Columns | Mapping[str, Columns] | None = None,
+    classes: Classes | Mapping[str, Classes] = None,
+    one_hot: bool = False,
+    categories: Mapping[str, Any] | None = None,
+    text: Columns = (),
+    weights: str | int | None = None,
+    missing: Missing = "error",
+) -> TableSchema:
+    """Return the schema of a table, given the column options of `from_csv`.
 
-    def to_infer(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns whose distinct values the schema needs."""
-        labels = self._labels(columns)
-        found = [n for o, c in self._classes(labels) if _is_infer(c) for n in labels.get(o, ())]
-        found += [name for name, values in self._categories(columns) if _is_infer(values)]
-        return tuple(dict.fromkeys(found))
-
-    def inputs(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Return input name -> its columns."""
-        return self._features(columns, self._labels(columns), self._weights(columns))
-
-    def used(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns of features, labels and weights, each once."""
-        labels, weights = self._labels(columns), self._weights(columns)
-        groups = [*self.inputs(columns).values(), *labels.values()]
-        names = [name for group in groups for name in group]
-        return tuple(dict.fromkeys(names + ([] if weights is None else [weights])))
-
-    def schema(
-        self,
-        columns: Sequence[str],
-        *,
-        values: Mapping[str, Iterable[str]],
-        shapes: Mapping[str, tuple[int, ...]] | None = None,
-    ) -> TableSchema:
-        """Return a table's schema, given the values of the `to_infer` columns and array shapes."""
-        labels, weights = self._labels(columns), self._weights(columns)
-        classes: dict[str, Any] = {}
-        for output, given in self._classes(labels):
-            names = labels.get(output, ())
-            found = {value for name in names for value in values.get(name, ())}
-            fixed = _inferred(found, names) if _is_infer(given) else _fixed(given)
-            if fixed is not None:
-                classes[output] = fixed
-        categories: dict[str, Any] = {
-            name: sort_values(values[name]) if _is_infer(given) else _fixed(given)
-            for name, given in self._categories(columns)
-        }
-        used = self.used(columns)
-        return TableSchema(
-            columns=tuple(columns),
-            features=self.inputs(columns),
-            labels=labels,
-            classes=classes,
-            one_hot=self.one_hot,
-            categories=categories,
-            text=select_columns(columns, self.text, option="text"),
-            shapes={name: shape for name, shape in (shapes or {}).items() if name in used},
-            weights=weights,
-            # Values to be filled with a statistic are NaN at first.
-            missing=math.nan if self.missing in get_args(Statistic) else self.missing,
+    `shapes` takes the used columns and returns the shapes of those with arrays; it may raise for
+    unsuitable ones. Then `values` takes the columns with "infer" and returns their values.
+    """
+    check_flag("one_hot", one_hot)
+    check_missing(missing)
+    if categories is not None and not isinstance(categories, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            '`categories` must be a dict, such as {"color": "infer"} or {"color": ["red", '
+            f'"blue"]}}. Received: categories={categories!r}.'
         )
+    if classes is not None and labels is None:
+        raise ConfigurationError(
+            "`classes` needs `labels`, the columns of the classes. "
+            f"Received: classes={classes!r}, labels=None."
+        )
+    outputs = {} if labels is None else column_groups(columns, labels, option="labels")
+    weight = None
+    if weights is not None:
+        weight = select_columns(columns, [weights], option="weights")[0]
+    if features is None:
+        taken = {weight}.union(*outputs.values())
+        inputs = {"features": tuple(name for name in columns if name not in taken)}
+    else:
+        inputs = column_groups(columns, features, option="features")
+    known = TableSchema(columns=tuple(columns), features=inputs, labels=outputs, weights=weight)
+    found_shapes = shapes(known.used)
+    given: Any = classes if isinstance(classes, Mapping) else dict.fromkeys(outputs, classes)
+    kinds = {
+        select_columns(columns, [name], option="categories")[0]: kind
+        for name, kind in (categories or {}).items()
+    }
+    inferred = [n for o, kind in given.items() if _is_infer(kind) for n in outputs.get(o, ())]
+    inferred += [name for name, kind in kinds.items() if _is_infer(kind)]
+    found = values(tuple(dict.fromkeys(inferred))) if inferred else {}
+    names = {
+        output: _inferred(outputs.get(output, ()), found) if _is_infer(kind) else _fixed(kind)
+        for output, kind in given.items()
+    }
+    return replace(
+        known,
+        classes={output: kind for output, kind in names.items() if kind is not None},
+        one_hot=one_hot,
+        categories={
+            name: sort_values(found[name]) if _is_infer(kind) else _fixed(kind)
+            for name, kind in kinds.items()
+        },
+        text=select_columns(columns, text, option="text"),
+        shapes={name: shape for name, shape in found_shapes.items() if name in known.used},
+        # Values to be filled with a statistic are NaN at first.
+        missing=math.nan if missing in get_args(Statistic) else missing,
+    )
 
-    def _labels(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        return {} if self.labels is None else _groups(columns, self.labels, option="labels")
 
-    def _features(
-        self, columns: Sequence[str], labels: Mapping[str, tuple[str, ...]], weights: str | None
-    ) -> dict[str, tuple[str, ...]]:
-        if self.features is not None:
-            return _groups(columns, self.features, option="features")
-        taken = {name for group in labels.values() for name in group} | {weights}
-        return {"features": tuple(name for name in columns if name not in taken)}
-
-    def _weights(self, columns: Sequence[str]) -> str | None:
-        if self.weights is None:
-            return None
-        return select_columns(columns, [self.weights], option="weights")[0]
-
-    def _classes(self, labels: Iterable[str]) -> Iterable[tuple[str, Any]]:
-        classes: Any = self.classes
-        return classes.items() if isinstance(classes, Mapping) else ((o, classes) for o in labels)
-
-    def _categories(self, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        for name, values in (self.categories or {}).items():
-            yield select_columns(columns, [name], option="categories")[0], values
+# Name of each column option -> its default.
+COLUMN_OPTIONS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(schema_of).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+}
 
 
 def sort_values(values: Iterable[str]) -> tuple[str, ...]:
@@ -215,9 +197,9 @@ def sort_values(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda value: (numbers[value], value)))
 
 
-def _inferred(found: set[str], names: Sequence[str]) -> tuple[str, ...]:
+def _inferred(names: Sequence[str], found: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """Return sorted classes; raise DataError if they look like regression targets."""
-    classes = sort_values(found)
+    classes = sort_values({value for name in names for value in found.get(name, ())})
     try:
         fractions = [text for text in classes if not float(text).is_integer()]
     except (ValueError, OverflowError):
@@ -239,10 +221,3 @@ def _fixed(values: Any) -> Any:
     """Return a sequence as a tuple of text, any other value unchanged for the schema to check."""
     several = isinstance(values, list | tuple | range | np.ndarray)
     return tuple(str(value) for value in cast(Sequence[Any], values)) if several else values
-
-
-def _groups(columns: Sequence[str], choice: Any, *, option: str) -> dict[str, tuple[str, ...]]:
-    if isinstance(choice, Mapping):
-        named = cast(Mapping[Any, Any], choice)
-        return {str(n): select_columns(columns, c, option=option) for n, c in named.items()}
-    return {option: select_columns(columns, choice, option=option)}

@@ -5,7 +5,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from sparkwright.data._table_schema import listed
+from sparkwright.data._skipped import UnusableItem
+from sparkwright.data._table_schema import check_columns
 from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Convert, Piece, report, taken, unreadable
 from sparkwright.errors import DataError
@@ -19,6 +20,7 @@ _FIRST_ROWS = 1024
 _BATCH_BYTES = 8 << 20
 _BUFFER_BYTES = 64 << 10
 _FILE_MAGIC = b"ARROW1"
+_UNFIT = "unfit file"
 # (number of the part, rows of the part before the table, table)
 Batches = Iterator[tuple[int, int, Any]]
 
@@ -42,10 +44,6 @@ class OpenTable:
 
 # Opens a file; raises OSError naming its URL, or an error of PyArrow.
 Open = Callable[[str], contextlib.AbstractContextManager[OpenTable]]
-
-
-class _SchemaMismatchError(Exception):
-    """Raised if a file's columns do not fit the schema."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,37 +117,24 @@ class ColumnarReader:
         trouble = None
         try:
             with self.open_table(piece.url) as opened:
-                self._check(opened.names)
+                check_columns(self, opened.names, piece.url, reason=_UNFIT)
                 for part, before, table in opened.tables(self.used, piece.parts):
                     for at, rows in _slices(table):
-                        made, faults = _fitting(convert, rows)
+                        made, faults = _fitting(convert, rows, piece.url)
                         place = _place(piece, part, before + at)
                         made = taken(made, report(faults, rows.num_rows, place, log))
                         if made is not None:
                             yield made
-        except _SchemaMismatchError as error:
+        except UnusableItem as error:
             # All parts of a file have the same columns, so only the first reports the error.
             if piece.is_first or log.raises:
-                trouble = "unfit file", f"{piece.url}: {error}"
+                trouble = error.reason, error.message
         except Exception as error:
             if not is_damage(error):
                 raise
             trouble = unreadable(piece), damage(piece.url, error)
         if trouble is not None:
             log.skip(*trouble)
-
-    def _check(self, found: tuple[str, ...]) -> None:
-        if self.is_exact and found != self.names:
-            raise _SchemaMismatchError(
-                f"all files must have the columns of the first, {listed(self.names)}. "
-                f"Received: {listed(found)}."
-            )
-        absent = [name for name in self.used if found.count(name) != 1]
-        if absent:
-            raise _SchemaMismatchError(
-                f"the file must have each of the columns {listed(self.used)} once. "
-                f"Received: {listed(found)}."
-            )
 
 
 def _try_file(open_table: Open, url: str, look: Callable[[OpenTable], T]) -> tuple[T | None, str]:
@@ -200,11 +185,11 @@ def _slices(table: Any) -> Iterator[tuple[int, Any]]:
         yield at, table.slice(at, count)
 
 
-def _fitting(convert: Convert, rows: Any) -> Any:
+def _fitting(convert: Convert, rows: Any, url: str) -> Any:
     try:
         return convert(rows, None)
     except DataError as error:
-        raise _SchemaMismatchError(str(error)) from None
+        raise UnusableItem(_UNFIT, f"{url}: {error}") from None
 
 
 def _place(piece: Piece, part: int, before: int) -> Callable[[int], str]:

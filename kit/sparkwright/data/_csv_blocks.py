@@ -6,9 +6,15 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from sparkwright.data._csv_format import CsvFormat, compression_of, line_count, line_end
+from sparkwright.data._csv_format import (
+    CsvFormat,
+    beginning,
+    compression_of,
+    line_count,
+    readable,
+)
+from sparkwright.data._skipped import UnusableItem
 from sparkwright.data.pieces import SkipLog
-from sparkwright.errors import DataError
 from sparkwright.storage.files import open_file, open_to_read, store_errors
 
 # Blocks of 1 to 4 MiB parse equally fast.
@@ -16,6 +22,10 @@ BLOCK_BYTES = 2 << 20
 # A longer record means a binary file or an unclosed quote.
 LONGEST_RECORD_BYTES = 64 << 20
 HEAD_BYTES = 64 << 10
+OPEN_QUOTE = "quote that is not closed"
+# Bytes outside of an encoding become one that is never valid in UTF-8.
+_INVALID = "sparkwright.invalid"
+codecs.register_error(_INVALID, lambda error: ("\udcff", getattr(error, "end", 0)))
 
 Read = Callable[[int], bytes]
 
@@ -27,10 +37,6 @@ class Head:
     fields: tuple[str, ...]
     size_bytes: int
     lines: int
-
-
-class EmptyFileError(Exception):
-    """Raised for a file without header and records."""
 
 
 @contextlib.contextmanager
@@ -49,76 +55,60 @@ def open_csv(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
 
 
 def _transcoded(read: Read, encoding: str) -> Read:
-    decoder: Any = codecs.getincrementaldecoder(encoding)()
-    trouble: UnicodeDecodeError | None = None
+    decoder: Any = codecs.getincrementaldecoder(encoding)(_INVALID)
 
     def reader(size: int) -> bytes:
-        nonlocal trouble
-        while trouble is None:
-            before = decoder.getstate()
+        while True:
             raw = read(size)
-            try:
-                text: str = decoder.decode(raw, final=not raw)
-            except UnicodeDecodeError as error:
-                # Return the text before the invalid byte; the next call raises the error.
-                trouble, text = error, _text_before(decoder, before, error)
-            if text or not (raw or trouble):
-                return text.encode()
-        raise trouble
+            text: str = decoder.decode(raw, final=not raw)
+            if text or not raw:
+                return text.encode(errors="surrogateescape")
 
     return reader
 
 
-def _text_before(decoder: Any, state: tuple[bytes, int], error: UnicodeDecodeError) -> str:
-    decoder.setstate((b"", state[1]))  # `error.object` starts with the bytes pending before
-    try:
-        return decoder.decode(error.object[: error.start])
-    except UnicodeDecodeError:
-        return ""
+def read_head(read: Read, form: CsvFormat, url: str) -> tuple[Head, bytes]:
+    """Read the head of a file; return it and the bytes read beyond it.
 
-
-def read_head(read: Read, form: CsvFormat) -> tuple[Head, bytes]:
-    """Read the head of a file; return it and the bytes read beyond it."""
+    Raises:
+        UnusableItem: if the file has no line, or its first line is invalid.
+    """
     text = b""
     while True:
         more = read(max(HEAD_BYTES, len(text)))
         text += more
-        found = _head_of(text, form, over=not more)
-        if found is not None:
-            return found, text[found.size_bytes :]
+        lines = text.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
+        # The last line may be incomplete: a final `\r` may be the first half of `\r\n`.
+        whole = lines[form.skip_lines : len(lines) - bool(more)]
+        first = next(form.records(whole), None)
+        if first is not None and (not more or first.is_closed or not form.newlines_in_values):
+            break
         if not more:
-            raise EmptyFileError
-        if len(text) > LONGEST_RECORD_BYTES:
-            raise DataError(
-                f"the first line must end within {LONGEST_RECORD_BYTES} bytes. Received: a line "
-                f"that begins with {text[:40]!r}. Check that this is a CSV file."
+            after = f" after the {form.skip_lines} skipped ones (`skip_lines`)"
+            raise UnusableItem(
+                "empty file",
+                f"{url}: a file must have a line{after if form.skip_lines else ''}. Received: "
+                "none. Write it again.",
             )
-
-
-def _head_of(text: bytes, form: CsvFormat, *, over: bool) -> Head | None:
-    """Parse the head; None if `text` does not contain all of it."""
-    at = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
-    for _ in range(form.skip_lines):
-        end = line_end(text, at)
-        # A final `\r` may be the first half of `\r\n`.
-        if end is None or (end == len(text) and text[-1:] == b"\r" and not over):
-            return None
-        at = end
-    begun = text[at:]
-    end = len(begun) if over else form.complete_end(begun)
-    starts, ends, _ = form.records(begun[:end])
-    if not len(starts):
-        return None
-    start, stop = int(starts[0]), int(ends[0])
-    after = 0
-    if form.header:
-        # Includes the header's line end and blank lines before it.
-        after = stop + (2 if begun[stop : stop + 2] == b"\r\n" else 1 if stop < len(begun) else 0)
-    return Head(
-        fields=tuple(form.fields(begun[start:stop].decode())),
-        size_bytes=at + after,
-        lines=form.skip_lines + line_count(begun[:after]),
-    )
+        if len(text) > LONGEST_RECORD_BYTES:
+            raise UnusableItem(
+                "unusable header",
+                f"{url}: the first line must end within {LONGEST_RECORD_BYTES} bytes. Received: "
+                f"{beginning(text)}. Check that this is a CSV file.",
+            )
+    line = whole[first.begin]
+    if not first.is_closed:
+        raise UnusableItem("unusable header", f"{url}: {form.open_quote(line)}")
+    if any(field != readable(field) for field in first.fields):
+        raise UnusableItem(
+            "not in the encoding",
+            f"{url}: the first line must be {form.encoding}. Received: {beginning(line)}. Set "
+            "`encoding`.",
+        )
+    count = form.skip_lines + (first.end if form.header else 0)
+    size = sum(map(len, lines[:count]))
+    size += len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
+    return Head(fields=tuple(first.fields), size_bytes=size, lines=count), text[size:]
 
 
 def limit_bytes(read: Read, size_bytes: int) -> Read:
@@ -143,28 +133,15 @@ def blocks(
     messages.
     """
     buffer, lines = carried, 0
-    wrong = None
     while True:
-        try:
-            more = read(BLOCK_BYTES)
-        except UnicodeDecodeError as error:
-            wrong, more = error, b""
+        more = read(BLOCK_BYTES)
         buffer = buffer + more if buffer else more
-        is_last = not (more or wrong)
-        end = len(buffer) if is_last else form.complete_end(buffer)
-        if end:
-            yield buffer[:end], lines
-            lines += 0 if is_last else line_count(buffer[:end])
-            buffer = buffer[end:]
-        if wrong is not None:
-            # Not every encoding allows finding the start of the next character.
-            log.skip(
-                "not in the encoding",
-                f"{place(lines + line_count(buffer))}: the text must be {form.encoding}. Received: "
-                f"{wrong_bytes(wrong)}. Set `encoding`; the rest of the file cannot be read.",
-            )
+        end = form.complete_end(buffer if more else buffer + b"\n")
+        if block := buffer[:end]:
+            yield block, lines
+            lines, buffer = lines + line_count(block), buffer[end:]
         if not more:
-            return
+            break
         if len(buffer) > LONGEST_RECORD_BYTES:
             log.skip(
                 "record without an end",
@@ -179,11 +156,9 @@ def blocks(
                 if is_found:
                     break
             lines += 1
-
-
-def wrong_bytes(error: UnicodeDecodeError) -> str:
-    """Return the bytes that could not be decoded, and the reason."""
-    return f"{error.object[error.start : error.end][:8]!r}, {error.reason}"
+    if buffer:
+        message = f"{place(lines)}: {form.open_quote(buffer.splitlines()[0])}"
+        log.skip(OPEN_QUOTE, message)
 
 
 def line_begin(file: BinaryIO, at: int) -> int:

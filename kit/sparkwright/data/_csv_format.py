@@ -1,27 +1,33 @@
-"""CSV dialect options, and finding the boundaries of records.
+"""CSV dialect options, and the records of CSV text as Python's `csv` module reads them.
 
-As in RFC 4180, quotes count only at the beginning of a field, and a doubled quote inside is one
-quote. NumPy scans whole blocks; a regular expression scans only records with quotes.
+PyArrow parses whole blocks. It does not tell lines of invalid records, and an unclosed quote takes
+the rest of its block, so such blocks are read record by record.
 """
 
 import codecs
 import csv
-import io
-import re
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.configuration import Configuration, configuration, option
-from sparkwright.data.dataset import Array
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import ConfigurationError
 
 MISSING_VALUES = ("", "NA", "NaN", "null")
+_FIELD_BYTES = 1 << 30  # more than a record may have
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _LINE_FEED, _RETURN = 10, 13
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class Record(NamedTuple):
+    """The fields in the lines from `begin` to `end`; an open quote takes all lines that it can."""
+
+    begin: int
+    end: int
+    fields: list[str]
+    is_closed: bool
 
 
 @configuration
@@ -98,96 +104,105 @@ class CsvFormat(Configuration):
         """Whether several tasks can read parts of a file: line ends alone separate records."""
         return self.is_utf8 and not self.newlines_in_values and compression_of(url) is None
 
-    def fields(self, record: str) -> list[str]:
-        """Return the fields of one record as text; DataError, without the file, if invalid."""
-        try:
-            return next(self.rows(record), [])
-        except csv.Error as error:
-            raise DataError(
-                f"the first line must be fields of ordinary length. Received: {record[:40]!r} …, "
-                f"{error}. Check the delimiter {self.delimiter!r}."
-            ) from None
-
-    def rows(self, text: str) -> Any:
-        """Return a `csv.reader` with this dialect."""
-        return csv.reader(
-            # `newline=""`: the reader itself handles line ends inside quotes.
-            io.StringIO(text, newline=""),
-            delimiter=self.delimiter,
-            quotechar=self.quote or '"',
-            quoting=csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL,
-        )
+    def records(self, lines: Sequence[bytes]) -> Iterator[Record]:
+        """Yield the records of lines, without blank ones; invalid UTF-8 becomes surrogates."""
+        texts = [line.decode(errors="surrogateescape") for line in lines]
+        groups = [texts] if self.newlines_in_values else ([text] for text in texts)
+        options: dict[str, Any] = {"delimiter": self.delimiter, "quoting": csv.QUOTE_NONE}
+        if self.quote is not None:
+            options |= {"quotechar": self.quote, "quoting": csv.QUOTE_MINIMAL}
+        # Not restored: the limit is the process's, and threads may read at the same time.
+        csv.field_size_limit(max(_FIELD_BYTES, csv.field_size_limit()))
+        first = begin = 0
+        for group in groups:
+            # Only a record with an open quote takes the empty text at the end, too.
+            reader = csv.reader([*group, ""], **options)
+            last = first + len(group)
+            for fields in reader:
+                end = first + reader.line_num
+                # A line of tab or space delimiters has several empty fields.
+                if len(fields) > 1 or (begin < last and texts[begin].strip(" \t\r\n")):
+                    yield Record(begin, min(end, last), fields, end <= last)
+                begin = end
+            first = begin = last
 
     def complete_end(self, block: bytes) -> int:
         """Return the end of the last complete record of a block; 0 if there is none."""
-        quote = self._quote_in(block)
-        if not self.newlines_in_values or quote is None:
-            end = block.rfind(b"\n") + 1
-            # A final `\r` may be the first half of `\r\n`.
-            return end or block.rfind(b"\r", 0, -1) + 1
-        data = np.frombuffer(block, np.uint8)
-        quotes = np.flatnonzero(data == quote)
-        if self._well_formed(data, quotes):
-            ends = np.flatnonzero(data == _LINE_FEED)
+        # A final `\r` may be the first half of `\r\n`.
+        end = block.rfind(b"\n") + 1 or block.rfind(b"\r", 0, -1) + 1
+        if not end or not self.newlines_in_values or not self.has_quotes(block):
+            return end
+        quotes = self.well_formed_quotes(block[:end])
+        if quotes is not None:
+            data = np.frombuffer(block, np.uint8)[:end]
+            ends = np.flatnonzero((data == _LINE_FEED) | (data == _RETURN))
             outside = ends[np.searchsorted(quotes, ends) % 2 == 0]
             return int(outside[-1]) + 1 if outside.size else 0
-        end = 0
-        for match in self._pattern.finditer(block):
-            # Without a line end the record may be incomplete; so may a final `\r`.
-            if match.lastindex != 1 or match.end() == match.end(1):
-                break
-            if match.end() == len(block) and block[-1] == _RETURN:
-                break
-            end = match.end()
-        return end
+        lines = block[:end].splitlines(keepends=True)
+        opened = (record.begin for record in self.records(lines) if not record.is_closed)
+        return sum(map(len, lines[: next(opened, len(lines))]))
 
-    def is_plain(self, block: bytes, rows: int) -> bool:
-        """Whether a parser that found `rows` records surely did not misread an unclosed quote.
+    def well_formed_quotes(self, text: bytes) -> NDArray[np.int64] | None:
+        """Return the positions of quotes that open at starts and close at ends of fields, or None.
 
-        False does not mean that the block is invalid; check with `records`.
+        An even number of such quotes before a line end means that it is outside of quotes.
         """
-        quote = self._quote_in(block)
-        if quote is None:
-            return True
+        data = np.frombuffer(text, np.uint8)
+        quotes = np.flatnonzero(data == ord(self.quote or ""))
+        before, after = quotes[0::2] - 1, quotes[1::2] + 1
+        beside = data[np.concatenate([before[before >= 0], after[after < len(data)]])]
+        signs = np.frombuffer(f"{self.delimiter}{self.quote}\r\n".encode(), np.uint8)
+        return quotes if np.isin(beside, signs).all() else None
+
+    def has_quotes(self, block: bytes) -> bool:
+        """Whether a block has a quote character."""
+        return self.quote is not None and self.quote.encode() in block
+
+    def open_quote(self, line: bytes) -> str:
+        """Return the message on the record that begins with `line` and has an open quote."""
+        where, remedy = " on its line", "Close it, or allow such values: `newlines_in_values=True`"
         if self.newlines_in_values:
-            data = np.frombuffer(block, np.uint8)
-            quotes = np.flatnonzero(data == quote)
-            return len(quotes) % 2 == 0 and self._well_formed(data, quotes)
-        return rows == line_count(block) + (block[-1] not in (_LINE_FEED, _RETURN))
+            where, remedy = "", "Close it; otherwise the rest of the file is part of the value"
+        return f"a quoted value must end{where}. Received: {beginning(line)}. {remedy}."
 
-    def records(self, block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """Return start and end of each non-blank record, and whether its quotes are closed."""
-        found = [
-            (start, end, match.lastindex == 1)
-            for match in self._pattern.finditer(block)
-            for start, end in [match.span(match.lastindex or 0)]
-            if start < end and not self._is_blank(block[start:end])
-        ]
-        starts, ends, closed = np.array(found, np.int64).reshape(-1, 3).T
-        return starts, ends, closed == 1
 
-    def _is_blank(self, record: bytes) -> bool:
-        """Whether a record is blank; a line of tab or space delimiters has empty fields."""
-        return record[0] in b" \t" and not record.strip() and self.delimiter.encode() not in record
+def beginning(line: bytes) -> str:
+    r"""Return the first 40 characters of a line, for messages.
 
-    def _quote_in(self, block: bytes) -> int | None:
-        return ord(self.quote) if self.quote and self.quote.encode() in block else None
+    Example:
+        >>> print(beginning(b"a,\xff\n"))
+        'a,\\xff'
+    """
+    text = line[:160].rstrip(b"\r\n").decode(errors="backslashreplace")
+    return repr(text[:40]) + (" …" if len(text) > 40 else "")
 
-    def _well_formed(self, data: Array, quotes: NDArray[np.int64]) -> bool:
-        """Whether quotes open only at the start of fields and close only at their end.
 
-        Only then an even number of quotes before a line end means that it is outside of quotes.
-        """
-        signs = (ord(self.delimiter), ord(self.quote or ""), _LINE_FEED, _RETURN)
-        neighbors = np.array(signs, np.uint8)
-        opening, closing = quotes[0::2], quotes[1::2]
-        before = data[opening[opening > 0] - 1]
-        after = data[closing[closing < len(data) - 1] + 1]
-        return bool(np.isin(before, neighbors).all() and np.isin(after, neighbors).all())
+def readable(field: str) -> str:
+    r"""Return a field of a `Record` with invalid UTF-8 as escapes.
 
-    @property
-    def _pattern(self) -> re.Pattern[bytes]:
-        return _record(self.delimiter, self.quote, self.newlines_in_values)
+    Example:
+        >>> print(readable("a\udcff"))
+        a\xff
+    """
+    if field.isascii():
+        return field
+    return field.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def number_of(text: str) -> float | None:
+    """Parse `text` as a number as PyArrow's parser does; None if it is not a number.
+
+    Example:
+        >>> number_of(" 1e3 "), number_of("1_000"), number_of("n/a")
+        (1000.0, None, None)
+    """
+    given = text.strip(" \t")
+    if not given.isascii() or "_" in given or given != given.strip():
+        return None
+    try:
+        return float(given)
+    except ValueError:
+        return None
 
 
 def compression_of(url: str) -> str | None:
@@ -211,35 +226,6 @@ def line_count(text: bytes) -> int:
     lines = int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
     returns = text.count(b"\r") if b"\r" in text else 0
     return lines + returns - (text.count(b"\r\n") if returns else 0)
-
-
-def line_end(text: bytes, at: int) -> int | None:
-    r"""Return the end of the line at `at`, including its line end; None without a line end.
-
-    Example:
-        >>> line_end(b"a\r\nb\rc", 0), line_end(b"a\r\nb\rc", 3), line_end(b"a\r\nb\rc", 5)
-        (3, 5, None)
-    """
-    found = _LINE_END.search(text, at)
-    return None if found is None else found.end()
-
-
-@lru_cache(maxsize=32)
-def _record(delimiter: str, quote: str | None, multiline: bool) -> re.Pattern[bytes]:
-    """Return a pattern of a record and its line end: group 1 with closed quotes, else group 2."""
-    d, end = re.escape(delimiter.encode()), rb"(?:\r\n|\n|\r|\Z)"
-    if quote is None:
-        return re.compile(rb"([^\r\n]*)" + end)
-    q = re.escape(quote.encode())
-    inside = rb"[^" + q + (rb"" if multiline else rb"\r\n") + rb"]"
-    # The pattern is unambiguous, so a mismatch does not backtrack much. (Possessive quantifiers
-    # would enforce that, but match incorrectly in Python 3.11.0 to 3.11.4.)
-    field = (
-        rb"(?:" + q + inside + rb"*(?:" + q + q + inside + rb"*)*" + q + rb"(?!" + q + rb")"
-        rb"[^" + d + rb"\r\n]*|(?!" + q + rb")[^" + d + rb"\r\n]*)"
-    )
-    fields = rb"([^" + q + rb"\r\n]*|" + field + rb"(?:" + d + field + rb")*)" + end
-    return re.compile(fields + rb"|" + (rb"([\s\S]+)" if multiline else rb"([^\r\n]*)" + end))
 
 
 def _check_sign(name: str, value: Any) -> None:

@@ -1,33 +1,43 @@
-"""Read CSV files, whole or in pieces."""
+"""Read CSV files, whole or in pieces: blocks by PyArrow or, if that fails, record by record.
 
+Record by record, faults are reported with their line, and valid records are kept.
+"""
+
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparkwright.data._csv_blocks import (
-    EmptyFileError,
-    Head,
-    Read,
+    OPEN_QUOTE,
     blocks,
     count_lines,
     limit_bytes,
     line_begin,
     open_csv,
     read_head,
-    wrong_bytes,
 )
-from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_parse import CsvColumns, convert_block
-from sparkwright.data._table_schema import TableSchema, listed
+from sparkwright.data._csv_format import CsvFormat, beginning, line_count, number_of, readable
+from sparkwright.data._skipped import UnusableItem
+from sparkwright.data._table_schema import TableSchema, check_columns, listed
 from sparkwright.data.pieces import SkipLog
-from sparkwright.data.tables import Convert, Piece, unreadable
+from sparkwright.data.tables import Convert, Fault, Piece, report, taken, unreadable
+from sparkwright.data.wording import text_remedy
 from sparkwright.errors import DataError
 from sparkwright.storage.listing import StoredFile
 
 _PACKED = ("", ".gz", ".bz2", ".zst")
 ENDINGS = tuple(f"{kind}{packed}" for kind in ("csv", "tsv", "txt") for packed in _PACKED)
+
+
+_SPACES = re.compile(rb"^[ \t]+$", re.MULTILINE)
+# Larger blocks are halved until PyArrow can parse one part.
+_BY_RECORD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,13 +46,17 @@ class CsvReader:
 
     Attributes:
         form: the CSV dialect.
-        columns: the columns to read.
-        is_exact: whether every header must equal `columns.names`; otherwise it must contain the
-            used columns in any order.
+        names: all columns of the files.
+        used: the columns to read.
+        texts: the columns to read as text.
+        is_exact: whether every header must equal `names`; otherwise it must contain the used
+            columns in any order.
     """
 
     form: CsvFormat
-    columns: CsvColumns
+    names: tuple[str, ...]
+    used: tuple[str, ...]
+    texts: frozenset[str]
     is_exact: bool = True
 
     @classmethod
@@ -54,20 +68,28 @@ class CsvReader:
         *,
         is_exact: bool = True,
     ) -> "CsvReader":
-        """Create a reader of all columns as text; names come from the header or from `schema`."""
-        names = columns_of(files, form, schema)
-        columns = CsvColumns(names=names, used=names, texts=frozenset(names))
-        return cls(form=form, columns=columns, is_exact=is_exact)
+        """Create a reader of all columns as text; names come from the header or from `schema`.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All columns of the files."""
-        return self.columns.names
+        Raises:
+            DataError: if no file is readable, or the header of the first readable one is invalid.
+        """
+        trouble = ""
+        for file in files:
+            # Invalid files are reported when they are read, unless all files are invalid.
+            try:
+                with open_csv(file.url, form) as (read, _):
+                    names = read_head(read, form, file.url)[0].fields
+            except (UnusableItem, OSError) as error:
+                trouble = trouble or _in_one_line(error)
+            else:
+                names = _usable_names(names, form, schema, file.url)
+                used, texts = names, frozenset(names)
+                return cls(form=form, names=names, used=used, texts=texts, is_exact=is_exact)
+        raise DataError(trouble)
 
     def taking(self, used: Sequence[str], texts: Iterable[str]) -> "CsvReader":
         """Return a reader of the columns `used`; those in `texts` are read as text."""
-        columns = replace(self.columns, used=tuple(used), texts=frozenset(texts))
-        return replace(self, columns=columns)
+        return replace(self, used=tuple(used), texts=frozenset(texts))
 
     def shapes(
         self, files: Sequence[StoredFile], names: Sequence[str]
@@ -94,142 +116,245 @@ class CsvReader:
 
     def read(self, piece: Piece, log: SkipLog, convert: Convert) -> Iterator[Any]:
         """Yield the converted blocks of a piece; DataErrors name the file and line."""
-        for content, columns, place in self.blocks(piece, log):
-            made = convert_block(content, self.form, columns, convert, place, log)
-            if made is not None:
-                yield made
-
-    def blocks(
-        self, piece: Piece, log: SkipLog
-    ) -> Iterator[tuple[bytes, CsvColumns, Callable[[int], str]]]:
-        """Yield blocks of whole records, their columns, and line (from 0) -> location."""
         trouble = None
         try:
             with open_csv(piece.url, self.form) as (read, file):
-                yield from self._blocks(piece, log, read, file)
-        except EmptyFileError:
-            trouble = "empty file", f"{piece.url}: a file must not be empty. Write it again."
-        except UnicodeDecodeError as error:
-            trouble = (
-                "not in the encoding",
-                f"{piece.url}: the first line must be {self.form.encoding}. Received: "
-                f"{wrong_bytes(error)}. Set `encoding`.",
-            )
+                head, carried = read_head(read, self.form, piece.url)
+                reader = replace(self, names=self._names_in(head.fields, piece.url))
+                lines_before: Callable[[], int] = partial(int, head.lines)
+                if piece.parts is not None:
+                    begin, end = (max(head.size_bytes, line_begin(file, at)) for at in piece.parts)
+                    file.seek(begin)
+                    carried, read = b"", limit_bytes(file.read, end - begin)
+                    lines_before = cache(partial(count_lines, piece.url, begin))
+
+                def place(line: int) -> str:
+                    return f"{piece.url}, line {lines_before() + line + 1}"
+
+                for block, before in blocks(read, carried, self.form, place, log):
+                    yield from reader._converted(block, before, convert, place, log)
+        except UnusableItem as error:
+            # All parts of a file share its head, so only the first reports the error.
+            if piece.is_first or log.raises:
+                trouble = error.reason, error.message
         except OSError as error:
-            log.skip(unreadable(piece), " ".join(str(error).split()))
-        # All parts of a file share its head, so only the first reports the error.
-        if trouble is not None and piece.is_first:
+            trouble = unreadable(piece), _in_one_line(error)
+        if trouble is not None:
             log.skip(*trouble)
 
-    def _blocks(
-        self, piece: Piece, log: SkipLog, read: Read, file: BinaryIO
-    ) -> Iterator[tuple[bytes, CsvColumns, Callable[[int], str]]]:
-        try:
-            head, carried = read_head(read, self.form)
-            columns = replace(self.columns, names=self._checked_names(head))
-        except DataError as error:
-            if piece.is_first or log.raises:
-                log.skip("unusable header", f"{piece.url}: {error}")
-            return
-        lines_before: Callable[[], int] = partial(int, head.lines)
-        if piece.parts is not None:
-            begin, end = (max(head.size_bytes, line_begin(file, at)) for at in piece.parts)
-            file.seek(begin)
-            carried, read = b"", limit_bytes(file.read, end - begin)
-            lines_before = cache(partial(count_lines, piece.url, begin))
-
-        def place(line: int) -> str:
-            return f"{piece.url}, line {lines_before() + line + 1}"
-
-        for content, lines in blocks(read, carried, self.form, place, log):
-            yield content, columns, lambda line, lines=lines: place(lines + line)
-
-    def _checked_names(self, head: Head) -> tuple[str, ...]:
-        expected, names = self.columns.names, head.fields
+    def _names_in(self, header: tuple[str, ...], url: str) -> tuple[str, ...]:
+        """Return the columns of a file; UnusableItem if its header does not fit."""
+        given = self.form.column_names
         if not self.form.header:
-            return expected
-        if self.form.column_names is not None:
-            if len(names) != len(self.form.column_names):
-                raise DataError(
-                    f"the header must have as many columns as `column_names`, "
-                    f"{len(self.form.column_names)}. Received: {len(names)}, {listed(names)}."
-                )
-            return self.form.column_names
-        if self.is_exact and names != expected:
-            raise DataError(
-                f"all files must have the header of the first file, {listed(expected)}. "
-                f"Received: {listed(names)}."
+            return self.names
+        if given is None:
+            check_columns(self, header, url, reason="unusable header")
+        elif len(given) != len(header):
+            raise UnusableItem("unusable header", _wrong_width(given, len(header), url))
+        return given or header
+
+    def _converted(
+        self, block: bytes, before: int, convert: Convert, place: Callable[[int], str], log: SkipLog
+    ) -> Iterator[Any]:
+        """Yield the converted valid records of a block, if there are any; report the others.
+
+        `before` is the number of lines before the block; `place` maps a line to its location.
+        """
+        table, faults = self._parsed(block), list[Fault]()
+        if table is None and len(block) > _BY_RECORD_BYTES:
+            half = self.form.complete_end(block[: len(block) // 2])
+            if half:
+                for part in (block[:half], block[half:]):
+                    yield from self._converted(part, before, convert, place, log)
+                    before += line_count(part)
+                return
+        # Records are read for messages alone if PyArrow could parse the block.
+        found = cache(partial(_Records, self, block))
+        if table is None:
+            table, ids, faults = found().checked()
+            rows = len(found().records)
+        else:
+            rows = table.num_rows
+            ids = np.arange(rows)
+        made, others = convert(table, lambda name, row: found().value(name, int(ids[row])))
+        # Row numbers of the table become record numbers of the block.
+        faults += [
+            replace(
+                fault,
+                rows=ids[fault.rows],
+                message=lambda row, fault=fault: fault.message(int(np.searchsorted(ids, row))),
             )
-        absent = [name for name in self.columns.used if name not in names]
-        if absent or len(set(names)) < len(names):
-            raise DataError(
-                f"the header must have each of the columns {listed(self.columns.used)} once. "
-                f"Received: {listed(names)}."
+            for fault in others
+        ]
+        good = report(faults, rows, lambda row: place(before + found().line(row)), log)
+        made = taken(made, None if good is None else good[ids]) if len(ids) else None
+        if made is not None:
+            yield made
+
+    def _parsed(self, block: bytes) -> Any | None:
+        """Return an Arrow table of a block; None if PyArrow may misread a record."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        parsing, converting = _options(self)
+        reading: Any = arrow_csv.ReadOptions(
+            use_threads=False, column_names=list(self.names), block_size=len(block) + 1
+        )
+        try:
+            table = arrow_csv.read_csv(
+                pa.py_buffer(block),
+                read_options=reading,
+                parse_options=parsing,
+                convert_options=converting,
             )
-        return names
+        except pa.ArrowInvalid:
+            return None
+        if len(self.names) == 1 and _SPACES.search(block):
+            return None  # PyArrow reads a line of spaces as a value
+        if self.form.newlines_in_values or not self.form.has_quotes(block):
+            return table
+        # A value with an unclosed quote ends on another line, or with the block.
+        lines = line_count(block) + (block[-1:] not in b"\r\n")
+        last = block[block.rfind(b"\n", 0, -1) + 1 :].splitlines(keepends=True)
+        is_closed = all(record.is_closed for record in self.form.records(last))
+        return table if table.num_rows == lines and is_closed else None
 
 
-def columns_of(
-    files: Sequence[StoredFile], form: CsvFormat, schema: TableSchema | None = None
+class _Records:
+    """A block that is read record by record."""
+
+    def __init__(self, reader: CsvReader, block: bytes) -> None:
+        self._reader, self._lines = reader, block.splitlines(keepends=True)
+        self.records = list(reader.form.records(self._lines))
+
+    def line(self, row: int) -> int:
+        """Return the number of the line where a record begins, from 0."""
+        return self.records[row].begin
+
+    def value(self, name: str, row: int) -> str:
+        """Return the text of a value."""
+        return readable(self.records[row].fields[self._reader.names.index(name)])
+
+    def checked(self) -> tuple[Any, NDArray[np.int64], list[Fault]]:
+        """Return the valid records as an Arrow table, their numbers, and the faults of others."""
+        import pyarrow as pa
+
+        width = len(self._reader.names)
+        opened, uneven, whole = list[int](), list[int](), list[int]()
+        for row, record in enumerate(self.records):
+            fits = whole if len(record.fields) == width else uneven
+            (fits if record.is_closed else opened).append(row)
+        faults = [
+            Fault(
+                reason=OPEN_QUOTE,
+                rows=np.array(opened, np.int64),
+                message=lambda row: self._reader.form.open_quote(self._lines[self.line(row)]),
+            ),
+            Fault(
+                reason="wrong number of columns",
+                rows=np.array(uneven, np.int64),
+                message=lambda row: (
+                    f"each record must have {width} fields. Received: "
+                    f"{len(self.records[row].fields)} in {beginning(self._lines[self.line(row)])}. "
+                    "Check `delimiter` and `quote`."
+                ),
+            ),
+        ]
+        ids = np.array(whole, np.int64)
+        good = np.ones(len(ids), np.bool_)
+        missing, typed = frozenset(self._reader.form.missing_values), dict[str, Any]()
+        for name in self._reader.used:
+            column = self._reader.names.index(name)
+            fields = [self.records[row].fields[column] for row in whole]
+            kind, parse = pa.float64(), number_of
+            if name in self._reader.texts:
+                kind, parse = pa.dictionary(pa.int32(), pa.string()), _text_of
+            values = [None if field in missing else parse(field) for field in fields]
+            pairs = zip(values, fields, strict=True)
+            bad = np.array([v is None and f not in missing for v, f in pairs], np.bool_)
+            faults.append(self._value_fault(name, ids[bad]))
+            good &= ~bad
+            typed[name] = pa.array(values, kind)
+        return pa.table(typed).filter(pa.array(good)), ids[good], faults
+
+    def _value_fault(self, name: str, rows: NDArray[np.int64]) -> Fault:
+        rule = "hold numbers"
+        remedy = f"{text_remedy(name)}; if it means a missing value, set `missing_values`."
+        is_text = name in self._reader.texts
+        if is_text:
+            rule = f"be {self._reader.form.encoding.upper()}"
+            remedy = 'Set the file\'s `encoding`, such as "latin-1".'
+        value = partial(self.value, name)
+        return Fault(
+            reason="not in the encoding" if is_text else "not a number",
+            column=name,
+            received=None if is_text else value,
+            rows=rows,
+            message=lambda row: (
+                f"column {name!r} must {rule}. Received: {value(row)!r:.80}. {remedy}"
+            ),
+        )
+
+
+@lru_cache(maxsize=64)
+def _options(reader: CsvReader) -> tuple[Any, Any]:
+    """Return Arrow's options; cached, because creating them takes as long as a small file."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    form, text, number = reader.form, pa.dictionary(pa.int32(), pa.string()), pa.float64()
+    parsing: Any = arrow_csv.ParseOptions(
+        delimiter=form.delimiter,
+        quote_char=form.quote or False,
+        newlines_in_values=form.newlines_in_values,
+    )
+    converting: Any = arrow_csv.ConvertOptions(
+        include_columns=list(reader.used),
+        column_types={name: text if name in reader.texts else number for name in reader.used},
+        null_values=list(form.missing_values),
+        strings_can_be_null=True,
+    )
+    return parsing, converting
+
+
+def _text_of(field: str) -> str | None:
+    return field if readable(field) == field else None
+
+
+def _usable_names(
+    header: tuple[str, ...], form: CsvFormat, schema: TableSchema | None, url: str
 ) -> tuple[str, ...]:
-    """Return the columns of the first readable file; DataError if its header is invalid."""
-    head, url = _first_head(files, form)
-    names, count = head.fields, len(head.fields)
+    """Return the columns of files whose first line is `header`; DataError if it is invalid."""
+    count = len(header)
     if form.column_names is not None:
         if count != len(form.column_names):
-            raise DataError(
-                f"{url}: `column_names` must have one name per column. Received: "
-                f"{len(form.column_names)} names for {count} columns."
-            )
+            raise DataError(_wrong_width(form.column_names, count, url))
         return form.column_names
     if not form.header:
         if schema is not None and len(schema.columns) == count:
             return schema.columns
         return tuple(f"column_{index}" for index in range(count))
-    if len(set(names)) < count:
+    if len(set(header)) < count:
         raise DataError(
-            f"{url}: the names in the header must be unique. Received: {listed(names)}. Replace "
+            f"{url}: the names in the header must be unique. Received: {listed(header)}. Replace "
             "them with `column_names`."
         )
-    if all(map(_is_number, names)):
+    # "nan" may be a name.
+    if not any(number_of(name) is None or name.strip().isalpha() for name in header):
         raise DataError(
             f"{url}: the first line must hold the column names. Received: only numbers, "
-            f"{listed(names)}. For a file without a header, set `header=False`; if these are "
+            f"{listed(header)}. For a file without a header, set `header=False`; if these are "
             "names, pass them as `column_names`."
         )
-    return names
+    return header
 
 
-def _first_head(files: Sequence[StoredFile], form: CsvFormat) -> tuple[Head, str]:
-    trouble = ""
-    for file in files:
-        # Invalid files are reported when they are read, unless all files are invalid.
-        try:
-            with open_csv(file.url, form) as (read, _):
-                return read_head(read, form)[0], file.url
-        except EmptyFileError:
-            continue
-        except UnicodeDecodeError as error:
-            found = (
-                f"{file.url}: the first line must be {form.encoding}. Received: {error.reason} at "
-                f"byte {error.start}. Set `encoding`."
-            )
-        except DataError as error:
-            found = f"{file.url}: {error}"
-        except OSError as error:
-            found = " ".join(str(error).split())
-        trouble = trouble or found
-    after = f" after the {form.skip_lines} skipped ones (`skip_lines`)" if form.skip_lines else ""
-    raise DataError(
-        trouble
-        or f"at least one file must have a line{after}. Received: "
-        f"{listed([file.url for file in files])} without one."
+def _wrong_width(given: tuple[str, ...], count: int, url: str) -> str:
+    return (
+        f"{url}: `column_names` must have one name per column. Received: {len(given)} names for "
+        f"{count} columns."
     )
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return not text.strip().isalpha()  # "nan" may be a name
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sparkwright.data._csv_format import number_of
 from sparkwright.data.wording import clipped
 
 if TYPE_CHECKING:
@@ -60,22 +61,6 @@ class ColumnPreview:
     def is_number(self) -> bool:
         """Whether the column is numeric."""
         return self.kind in ("integer", "number")
-
-
-def number_of(text: str) -> float | None:
-    """Parse `text` as a number as the CSV reader does; None if it is not a number.
-
-    Example:
-        >>> number_of(" 1e3 "), number_of("1_000"), number_of("n/a")
-        (1000.0, None, None)
-    """
-    given = text.strip(" \t")
-    if not given.isascii() or "_" in given or given != given.strip():
-        return None
-    try:
-        return float(given)
-    except ValueError:
-        return None
 
 
 def summarize_column(name: str, values: Sequence[str | None]) -> ColumnPreview:

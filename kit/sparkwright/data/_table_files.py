@@ -1,11 +1,11 @@
 """Read examples from CSV, Parquet and Arrow files, with or without Spark."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
-from sparkwright.data._column_choice import Classes, ColumnChoice, Columns
-from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
+from sparkwright.data._column_choice import COLUMN_OPTIONS, Classes, Columns, schema_of
+from sparkwright.data._columnar import ColumnarReader, Open, open_arrow, open_parquet
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
@@ -18,15 +18,17 @@ from sparkwright.data.wording import session_first, with_options_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ENDINGS = {
-    "csv": ENDINGS,
-    "parquet": ("parquet", "pq"),
-    "arrow": ("arrow", "arrows", "feather", "ipc"),
+TableFormat = Literal["csv", "parquet", "arrow"]
+# Format -> extensions of its files, and the function that opens a columnar file.
+TABLE_FORMATS: Mapping[TableFormat, tuple[tuple[str, ...], Open | None]] = {
+    "csv": (ENDINGS, None),
+    "parquet": (("parquet", "pq"), open_parquet),
+    "arrow": (("arrow", "arrows", "feather", "ipc"), open_arrow),
 }
 
 
 class ColumnOptions(TypedDict, total=False):
-    """Options for the use of the columns; see `ColumnChoice`."""
+    """Options for the use of the columns; see `schema_of`."""
 
     features: Columns | Mapping[str, Columns] | None
     labels: Columns | Mapping[str, Columns] | None
@@ -52,7 +54,7 @@ class CsvOptions(ColumnOptions, total=False):
 
 
 @session_first
-@with_options_of(ColumnChoice, CsvFormat)
+@with_options_of(schema_of, CsvFormat)
 def from_csv(
     spark: "SparkSession",
     urls: Urls,
@@ -116,7 +118,7 @@ def from_csv(
     return _filled(source, source.distribute(spark, partitions))
 
 
-@with_options_of(ColumnChoice, CsvFormat)
+@with_options_of(schema_of, CsvFormat)
 def read_csv(
     urls: Urls,
     *,
@@ -139,7 +141,7 @@ def read_csv(
 
 
 @session_first
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def from_parquet(
     spark: "SparkSession",
     urls: Urls,
@@ -179,7 +181,7 @@ def from_parquet(
     return _filled(source, source.distribute(spark, partitions))
 
 
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def read_parquet(
     urls: Urls,
     *,
@@ -193,7 +195,7 @@ def read_parquet(
 
 
 @session_first
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def from_arrow(
     spark: "SparkSession",
     urls: Urls,
@@ -212,7 +214,7 @@ def from_arrow(
     return _filled(source, source.distribute(spark, partitions))
 
 
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def read_arrow(
     urls: Urls,
     *,
@@ -226,30 +228,34 @@ def read_arrow(
 
 
 def _filled(source: TableSource, data: Any) -> Any:
-    by: Any = source.choice.missing
+    by: Any = source.choice.get("missing")
     return fill_missing(data, by=by)[0] if by in get_args(Statistic) else data
 
 
 def _source(
-    kind: Literal["csv", "parquet", "arrow"],
+    kind: TableFormat,
     urls: Urls,
     options: Mapping[str, Any],
     schema: TableSchema | None,
     on_error: OnError,
 ) -> TableSource:
     """Validate files and options, and read the columns of the first file."""
-    names = {each.name for each in fields(ColumnChoice)}
-    choice = ColumnChoice(**{n: value for n, value in options.items() if n in names})
-    form = CsvFormat(**{n: value for n, value in options.items() if n not in names})
+    choice = {n: value for n, value in options.items() if n in COLUMN_OPTIONS}
+    form = CsvFormat(**{n: value for n, value in options.items() if n not in COLUMN_OPTIONS})
     check_no_choice(choice, schema)
-    files = files_of(urls, _ENDINGS[kind])
-    how: dict[str, Any] = {"kind": kind}
-    if kind == "csv":
-        reader: Any = CsvReader.of(files, form, schema, is_exact=schema is None)
-        how |= form.to_dict()
+    found = opened(kind, urls, form, schema)
+    how = {"kind": kind} | (form.to_dict() if kind == "csv" else {})
+    return replace(found, options=how, choice=choice, schema=schema, on_error=on_error)
+
+
+def opened(
+    kind: TableFormat, urls: Urls, form: CsvFormat, schema: TableSchema | None = None
+) -> TableSource:
+    """Return files and their reader, with the columns of the first readable file."""
+    endings, opener = TABLE_FORMATS[kind]
+    files, is_exact = files_of(urls, endings), schema is None
+    if opener is None:
+        reader = CsvReader.of(files, form, schema, is_exact=is_exact)
     else:
-        opener = open_parquet if kind == "parquet" else open_arrow
-        reader = ColumnarReader.of(files, opener, is_exact=schema is None)
-    return TableSource(
-        files=files, reader=reader, options=how, choice=choice, schema=schema, on_error=on_error
-    )
+        reader = ColumnarReader.of(files, opener, is_exact=is_exact)
+    return TableSource(files=files, reader=reader)

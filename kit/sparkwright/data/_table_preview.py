@@ -4,20 +4,22 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sparkwright.data._arrow_columns import distinct
-from sparkwright.data._column_choice import ColumnChoice
-from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, open_parquet
-from sparkwright.data._csv_reader import ENDINGS, CsvReader
+from sparkwright.data._column_choice import COLUMN_OPTIONS, schema_of
+from sparkwright.data._columnar import is_nested, open_parquet
+from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._data_preview import ColumnPreview, DataPreview, DataProblem, summarize_column
 from sparkwright.data._sequences import prepared
 from sparkwright.data._survey import Survey
+from sparkwright.data._table_files import opened
 from sparkwright.data._table_schema import TableSchema, listed
-from sparkwright.data._table_source import TableSource, files_of
+from sparkwright.data._table_source import TableSource
 from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
 from sparkwright.data.pieces import SkipLog
 from sparkwright.data.sources import DataSource
@@ -31,7 +33,6 @@ _MOST_BLOCKS = 8  # limit of blocks without a valid row
 _OTHER_FILES = 8  # number of files whose columns are compared
 _WHOLE = 1 << 62  # piece size that never splits a file
 _LONGEST_TEXT = 200
-_OPENERS = {"parquet": open_parquet, "arrow": open_arrow}
 _error, _warning = DataProblem.error, DataProblem.warning
 
 
@@ -150,16 +151,11 @@ class Findings(SkipLog):
 
 
 def _opened(source: DataSource, url: str | None = None) -> TableSource:
-    url = source.url if url is None else url
-    if source.format in _OPENERS:
-        files = files_of(url, source.info.endings)
-        opener = _OPENERS[source.format]
-        return TableSource(files=files, reader=ColumnarReader.of(files, opener))
+    kind: Any = source.format
     form = source.csv_format()
-    if source.format == "csv_sequences":
-        form = replace(form, newlines_in_values=True)
-    files = files_of(url, ENDINGS)
-    return TableSource(files=files, reader=CsvReader.of(files, form))
+    if kind == "csv_sequences":
+        kind, form = "csv", replace(form, newlines_in_values=True)
+    return opened(kind, source.url if url is None else url, form)
 
 
 class _EnoughError(Exception):
@@ -277,33 +273,31 @@ def _read(
         )
         if not source.features:
             return [], None
-    names = {each.name for each in fields(ColumnChoice)}
-    log, done, converted = Findings(), 0, 0
+    log, left = Findings(), seen.read
 
     def convert(rows: Any, shown: Any) -> tuple[Any, list[Fault]]:
-        nonlocal converted
-        rows = rows.slice(0, seen.read - done)  # later rows may have other classes
-        converted += rows.num_rows
-        if converted > 2 * seen.read:  # rows of CSV files may be converted twice
+        nonlocal left
+        if not left:
             raise _EnoughError
+        rows = rows.slice(0, left)  # later rows may have other classes
+        left -= rows.num_rows
         _, faults = to_dataset(rows, shown, schema=schema)
-        return Survey(examples=rows.num_rows), list(_one_row_each(faults))
+        return Survey(), list(_one_row_each(faults))
 
     try:
-        choice = ColumnChoice(**{n: v for n, v in source.arguments.items() if n in names})
-        values: dict[str, set[str]] = {}
-        for name in choice.to_infer(table.reader.names):
-            values[name] = set().union(*(distinct(each, [name])[name] for each in seen.tables))
-        shapes = table.reader.shapes(table.files, choice.used(table.reader.names))
-        schema = choice.schema(
-            table.reader.names, values={n: sorted(v) for n, v in values.items()}, shapes=shapes
+        schema = schema_of(
+            table.reader.names,
+            lambda names: {
+                name: set().union(*(distinct(each, [name])[name] for each in seen.tables))
+                for name in names
+            },
+            partial(table.reader.shapes, table.files),
+            **{n: value for n, value in source.arguments.items() if n in COLUMN_OPTIONS},
         )
         with contextlib.suppress(_EnoughError):
             reader = table.reader.taking(schema.used, schema.texts)
-            for checked in reader.read(seen.piece, log, convert):
-                done += checked.examples
-                if done >= seen.read:
-                    break
+            for _ in reader.read(seen.piece, log, convert):
+                pass
     except (ConfigurationError, DataError) as error:
         return [_error(str(error))], None
     return log.problems, schema

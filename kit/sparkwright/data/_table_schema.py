@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from sparkwright.data._skipped import UnusableItem
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
 
@@ -254,6 +255,17 @@ def check_values(option: str, name: str, values: Any) -> None:
     _require(
         values != (), f"`{option}` must not be empty. Received: {option}={values!r} for {name!r}."
     )
+
+
+def check_columns(reader: Any, found: tuple[str, ...], url: str, *, reason: str) -> None:
+    """Raise UnusableItem unless a file with the columns `found` has those of `reader`."""
+    rule = ""
+    if reader.is_exact and found != reader.names:
+        rule = f"all files must have the columns of the first, {listed(reader.names)}"
+    elif any(found.count(name) != 1 for name in reader.used):
+        rule = f"the file must have each of the columns {listed(reader.used)} once"
+    if rule:
+        raise UnusableItem(reason, f"{url}: {rule}. Received: {listed(found)}.")
 
 
 def _require(fits: bool, message: str) -> None:

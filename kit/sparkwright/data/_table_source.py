@@ -5,14 +5,14 @@ import json
 import os
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._arrow_columns import distinct
-from sparkwright.data._column_choice import ColumnChoice
+from sparkwright.data._column_choice import COLUMN_OPTIONS, schema_of
 from sparkwright.data._columnar import ColumnarReader
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._distributed import DistributedDataSet
@@ -57,7 +57,7 @@ class TableSource:
         files: the files in order.
         reader: reader of all columns.
         options: options of the reader in JSON types, for the fingerprint.
-        choice: the use of the columns.
+        choice: the column options; see `schema_of`.
         schema: schema of other data, which replaces `choice`; or None.
         on_error: "raise" or "skip".
     """
@@ -65,7 +65,7 @@ class TableSource:
     files: Sequence[StoredFile]
     reader: TableReader
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    choice: ColumnChoice = field(default_factory=ColumnChoice)
+    choice: Mapping[str, Any] = field(default_factory=dict[str, Any])
     schema: TableSchema | None = None
     on_error: OnError = "raise"
 
@@ -131,15 +131,16 @@ class TableSource:
     def _fixed_schema(self, survey: Callable[[tuple[str, ...]], Survey]) -> TableSchema:
         if self.schema is not None:
             return self.schema
-        columns, choice = self.reader.names, self.choice
+
+        def values(names: tuple[str, ...]) -> Mapping[str, Collection[str]]:
+            found = survey(names).classes
+            for name in names:
+                check_inferred(name, found.get(name, ()), self._urls())
+            return found
+
         with self._naming_file():
-            names = choice.to_infer(columns)
-        values = survey(names).classes if names else {}
-        for name in names:
-            check_inferred(name, values.get(name, ()), self._urls())
-        with self._naming_file():
-            shapes = self.reader.shapes(self.files, choice.used(columns))
-            return choice.schema(columns, values=values, shapes=shapes)
+            shapes = partial(self.reader.shapes, self.files)
+            return schema_of(self.reader.names, values, shapes, **self.choice)
 
     @contextmanager
     def _naming_file(self) -> Generator[None]:
@@ -147,9 +148,9 @@ class TableSource:
         try:
             yield
         except (ConfigurationError, DataError) as error:
-            url = self.files[0].url
-            if url in str(error):
+            if any(file.url in str(error) for file in self.files):
                 raise
+            url = self.files[0].url
             raise type(error)(f"{error} The columns are those of {url}.") from None
 
     def _urls(self) -> str:
@@ -189,7 +190,7 @@ def files_of(urls: Urls, extensions: Sequence[str]) -> list[StoredFile]:
     return found
 
 
-def check_no_choice(choice: ColumnChoice, schema: TableSchema | None) -> None:
+def check_no_choice(choice: Mapping[str, Any], schema: TableSchema | None) -> None:
     """Raise if both a schema and options that it replaces are set."""
     if schema is None:
         return
@@ -199,10 +200,10 @@ def check_no_choice(choice: ColumnChoice, schema: TableSchema | None) -> None:
         )
     # Identity instead of `==`, because comparing arrays of positions gives an array.
     given = [
-        each.name
-        for each in fields(choice)
-        for value in [getattr(choice, each.name)]
-        if not (value is each.default or (isinstance(value, str) and value == each.default))
+        name
+        for name, value in choice.items()
+        for usual in [COLUMN_OPTIONS[name]]
+        if not (value is usual or (isinstance(value, str) and value == usual))
     ]
     if given:
         raise ConfigurationError(

@@ -15,7 +15,6 @@ from sparkwright.configuration import (
     plain_options,
 )
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._from_arrays import digits
 from sparkwright.data._image_decoding import IMAGE_EXTENSIONS, ImageOptions
 from sparkwright.data._image_labels import MaskFile, PatternLabel
@@ -23,7 +22,7 @@ from sparkwright.data._images import from_images
 from sparkwright.data._minibatch_files import from_minibatches
 from sparkwright.data._record_files import from_map_file, from_sequence_file
 from sparkwright.data._sequences import from_csv_sequences
-from sparkwright.data._table_files import from_arrow, from_csv, from_parquet
+from sparkwright.data._table_files import TABLE_FORMATS, from_arrow, from_csv, from_parquet
 from sparkwright.data._tfrecord import from_tfrecord
 from sparkwright.data.from_spark import from_dataframe
 from sparkwright.options import Option
@@ -223,16 +222,16 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
             *("quote", "skip_lines", "newlines_in_values", "encoding", "missing_values"),
             "weights",
         ),
-        endings=ENDINGS,
+        endings=TABLE_FORMATS["csv"][0],
         **_TABLE,
     ),
     "parquet": FormatInfo(
-        reader=from_parquet, title="Parquet", endings=("parquet", "pq"), **_OF_COLUMNS
+        reader=from_parquet, title="Parquet", endings=TABLE_FORMATS["parquet"][0], **_OF_COLUMNS
     ),
     "arrow": FormatInfo(
         reader=from_arrow,
         title="Arrow or Feather",
-        endings=("arrow", "feather", "ipc"),
+        endings=TABLE_FORMATS["arrow"][0],
         **_OF_COLUMNS,
     ),
     "images": FormatInfo(

@@ -1,13 +1,13 @@
 """Columns of pandas and Spark DataFrames: their use as features and labels, and type checks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparkwright.errors import DataError
 
 from ._arrow_columns import column_of
-from ._column_choice import ColumnChoice, Columns
+from ._column_choice import Columns, column_groups, schema_of
 from ._columnar import is_nested
 from ._table_schema import TableSchema, listed
 from .dataset import DataSet
@@ -132,18 +132,26 @@ def schema_of_frame(
     columns = list(kinds)
     labels = chosen.labels(columns)
     named = len(labels) == 1 and kind_of(kinds[labels[0]]) == "text"
-    choice = ColumnChoice(
+    # Without selected features, text columns are an error rather than text inputs.
+    texts: set[str] = set()
+    if chosen.features is not None:
+        texts = text_inputs(kinds, column_groups(columns, chosen.features, option="features"))
+
+    def checked_shapes(used: tuple[str, ...]) -> Mapping[str, tuple[int, ...]]:
+        other = texts.union(labels if named else ())
+        numbers = {name: kinds[name] for name in used if name not in other}
+        refuse_unsuitable(numbers, shown, library=library)
+        return shapes or {}
+
+    return schema_of(
+        columns,
+        values,
+        checked_shapes,
         features=chosen.features,
         labels=list(labels) or None,
         classes="infer" if named else None,
+        text=sorted(texts),
         weights=chosen.weights,
-    )
-    # Without selected features, text columns are an error rather than text inputs.
-    texts = set() if chosen.features is None else text_inputs(kinds, choice.inputs(columns))
-    used = [n for n in choice.used(columns) if n not in texts and not (named and n in labels)]
-    refuse_unsuitable({name: kinds[name] for name in used}, shown, library=library)
-    return replace(choice, text=sorted(texts)).schema(
-        columns, values=values(choice.to_infer(columns)), shapes=shapes
     )
 
 

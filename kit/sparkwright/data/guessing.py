@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._data_preview import ColumnPreview, DataProblem, number_of
+from sparkwright.data._csv_format import CsvFormat, number_of
+from sparkwright.data._data_preview import ColumnPreview, DataProblem
 from sparkwright.data.wording import clipped
 
 if TYPE_CHECKING:
@@ -80,16 +80,14 @@ def _rows(block: bytes, form: CsvFormat, *, is_all: bool) -> list[list[str]]:
 
     The result is also empty if an unclosed quote may explain the line breaks within values.
     """
-    text = block if is_all else block[: form.complete_end(block)]
+    lines = (block if is_all else block[: form.complete_end(block)]).splitlines(keepends=True)
     found: list[list[str]] = []
-    for start, end, is_closed in zip(*form.records(text), strict=True):
-        record = text[start:end]
-        has_break = b"\n" in record or b"\r" in record
-        if form.newlines_in_values and (
-            not is_closed or (has_break and not form.is_plain(record, 1))
-        ):
-            return []
-        found.append(form.fields(record.decode()) if is_closed else [])
+    for record in form.records(lines):
+        if form.newlines_in_values and record.end - record.begin > 1:
+            text = b"".join(lines[record.begin : record.end])
+            if not record.is_closed or form.well_formed_quotes(text) is None:
+                return []
+        found.append(record.fields if record.is_closed else [])
     return found
 
 

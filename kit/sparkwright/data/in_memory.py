@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack, get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from sparkwright.errors import DataError
 
 from ._arrow_columns import distinct
-from ._column_choice import ColumnChoice
+from ._column_choice import schema_of
 from ._columnar import is_nested, shape_of
 from ._filling import fill_missing
 from ._local_data import LocalData
@@ -31,7 +32,7 @@ from .pieces import SkipLog
 from .wording import with_options_of
 
 
-@with_options_of(ColumnChoice)
+@with_options_of(schema_of)
 def read_pandas(
     frame: Any, *, schema: TableSchema | None = None, **options: Unpack[ColumnOptions]
 ) -> LocalTable:
@@ -58,16 +59,17 @@ def read_pandas(
         >>> read_pandas(frame, labels="kind", categories={"color": "infer"}).data
         DataSet(2 examples; features/features: float32[3], labels/labels: int64[])
     """
-    choice = ColumnChoice(**options)
-    check_no_choice(choice, schema)
+    check_no_choice(options, schema)
     table, kinds, shown = _columns_of(frame)
     if schema is None:
-        names = choice.used(list(kinds))
-        refuse_unsuitable({n: None for n in names if kinds[n] is None}, shown, library="pandas")
-        values = distinct(table, choice.to_infer(list(kinds)))
-        schema = choice.schema(list(kinds), values=values, shapes=_shapes(table, kinds, names))
+
+        def shapes(names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+            refuse_unsuitable({n: None for n in names if kinds[n] is None}, shown, library="pandas")
+            return _shapes(table, kinds, names)
+
+        schema = schema_of(list(kinds), partial(distinct, table), shapes, **options)
     found = _read(table, schema)
-    by: Any = choice.missing
+    by: Any = options.get("missing")
     return fill_missing(found, by=by)[0] if by in get_args(Statistic) else found
 
 
