@@ -153,12 +153,6 @@ CASES: list[tuple[Findings, str, str, str]] = [
     (with_executor(**clock(0.5, 0.45)), "Clock", "ok", "within"),
     (with_executor(shared=16 * MIB), "/dev/shm", "warning", "only 16 MiB"),
     (with_driver(open_files=1024, open_files_used=900), "Open files", "warning", "900 are open"),
-    (
-        with_spark(with_driver(open_files=1024), tasks=1000),
-        "Open files",
-        "warning",
-        "ulimit -n 4096",
-    ),
     (with_executor(shared_writable=False), "/dev/shm", "warning", "1777"),
     (with_executor(scratch=MIB), "Temporary files", "warning", "1 MiB free in /s"),
     (
@@ -193,6 +187,11 @@ def test_findings_are_classified(findings: Findings, name: str, status: str, wor
     for check in checks:
         is_trouble = check.status in ("problem", "warning")
         assert check.remedy.endswith("." if is_trouble else "")
+
+
+def test_too_few_open_files_for_many_workers_is_a_warning() -> None:
+    findings = with_spark(with_driver(open_files=1024), tasks=1000, came=1000)
+    assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Retries of Spark Connect's client: a run notices within half a minute that its server is gone.
 
-PySpark's default policy tries again for ten minutes and more, and each call waits anew. The user's
+PySpark's default policy tries again for ten minutes and more, and each call waits again. The user's
 own calls keep their policies: this one holds on the kit's threads only.
 """
 
