@@ -14,7 +14,6 @@ from sparkwright.options import check_choice
 from ._distributed import DistributedDataSet
 from ._local_data import LocalData
 from ._moments import Moments
-from ._reducing import fold
 from ._table_schema import Statistic, TableSchema, listed
 from ._table_source import LocalTable
 from .dataset import Array, DataSet
@@ -100,9 +99,8 @@ def filled(data: DataSet, *, schema: TableSchema) -> DataSet:
     return DataSet.from_columns(columns)
 
 
-def _reduce(data: Any, summarize: Any, merge: Any) -> Any:
-    if isinstance(data, LocalData):
-        return fold([data.data], summarize, merge)
+def _reduce(table: Any, summarize: Any, merge: Any) -> Any:
+    data = table.data if isinstance(table, LocalData) else table
     return data.reduce_chunks(summarize, merge, description="fill missing values")
 
 

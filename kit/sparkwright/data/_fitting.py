@@ -10,7 +10,6 @@ import numpy as np
 from sparkwright.errors import ConfigurationError, DataError
 
 from ._moments import Floats, Moments, Per, column_values, merge_readings, readings_of
-from ._reducing import fold
 from .dataset import Array, DataSet
 from .texts import is_text
 
@@ -43,16 +42,13 @@ def fit_columns(
     """
     places = _by_position(columns, getattr(data, "schema", None))
     summarize = partial(_summary_of, labels=_label_names(labels), columns=places, per=per)
-    if isinstance(data, DataSet):
-        found = fold([data], summarize, merge_readings)
-    elif hasattr(data, "reduce_chunks"):
-        found = data.reduce_chunks(summarize, merge_readings, description="fit a normalizer")
-    else:
+    if not hasattr(data, "reduce_chunks"):
         raise DataError(
             "a normalizer is fitted to a DataSet or a DistributedDataSet. Received: "
             f"{type(data).__name__}. For arrays, pass `DataSet(features, labels)`; for a local "
             "table, pass `table.data`."
         )
+    found: Any = data.reduce_chunks(summarize, merge_readings, description="fit a normalizer")
     if not found:
         raise DataError("a normalizer needs at least one example to fit. Received: none.")
     fitted: dict[str, dict[str, FittedColumns]] = {"features": {}, "labels": {}}

@@ -13,7 +13,7 @@ from sparkwright.evaluation.numbers import number_text
 from sparkwright.options import check_count
 
 from ._moments import Per, merge_readings
-from ._reducing import Merge, Summarize, Summary, merge_all, reduce_all, reduce_partitions
+from ._reducing import merge_all, reduced
 from .classes import add_counts, class_counts, class_output, named_counts
 from .column_statistics import (
     QUANTILES,
@@ -28,7 +28,8 @@ from .dataset import DataSet
 from .texts import is_text
 
 if TYPE_CHECKING:
-    from ._distributed import DistributedDataSet
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
 
 _SAMPLE_ROWS = 10_000
 Summaries = Mapping[str, Mapping[Per, ArraySummary]]
@@ -111,12 +112,19 @@ class DataStatistics:
 
 
 def statistics_of(
-    data: "DistributedDataSet", *, bins: int, per_partition: bool, seed: int
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
+    schema: Any,
+    *,
+    bins: int,
+    per_partition: bool,
+    seed: int,
 ) -> DataStatistics:
     """See `DistributedDataSet.statistics`."""
     check_count("bins", bins, minimum=0)
-    parts = _reduced(
-        data,
+    parts = reduced(
+        spark,
+        rdd,
         partial(_summary, seed=seed),
         merge_readings,
         per_partition=per_partition,
@@ -129,8 +137,9 @@ def statistics_of(
     edges: Edges = {name: bin_edges(whole[name][per], bins) for name, per in pers.items() if bins}
     counts: list[Counts | None] = [None] * len(parts)
     if bins:
-        counts = _reduced(
-            data,
+        counts = reduced(
+            spark,
+            rdd,
             lambda chunk, *_: {
                 name: histogram_counts(chunk, name, edges[name], per=pers[name])
                 for name in _arrays(chunk)
@@ -139,7 +148,7 @@ def statistics_of(
             per_partition=per_partition,
             description="histograms of columns",
         )
-    names = _column_names(data.schema)
+    names = _column_names(schema)
 
     def shown(found: Summaries | None, bars: Counts | None) -> tuple[ColumnStatistics, ...]:
         return tuple(
@@ -165,35 +174,28 @@ def statistics_of(
 
 
 def label_balance_of(
-    data: "DistributedDataSet", *, label: str | None, per_partition: bool
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
+    class_names: Mapping[str, Sequence[str]],
+    *,
+    label: str | None,
+    per_partition: bool,
 ) -> dict[Any, int] | list[dict[Any, int]]:
     """See `DistributedDataSet.label_balance`."""
-    found = _reduced(
-        data,
+    found = reduced(
+        spark,
+        rdd,
         lambda chunk, *_: class_counts(chunk, class_output(chunk, label)),
         add_counts,
         per_partition=per_partition,
         description="count labels",
     )
-    names = data.class_names.get(label) if label else next(iter(data.class_names.values()), None)
+    names = class_names.get(label) if label else next(iter(class_names.values()), None)
     total = merge_all(found, add_counts) or {}
     if not per_partition:
         return named_counts(total, total, names)
     # Classes that do not occur in a partition have count 0.
     return [named_counts(counts or {}, total, names) for counts in found]
-
-
-def _reduced(
-    data: "DistributedDataSet",
-    summarize: Summarize[Summary],
-    merge: Merge[Summary],
-    *,
-    per_partition: bool,
-    description: str,
-) -> list[Summary | None]:
-    if per_partition:
-        return reduce_partitions(data, summarize, merge, description=description)
-    return [reduce_all(data, summarize, merge, description=description)]
 
 
 def _row(column: ColumnStatistics) -> dict[str, Any]:

@@ -9,10 +9,8 @@ from typing import Any, ParamSpec
 from sparkwright.errors import DataError
 
 from ._tensors import ROWS, columns_of, to_batch
-from .dataset import DataSet
+from .dataset import CHUNK_BYTES, DataSet, cut
 
-# Large enough that Spark's overhead per record is negligible, small enough to stream.
-CHUNK_BYTES = 1 << 20
 _ERROR = b"sparkwright.error\n"  # no Arrow stream starts with it
 
 P = ParamSpec("P")
@@ -86,14 +84,6 @@ def row_count(content: bytes) -> int:
 def _raise_error(content: bytes) -> None:
     if content[: len(_ERROR)] == _ERROR:
         raise DataError(bytes(content[len(_ERROR) :]).decode())
-
-
-def cut(dataset: DataSet, size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
-    """Cut into consecutive DataSets of about `size_bytes`, each of at least one example."""
-    if not len(dataset):
-        return
-    row_bytes = dataset.size_bytes / len(dataset)
-    yield from dataset.batches(max(1, int(size_bytes / max(row_bytes, 1))))
 
 
 def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:

@@ -7,7 +7,6 @@ from typing import Any
 from sparkwright.errors import DataError
 
 from ._distributed import DistributedDataSet
-from ._reducing import reduce_all
 from .classes import add_counts, class_counts, named_counts
 from .dataset import DataSet
 
@@ -62,21 +61,14 @@ def overview_of(data: DataSet | DistributedDataSet) -> DataOverview:
         >>> found.rows, found.size_bytes, found.classes
         (3, 72, {'labels': {0: 2, 1: 1}})
     """
-    if isinstance(data, DataSet):
-        return _overview(_summarize(data, 0, 0), {}, rows=len(data))
-    partitions = data.partition_counts()
-    found = reduce_all(data, _summarize, _merge, description="summarize the data")
-    return _overview(
-        found or (0, {}, {}),
-        data.class_names,
-        rows=sum(partitions),
-        partitions=partitions,
-        fingerprint=data.fingerprint,
-    )
-
-
-def _overview(found: _Summary, names: Mapping[str, Sequence[str]], **known: Any) -> DataOverview:
-    size_bytes, columns, counts = found
+    names: Mapping[str, Sequence[str]] = {}
+    known: dict[str, Any] = {"rows": len(data)} if isinstance(data, DataSet) else {}
+    if isinstance(data, DistributedDataSet):
+        partitions, names = data.partition_counts(), data.class_names
+        known = {"rows": sum(partitions), "partitions": partitions}
+        known["fingerprint"] = data.fingerprint
+    found = data.reduce_chunks(_summarize, _merge, description="summarize the data")
+    size_bytes, columns, counts = found or (0, {}, {})
     classes = {
         name: named_counts(each, each, names.get(name))
         for name, each in counts.items()

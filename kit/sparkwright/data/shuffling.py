@@ -1,4 +1,4 @@
-"""Shuffle the examples of an RDD of chunks to given partitions.
+"""Shuffle the examples of an RDD of chunks, at random or to given partitions.
 
 A chunk is `to_bytes(DataSet)`: Arrow bytes of one or more examples. Chunks are split and joined as
 arrays, without a Python object per example.
@@ -6,20 +6,32 @@ arrays, without a Python object per example.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.cluster.jobs import run_job
 from sparkwright.errors import DataError
 
-from .chunks import error_to_bytes, errors_as_chunks, from_bytes, row_count, to_bytes
-from .dataset import DataSet
+from ._splitting import Part, assigned, balanced_sizes, draw_quotas
+from .chunks import (
+    CHUNK_BYTES,
+    error_to_bytes,
+    errors_as_chunks,
+    from_bytes,
+    joined_chunks,
+    row_count,
+    to_bytes,
+)
+from .dataset import DataSet, check_integer
 
 if TYPE_CHECKING:
     from pyspark import RDD
+    from pyspark.sql import SparkSession
 
-CHUNK_BYTES = 1 << 20  # approximate size of a chunk after a shuffle
+_BLOCK_BYTES = 8 << 20  # size of the blocks that a shuffle permutes in memory
 # Smaller than a chunk: PySpark buffers about ten pieces per target before writing.
 _PIECE_BYTES = CHUNK_BYTES // 4
 _OUTBOX_BYTES = 32 * CHUNK_BYTES  # limit of the send buffers of a task, over all targets
@@ -197,3 +209,95 @@ def _changed_data(source: int, expected: int, found: str) -> DataError:
         f"{source}. Received: {found}. Make the data deterministic (seed its random steps), or "
         "persist it before it is counted."
     )
+
+
+# -- at random
+
+
+def shuffle(
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
+    counts: tuple[int, ...],
+    *,
+    partitions: int | None,
+    seed: int,
+) -> Part:
+    """Shuffle to `partitions` of equal size; `counts` are the examples of each present one."""
+    check_integer("seed", seed, minimum=0)
+    if partitions is not None:
+        check_integer("partitions", partitions)
+    wanted = partitions or max(1, len(counts))
+    total_bytes = sum(counts) * _example_bytes(spark, rdd) if sum(counts) else 0
+    blocks = max(1, -(-total_bytes // (wanted * _BLOCK_BYTES)))
+    placement = RandomBlocks(counts, partitions=wanted, blocks=blocks, seed=seed)
+    placed = place(
+        rdd,
+        placement,
+        source_counts=counts,
+        partitions=wanted,
+        partition_of=lambda block: block // blocks,
+        join=partial(_permuted, seed=seed),
+    )
+    return Part(placed, f"shuffle {wanted} {blocks} {seed}", placement.target_counts)
+
+
+def _example_bytes(spark: "SparkSession", rdd: "RDD[bytes]") -> int:
+    chunks = run_job(spark, lambda: rdd.take(1), description="look at one chunk")
+    return max(1, len(chunks[0]) // max(1, row_count(chunks[0])))
+
+
+def _permuted(
+    placed: Iterable[tuple[tuple[int, int, int], bytes]], *, seed: int
+) -> Iterator[bytes]:
+    for block, pieces in groupby(placed, key=lambda element: element[0][0]):
+        datasets = [from_bytes(piece) for _, piece in pieces]
+        order = order_of(block, sum(map(len, datasets)), seed=seed)
+        if all(dataset.layout == datasets[0].layout for dataset in datasets):
+            joined = DataSet.concatenate(datasets)
+            # In pieces, to avoid a second copy of the whole block.
+            row_bytes = max(1, joined.size_bytes // max(1, len(joined)))
+            rows = max(1, CHUNK_BYTES // row_bytes)
+            for start in range(0, len(order), rows):
+                yield to_bytes(joined.take(order[start : start + rows]))
+        else:
+            singles = [one for dataset in datasets for one in dataset.split()]
+            yield from map(to_bytes, joined_chunks(singles[number] for number in order))
+
+
+class RandomBlocks:
+    """Placement of a shuffle: assigns each example to one of `partitions * blocks` blocks.
+
+    All choices of the examples of a target partition are equally likely. Within the partition,
+    each example falls into a block independently and uniformly, as if the block were the first
+    digit of a random key. With a uniform permutation of each block (`order_of`), all orders of the
+    examples are equally likely. Block sizes are random, and small enough for memory even if the
+    partition is not.
+    """
+
+    def __init__(
+        self, source_counts: tuple[int, ...], *, partitions: int, blocks: int, seed: int
+    ) -> None:
+        """Draw the number of examples per source and target partition."""
+        self.source_counts, self.partitions, self.blocks = source_counts, partitions, blocks
+        self._seed = seed
+        sizes = balanced_sizes(sum(source_counts), partitions)
+        self.target_counts = tuple(sizes.tolist())
+        self.quotas: NDArray[np.int32] = draw_quotas(source_counts, sizes, [seed, 1]).astype(
+            np.int32
+        )
+        self._known: tuple[int, NDArray[np.int32]] | None = None
+
+    def destinations(self, source: int, start: int, stop: int) -> NDArray[np.int32]:
+        """Return the (stop - start,) int32 blocks of examples [start, stop) of `source`."""
+        if self._known is None or self._known[0] != source:
+            targets = assigned(self.quotas[source], [self._seed, 2, source])
+            chance = np.random.default_rng([self._seed, 4, source])
+            targets *= self.blocks
+            targets += chance.integers(self.blocks, size=len(targets), dtype=np.int32)
+            self._known = source, targets
+        return self._known[1][start:stop]
+
+
+def order_of(block: int, count: int, *, seed: int) -> NDArray[np.int64]:
+    """Return the random order of the `count` examples of a block."""
+    return np.random.default_rng([seed, 3, block]).permutation(count)
