@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sparkwright.data import DataSet
-from sparkwright.data._moments import Moments
 from sparkwright.data.column_statistics import (
     QUANTILES,
     ArraySummary,
@@ -19,6 +18,7 @@ from sparkwright.data.column_statistics import (
     priorities_of,
     summaries_of,
 )
+from sparkwright.normalizers.moments import Moments
 
 numbers = hnp.arrays(
     np.float64,
@@ -32,7 +32,9 @@ F = "features/features"
 
 
 def summary_of(array: Any, start: int = 0, *, size: int = 1000, **masks: Any) -> ArraySummary:
-    found = summaries_of(DataSet(array, **masks), F, partition=2, start=start, size=size, seed=1)
+    found = summaries_of(
+        DataSet(array, **masks).columns(), F, partition=2, start=start, size=size, seed=1
+    )
     return next(iter(found.values()))
 
 

@@ -1,5 +1,15 @@
 """Examples: in memory, on the wire, and distributed over Spark."""
 
+from sparkwright.normalizers.kinds import (
+    ImageScale as ImageScale,
+    MinMaxScale as MinMaxScale,
+    NormalizerChain as NormalizerChain,
+    Standardize as Standardize,
+    normalizer_from_dict as normalizer_from_dict,
+)
+from sparkwright.normalizers.normalizer import Normalizer as Normalizer
+from sparkwright.storage.model_reading import load_normalizer as load_normalizer
+
 from ._augmentation import Augmentation as Augmentation
 from ._browsing import Entry as Entry, Folder as Folder, browse as browse
 from ._data_preview import (
@@ -36,14 +46,6 @@ from ._map_file import MapFileReader as MapFileReader
 from ._minibatch_files import (
     from_minibatches as from_minibatches,
     read_minibatches as read_minibatches,
-)
-from ._normalizers import (
-    ImageScale as ImageScale,
-    MinMaxScale as MinMaxScale,
-    NormalizerChain as NormalizerChain,
-    Standardize as Standardize,
-    load_normalizer as load_normalizer,
-    normalizer_from_dict as normalizer_from_dict,
 )
 from ._previewing import guess_source as guess_source, preview as preview
 from ._record_files import from_map_file as from_map_file, from_sequence_file as from_sequence_file
@@ -82,6 +84,5 @@ from .export import to_minibatch_files as to_minibatch_files
 from .from_spark import from_dataframe as from_dataframe, from_rdd as from_rdd
 from .in_memory import read_pandas as read_pandas
 from .loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
-from .normalizer import Normalizer as Normalizer
 from .paths import list_paths as list_paths
 from .sources import DataSource as DataSource, DataSplit as DataSplit

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
+from sparkwright.normalizers.moments import Moments
 from sparkwright.options import check_choice
 
 from ._distributed import DistributedDataSet
 from ._local_data import LocalData
-from ._moments import Moments
 from ._table_schema import Statistic, TableSchema, listed
 from ._table_source import LocalTable
 from .dataset import Array, DataSet

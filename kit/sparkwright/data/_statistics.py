@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 from sparkwright.evaluation.numbers import number_text
+from sparkwright.normalizers.moments import Per, merge_readings, numeric_names
 from sparkwright.options import check_count
 
-from ._moments import Per, merge_readings
 from ._reducing import merge_all, reduced
 from .classes import add_counts, class_counts, class_output, named_counts
 from .column_statistics import (
@@ -25,7 +25,6 @@ from .column_statistics import (
     summaries_of,
 )
 from .dataset import DataSet
-from .texts import is_text
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -140,10 +139,7 @@ def statistics_of(
         counts = reduced(
             spark,
             rdd,
-            lambda chunk, *_: {
-                name: histogram_counts(chunk, name, edges[name], per=pers[name])
-                for name in _arrays(chunk)
-            },
+            partial(_histograms, edges=edges, pers=pers),
             _summed,
             per_partition=per_partition,
             description="histograms of columns",
@@ -209,17 +205,21 @@ def _row(column: ColumnStatistics) -> dict[str, Any]:
     }
 
 
-def _arrays(chunk: DataSet) -> list[str]:
-    return [
-        name
-        for name, array in chunk.columns().items()
-        if name.startswith(("features/", "labels/")) and not is_text(array)
-    ]
-
-
 def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Summaries:
     options = {"partition": partition, "start": start, "size": _SAMPLE_ROWS, "seed": seed}
-    return {name: summaries_of(chunk, name, **options) for name in _arrays(chunk)}
+    arrays = chunk.columns()
+    return {name: summaries_of(arrays, name, **options) for name in numeric_names(arrays)}
+
+
+def _histograms(
+    chunk: DataSet, partition: int, start: int, *, edges: Edges, pers: Mapping[str, Per]
+) -> Counts:
+    del partition, start
+    arrays = chunk.columns()
+    return {
+        name: histogram_counts(arrays, name, edges[name], per=pers[name])
+        for name in numeric_names(arrays)
+    }
 
 
 def _summed(first: Counts, second: Counts) -> Counts:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.normalizers.normalizer import Normalizer
 from sparkwright.options import check_count
-
-from .normalizer import Normalizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.evaluation.pair_sample import mixed
-
-from ._moments import Moments, Per, column_values, mask_of, readings_of
-from .dataset import Array, DataSet
+from sparkwright.normalizers.moments import (
+    Array,
+    Arrays,
+    Moments,
+    Per,
+    column_values,
+    mask_of,
+    readings_of,
+)
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # Limits the sample of very wide rows to about this many numbers, but at least 100 rows.
@@ -94,10 +100,10 @@ class ArraySummary:
 
 
 def summaries_of(
-    chunk: DataSet, flat_name: str, *, partition: int, start: int, size: int, seed: int
+    chunk: Arrays, flat_name: str, *, partition: int, start: int, size: int, seed: int
 ) -> dict[Per, ArraySummary]:
     """Summarize each reading of an array, the preferred first; masked steps are excluded."""
-    array, mask = chunk.columns()[flat_name], mask_of(chunk, flat_name)
+    array, mask = chunk[flat_name], mask_of(chunk, flat_name)
     found: dict[Per, ArraySummary] = {}
     for per in readings_of(chunk, flat_name, "feature"):
         places = array.shape if per == "value" else array.shape[:-1]
@@ -245,7 +251,7 @@ def bin_edges(summary: ArraySummary, bins: int) -> list[NDArray[np.float64]]:
 
 
 def histogram_counts(
-    chunk: DataSet, flat_name: str, edges: Sequence[NDArray[np.float64]], *, per: Per
+    chunk: Arrays, flat_name: str, edges: Sequence[NDArray[np.float64]], *, per: Per
 ) -> Integers:
     """Count the numbers of a chunk in each bin, (columns, bins)."""
     columns = np.ascontiguousarray(column_values(chunk, flat_name, per).T, np.float64)
