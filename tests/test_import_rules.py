@@ -1,6 +1,8 @@
 """Who may import what, read from the sources and tried in fresh interpreters."""
 
 import ast
+import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import pytest
 from tests.benchmarks import size
 
 import sparkwright
+from sparkwright import data
 
 ROOT = Path(sparkwright.__file__).parent
 _HEAVY = (
@@ -102,7 +105,7 @@ def test_pure_modules_import_only_pure_modules_of_the_engine() -> None:
         f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions", "updates")
     }
     # They ask Keras when a value's analysis is asked for, and load nothing before.
-    packages |= {f"sparkwright.networks.{name}" for name in ("describing", "estimate", "spec")}
+    packages |= {f"sparkwright.networks.{name}" for name in ("describing", "estimating", "spec")}
     # Its file methods write; the rest of it is a value.
     packages |= {"sparkwright.timeline.timeline"}
     for source in PURE:
@@ -140,11 +143,13 @@ def test_packages_import_downwards_without_cycles() -> None:
     assert not size.cyclic(at_once)
     # Without a package: what all of the engine shares, and users do not see.
     private = {
-        (name, other)
-        for name, other in pairs
-        if size.package(name) != size.package(other)
-        and other.rpartition(".")[2].startswith("_")
-        and other.count(".") > 1
+        (source, name)
+        for source in SOURCES
+        for name in imports(source)
+        if name.startswith("sparkwright.")
+        and name.count(".") > 1
+        and size.package(name) != Path(source).parts[0]
+        and name.rpartition(".")[2].startswith("_")
     }
     assert not private
 
@@ -153,3 +158,18 @@ def test_rules_are_checked_against_real_files() -> None:
     assert set(PURE) <= set(SOURCES)
     assert "sparkwright.workers.protocol" in imports("runs/_coordinator.py")
     assert "tensorflow" in imports("workers/_trainer.py")
+
+
+def test_public_names_load_at_first_use() -> None:
+    for source in SOURCES:
+        folder, _, file = source.rpartition("/")
+        if file != "__init__.py" or "__getattr__" not in (ROOT / source).read_text():
+            continue
+        package = importlib.import_module(".".join(filter(None, ("sparkwright", folder))))
+        assert all(getattr(package, name) is not None for name in dir(package)), source
+        # Importing a module sets its name in the package, in place of a function of that name.
+        taken = {path.stem for path in (ROOT / folder).iterdir()} - {"benchmark", "doctor"}
+        functions = {name for name in dir(package) if not inspect.ismodule(getattr(package, name))}
+        assert not functions & taken, source
+    with pytest.raises(AttributeError, match=r"'sparkwright\.data' has no attribute 'nothing'"):
+        _ = data.nothing

@@ -12,11 +12,10 @@
 Importing this package loads neither TensorFlow nor Spark; its own modules load at their first use.
 """
 
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import _notices as _notices
+from ._lazy import lazy_names as _lazy_names
 from ._version import __version__ as __version__
 from .benchmark import benchmark as benchmark
 from .doctor import doctor as doctor
@@ -102,28 +101,4 @@ if TYPE_CHECKING:
     from .workers.step_time import measure_step as measure_step
 
 
-@cache
-def _module_of() -> dict[str, str]:
-    """Return the module of each name, as the imports for type checkers above state it."""
-    import ast
-
-    tree = ast.parse(__loader__.get_source(__name__))
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level)
-    return {name.name: node.module or name.name for node in imports for name in node.names}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is used for the first time."""
-    modules = {} if name.startswith("__") else _module_of()
-    if name in modules:
-        found = import_module(f"{__name__}.{modules[name]}")
-        if name != modules[name]:
-            found = globals()[name] = getattr(found, name)
-        return found
-    if name in modules.values():
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*(name for name in globals() if name.startswith("__")), *_module_of()})
+__getattr__, __dir__ = _lazy_names(__name__)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from sparkwright._lazy import modules_of
+
 ROOT = Path(__file__).resolve().parents[2]
 KIT, WIDGETS, TESTS = ROOT / "kit/sparkwright", ROOT / "widgets/sparkwright_widgets", ROOT / "tests"
 # A package imports what stands before it; see kit/README.md.
@@ -21,6 +23,7 @@ ORDER = (
         "options",
         "configuration",
         "_interrupts",
+        "_lazy",
         "_notices",
         "_open_files",
         "_process",
@@ -121,14 +124,20 @@ def level(name: str) -> int:
 def imports() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Module -> modules of the kit that it imports at once, and inside functions."""
     files = {_name(file): file for file in KIT.rglob("*.py")}
+    public = {
+        f"{package}.{name}": module
+        for package, file in files.items()
+        if file.name == "__init__.py" and package != KIT.name
+        for name, module in modules_of(tree_of(file), package).items()
+    }
     at_once: dict[str, set[str]] = {}
     lazy: dict[str, set[str]] = {}
     for name, file in files.items():
         at_once[name], lazy[name] = set(), set()
         base = name if file.name == "__init__.py" else name.rpartition(".")[0]
         for node, inside in imports_in(tree_of(file)):
-            found = set(_targets(node, base)) & files.keys() - {name}
-            (lazy if inside else at_once)[name] |= found
+            named = {public.get(target, target) for target in _targets(node, base)}
+            (lazy if inside else at_once)[name] |= named & files.keys() - {name}
     return at_once, lazy
 
 

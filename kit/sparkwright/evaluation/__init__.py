@@ -1,35 +1,42 @@
 """Evaluation metrics: pure values that can be merged over distributed data."""
 
-from .abstract import (
-    AbstractEvaluation as AbstractEvaluation,
-    evaluation_from_dict as evaluation_from_dict,
-    evaluation_from_json as evaluation_from_json,
-)
-from .binary import EvaluationBinary as EvaluationBinary
-from .calibration import EvaluationCalibration as EvaluationCalibration
-from .calibration_counts import Histogram as Histogram, ReliabilityDiagram as ReliabilityDiagram
-from .classification import Evaluation as Evaluation
-from .comparison import Comparison as Comparison, compare as compare
-from .custom import CustomEvaluation as CustomEvaluation
-from .prediction_errors import PredictionError as PredictionError
-from .rates import Average as Average, BinaryCounts as BinaryCounts, Metric as Metric
-from .regression import (
-    RegressionEvaluation as RegressionEvaluation,
-    RegressionMetric as RegressionMetric,
-)
-from .roc import ROC as ROC, RocReadings as RocReadings
-from .roc_columns import (
-    ROCBinary as ROCBinary,
-    RocColumns as RocColumns,
-    ROCMultiClass as ROCMultiClass,
-)
-from .roc_counts import ThresholdCounts as ThresholdCounts
-from .roc_curves import (
-    CurvePoint as CurvePoint,
-    PrecisionRecallCurve as PrecisionRecallCurve,
-    RocBand as RocBand,
-    RocCurve as RocCurve,
-    bootstrap_band as bootstrap_band,
-)
-from .roc_digest import ROCDigest as ROCDigest
-from .worst_examples import WorstExample as WorstExample, WorstExamples as WorstExamples
+from typing import TYPE_CHECKING
+
+from sparkwright._lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from .abstract import (
+        AbstractEvaluation as AbstractEvaluation,
+        evaluation_from_dict as evaluation_from_dict,
+        evaluation_from_json as evaluation_from_json,
+    )
+    from .binary import EvaluationBinary as EvaluationBinary
+    from .calibration import EvaluationCalibration as EvaluationCalibration
+    from .calibration_counts import Histogram as Histogram, ReliabilityDiagram as ReliabilityDiagram
+    from .classification import Evaluation as Evaluation
+    from .comparison import Comparison as Comparison, compare as compare
+    from .custom import CustomEvaluation as CustomEvaluation
+    from .prediction_errors import PredictionError as PredictionError
+    from .rates import Average as Average, BinaryCounts as BinaryCounts, Metric as Metric
+    from .regression import (
+        RegressionEvaluation as RegressionEvaluation,
+        RegressionMetric as RegressionMetric,
+    )
+    from .roc import ROC as ROC, RocReadings as RocReadings
+    from .roc_columns import (
+        ROCBinary as ROCBinary,
+        RocColumns as RocColumns,
+        ROCMultiClass as ROCMultiClass,
+    )
+    from .roc_counts import ThresholdCounts as ThresholdCounts
+    from .roc_curves import (
+        CurvePoint as CurvePoint,
+        PrecisionRecallCurve as PrecisionRecallCurve,
+        RocBand as RocBand,
+        RocCurve as RocCurve,
+        bootstrap_band as bootstrap_band,
+    )
+    from .roc_digest import ROCDigest as ROCDigest
+    from .worst_examples import WorstExample as WorstExample, WorstExamples as WorstExamples
+
+__getattr__, __dir__ = _lazy_names(__name__)

@@ -1,17 +1,24 @@
 """Training, evaluation and prediction on Spark, and Spark sessions."""
 
-from sparkwright.cluster.engine_shipping import send_by_value as send_by_value
+from typing import TYPE_CHECKING
 
-from ._adapting import adapt as adapt
-from ._kubernetes import kubernetes_settings as kubernetes_settings
-from ._memory_plan import MemoryPlan as MemoryPlan, plan_memory as plan_memory
-from ._network import SparkNetwork as SparkNetwork
-from ._saved_networks import load_distributed_model as load_distributed_model
-from ._session import start_spark as start_spark
-from ._surveying import (
-    MeasuredRepartition as MeasuredRepartition,
-    measure_repartition as measure_repartition,
-    survey_partitions as survey_partitions,
-)
-from .memory_parts import MemoryPart as MemoryPart
-from .spark_settings import SparkSettings as SparkSettings
+from sparkwright._lazy import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from sparkwright.cluster.engine_shipping import send_by_value as send_by_value
+
+    from ._adapting import adapt as adapt
+    from ._kubernetes import kubernetes_settings as kubernetes_settings
+    from ._memory_plan import MemoryPlan as MemoryPlan, plan_memory as plan_memory
+    from ._network import SparkNetwork as SparkNetwork
+    from ._saved_networks import load_distributed_model as load_distributed_model
+    from ._session import start_spark as start_spark
+    from ._surveying import (
+        MeasuredRepartition as MeasuredRepartition,
+        measure_repartition as measure_repartition,
+        survey_partitions as survey_partitions,
+    )
+    from .memory_parts import MemoryPart as MemoryPart
+    from .spark_settings import SparkSettings as SparkSettings
+
+__getattr__, __dir__ = _lazy_names(__name__)

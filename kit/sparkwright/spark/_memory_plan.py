@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters.parameter_averaging import ParameterAveragingTrainingMaster
 from sparkwright.masters.training_master import TrainingMaster
-from sparkwright.networks.estimate import Master
+from sparkwright.networks.estimating import Master
 from sparkwright.options import check_count
 
 from .memory_parts import (

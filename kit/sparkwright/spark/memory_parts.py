@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks.describing import describe_model
-from sparkwright.networks.estimate import (
+from sparkwright.networks.estimating import (
     NUMBER_BYTES,
     PROCESS_BYTES,
     Master,

@@ -39,7 +39,8 @@ from .gpus import device_environment, ready_device
 from .requests import Answer, Request
 
 # Optional imports of Keras that a trainer does not use. Hiding them saves more than one second and
-# 70 MB for each trainer. Keras on JAX would also import TensorFlow, which costs much more.
+# 80 MB for each trainer. Keras on JAX would also import TensorFlow, which costs much more; JAX
+# needs SciPy.
 _NOT_NEEDED = ("IPython", "matplotlib", "pandas", "sklearn")
 # If the task is gone, work ends between two compiled calls; after this time the process exits.
 _ABANDONED_S = 4.0
@@ -66,7 +67,7 @@ class Trainer:
         # JAX's XLA reads the number of cores from NPROC.
         os.environ["OMP_NUM_THREADS"] = os.environ["NPROC"] = str(cores)
         # The user's layers and losses are imported later and find the hidden packages.
-        others = () if backend == "tensorflow" else ("tensorflow",)
+        others = ("scipy",) if backend == "tensorflow" else ("tensorflow",)
         with hidden((*_NOT_NEEDED, *others)):
             importlib.import_module("keras")
         if backend == "tensorflow":
