@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         records as records,
         sequences as sequences,
     )
-    from ._local_data import LocalData as LocalData
+    from ._local_data import LocalData as LocalData, TfData as TfData
     from ._manifest import Manifest as Manifest
     from ._map_file import MapFileReader as MapFileReader
     from ._minibatch_files import (
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     )
     from ._table_schema import TableSchema as TableSchema
     from ._table_source import LocalTable as LocalTable
-    from ._tf_data import TfData as TfData
     from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
     from ._validation import validate as validate
     from .chunks import (

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.normalizers.moments import mask_name
 from sparkwright.options import check_choice, check_count
 
 from ._survey import LengthRange, Survey
@@ -64,7 +65,7 @@ def lengths_of(columns: Mapping[str, Array]) -> Survey:
     for flat, array in columns.items():
         group, _, name = flat.partition("/")
         if group in ("features", "labels") and array.ndim > 1:
-            mask = columns.get(_mask_name(flat))
+            mask = columns.get(mask_name(flat))
             masked = mask is not None and mask.ndim > 1
             one = LengthRange.of([array.shape[1]], masked=masked)
             found += Survey(lengths={name: one})
@@ -115,11 +116,11 @@ def pad_columns(
     """
     for flat in [f"{group}/{name}" for name in names for group in ("features", "labels")]:
         if flat in columns:
-            array, mask = columns[flat], columns.get(_mask_name(flat))
+            array, mask = columns[flat], columns.get(mask_name(flat))
             columns[flat] = _pad_steps(array, length, align)
             if masked or (mask is not None and mask.ndim > 1):
                 steps = _step_mask(flat, array, mask, np.dtype(np.bool_))
-                columns[_mask_name(flat)] = _pad_steps(steps, length, align)
+                columns[mask_name(flat)] = _pad_steps(steps, length, align)
     return columns
 
 
@@ -138,7 +139,7 @@ def align_columns(parts: list[dict[str, Array]]) -> None:
 def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
     """Pad one array to a common shape in all parts; add masks to all if any part needs one."""
     arrays = [part[flat] for part in parts]
-    masks = [part.get(_mask_name(flat)) for part in parts]
+    masks = [part.get(mask_name(flat)) for part in parts]
     given = [mask for mask in masks if mask is not None]
     _check_dtypes(flat, arrays)
     _check_dtypes(f"the mask of {flat}", given)
@@ -154,11 +155,7 @@ def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
             length = max(array.shape[1] for array in arrays)
             part[flat] = _pad_steps(array, length, "start")
             mask = _pad_steps(_step_mask(flat, array, mask, dtype), length, "start")
-        part[_mask_name(flat)] = np.ones(len(array), dtype) if mask is None else mask
-
-
-def _mask_name(flat: str) -> str:
-    return flat.replace("/", "_masks/", 1)
+        part[mask_name(flat)] = np.ones(len(array), dtype) if mask is None else mask
 
 
 def _step_mask(flat: str, array: Array, mask: Array | None, dtype: np.dtype[Any]) -> Array:

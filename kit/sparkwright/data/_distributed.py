@@ -27,7 +27,7 @@ from ._survey import Survey
 from .chunks import errors_as_chunks, from_bytes, to_chunks
 from .dataset import DataSet, Merge, Summarize, Summary, check_integer
 from .export import export
-from .shuffling import counts_in_order, indexed_counts, shuffle
+from .shuffling import count_examples, shuffle
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -202,8 +202,7 @@ class DistributedDataSet:
     def partition_counts(self) -> tuple[int, ...]:
         """Return the number of examples in each partition; the first call runs a Spark job."""
         if self._counts is None:
-            found = collect(self.spark, indexed_counts(self.rdd), description="count examples")
-            self._counts = tuple(counts_in_order(found))
+            self._counts = tuple(count_examples(self.spark, self.rdd))
         return self._counts
 
     @property

@@ -24,7 +24,7 @@ from .column_statistics import (
     histogram_counts,
     summaries_of,
 )
-from .dataset import DataSet
+from .dataset import DataSet, added
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -140,7 +140,7 @@ def statistics_of(
             spark,
             rdd,
             partial(_histograms, edges=edges, pers=pers),
-            _summed,
+            added,
             per_partition=per_partition,
             description="histograms of columns",
         )
@@ -160,7 +160,7 @@ def statistics_of(
         )
 
     return DataStatistics(
-        columns=shown(whole, merge_all(counts, _summed)),
+        columns=shown(whole, merge_all(counts, added)),
         partitions=tuple(
             DataStatistics(columns=shown(found, bars))
             for found, bars in zip(parts, counts, strict=True)
@@ -220,10 +220,6 @@ def _histograms(
         name: histogram_counts(arrays, name, edges[name], per=pers[name])
         for name in numeric_names(arrays)
     }
-
-
-def _summed(first: Counts, second: Counts) -> Counts:
-    return {name: counts + second[name] for name, counts in first.items()}
 
 
 def _column_names(schema: Any) -> Mapping[str, Sequence[str]]:

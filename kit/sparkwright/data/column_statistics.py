@@ -49,7 +49,7 @@ class RowSample:
         order = np.argsort(priorities, kind="stable")
         return cls(size, priorities[order], values[order])
 
-    def merge(self, other: "RowSample") -> "RowSample":
+    def __add__(self, other: "RowSample") -> "RowSample":
         """Return the sample of the union of both."""
         count = len(other.priorities)
         if len(self.priorities) == self.size:
@@ -89,13 +89,13 @@ class ArraySummary:
         """(columns,)."""
         return self.moments.shape
 
-    def merge(self, other: "ArraySummary") -> "ArraySummary":
+    def __add__(self, other: "ArraySummary") -> "ArraySummary":
         """Return the summary of the union of both, which must have the same columns."""
         return ArraySummary(
             rows=self.rows + other.rows,
             counts=self.counts + other.counts,
-            moments=self.moments.merge(other.moments),
-            sample=self.sample.merge(other.sample),
+            moments=self.moments + other.moments,
+            sample=self.sample + other.sample,
         )
 
 

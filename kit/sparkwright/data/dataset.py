@@ -283,6 +283,11 @@ def fold(
     return total
 
 
+def added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge summaries by name, for `fold`."""
+    return {name: summary + second[name] for name, summary in first.items()}
+
+
 def check_integer(name: str, value: Any, *, minimum: int = 1) -> None:
     """Raise unless `value` is a Python or NumPy integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:

@@ -7,13 +7,13 @@ from typing import Any
 from sparkwright.errors import DataError
 
 from ._distributed import DistributedDataSet
+from ._manifest import Columns, columns_of
 from .classes import add_counts, class_counts, named_counts
 from .dataset import DataSet
 
-Layout = dict[str, tuple[str, tuple[int, ...]]]
 # Class -> number of examples; None: the labels are not classes.
 _Classes = dict[str, dict[int, int] | None]
-_Summary = tuple[int, Layout, _Classes]
+_Summary = tuple[int, Columns, _Classes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,7 @@ class DataOverview:
     rows: int
     partitions: tuple[int, ...] = ()
     size_bytes: int = 0
-    columns: Layout = field(default_factory=Layout)
+    columns: Columns = field(default_factory=dict[str, tuple[str, tuple[int, ...]]])
     classes: Mapping[str, Mapping[Any, int]] = field(default_factory=dict[str, dict[Any, int]])
     fingerprint: str | None = None
 
@@ -78,14 +78,13 @@ def overview_of(data: DataSet | DistributedDataSet) -> DataOverview:
 
 
 def _summarize(data: DataSet, partition: int, first: int) -> _Summary:
-    layout = {name: (str(dtype), shape) for name, (dtype, shape) in data.layout.items()}
     classes: _Classes = {}
     for name in data.labels:
         try:
             classes[name] = class_counts(data, name)
         except DataError:
             classes[name] = None
-    return data.size_bytes, layout, classes
+    return data.size_bytes, columns_of(data.layout), classes
 
 
 def _merge(one: _Summary, other: _Summary) -> _Summary:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.cluster.jobs import run_job
+from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.errors import DataError
 
 from ._splitting import Part, assigned, balanced_sizes, draw_quotas
@@ -49,13 +49,11 @@ class Destined(Protocol):
         ...
 
 
-def indexed_counts(rdd: "RDD[bytes]") -> "RDD[tuple[int, int]]":
-    """Return a lazy RDD of (partition index, number of examples)."""
-    return rdd.mapPartitionsWithIndex(_count_partition)
-
-
-def counts_in_order(found: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the counts of `indexed_counts`, ordered by partition."""
+def count_examples(
+    spark: "SparkSession", rdd: "RDD[bytes]", *, description: str = "count examples"
+) -> list[int]:
+    """Count the examples of each partition, in one Spark job that reads only chunk headers."""
+    found = collect(spark, rdd.mapPartitionsWithIndex(_count_partition), description=description)
     return [count for _, count in sorted(found)]
 
 

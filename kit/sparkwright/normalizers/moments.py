@@ -85,7 +85,7 @@ class Moments:
         """The shape of each array."""
         return self.count.shape
 
-    def merge(self, other: "Moments") -> "Moments":
+    def __add__(self, other: "Moments") -> "Moments":
         """Return the moments of the union."""
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
@@ -153,7 +153,7 @@ def readings_of(chunk: Arrays, flat_name: str, wanted: str) -> tuple[Per, ...]:
     return ("feature",)
 
 
-# A summary of columns, with `shape` and `merge`: `Moments` or an `ArraySummary`.
+# A summary of columns, with `shape` and `+`: `Moments` or an `ArraySummary`.
 Found = TypeVar("Found", bound=Any)
 # Flat name -> possible column type, the best one first -> summary of the columns.
 Readings = Mapping[str, Mapping[Per, Found]]
@@ -170,7 +170,7 @@ def merge_readings(first: Readings[Found], second: Readings[Found]) -> dict[str,
     for name, found in first.items():
         other = second[name]
         merged[name] = {
-            per: summary.merge(other[per])
+            per: summary + other[per]
             for per, summary in found.items()
             if per in other and other[per].shape == summary.shape
         }
@@ -198,4 +198,9 @@ def column_values(chunk: Arrays, flat_name: str, per: Per) -> Array:
 
 def mask_of(chunk: Arrays, flat_name: str) -> Array | None:
     """Return the mask of an array, or None."""
-    return chunk.get(flat_name.replace("/", "_masks/", 1))
+    return chunk.get(mask_name(flat_name))
+
+
+def mask_name(flat_name: str) -> str:
+    """Return the flat name of the mask of an array."""
+    return flat_name.replace("/", "_masks/", 1)
