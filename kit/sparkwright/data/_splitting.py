@@ -226,7 +226,7 @@ def sample_sizes(total: int, size: int | None, fraction: float | None) -> Counts
             f"size={size!r}, fraction={fraction!r}."
         )
     check_number("fraction", fraction, minimum=0, maximum=1, optional=True)
-    drawn = size if fraction is None else round(total * fraction)
+    drawn: Any = size if fraction is None else round(total * fraction)
     check_integer("size", drawn, minimum=0)
     if drawn > total:
         raise DataError(

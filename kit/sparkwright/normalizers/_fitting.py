@@ -48,7 +48,7 @@ def fit_columns(
         "features" and "labels" -> name -> fitted columns.
     """
     places = _by_position(columns, getattr(data, "schema", None))
-    options = {"labels": _label_names(labels), "columns": places, "per": per}
+    options: dict[str, Any] = {"labels": _label_names(labels), "columns": places, "per": per}
     if not hasattr(data, "reduce_chunks"):
         raise DataError(
             "a normalizer is fitted to a DataSet or a DistributedDataSet. Received: "

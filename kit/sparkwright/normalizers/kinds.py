@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkwright.configuration import option
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_choice
 
 from ._fitting import Columns, Labels, MeanAndStd, Range, fit_columns, read_arrays
 from .normalizer import ColumnScale, Normalizer, Scales
@@ -265,10 +266,7 @@ def normalizer_from_dict(settings: Mapping[str, Any]) -> Normalizer:
         15
     """
     name = settings.get("name") if isinstance(settings, Mapping) else None
-    if name not in list(_KINDS):
-        raise ConfigurationError(
-            f"`name` must be one of {', '.join(map(repr, _KINDS))}. Received: name={name!r}."
-        )
+    check_choice("name", name, _KINDS)
     return _KINDS[name].from_dict(settings)
 
 

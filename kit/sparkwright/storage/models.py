@@ -41,6 +41,7 @@ from sparkwright.networks.state import ModelState
 from sparkwright.networks.steps import optimizers, optimizers_of
 from sparkwright.networks.training import ALIASES
 from sparkwright.normalizers.normalizer import Normalizer
+from sparkwright.options import check_choice
 
 from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code, restore_updater
 from ._model_archive import (
@@ -116,10 +117,7 @@ def save_model(
         raise ConfigurationError(
             f"`notes` must not have the reserved key {_ABOUT!r}. Received: {sorted(notes)}."
         )
-    if normalizer_place not in get_args(NormalizerPlace):
-        raise ConfigurationError(
-            f'`normalizer_place` must be "inside" or "beside". Received: {normalizer_place!r}.'
-        )
+    check_choice("normalizer_place", normalizer_place, get_args(NormalizerPlace))
     save_updater = save_updater and not lora_layers(model)
     notes = dict(notes or {})
     outer: dict[str, Any] | None = None
