@@ -278,10 +278,9 @@ class Assignment:
     def __init__(
         self, quotas: Mapping[int, Counts], seed: Sequence[int], *, partition: int
     ) -> None:
+        present = [number for number in sorted(quotas) if quotas[number].any()]
         self._parts = {
-            number: assigned(row, [*seed, index])
-            for index, (number, row) in enumerate(sorted(quotas.items()))
-            if row.any()
+            number: assigned(quotas[number], [*seed, index]) for index, number in enumerate(present)
         }
         self._used = dict.fromkeys(self._parts, 0)
         self._partition = partition
