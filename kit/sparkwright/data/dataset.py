@@ -201,6 +201,9 @@ class DataSet:
             summarize: (chunk of about 1 MiB, 0, index of its first example) -> summary.
             merge: (earlier summary, later summary) -> summary of both.
             description: not used.
+
+        Returns:
+            The summary, merged in the order of the examples; None without examples.
         """
         del description
         return fold([self], summarize, merge)
