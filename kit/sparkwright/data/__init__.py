@@ -13,10 +13,11 @@ if TYPE_CHECKING:
         normalizer_from_dict as normalizer_from_dict,
     )
     from sparkwright.normalizers.normalizer import Normalizer as Normalizer
+    from sparkwright.storage.listing import Entry as Entry
     from sparkwright.storage.model_reading import load_normalizer as load_normalizer
 
     from ._augmentation import Augmentation as Augmentation
-    from ._browsing import Entry as Entry, Folder as Folder, browse as browse
+    from ._browsing import Folder as Folder, browse as browse
     from ._data_preview import (
         ColumnPreview as ColumnPreview,
         DataPreview as DataPreview,

@@ -265,7 +265,7 @@ def normalizer_from_dict(settings: Mapping[str, Any]) -> Normalizer:
         >>> normalizer_from_dict({"name": "ImageScale", "max_value": 15}).max_value
         15
     """
-    name = settings.get("name") if isinstance(settings, Mapping) else None
+    name: Any = settings.get("name") if isinstance(settings, Mapping) else None
     check_choice("name", name, _KINDS)
     return _KINDS[name].from_dict(settings)
 

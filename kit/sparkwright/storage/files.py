@@ -14,7 +14,6 @@ from ._hdfs_client import on_thread as on_thread
 from ._stores import (
     absolute as absolute,
     beside,
-    in_requested_form as in_requested_form,
     is_object_store,
     is_on_this_machine as is_on_this_machine,
     like,
