@@ -35,7 +35,7 @@ class Interrupts:
 
     def __init__(
         self,
-        act: Callable[[], None] | None = None,
+        act: Callable[[int], None] | None = None,
         *,
         again: Callable[[], None] | None = None,
         ends: bool = False,
@@ -43,7 +43,7 @@ class Interrupts:
         """Hold the first signal until `begin`.
 
         Args:
-            act: called at each signal instead of raising. Default None: raise.
+            act: called with the number of each signal instead of raising. Default None: raise.
             again: called, instead of raising, at each signal after the first that raised. It runs
                 within whatever the main thread does, so it may only set an attribute.
             ends: whether SIGTERM and SIGHUP raise `Ending`, where they would end the process.
@@ -57,7 +57,7 @@ class Interrupts:
     def __call__(self, number: int, _frame: object) -> None:
         """Handle a signal."""
         if self._act is not None:
-            self._act()
+            self._act(number)
         elif self._has_raised and self._again is not None:
             self._again()
         elif self._begun or self.is_held:
@@ -92,6 +92,12 @@ class Interrupts:
         if handler is not self and (known or _module(handler).startswith(instead_of)):
             self._before = handler
             signal.signal(signal.SIGINT, self)
+        self.install_endings()
+
+    def install_endings(self) -> None:
+        """Set this handler for SIGTERM and SIGHUP if asked to, where they would end the process."""
+        if threading.current_thread() is not threading.main_thread():
+            return
         for number in _ENDINGS if self._ends else ():
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, self)
@@ -143,25 +149,36 @@ class TaskInterrupts:
     """Cancels the current asyncio task on SIGINT where PySpark has set its handler.
 
     Notebook kernels do so themselves, unless Spark is started in the same cell.
+
+    Attributes:
+        ending: number of the signal, SIGTERM or SIGHUP, that cancelled the task; else None.
     """
 
-    def __init__(self) -> None:
-        """Call it within the task; the handler changes with `install`."""
+    def __init__(self, *, ends: bool = False) -> None:
+        """Call it within the task; the handlers change with `install`.
+
+        Args:
+            ends: whether SIGTERM and SIGHUP cancel the task too, where they would end the process.
+        """
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
+        self.ending: int | None = None
 
-        def act() -> None:
+        def act(number: int) -> None:
+            if number in _ENDINGS:
+                self.ending = number
             loop.call_soon_threadsafe(task.cancel)
 
-        self._interrupts = Interrupts(act)
+        self._interrupts = Interrupts(act, ends=ends)
 
     def install(self) -> None:
         """Replace the handler if it is PySpark's, which may be set at any time."""
         if _module(signal.getsignal(signal.SIGINT)).startswith(_PYSPARK):
             self._interrupts.install(_PYSPARK)
+        self._interrupts.install_endings()
 
     def remove(self) -> None:
-        """Restore the previous handler."""
+        """Restore the previous handlers."""
         self._interrupts.remove()
 
 

@@ -1,6 +1,9 @@
 import asyncio
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -121,7 +124,7 @@ def test_more_interrupts_cancel_the_tasks_and_keep_the_average(
     start: Any, monkeypatch: pytest.MonkeyPatch, waits_with: str
 ) -> None:
     for limit in ("_POLITE_STOP_S", "_HARD_STOP_S"):
-        monkeypatch.setattr(f"sparkwright.runs._run.{limit}", 60.0)
+        monkeypatch.setattr(f"sparkwright.runs._waiting.{limit}", 60.0)
     engine = FakeEngine(7, stops=False)
     run = start(engine)
 
@@ -136,26 +139,66 @@ def test_more_interrupts_cancel_the_tasks_and_keep_the_average(
     assert cancelled == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "waits_with"),
+    [(signal.SIGTERM, "wait"), (signal.SIGHUP, "wait"), (signal.SIGTERM, "await")],
+)
 def test_a_script_that_is_asked_to_end_writes_its_model_first(
     start: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     number: signal.Signals,
+    waits_with: str,
 ) -> None:
     saved: list[str] = []
-    monkeypatch.setattr("sparkwright.runs._run.save_model", lambda _, url: saved.append(url))
+    monkeypatch.setattr("sparkwright.runs._waiting.save_model", lambda _, url: saved.append(url))
     before = signal.signal(number, signal.SIG_DFL)  # `nohup` ignores SIGHUP, and that stays
     run = start(FakeEngine(7))
     interrupt_when(lambda: signal.getsignal(number) is not signal.SIG_DFL, number)
+
+    async def cell() -> None:
+        await run
+
     with pytest.raises(SystemExit) as ended:
-        run.wait()
+        run.wait() if waits_with == "wait" else asyncio.run(cell())
     assert signal.signal(number, before) is signal.SIG_DFL
     assert ended.value.code == 128 + number
     (url,) = saved
     told = capsys.readouterr().err
     assert f"run {run.name} was ended by {number.name}; the model holds the last average" in told
     assert f"It is in {url}: `sw.load_model`." in told
+
+
+def test_a_script_that_ends_before_its_run_stops_it_and_writes_the_model() -> None:
+    code = """
+from sparkwright.runs import _waiting
+from sparkwright.runs.record import RunRecord
+from tests.runs.recorded import run_of
+from tests.runs.test_interrupts import FakeEngine
+
+_waiting.save_model = lambda _model, url: print("saved", url)
+for name, averagings in (("first", 7), ("second", 0), ("over", 3)):
+    engine = FakeEngine(averagings)
+    run = run_of(engine, RunRecord(workers=1, epochs=3, name=name), name=name)
+run.stop()
+run.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0
+    second, first = done.stderr.strip().splitlines()
+    ended = "was ended by the end of the process; the model"
+    assert second == f"run second {ended} is unchanged since the run began: no averaging was done."
+    (url,) = re.findall(r"saved (.*first-run-1\.keras)\n", done.stdout)
+    assert first == (
+        f"run first {ended} holds the last average, that of averaging 7. "
+        f"It is in {url}: `sw.load_model`."
+    )
 
 
 def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: Any) -> None:

@@ -44,7 +44,7 @@ network.start(data, epochs=100000, name="ended")
 
 @pytest.mark.spark
 @pytest.mark.cluster
-def test_script_prints_only_its_progress() -> None:
+def test_script_prints_only_its_progress(tmp_path: Path) -> None:
     """Also at its end, with a session and a run that go on, and after a job that failed."""
     # Without what the tests set.
     environment = {
@@ -54,18 +54,22 @@ def test_script_prints_only_its_progress() -> None:
         [sys.executable, "-c", SCRIPT],
         capture_output=True,
         text=True,
-        env=environment,
+        env=environment | {"SPARKWRIGHT_RUNS": str(tmp_path / "runs.sqlite")},
         timeout=200,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    # The last run may or may not have come to an averaging.
+    pattern = r"run ended was ended by the end of the process; the model [^\n]*\n"
+    assert re.fullmatch(pattern, done.stderr), done.stderr
+    assert done.returncode == 0
+    models = [str(path) for path in tmp_path.glob("ended-*.keras")]
+    assert re.findall(r"It is in (\S+): `sw.load_model`", done.stderr) == models
     numbers = r"- \d+\w+ - [\d,]+ examples/s - accuracy: [\d.]+ - loss: [\d.]+"
     lines = [
         "Run first: sequential on 1 worker",
         *(rf"Epoch {n}/2 - 40/40 {numbers} - val_accuracy: \S+ - val_loss: \S+" for n in (1, 2)),
         *("failed", "True", "Run ended: sequential on 1 worker"),
-        "Run ended: ended, because the script exits",
+        "Run ended: stopped; the model holds (the last average|what it held)",
     ]
-    # The last run may or may not have come to an epoch.
     found = [text for text in done.stdout.splitlines() if "/100000 " not in text]
     assert len(found) == len(lines), done.stdout
     for text, pattern in zip(found, lines, strict=True):

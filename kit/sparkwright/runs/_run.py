@@ -1,24 +1,12 @@
 """A training run: status, waiting, stopping and results."""
 
-import asyncio
-import contextlib
 import logging
-import signal
-import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sparkwright._interrupts import (
-    Ending,
-    TaskInterrupts,
-    interrupts_raise,
-    traceback_hidden,
-)
-from sparkwright.errors import ConfigurationError, RunInterrupted, RunTimeoutError, WorkerError
-from sparkwright.storage import save_model
+from sparkwright.errors import ConfigurationError, RunTimeoutError, WorkerError
 from sparkwright.timeline import PHASES, Timeline
 from sparkwright.workers.protocol import Progress
 
@@ -27,20 +15,17 @@ from ._history import History
 from ._progress import ProgressLines
 from ._provenance import WarningKeeper, git_revision
 from ._queue import QUEUE, Claim, Place
-from ._run_file import default_path
 from ._tracking import RunTracking
+from ._waiting import Waiting
 from .callbacks import DriverCallbacks
-from .engine import Engine, Outcome, told
-from .extensions import in_notebook, show, write_report
+from .engine import Engine, Outcome, sentence, told
+from .extensions import show, write_report
 from .histograms import RunHistograms
 from .names import NAMES
 from .record import RunRecord
 
 _of_thread = threading.local()  # `run`: the name of the run whose thread it is
 _log = logging.getLogger(__name__)
-# An interrupt frees the executors within 5 s: stop first, then cancel.
-_POLITE_STOP_S = 3.5
-_HARD_STOP_S = 5.0
 
 
 class TrainingRun:
@@ -86,13 +71,11 @@ class TrainingRun:
         self.code: str | None = None
         self._engine, self._record = engine, record
         self._take_result, self._model = take_result, model
-        self._callbacks, self._lines = callbacks, lines
+        self._callbacks = callbacks
         self._trackings = trackings
         self._outcome: Outcome | None = None
-        self._over, self._stop_asked = threading.Event(), threading.Event()
-        self._is_urgent = False
-        self._waiters: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
+        self._stop_asked = threading.Event()
+        self._waiting = Waiting(self, cancel=engine.cancel, lines=lines)
         self._place = Place(self.name, claim, record)
         QUEUE.enter(self._place)
         self._thread = threading.Thread(target=self._main, name=f"sparkwright-{id}", daemon=True)
@@ -225,7 +208,7 @@ class TrainingRun:
     @property
     def finished(self) -> bool:
         """Whether the run is over: done, stopped or failed."""
-        return self._over.is_set()
+        return self._waiting.over.is_set()
 
     @property
     def seconds(self) -> float:
@@ -271,8 +254,8 @@ class TrainingRun:
 
         An interrupt (Ctrl-C, the notebook's ■) stops the run within 5 s and keeps the last average.
         A second interrupt cancels the tasks at once, and also keeps the last average.
-        SIGTERM and SIGHUP stop the run, write the model beside the stored runs, and end the
-        process.
+        SIGTERM and SIGHUP, and a script or kernel that ends before the run, stop it and write the
+        model beside the stored runs.
 
         Raises:
             RunInterrupted: on an interrupt; a KeyboardInterrupt whose message states what the model
@@ -283,20 +266,7 @@ class TrainingRun:
             WorkerError, DataError, NetworkError, RunTimeoutError: if the run failed.
         """
         self._check_waiter()
-        with interrupts_raise(again=self._hurry, ends=True) as interrupts, self._attended():
-            try:
-                interrupts.begin()
-                is_over = self._wait_over(timeout_s)
-            except KeyboardInterrupt:
-                self._interrupt()
-                raise self._interrupted() from None
-            except Ending as ending:
-                self._interrupt()
-                self._keep_model(ending)
-                if in_notebook():  # a kernel outlives SystemExit
-                    signal.signal(ending.number, signal.SIG_DFL)
-                    signal.raise_signal(ending.number)
-                raise SystemExit(128 + ending.number) from None
+        is_over = self._waiting.until_over(timeout_s)
         if not is_over:
             raise RunTimeoutError(
                 f"`wait` waited {timeout_s:g} s for run {self.name} to end; it goes on. "
@@ -326,134 +296,8 @@ class TrainingRun:
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Any:
-        with self._attended():
-            await self._over_or_interrupted()
+        await self._waiting.until_over_async()
         return self._finish()
-
-    async def _over_or_interrupted(self) -> None:
-        loop = asyncio.get_running_loop()
-        over = asyncio.Event()
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop may be closed
-                loop.call_soon_threadsafe(over.set)
-
-        with self._lock:
-            self._waiters.append(wake)
-        if self.finished:
-            wake()
-        interrupts = TaskInterrupts()
-        try:
-            # In short waits: the kernel's interrupt takes effect when the event loop wakes up.
-            while not over.is_set():
-                interrupts.install()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(over.wait(), 0.25)
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            stopping = loop.run_in_executor(None, self._stop_now)
-            while not stopping.done():
-                try:
-                    await asyncio.wait({stopping})
-                except (asyncio.CancelledError, KeyboardInterrupt):
-                    self._hurry()
-            raise self._interrupted() from None
-        finally:
-            interrupts.remove()
-
-    @contextlib.contextmanager
-    def _attended(self) -> Generator[None]:
-        """Repaint the progress lines in place during the block."""
-        try:
-            with contextlib.nullcontext() if self._lines is None else self._lines.attended():
-                yield
-        except KeyboardInterrupt:
-            traceback_hidden(RunInterrupted)
-            raise
-
-    def _interrupt(self) -> None:
-        """Stop the run, and wait for its end for some seconds."""
-        if self._lines is not None:
-            self._lines.interrupted()
-        # On another thread, because an interrupt could leave the run in an undefined state.
-        self._in_background(self._stop_now).wait(_HARD_STOP_S + 1.0)
-
-    def _hurry(self) -> None:
-        """Cancel the tasks at once; safe in a handler of signals."""
-        self._is_urgent = True
-
-    def _keep_model(self, ending: Ending) -> None:
-        """Write what the run has learned beside the stored runs, and tell where."""
-        outcome = self._outcome
-        held = self._held(outcome)
-        kept = ""
-        if outcome is not None and outcome.vector is not None:
-            path = default_path().with_name(f"{self.name}-{self.id}.keras")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save_model(self._model, str(path))
-            kept = f" It is in {path}: `sw.load_model`."
-        name = signal.Signals(ending.number).name
-        print(f"run {self.name} was ended by {name}; {held}{kept}", file=sys.stderr, flush=True)
-
-    def _in_background(self, act: Callable[[], None]) -> threading.Event:
-        """Call `act` on a new thread; return an event that is set when it returns."""
-        over = threading.Event()
-
-        def run() -> None:
-            try:
-                act()
-            except Exception:
-                _log.exception("run %s could not be stopped", self.name)
-            finally:
-                over.set()
-
-        threading.Thread(target=run, name=f"sparkwright-{self.id}-stop", daemon=True).start()
-        return over
-
-    def _stop_now(self) -> None:
-        began_s = time.monotonic()
-        self.stop()
-        while not self._over.wait(0.1):
-            if self._is_urgent or time.monotonic() - began_s > _POLITE_STOP_S:
-                self._engine.cancel()
-                self._over.wait(max(0.1, _HARD_STOP_S - (time.monotonic() - began_s)))
-                return
-
-    def _wait_over(self, timeout_s: float | None) -> bool:
-        # In short waits: on some platforms a wait without a timeout cannot be interrupted.
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._over.wait(
-            0.5 if deadline is None else min(0.5, deadline - time.monotonic())
-        ):
-            if deadline is not None and time.monotonic() >= deadline:
-                return False
-        return True
-
-    def _interrupted(self) -> RunInterrupted:
-        """The exception after an interrupt; its message states what the model holds."""
-        status, outcome = self.status, self._outcome
-        error = RunInterrupted(
-            f"run {self.name} was interrupted in epoch {status.epoch} of {status.epochs}; "
-            f"{self._held(outcome)}"
-        )
-        if outcome is not None and outcome.error is not None:
-            error.add_note(f"The run had failed: {_sentence(outcome.error)}")
-        return error
-
-    def _held(self, outcome: Outcome | None) -> str:
-        """Describe the state that the model holds after an interrupt, if known."""
-        if outcome is None:
-            return f"run {self.name} has not ended yet. The model is unchanged until it does."
-        count, restored = outcome.progress.averagings, self.restored_epoch
-        if outcome.vector is None and count:
-            return (
-                f"the model is unchanged since the run began: no worker could deliver the average "
-                f"of averaging {count}."
-            )
-        if not count:
-            return "the model is unchanged since the run began: no averaging was done."
-        if restored is not None:
-            return f"the model holds the weights of epoch {restored}."
-        return f"the model holds the last average, that of averaging {count}."
 
     def _finish(self) -> Any:
         outcome = self._outcome
@@ -504,11 +348,7 @@ class TrainingRun:
                     each.begin(self)
                 self._run_to_the_end()
         finally:
-            with self._lock:
-                self._over.set()
-                waiters, self._waiters = self._waiters, []
-            for wake in waiters:
-                wake()
+            self._waiting.end()
 
     def _run_to_the_end(self) -> None:
         record = self._record
@@ -530,7 +370,7 @@ class TrainingRun:
         ended_early = outcome.stopped or outcome.error is not None
         record.averagings_counted(outcome.progress.averagings, stopped=ended_early)
         if outcome.error is not None:
-            record.state_changed("failed", _sentence(outcome.error), error=_details(outcome.error))
+            record.state_changed("failed", sentence(outcome.error), error=_details(outcome.error))
         elif outcome.stopped:
             restored, held = self.restored_epoch, "the last average"
             if outcome.vector is None:
@@ -552,14 +392,6 @@ class TrainingRun:
     def _ipython_display_(self) -> None:
         """Show the live panel if the notebook extra is installed, else one line of text."""
         show(self)
-
-
-def _sentence(error: BaseException) -> str:
-    text = error.reason if isinstance(error, WorkerError) else str(error)
-    where = (
-        f"worker {error.worker}: " if isinstance(error, WorkerError) and error.worker >= 0 else ""
-    )
-    return f"{where}{text}".strip().splitlines()[0] if text else type(error).__name__
 
 
 def _details(error: BaseException) -> str:

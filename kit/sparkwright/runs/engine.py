@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import SparkwrightError
+from sparkwright.errors import SparkwrightError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.networks import ModelState, unpack_arrays
 from sparkwright.networks.steps import optimizers_of
@@ -176,3 +176,12 @@ def tidy(*actions: Callable[[], object]) -> None:
             action()
         except BaseException:  # such as SystemExit, which would end the run's thread
             _log.warning("a resource of the run could not be released", exc_info=True)
+
+
+def sentence(error: BaseException) -> str:
+    """Return the first line of an error, with the worker it is of."""
+    text = error.reason if isinstance(error, WorkerError) else str(error)
+    where = (
+        f"worker {error.worker}: " if isinstance(error, WorkerError) and error.worker >= 0 else ""
+    )
+    return f"{where}{text}".strip().splitlines()[0] if text else type(error).__name__

@@ -14,7 +14,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -76,13 +76,22 @@ def write_members(
     ):
         digests: dict[str, str] = {}
         for name, member in members.items():
-            digest = hashing.submit(_sha256, member.blocks)
+            digest = _submitted(hashing, member)
             large = member.size_bytes >= zipfile.ZIP64_LIMIT // 2
             with archive.open(zipfile.ZipInfo(name), "w", force_zip64=large) as target:
                 for block in member.blocks():
                     target.write(block)
             digests[name] = digest.result()
         archive.writestr(zipfile.ZipInfo(last), described(digests), compression)
+
+
+def _submitted(hashing: ThreadPoolExecutor, member: Member) -> Future[str]:
+    try:
+        return hashing.submit(_sha256, member.blocks)
+    except RuntimeError:  # the interpreter is ending, and starts no threads
+        done = Future[str]()
+        done.set_result(_sha256(member.blocks))
+        return done
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any] | bytes]]:
