@@ -117,22 +117,22 @@ def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
         yield DataSet.concatenate(waiting)
 
 
-def joined_chunks(datasets: Iterable[DataSet]) -> Iterator[DataSet]:
-    """Join small DataSets and cut large ones to about the size of a chunk, in order.
+def joined_chunks(datasets: Iterable[DataSet], size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
+    """Join small DataSets and cut large ones to about `size_bytes`, in order.
 
     Neighbors with different columns or shapes, such as sequence lengths, are not joined.
     """
     for _, alike in groupby(datasets, key=attrgetter("layout")):
         waiting: list[DataSet] = []
-        size_bytes = 0
+        waiting_bytes = 0
         for dataset in alike:
             waiting.append(dataset)
-            size_bytes += dataset.size_bytes
-            if size_bytes >= CHUNK_BYTES:
-                yield from cut(DataSet.concatenate(waiting))
-                waiting, size_bytes = [], 0
+            waiting_bytes += dataset.size_bytes
+            if waiting_bytes >= size_bytes:
+                yield from cut(DataSet.concatenate(waiting), size_bytes)
+                waiting, waiting_bytes = [], 0
         if waiting:
-            yield from cut(DataSet.concatenate(waiting))
+            yield from cut(DataSet.concatenate(waiting), size_bytes)
 
 
 def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:

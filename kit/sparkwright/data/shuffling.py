@@ -25,7 +25,7 @@ from .chunks import (
     row_count,
     to_bytes,
 )
-from .dataset import DataSet, check_integer
+from .dataset import DataSet, check_integer, cut
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 8 << 20  # size of the blocks that a shuffle permutes in memory
 # Smaller than a chunk: PySpark buffers about ten pieces per target before writing.
 _PIECE_BYTES = CHUNK_BYTES // 4
-_OUTBOX_BYTES = 32 * CHUNK_BYTES  # limit of the send buffers of a task, over all targets
+_SORTED_BYTES = 32 * CHUNK_BYTES  # examples that a task sorts by target at a time
 
 # (target, source partition, index of the piece's first example in it). Sorting by key restores the
 # original order of the examples of a target.
@@ -96,45 +96,6 @@ def _target_of(key: Key, *, partition_of: Callable[[int], int]) -> int:
     return -1 - key[0] if key[0] < 0 else partition_of(key[0])
 
 
-class _Outbox:
-    """Send buffers that join small pieces for each target."""
-
-    def __init__(self, source: int) -> None:
-        self._source = source
-        self._waiting: dict[int, list[DataSet]] = {}
-        self._first: dict[int, int] = {}  # index of the first buffered example of each target
-        self._bytes: dict[int, int] = {}
-        self._all_bytes = 0  # the sum of `_bytes`
-
-    def put(self, target: int, first: int, piece: DataSet) -> Iterator[tuple[Key, bytes]]:
-        """Add a piece; yield the buffers that became large enough."""
-        waiting = self._waiting.get(target)
-        if waiting and waiting[0].layout != piece.layout:
-            yield from self.send(target)
-        self._first.setdefault(target, first)
-        self._waiting.setdefault(target, []).append(piece)
-        size = piece.size_bytes
-        self._bytes[target] = self._bytes.get(target, 0) + size
-        self._all_bytes += size
-        if self._bytes[target] >= _PIECE_BYTES:
-            yield from self.send(target)
-        elif self._all_bytes >= _OUTBOX_BYTES:
-            yield from self.send_all()
-
-    def send(self, target: int) -> Iterator[tuple[Key, bytes]]:
-        """Yield the buffer of `target`, if any."""
-        pieces = self._waiting.pop(target, None)
-        if pieces:
-            self._all_bytes -= self._bytes.pop(target)
-            key = (target, self._source, self._first.pop(target))
-            yield key, to_bytes(DataSet.concatenate(pieces))
-
-    def send_all(self) -> Iterator[tuple[Key, bytes]]:
-        """Yield all buffers."""
-        for target in list(self._waiting):
-            yield from self.send(target)
-
-
 def _pieces_or_error(
     source: int, chunks: Iterable[bytes], *, partitions: int, **options: Any
 ) -> Iterator[tuple[Key, bytes]]:
@@ -150,26 +111,19 @@ def _pieces(
     source: int, chunks: Iterable[bytes], *, placement: Destined, source_counts: tuple[int, ...]
 ) -> Iterator[tuple[Key, bytes]]:
     """Split one partition's chunks by target; runs on an executor."""
-    expected = source_counts[source]
-    outbox, start = _Outbox(source), 0
-    for chunk in chunks:
-        stop = start + row_count(chunk)
+    expected, start = source_counts[source], 0
+    for block in joined_chunks(map(from_bytes, chunks), _SORTED_BYTES):
+        stop = start + len(block)
         if stop > expected:
             raise _changed_data(source, expected, f"at least {stop}")
-        if stop > start:
-            targets = placement.destinations(source, start, stop)
-            target = int(targets[0])
-            if len(chunk) >= _PIECE_BYTES and bool((targets == target).all()):
-                yield from outbox.send(target)  # earlier examples need the lower key
-                yield (target, source, start), chunk
-            else:
-                dataset = from_bytes(chunk)
-                for target, rows in _runs(targets):
-                    yield from outbox.put(target, start + int(rows[0]), dataset.take(rows))
+        for target, rows in _runs(placement.destinations(source, start, stop)):
+            first = 0
+            for piece in cut(block.take(rows), _PIECE_BYTES):
+                yield (target, source, start + int(rows[first])), to_bytes(piece)
+                first += len(piece)
         start = stop
     if start != expected:
         raise _changed_data(source, expected, str(start))
-    yield from outbox.send_all()
 
 
 def _runs(targets: NDArray[np.int32]) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.intp]]]]:
