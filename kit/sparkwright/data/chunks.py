@@ -126,13 +126,12 @@ def joined_chunks(datasets: Iterable[DataSet], size_bytes: int = CHUNK_BYTES) ->
         waiting: list[DataSet] = []
         waiting_bytes = 0
         for dataset in alike:
-            waiting.append(dataset)
-            waiting_bytes += dataset.size_bytes
-            if waiting_bytes >= size_bytes:
+            if waiting and waiting_bytes + dataset.size_bytes > size_bytes:
                 yield from cut(DataSet.concatenate(waiting), size_bytes)
                 waiting, waiting_bytes = [], 0
-        if waiting:
-            yield from cut(DataSet.concatenate(waiting), size_bytes)
+            waiting.append(dataset)
+            waiting_bytes += dataset.size_bytes
+        yield from cut(DataSet.concatenate(waiting), size_bytes)
 
 
 def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:

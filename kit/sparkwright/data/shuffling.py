@@ -24,6 +24,7 @@ from .chunks import (
     joined_chunks,
     row_count,
     to_bytes,
+    to_chunks,
 )
 from .dataset import DataSet, check_integer, cut
 
@@ -135,24 +136,8 @@ def _runs(targets: NDArray[np.int32]) -> Iterator[tuple[int, np.ndarray[Any, np.
 
 
 def _joined(placed: Iterable[tuple[Key, bytes]]) -> Iterator[bytes]:
-    """Join sorted pieces to chunks of about `CHUNK_BYTES`; runs on an executor."""
-    waiting: list[bytes] = []
-    layout: Any = None
-    for _, piece in placed:
-        found = from_bytes(piece).layout
-        if waiting and (found != layout or sum(map(len, waiting)) + len(piece) > CHUNK_BYTES):
-            yield _join(waiting)
-            waiting = []
-        layout = found
-        waiting.append(piece)
-    if waiting:
-        yield _join(waiting)
-
-
-def _join(pieces: list[bytes]) -> bytes:
-    if len(pieces) == 1:
-        return pieces[0]
-    return to_bytes(DataSet.concatenate([from_bytes(piece) for piece in pieces]))
+    """Join sorted pieces to chunks; runs on an executor."""
+    return to_chunks(from_bytes(piece) for _, piece in placed)
 
 
 def _changed_data(source: int, expected: int, found: str) -> DataError:
