@@ -190,15 +190,11 @@ def _permuted(
         datasets = [from_bytes(piece) for _, piece in pieces]
         order = order_of(block, sum(map(len, datasets)), seed=seed)
         if all(dataset.layout == datasets[0].layout for dataset in datasets):
-            joined = DataSet.concatenate(datasets)
-            # In pieces, to avoid a second copy of the whole block.
-            row_bytes = max(1, joined.size_bytes // max(1, len(joined)))
-            rows = max(1, CHUNK_BYTES // row_bytes)
-            for start in range(0, len(order), rows):
-                yield to_bytes(joined.take(order[start : start + rows]))
+            datasets = [DataSet.concatenate(datasets).take(order)]
         else:
             singles = [one for dataset in datasets for one in dataset.split()]
-            yield from map(to_bytes, joined_chunks(singles[number] for number in order))
+            datasets = [singles[number] for number in order]
+        yield from to_chunks(datasets)
 
 
 class RandomBlocks:
