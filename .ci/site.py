@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Page of the reference -> its title, and the packages whose public names it has.
 REFERENCE = {
     "training": ("Training and runs", "spark local runs ml"),
-    "data": ("Data", "data"),
+    "data": ("Data", "data normalizers"),
     "networks": ("Networks", "networks"),
     "masters": ("Training masters", "masters mesh updates partitions"),
     "evaluation": ("Evaluation", "evaluation"),

@@ -37,8 +37,8 @@ SHELL_OF_PURE_PACKAGES = {"partitions/execute.py", "timeline/timeline.py"}
 # Packages and their pure modules.
 NAMED = {
     "data": "_alignment _augmentation _column_choice _csv_format _data_preview _image_labels "
-    "_join_sources _manifest _moments _record_bytes _record_examples _skipped _splits _survey "
-    "_table_schema _tensors classes column_statistics dataset guessing scales texts wording",
+    "_join_sources _manifest _record_bytes _record_examples _skipped _survey "
+    "_table_schema _tensors classes column_statistics dataset guessing texts wording",
     "advice": "_advice _alternatives _load _memory _predict _tables _verdict",
     "doctor": "_diagnosis _executor_rules _findings _machine_rules _notes _rules _settings_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
@@ -53,7 +53,7 @@ PURE = [
     *(f"{package}/{name}.py" for package, names in NAMED.items() for name in names.split()),
     *(
         f"{package}/{path.name}"
-        for package in ("evaluation", "masters", "partitions", "timeline", "updates")
+        for package in ("evaluation", "masters", "normalizers", "partitions", "timeline", "updates")
         for path in sorted((ROOT / package).glob("*.py"))
         if path.name != "__init__.py" and f"{package}/{path.name}" not in SHELL_OF_PURE_PACKAGES
     ),

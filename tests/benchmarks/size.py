@@ -28,6 +28,7 @@ ORDER = (
         "_open_files",
         "_process",
     ),
+    ("normalizers",),
     ("cluster", "networks", "evaluation", "updates"),
     ("shipping", "storage"),
     ("timeline", "data"),

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.data import DataSet
-from sparkwright.data._alignment import check_alignment, pad, pad_dataset
-from sparkwright.data._padding import _lengths_of as lengths_of
+from sparkwright.data._alignment import check_alignment, lengths_of, pad, pad_columns
 from sparkwright.data._survey import LengthRange
 from sparkwright.errors import ConfigurationError
 
@@ -51,6 +50,10 @@ def steps_of(length: int, *, mask: Any = None) -> DataSet:
     )
 
 
+def pad_dataset(data: DataSet, *arguments: Any, **options: Any) -> DataSet:
+    return DataSet.from_columns(pad_columns(data.columns(), *arguments, **options))
+
+
 def test_examples_of_equal_length_are_padded_and_masked() -> None:
     found = pad_dataset(steps_of(2), ["x", "y"], 3, align="start", masked=True)
     assert found.features["x"][0].tolist() == [[1] * 3, [1] * 3, [0] * 3]
@@ -73,11 +76,11 @@ def test_existing_masks_are_kept_and_masks_of_whole_labels_are_expanded() -> Non
 
 
 def test_arrays_of_different_lengths_are_sequences() -> None:
-    both = lengths_of(steps_of(2), 0, 0) + lengths_of(steps_of(5), 0, 2)
+    both = lengths_of(steps_of(2).columns()) + lengths_of(steps_of(5).columns())
     assert {name: one.is_uniform for name, one in both.lengths.items()} == {
         "x": False, "fixed": True, "y": False
     }  # fmt: skip
-    assert lengths_of(steps_of(2, mask=np.ones((2, 2))), 0, 0).lengths["x"].masked
+    assert lengths_of(steps_of(2, mask=np.ones((2, 2))).columns()).lengths["x"].masked
 
 
 @pytest.mark.parametrize(

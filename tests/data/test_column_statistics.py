@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sparkwright.data import DataSet
-from sparkwright.data._moments import Moments
 from sparkwright.data.column_statistics import (
     QUANTILES,
     ArraySummary,
@@ -19,6 +18,7 @@ from sparkwright.data.column_statistics import (
     priorities_of,
     summaries_of,
 )
+from sparkwright.normalizers.moments import Moments
 
 numbers = hnp.arrays(
     np.float64,
@@ -32,7 +32,9 @@ F = "features/features"
 
 
 def summary_of(array: Any, start: int = 0, *, size: int = 1000, **masks: Any) -> ArraySummary:
-    found = summaries_of(DataSet(array, **masks), F, partition=2, start=start, size=size, seed=1)
+    found = summaries_of(
+        DataSet(array, **masks).columns(), F, partition=2, start=start, size=size, seed=1
+    )
     return next(iter(found.values()))
 
 
@@ -40,8 +42,8 @@ def grouped(array: Any, cuts: list[int], *, backwards: bool, size: int = 1000) -
     places = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]
     parts = [summary_of(array[a:b], a, size=size) for a, b in pairwise(places) if b > a]
     if backwards:
-        return reduce(lambda total, part: part.merge(total), reversed(parts))
-    return reduce(lambda total, part: total.merge(part), parts)
+        return reduce(lambda total, part: part + total, reversed(parts))
+    return reduce(lambda total, part: total + part, parts)
 
 
 @given(numbers, edges, st.booleans(), st.sampled_from([3, 1000]))
@@ -91,7 +93,7 @@ def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype: str, center
     random = np.random.default_rng(0)
     array = (random.normal(size=(50_000, 3)) * [1, 30, 7] + [100, 100, center]).astype(dtype)
     parts = [Moments.of(part) for part in np.array_split(array, 37)]
-    found = reduce(Moments.merge, parts)
+    found = reduce(Moments.__add__, parts)
     wide = array.astype(np.float64)
     np.testing.assert_allclose(found.mean, wide.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.std, wide.std(axis=0), rtol=1e-12)

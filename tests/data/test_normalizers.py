@@ -19,7 +19,7 @@ from sparkwright.data import (
     Standardize,
     normalizer_from_dict,
 )
-from sparkwright.data._reducing import fold
+from sparkwright.data.dataset import fold
 from sparkwright.errors import ConfigurationError, DataError
 
 F = "features"

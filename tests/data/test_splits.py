@@ -11,17 +11,15 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data._splits import (
+from sparkwright.data._splitting import (
     Assignment,
-    PartQuotas,
-    RandomBlocks,
     apportion,
     balanced_sizes,
     draw_quotas,
     equal_sizes,
-    order_of,
     stratified_sizes,
 )
+from sparkwright.data.shuffling import RandomBlocks, order_of
 from sparkwright.errors import ConfigurationError, DataError
 
 weights = st.lists(st.floats(0, 10, allow_subnormal=False), min_size=1, max_size=5).filter(
@@ -64,13 +62,6 @@ def test_quotas_match_part_sizes_and_assign_every_example(
     assert (quotas >= 0).all()
     np.testing.assert_array_equal(quotas.sum(axis=1), counts)
     np.testing.assert_array_equal(quotas.sum(axis=0), sizes)
-    kept = PartQuotas.of({3: quotas, 5: quotas // 2})
-    found = [kept.of_partition(number) for number in range(len(counts))]
-    for number, drawn in {3: quotas, 5: quotas // 2}.items():
-        rows = [known.get(number, np.zeros(len(sizes), int)) for known in found]
-        np.testing.assert_array_equal(rows, drawn)
-    total = (quotas + quotas // 2).T.tolist()
-    assert [list(kept.part_counts(part)) for part in range(len(sizes))] == total
 
 
 def test_quotas_follow_the_hypergeometric_distribution() -> None:
@@ -242,7 +233,7 @@ def test_shuffle_moves_examples_across_partitions_without_loss(numbered: Any) ->
 def test_shuffle_in_several_blocks_loses_no_examples(
     numbered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkwright.data._splitting._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("sparkwright.data.shuffling._BLOCK_BYTES", 1000)
     order = numbers(numbered.shuffle(seed=3))
     assert sorted(order) == list(range(201))
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
-from sparkwright.data.shuffling import _joined, _pieces
+from sparkwright.data.shuffling import _joined, _pieces, count_examples
 from sparkwright.errors import DataError
 from sparkwright.partitions import (
     RepartitionMode,
     RepartitionPlan,
     RepartitionStrategy,
-    count_examples,
     destinations,
     plan_repartition,
     repartition,
@@ -156,8 +155,8 @@ def test_execution_matches_the_plan(
 @pytest.mark.spark
 def test_counting_returns_examples_per_partition_in_order(spark: Any) -> None:
     counts = [5, 0, 12, 1]
-    assert count_examples(as_rdd(spark, partitions_of(counts))) == counts
-    assert count_examples(spark.sparkContext.emptyRDD()) == []
+    assert count_examples(spark, as_rdd(spark, partitions_of(counts))) == counts
+    assert count_examples(spark, spark.sparkContext.emptyRDD()) == []
 
 
 @pytest.mark.spark
@@ -186,7 +185,7 @@ def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
     counts = [9, 1, 1, 1, 4, 4]
     rdd = as_rdd(spark, partitions_of(counts)).cache()
     try:
-        assert count_examples(rdd) == counts
+        assert count_examples(spark, rdd) == counts
         plan = plan_repartition(counts, workers=3, mode="never")
         found = repartition(rdd, plan).glom().collect()
     finally:

@@ -301,7 +301,7 @@ def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_pa
             saved(model, normalizer, tmp_path)
     assert list(tmp_path.iterdir()) == []
     wrong: Any = "within"
-    with pytest.raises(sw.ConfigurationError, match="Received: 'within'"):
+    with pytest.raises(sw.ConfigurationError, match="Received: normalizer_place='within'"):
         sw.save_model(sequential(), str(tmp_path / "a.keras"), normalizer_place=wrong)
 
 

@@ -12,7 +12,7 @@ from tests.workers.test_callbacks import blobs, master_of, network
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data.loss_weights import weighted, weighted_by_class
+from sparkwright.data.classes import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters.plan import epoch_order
 from sparkwright.runs.fit_options import checked_options

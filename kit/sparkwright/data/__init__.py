@@ -5,8 +5,19 @@ from typing import TYPE_CHECKING
 from sparkwright._lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from sparkwright.normalizers.kinds import (
+        ImageScale as ImageScale,
+        MinMaxScale as MinMaxScale,
+        NormalizerChain as NormalizerChain,
+        Standardize as Standardize,
+        normalizer_from_dict as normalizer_from_dict,
+    )
+    from sparkwright.normalizers.normalizer import Normalizer as Normalizer
+    from sparkwright.storage.listing import Entry as Entry
+    from sparkwright.storage.model_reading import load_normalizer as load_normalizer
+
     from ._augmentation import Augmentation as Augmentation
-    from ._browsing import Entry as Entry, Folder as Folder, browse as browse
+    from ._browsing import Folder as Folder, browse as browse
     from ._data_preview import (
         ColumnPreview as ColumnPreview,
         DataPreview as DataPreview,
@@ -35,20 +46,12 @@ if TYPE_CHECKING:
         records as records,
         sequences as sequences,
     )
-    from ._local_data import LocalData as LocalData
+    from ._local_data import LocalData as LocalData, TfData as TfData
     from ._manifest import Manifest as Manifest
     from ._map_file import MapFileReader as MapFileReader
     from ._minibatch_files import (
         from_minibatches as from_minibatches,
         read_minibatches as read_minibatches,
-    )
-    from ._normalizers import (
-        ImageScale as ImageScale,
-        MinMaxScale as MinMaxScale,
-        NormalizerChain as NormalizerChain,
-        Standardize as Standardize,
-        load_normalizer as load_normalizer,
-        normalizer_from_dict as normalizer_from_dict,
     )
     from ._previewing import guess_source as guess_source, preview as preview
     from ._record_files import (
@@ -75,7 +78,6 @@ if TYPE_CHECKING:
     )
     from ._table_schema import TableSchema as TableSchema
     from ._table_source import LocalTable as LocalTable
-    from ._tf_data import TfData as TfData
     from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
     from ._validation import validate as validate
     from .chunks import (
@@ -90,7 +92,6 @@ if TYPE_CHECKING:
     from .from_spark import from_dataframe as from_dataframe, from_rdd as from_rdd
     from .in_memory import read_pandas as read_pandas
     from .loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
-    from .normalizer import Normalizer as Normalizer
     from .paths import list_paths as list_paths
     from .sources import DataSource as DataSource, DataSplit as DataSplit
 

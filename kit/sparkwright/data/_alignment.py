@@ -1,18 +1,17 @@
 """Pad, mask, align and merge sequences of different lengths."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.normalizers.moments import mask_name
 from sparkwright.options import check_choice, check_count
 
+from ._survey import LengthRange, Survey
 from ._tensors import Array
-
-if TYPE_CHECKING:
-    from .dataset import DataSet
 
 Alignment = Literal["equal_length", "start", "end"]
 Mask = NDArray[np.bool_]
@@ -60,55 +59,87 @@ def pad(
     return padded, mask
 
 
-def pad_dataset(
-    dataset: "DataSet", names: Iterable[str], length: int, *, align: Alignment, masked: bool
-) -> "DataSet":
+def lengths_of(columns: Mapping[str, Array]) -> Survey:
+    """Survey the arrays with steps; features and labels with the same name share a range."""
+    found = Survey()
+    for flat, array in columns.items():
+        group, _, name = flat.partition("/")
+        if group in ("features", "labels") and array.ndim > 1:
+            mask = columns.get(mask_name(flat))
+            masked = mask is not None and mask.ndim > 1
+            one = LengthRange.of([array.shape[1]], masked=masked)
+            found += Survey(lengths={name: one})
+    return found
+
+
+def padding(
+    found: Survey, names: Iterable[str] | None, length: int | None
+) -> tuple[list[str], int, bool]:
+    """Return names, length and `masked` for `pad_columns`; see `DistributedDataSet.padded`."""
+    # Arrays of different lengths or with masks are certainly sequences.
+    certain = [n for n, r in found.lengths.items() if r.masked or not r.is_uniform]
+    chosen = certain if names is None else list(names)
+    if strangers := sorted(set(chosen) - set(found.lengths)):
+        raise ConfigurationError(
+            "`names` must be inputs or outputs whose examples have an axis of steps, such as "
+            f"{sorted(found.lengths)}. Received: {strangers}."
+        )
+    if not chosen and length is not None:
+        raise ConfigurationError(
+            "with `length`, the sequences must have masks or different lengths. Received: arrays "
+            f"of one length without masks, {sorted(found.lengths)}. Set `names`."
+        )
+    lengths = found.length_of(chosen)
+    target = length or lengths.longest
+    if lengths.longest > target:
+        raise DataError(
+            f"`length` must be at least the longest sequence, {lengths.longest} steps. "
+            f"Received: length={length}."
+        )
+    return chosen, target, lengths.masked or lengths.shortest != target
+
+
+def pad_columns(
+    columns: dict[str, Array], names: Iterable[str], length: int, *, align: Alignment, masked: bool
+) -> dict[str, Array]:
     """Pad the sequence features and labels in `names` to `length`.
 
     Args:
-        dataset: its arrays in `names` are (n, time, ...).
+        columns: flat name -> array; those in `names` are (n, time, ...). Changed in place.
         names: names of inputs and outputs.
         length: at least `time`.
         align: "end" pads at the start.
         masked: whether to add an (n, length) mask to arrays without a mask.
 
     Returns:
-        A DataSet whose masks are 0 at the added steps; existing masks are kept.
+        The columns, with masks that are 0 at the added steps; existing masks are kept.
     """
-    columns = dataset.columns()
     for flat in [f"{group}/{name}" for name in names for group in ("features", "labels")]:
         if flat in columns:
-            array, mask = columns[flat], columns.get(_mask_name(flat))
+            array, mask = columns[flat], columns.get(mask_name(flat))
             columns[flat] = _pad_steps(array, length, align)
             if masked or (mask is not None and mask.ndim > 1):
                 steps = _step_mask(flat, array, mask, np.dtype(np.bool_))
-                columns[_mask_name(flat)] = _pad_steps(steps, length, align)
-    return dataset.from_columns(columns)
+                columns[mask_name(flat)] = _pad_steps(steps, length, align)
+    return columns
 
 
-def aligned_columns(parts: "Sequence[DataSet]") -> list[dict[str, Array]]:
-    """Return the columns of each part, padded to a common shape; see `DataSet.merge`."""
-    if not parts:
-        raise DataError("`merge` needs at least one DataSet. Received: parts=[].")
-    columns = [part.columns() for part in parts]
-    if all(part.layout == parts[0].layout for part in parts):
-        return columns
+def align_columns(parts: list[dict[str, Array]]) -> None:
+    """Pad the columns of each part to a common shape, in place; see `DataSet.merge`."""
     for group in ("features", "labels"):
-        _check_names(group, parts)
-        for name in getattr(parts[0], group):
-            _merge_lengths(f"{group}/{name}", columns)
-    weights = [part["weights"] for part in columns if "weights" in part]
+        for name in _common_names(group, parts):
+            _merge_lengths(f"{group}/{name}", parts)
+    weights = [part["weights"] for part in parts if "weights" in part]
     if weights:
         _check_dtypes("`weights`", weights)
-        for part, found in zip(parts, columns, strict=True):
-            found.setdefault("weights", np.ones(len(part), weights[0].dtype))
-    return columns
+        for part in parts:
+            part.setdefault("weights", np.ones(len(next(iter(part.values()))), weights[0].dtype))
 
 
 def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
     """Pad one array to a common shape in all parts; add masks to all if any part needs one."""
     arrays = [part[flat] for part in parts]
-    masks = [part.get(_mask_name(flat)) for part in parts]
+    masks = [part.get(mask_name(flat)) for part in parts]
     given = [mask for mask in masks if mask is not None]
     _check_dtypes(flat, arrays)
     _check_dtypes(f"the mask of {flat}", given)
@@ -124,11 +155,7 @@ def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
             length = max(array.shape[1] for array in arrays)
             part[flat] = _pad_steps(array, length, "start")
             mask = _pad_steps(_step_mask(flat, array, mask, dtype), length, "start")
-        part[_mask_name(flat)] = np.ones(len(array), dtype) if mask is None else mask
-
-
-def _mask_name(flat: str) -> str:
-    return flat.replace("/", "_masks/", 1)
+        part[mask_name(flat)] = np.ones(len(array), dtype) if mask is None else mask
 
 
 def _step_mask(flat: str, array: Array, mask: Array | None, dtype: np.dtype[Any]) -> Array:
@@ -153,21 +180,25 @@ def _pad_steps(array: Array, length: int, align: Alignment) -> Array:
     return np.pad(array, [(0, 0), ends, *[(0, 0)] * (array.ndim - 2)])
 
 
-def _check_names(group: str, parts: "Sequence[DataSet]") -> None:
-    names = [sorted(getattr(part, group)) for part in parts]
+def _common_names(group: str, parts: Sequence[Mapping[str, Array]]) -> list[str]:
+    def names_in(group: str, part: Mapping[str, Array]) -> list[str]:
+        return sorted(name.partition("/")[2] for name in part if name.startswith(f"{group}/"))
+
+    names = [names_in(group, part) for part in parts]
     for number, found in enumerate(names):
         if found != names[0]:
             raise DataError(
                 f"DataSets can be merged only when their {group} have the same names. Received: "
                 f"part 0 has {names[0]}, part {number} has {found}."
             )
-    masks = {name for part in parts for name in getattr(part, f"{group}_masks")}
+    masks = {name for part in parts for name in names_in(f"{group}_masks", part)}
     stray = sorted(masks - set(names[0]))
     if stray:
         raise DataError(
             f"every mask must have the name of the array that it masks. Received: {group}_masks "
             f"{stray} with {group} {names[0]}."
         )
+    return names[0]
 
 
 def _check_dtypes(name: str, arrays: Sequence[Array]) -> None:

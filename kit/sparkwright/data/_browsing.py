@@ -9,25 +9,14 @@ from sparkwright.data._sequence_reader import natural_key
 from sparkwright.errors import RunTimeoutError
 from sparkwright.storage.files import (
     absolute,
-    in_requested_form,
     is_on_this_machine,
     on_thread,
     store_errors,
     system_of,
 )
+from sparkwright.storage.listing import HIDDEN, Entry, entries_of
 
 _T = TypeVar("_T")
-_HIDDEN = (".", "_")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """A file or folder; `size_bytes` is None for folders and if unknown."""
-
-    name: str
-    url: str
-    is_folder: bool
-    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +64,7 @@ def _browse(url: str, most: int) -> Folder:
         with store_errors(url, "listed"):
             raise FileNotFoundError(url)
     entries = sorted(
-        entries_of(place), key=lambda each: (not each.is_folder, natural_key(each.name))
+        shown_entries(place), key=lambda each: (not each.is_folder, natural_key(each.name))
     )
     return Folder(
         url=place,
@@ -85,29 +74,19 @@ def _browse(url: str, most: int) -> Folder:
     )
 
 
-def entries_of(url: str) -> list[Entry]:
+def shown_entries(url: str) -> list[Entry]:
     """List the direct entries of a folder, in the store's order, without hidden ones.
 
     Raises:
         FileNotFoundError: if the folder does not exist.
         OSError: if the store fails, naming the URL.
     """
-    system, path = system_of(url)
-    system.invalidate_cache(path)  # some stores cache listings
-    with store_errors(url, "listed"):
-        found = system.ls(path, detail=True)
-    entries: list[Entry] = []
-    for entry in found:
-        full = str(entry["name"]).rstrip("/")
-        name = full.rpartition("/")[2]
-        # Some stores keep an empty object for the folder itself.
-        if not name or name.startswith(_HIDDEN) or full == path.rstrip("/"):
-            continue
-        is_folder = entry["type"] == "directory"
-        size = None if is_folder else entry.get("size")
-        place = in_requested_form(system, url, path, full)
-        entries.append(Entry(name=name, url=place, is_folder=is_folder, size_bytes=size))
-    return entries
+    # Some stores keep an empty object for the folder itself.
+    return [
+        entry
+        for entry in entries_of(url)
+        if not entry.name.startswith(HIDDEN) and entry.url.rstrip("/") != url.rstrip("/")
+    ]
 
 
 def parent_of(url: str) -> str | None:

@@ -2,27 +2,32 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.jobs import collect, storage_level
 
+from ._alignment import check_alignment, lengths_of, pad_columns, padding
 from ._exported import ExportedDataSet
-from ._padding import padded
-from ._reducing import Merge, Summarize, Summary, reduce_all
+from ._reducing import SkipTracker, reduced
 from ._skipped import Skipped
 from ._splitting import (
-    sample,
-    shuffle,
+    Counts,
+    Part,
+    apportion,
+    equal_sizes,
+    sample_sizes,
     split_randomly,
     split_stratified,
-    split_to_equal_sizes,
+    split_to_sizes,
 )
 from ._statistics import DataStatistics, label_balance_of, statistics_of
+from ._survey import Survey
 from .chunks import errors_as_chunks, from_bytes, to_chunks
-from .dataset import DataSet
+from .dataset import DataSet, Merge, Summarize, Summary, check_integer
 from .export import export
-from .shuffling import counts_in_order, indexed_counts
+from .shuffling import count_examples, shuffle
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
 
     from ._alignment import Alignment
     from ._table_schema import TableSchema
-    from .pieces import SkipTracker
 
 
 class DistributedDataSet:
@@ -142,7 +146,7 @@ class DistributedDataSet:
         Returns:
             The summary, merged in the order of the examples; None without examples.
         """
-        return reduce_all(self, summarize, merge, description=description)
+        return reduced(self.spark, self.rdd, summarize, merge, description=description)[0]
 
     def export(
         self,
@@ -172,12 +176,16 @@ class DistributedDataSet:
             OSError: if the store fails, naming the URL.
         """
         return export(
-            self,
+            self.spark,
+            self.rdd,
             url,
             batch_size=batch_size,
             overwrite=overwrite,
             reuse=reuse,
             files_per_folder=files_per_folder,
+            class_names=self.class_names,
+            fingerprint=self.fingerprint,
+            skipped=self.skipped,
         )
 
     def skipped(self) -> Skipped:
@@ -194,8 +202,7 @@ class DistributedDataSet:
     def partition_counts(self) -> tuple[int, ...]:
         """Return the number of examples in each partition; the first call runs a Spark job."""
         if self._counts is None:
-            found = collect(self.spark, indexed_counts(self.rdd), description="count examples")
-            self._counts = tuple(counts_in_order(found))
+            self._counts = tuple(count_examples(self.spark, self.rdd))
         return self._counts
 
     @property
@@ -225,7 +232,8 @@ class DistributedDataSet:
             ConfigurationError: if `bins` is negative.
             DataError: if there are no examples.
         """
-        return statistics_of(self, bins=bins, per_partition=per_partition, seed=seed)
+        options: dict[str, Any] = {"bins": bins, "per_partition": per_partition, "seed": seed}
+        return statistics_of(self.spark, self.rdd, self.schema, **options)
 
     def label_balance(
         self, label: str | None = None, *, per_partition: bool = False
@@ -242,7 +250,9 @@ class DistributedDataSet:
         Raises:
             DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
-        return label_balance_of(self, label=label, per_partition=per_partition)
+        return label_balance_of(
+            self.spark, self.rdd, self.class_names, label=label, per_partition=per_partition
+        )
 
     def random_split(
         self, weights: Sequence[float], *, seed: int = 0, exact: bool = False
@@ -260,7 +270,9 @@ class DistributedDataSet:
         Raises:
             ConfigurationError: if a weight is negative or all are 0.
         """
-        return split_randomly(self, weights, exact=exact, seed=seed)
+        if exact:
+            return self._to_sizes(apportion(self.count(), weights), seed=seed)
+        return self._parts(split_randomly(self.rdd, weights, seed=seed))
 
     def stratified_split(
         self, weights: Sequence[float], *, label: str | None = None, seed: int = 0
@@ -279,7 +291,8 @@ class DistributedDataSet:
             ConfigurationError: if a weight is negative or all are 0.
             DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
-        return split_stratified(self, weights, label=label, seed=seed)
+        found = split_stratified(self.spark, self.rdd, weights, label=label, seed=seed)
+        return self._parts(found)
 
     def balanced_split(self, examples_per_part: int, *, seed: int = 0) -> list[Self]:
         """Split randomly into the fewest parts of at most `examples_per_part` examples.
@@ -289,7 +302,8 @@ class DistributedDataSet:
         Raises:
             ConfigurationError: if `examples_per_part` is below 1.
         """
-        return split_to_equal_sizes(self, examples_per_part, seed=seed)
+        check_integer("examples_per_part", examples_per_part)
+        return self._to_sizes(equal_sizes(self.count(), examples_per_part), seed=seed)
 
     def sample(
         self, size: int | None = None, *, fraction: float | None = None, seed: int = 0
@@ -305,7 +319,7 @@ class DistributedDataSet:
             ConfigurationError: unless exactly one of `size` and `fraction` is given and valid.
             DataError: if `size` exceeds the number of examples.
         """
-        return sample(self, size, fraction, seed=seed)
+        return self._to_sizes(sample_sizes(self.count(), size, fraction), seed=seed)[0]
 
     def shuffle(self, *, seed: int, partitions: int | None = None) -> Self:
         """Shuffle all examples uniformly, across partitions.
@@ -320,7 +334,15 @@ class DistributedDataSet:
         Raises:
             ConfigurationError: if `partitions` is below 1.
         """
-        return shuffle(self, partitions=partitions, seed=seed)
+        counts = self.partition_counts()
+        found = shuffle(self.spark, self.rdd, counts, partitions=partitions, seed=seed)
+        return self._parts([found])[0]
+
+    def _to_sizes(self, sizes: Counts, *, seed: int) -> list[Self]:
+        return self._parts(split_to_sizes(self.rdd, self.partition_counts(), sizes, seed=seed))
+
+    def _parts(self, found: Iterable[Part]) -> list[Self]:
+        return [self.derive(rdd, step=step, counts=counts) for rdd, step, counts in found]
 
     def padded(
         self,
@@ -328,7 +350,7 @@ class DistributedDataSet:
         *,
         names: Sequence[str] | None = None,
         align: "Alignment" = "start",
-    ) -> "DistributedDataSet":
+    ) -> Self:
         """Pad sequences to one length, with masks that are 0 at padding.
 
         One pass over the data finds the lengths. Arrays of a single length are unchanged.
@@ -343,7 +365,20 @@ class DistributedDataSet:
             ConfigurationError: if `names` is invalid, or is needed but not given.
             DataError: if a sequence is longer than `length`.
         """
-        return padded(self, length, names=names, align=align)
+        check_alignment(align, length)
+        survey = self.reduce_chunks(
+            lambda chunk, *_: lengths_of(chunk.columns()),
+            Survey.__add__,
+            description="find the longest sequence",
+        )
+        chosen, target, masked = padding(survey or Survey(), names, length)
+        if not chosen:
+            return self
+        pad = partial(pad_columns, names=chosen, length=target, align=align, masked=masked)
+        return self.map_chunks(
+            lambda chunk: DataSet.from_columns(pad(chunk.columns())),
+            step=f"padded {sorted(chosen)} {target} {align} {masked}",
+        )
 
     def persist(self, level: str = "MEMORY_AND_DISK") -> Self:
         """Persist the RDD at its first computation, as `RDD.persist`; returns this data set.

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
+from sparkwright.normalizers.moments import Moments
 from sparkwright.options import check_choice
 
 from ._distributed import DistributedDataSet
 from ._local_data import LocalData
-from ._moments import Moments
-from ._reducing import fold
 from ._table_schema import Statistic, TableSchema, listed
 from ._table_source import LocalTable
-from .dataset import Array, DataSet
+from .dataset import Array, DataSet, added
 
 Table = TypeVar("Table", DistributedDataSet, LocalTable)
 Numbers = Mapping[str, NDArray[np.float64]]
@@ -100,9 +99,8 @@ def filled(data: DataSet, *, schema: TableSchema) -> DataSet:
     return DataSet.from_columns(columns)
 
 
-def _reduce(data: Any, summarize: Any, merge: Any) -> Any:
-    if isinstance(data, LocalData):
-        return fold([data.data], summarize, merge)
+def _reduce(table: Any, summarize: Any, merge: Any) -> Any:
+    data = table.data if isinstance(table, LocalData) else table
     return data.reduce_chunks(summarize, merge, description="fill missing values")
 
 
@@ -116,10 +114,7 @@ def _means(data: Any, inputs: Sequence[str]) -> Numbers:
         arrays = {name: _flat(chunk, name) for name in inputs}
         return {name: Moments.of(array, ~np.isnan(array)) for name, array in arrays.items()}
 
-    def merge(first: dict[str, Moments], second: dict[str, Moments]) -> dict[str, Moments]:
-        return {name: found.merge(second[name]) for name, found in first.items()}
-
-    moments = _reduce(data, summary, merge) or {}
+    moments = _reduce(data, summary, added) or {}
     return {name: np.where(each.count > 0, each.mean, np.nan) for name, each in moments.items()}
 
 
@@ -128,7 +123,7 @@ def _medians(data: Any, inputs: Sequence[str]) -> Numbers:
     chosen: dict[str, Any] = {}  # the digits so far, as numbers, (2, columns)
     ranks: dict[str, Any] = {}  # of the middle numbers among those with these digits
     for width, shift in _DIGITS:
-        counts = _reduce(data, partial(_digits, inputs, dict(chosen), width, shift), _sum) or {}
+        counts = _reduce(data, partial(_digits, inputs, dict(chosen), width, shift), added) or {}
         for name, found in counts.items():
             if name not in ranks:
                 total = found[0].sum(axis=1)
@@ -166,10 +161,6 @@ def _digits(
             counts.append(np.bincount(places[fits], minlength=columns << width))
         found[name] = np.stack(counts).reshape(2, columns, 1 << width)
     return found
-
-
-def _sum(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: counts + second[name] for name, counts in first.items()}
 
 
 def _keys(numbers: Array) -> NDArray[np.int64]:

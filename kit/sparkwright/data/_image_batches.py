@@ -19,6 +19,7 @@ from sparkwright.storage.files import (
     join,
     move_files,
     open_to_read,
+    place_of,
     read_bytes,
     remove,
     remove_empty_folder,
@@ -296,8 +297,4 @@ def _write_archives(work: Iterable[tuple[str, list[str]]], folder: str) -> Itera
 
 def _is_batch_in(folder: str, url: str) -> bool:
     parent, _, name = url.rpartition("/")
-    return _BATCH.fullmatch(name) is not None and _path(parent) == _path(folder)
-
-
-def _path(url: str) -> str:
-    return absolute(url).removeprefix("file://").rstrip("/")
+    return _BATCH.fullmatch(name) is not None and place_of(parent) == place_of(folder)

@@ -1,24 +1,30 @@
-"""Decode images to pixels with Pillow."""
+"""Decode images to pixels with Pillow: files, and columns of DataFrames."""
 
 import io
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparkwright.configuration import Configuration, configuration, option
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, DataError
 
 from ._skipped import UnusableItem
-from .dataset import Array
+from .dataset import CHUNK_BYTES, Array
 
 if TYPE_CHECKING:
     from PIL import Image
+    from pyspark.sql import DataFrame
 
 IMAGE_EXTENSIONS = ("bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp")
 # Only these formats are tried, because some others start programs (EPS: Ghostscript).
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
+# The path column of the `binaryFile` source; only used in messages.
+PATH = "path"
+_FIELDS = {"origin", "height", "width", "nChannels", "mode", "data"}
+# OpenCV type number of 8-bit images -> channel order that converts to Pillow's.
+_ORDERS = {0: [0], 16: [2, 1, 0], 24: [2, 1, 0, 3]}
 _FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 
 
@@ -41,6 +47,13 @@ class ImageOptions(Configuration):
                 f"`size` must be (height, width) in pixels. Received: {size=}."
             )
         object.__setattr__(self, "size", tuple(size))
+
+
+def rows_at_once(options: ImageOptions, size: tuple[int, int] | None = None) -> int:
+    """Return the number of images of `size`, by default the option, per chunk."""
+    height, width = size or options.size
+    row_bytes = height * width * options.channels * (4 if options.scale else 1)
+    return max(1, CHUNK_BYTES // (row_bytes + 4))  # 4: the label
 
 
 def decode(content: bytes, where: str, options: ImageOptions) -> Array:
@@ -156,3 +169,76 @@ def _too_large(where: str, limit: int | None, found: str) -> UnusableItem:
         f"an image must have at most {limit:,} pixels, as protection from decompression bombs. "
         f"Received: {where}, {found.rstrip('.')}. Make it smaller first.",
     )
+
+
+# -- columns of DataFrames: structs of Spark's image source, and encoded bytes
+
+
+def image_inputs(frame: "DataFrame", features: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the feature columns that hold images: structs of Spark's image source, or bytes.
+
+    Raises:
+        DataError: if an input combines an image column with other columns.
+    """
+    from pyspark.sql.types import BinaryType, StructType
+
+    images = {
+        field.name
+        for field in frame.schema.fields
+        if isinstance(field.dataType, BinaryType)
+        or (isinstance(field.dataType, StructType) and set(field.dataType.names) >= _FIELDS)
+    }
+    for name, columns in features.items():
+        if len(columns) > 1 and images.intersection(columns):
+            raise DataError(
+                f"a column of images must be a separate input. Received: {list(columns)} in "
+                f'input {name!r}. Name several inputs: `features={{"image": "…", "numbers": […]}}`.'
+            )
+    return images.intersection(n for columns in features.values() for n in columns)
+
+
+def image_options(size: Any, images: set[str], **options: Any) -> ImageOptions:
+    """Return the options of image columns; raise ConfigurationError if `size` is None."""
+    if size is None:
+        raise ConfigurationError(
+            f"columns of images need one size. Received: {sorted(images)}, and size=None. Set it: "
+            "`from_dataframe(frame, …, size=(height, width))`."
+        )
+    return ImageOptions(size=size, **options)
+
+
+def images_of(batch: Any, name: str, options: ImageOptions) -> Array:
+    """Decode a column of a record batch to (rows, height, width, channels).
+
+    Raises:
+        DataError: naming the column, and the image's file if known.
+    """
+    pixels: list[Array] = []
+    for row in batch.select([n for n in batch.schema.names if n in (name, PATH)]).to_pylist():
+        image: Any = row[name]
+        found = image.get("origin") if isinstance(image, dict) else row.get(PATH)
+        where = f"column {name!r}, {found or 'a row'}"
+        try:
+            if image is None:
+                raise DataError(f"images must not be missing. Received: {where}. Drop such rows.")
+            make: Any = decode if isinstance(image, bytes) else _of_row
+            pixels.append(make(image, where, options))
+        except UnusableItem as error:
+            raise DataError(error.message) from None
+    return scaled(np.stack(pixels)) if options.scale else np.stack(pixels)
+
+
+def _of_row(row: Mapping[str, Any], where: str, options: ImageOptions) -> Array:
+    from PIL import Image
+
+    order = _ORDERS.get(row["mode"], [])
+    shape = row["height"], row["width"], row["nChannels"]
+    if row["nChannels"] != len(order) or min(shape) < 1 or len(row["data"]) != np.prod(shape):
+        raise UnusableItem(
+            "no image",
+            "a row of Spark's image source must hold bytes of 1, 3 or 4 channels. Received: "
+            f"{where} with mode={row['mode']} and (height, width, nChannels) = {shape}. Drop such "
+            'rows: `spark.read.format("image").option("dropInvalid", True)`.',
+        )
+    values = np.frombuffer(row["data"], np.uint8).reshape(shape)[..., order]
+    return fitted(Image.fromarray(values[..., 0] if len(order) == 1 else values), options)

@@ -12,10 +12,9 @@ from sparkwright.options import check_count
 from sparkwright.storage.files import read_bytes
 
 from ._augmentation import Augmentation
-from ._image_decoding import ImageOptions, decode, decode_mask, prepare, scaled
+from ._image_decoding import ImageOptions, decode, decode_mask, prepare, rows_at_once, scaled
 from ._image_labels import Label, LabelEncoder, MaskFile, check_classes, check_label, found_label
 from ._skipped import UnusableItem
-from .chunks import CHUNK_BYTES
 from .dataset import Array, DataSet
 from .loaders import read_ahead
 from .pieces import SkipLog
@@ -132,11 +131,8 @@ class ImageReader:
     @property
     def _block_rows(self) -> int:
         # Two chunks: a block slightly larger than one chunk would be cut in two.
-        height, width = self.options.size
-        if self.augment is not None:
-            height, width = self.augment.output_size((height, width))
-        row_bytes = height * width * self.options.channels * (4 if self.options.scale else 1)
-        return 2 * max(1, CHUNK_BYTES // (row_bytes + 4))
+        size = self.options.size
+        return 2 * rows_at_once(self.options, self.augment and self.augment.output_size(size))
 
     def _examples(self, decoded: list[tuple[Array, Any]]) -> DataSet:
         pixels, labels = zip(*decoded, strict=True)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 import numpy as np
 
 from sparkwright.errors import DataError
-from sparkwright.storage.listing import StoredFile, list_files
+from sparkwright.storage.listing import Entry, StoredFile, list_files
 
-from ._browsing import Entry
 from ._distributed import DistributedDataSet
 from ._image_decoding import IMAGE_EXTENSIONS, ImageOptions
 from ._image_labels import (

@@ -1,10 +1,12 @@
-"""Examples read in the driver process, without Spark."""
+"""Examples outside Spark: read in the driver process, or by a pipeline of each worker."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from sparkwright.errors import DataError
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.normalizers.normalizer import Normalizer
+from sparkwright.options import check_count
 
 from ._skipped import Skipped
 from .dataset import DataSet
@@ -34,3 +36,67 @@ class LocalData:
             f"the data must have at least one example. Received: none in {source}; "
             f"{str(log.skipped).splitlines()[0]}."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TfData:
+    """Training data from a `tf.data.Dataset` or `keras.utils.PyDataset` on each worker.
+
+    `SparkNetwork.fit` and `ParallelWrapper.fit` accept it as data. Each worker calls
+    `make(shard, shards)` once, with its index and the number of workers. It iterates over the
+    result in every epoch, so that random steps differ. If `make` has a parameter `epoch` (from 0),
+    the worker calls it in every epoch.
+
+    Elements are batches of any size: features, (features, labels) or (features, labels, weights),
+    as arrays or dicts by name. The master forms its minibatches from them in order, without its
+    shuffle. Each worker trains only on its shard.
+
+    Attributes:
+        make: the function; serialized with Spark's closure.
+        examples: number of examples of all shards per epoch. Shard k has the share of
+            `Dataset.shard(shards, k)`; further elements are not used. Default None: each worker
+            counts its shard in an additional pass.
+        normalizer: applied to each batch; default None. Networks with a normalizer set theirs.
+
+    Raises:
+        ConfigurationError: if `make` is not a function, or `examples` is not a positive integer.
+
+    Example:
+        def make(shard, shards):
+            files = tf.data.Dataset.list_files("photos/*.jpg", shuffle=False)
+            return files.shard(shards, shard).shuffle(1000).map(augmented).batch(32)
+
+        network.fit(sw.data.TfData(make, examples=50_000), epochs=10)
+    """
+
+    make: Callable[..., Any]
+    examples: int | None = None
+    normalizer: Normalizer | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        if not callable(self.make):
+            raise ConfigurationError(
+                "`make` must be a function of (shard, shards) that returns a tf.data.Dataset or a "
+                f"keras PyDataset. Received: {type(self.make).__name__}. A dataset cannot be "
+                "serialized for workers: return it from a function."
+            )
+        check_count("examples", self.examples, optional=True)
+
+    @property
+    def layout(self) -> NoReturn:
+        """The layout of examples, needed to build a model.
+
+        Raises:
+            ConfigurationError: always, because only workers have examples.
+        """
+        raise ConfigurationError(
+            "a model must be built before it is trained on a `TfData`, because the driver has no "
+            "examples. Received: an unbuilt model. Call it once on an example."
+        )
+
+    def rows(self, shards: int) -> tuple[int, ...] | None:
+        """Return the number of examples of each shard per epoch; None if it must be counted."""
+        if self.examples is None:
+            return None
+        return tuple(len(range(shard, self.examples, shards)) for shard in range(shards))

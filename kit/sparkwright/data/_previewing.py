@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.data._browsing import Entry, browse, entries_of, run_with_timeout
+from sparkwright.data._browsing import browse, run_with_timeout, shown_entries
 from sparkwright.data._csv_format import compression_of as is_packed
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._data_preview import (
@@ -45,7 +45,7 @@ from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage.files import is_folder, open_to_read, read_bytes
-from sparkwright.storage.listing import StoredFile, list_files
+from sparkwright.storage.listing import Entry, StoredFile, list_files
 
 _GUESS_BYTES = 64 << 10
 _MOST_FOLDERS, _MOST_FILES = 200, 200_000
@@ -346,7 +346,7 @@ def _listed_images(source: DataSource) -> tuple[list[Any], bool]:
     waiting, looked_into = [source.url], 0
     while waiting and looked_into < _MOST_FOLDERS and len(files) < _MOST_FILES:
         looked_into += 1
-        for entry in entries_of(waiting.pop(0)):
+        for entry in shown_entries(waiting.pop(0)):
             if entry.is_folder and recursive:
                 waiting.append(entry.url)
             elif not entry.is_folder and entry.name.lower().endswith(endings):

@@ -1,85 +1,44 @@
-"""Summarize examples in one pass: summaries of chunks, merged in order."""
+"""Summarize distributed examples in one pass: summaries of chunks, merged in order."""
 
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections.abc import Iterable, Iterator
 from functools import partial, reduce
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from sparkwright.cluster.jobs import collect
+from sparkwright.cluster.jobs import accumulator, collect
 from sparkwright.errors import DataError
 
-from .chunks import cut, from_bytes
-from .dataset import DataSet
+from ._skipped import Skipped
+from .chunks import from_bytes, row_count
+from .dataset import Merge, Summarize, Summary, fold
 
 if TYPE_CHECKING:
     from pyspark import RDD
-
-    from ._distributed import DistributedDataSet
-
-Summary = TypeVar("Summary")
-# (chunk, partition, index of the chunk's first example in the partition) -> summary.
-Summarize = Callable[[DataSet, int, int], Summary]
-Merge = Callable[[Summary, Summary], Summary]
+    from pyspark.sql import SparkSession
 
 # Maximum number of summaries that one task merges, and that reach the driver.
 _FAN_IN = 32
 
 
-def fold(
-    chunks: Iterable[DataSet],
-    summarize: Summarize[Summary],
-    merge: Merge[Summary],
-    *,
-    partition: int | None = None,
-) -> Summary | None:
-    """Summarize the chunks of a partition; large chunks are cut. Return None without examples.
-
-    A DataError names the partition, unless `partition` is None (local data).
-    """
-    total: Summary | None = None
-    start = 0
-    try:
-        for chunk in (piece for whole in chunks for piece in cut(whole)):
-            found = summarize(chunk, partition or 0, start)
-            total = found if total is None else merge(total, found)
-            start += len(chunk)
-    except DataError as error:
-        where = "" if partition is None else f" The error is in partition {partition}."
-        raise DataError(f"{error}{where}") from None
-    return total
-
-
-def merge_all(summaries: Iterable[Summary | None], merge: Merge[Summary]) -> Summary | None:
-    """Merge summaries in order; None stands for no examples."""
-    found = [summary for summary in summaries if summary is not None]
-    return reduce(merge, found) if found else None
-
-
-def reduce_partitions(
-    data: "DistributedDataSet",
+def reduced(
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
     summarize: Summarize[Summary],
     merge: Merge[Summary],
     *,
     description: str,
+    per_partition: bool = False,
 ) -> list[Summary | None]:
-    """Summarize each partition in one Spark job; None for empty partitions."""
-    pairs = collect(data.spark, _summaries(data, summarize, merge), description=description)
-    return [found for _, found in sorted(pairs, key=itemgetter(0))]
-
-
-def reduce_all(
-    data: "DistributedDataSet",
-    summarize: Summarize[Summary],
-    merge: Merge[Summary],
-    *,
-    description: str,
-) -> Summary | None:
-    """Summarize all partitions, merged in order; None without examples.
+    """Summarize all partitions in order, or each; None stands for no examples.
 
     The executors merge many partitions in groups, so that few summaries reach the driver.
     """
-    pairs: Any = _summaries(data, summarize, merge)
-    count = data.rdd.getNumPartitions()
+
+    def of_partition(index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, Summary | None]]:
+        yield index, fold(map(from_bytes, chunks), summarize, merge, partition=index)
+
+    pairs: Any = rdd.mapPartitionsWithIndex(of_partition)
+    count = 0 if per_partition else rdd.getNumPartitions()
     merged = partial(_merged, merge=merge)
     if count > _FAN_IN:
         pairs = pairs.mapPartitionsWithIndex(merged)
@@ -87,17 +46,15 @@ def reduce_all(
         count = -(-count // _FAN_IN)
         pairs = pairs.repartitionAndSortWithinPartitions(count, lambda index: index // _FAN_IN)
         pairs = pairs.mapPartitionsWithIndex(merged)
-    found = collect(data.spark, pairs, description=description)
-    return merge_all((_raised(summary) for _, summary in sorted(found, key=itemgetter(0))), merge)
+    found = sorted(collect(spark, pairs, description=description), key=operator.itemgetter(0))
+    summaries = [_raised(summary) for _, summary in found]
+    return summaries if per_partition else [merge_all(summaries, merge)]
 
 
-def _summaries(
-    data: "DistributedDataSet", summarize: Summarize[Summary], merge: Merge[Summary]
-) -> "RDD[tuple[int, Summary | None]]":
-    def of_partition(index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, Summary | None]]:
-        yield index, fold(map(from_bytes, chunks), summarize, merge, partition=index)
-
-    return data.rdd.mapPartitionsWithIndex(of_partition)
+def merge_all(summaries: Iterable[Summary | None], merge: Merge[Summary]) -> Summary | None:
+    """Merge summaries in order; None stands for no examples."""
+    found = [summary for summary in summaries if summary is not None]
+    return reduce(merge, found) if found else None
 
 
 def _merged(
@@ -114,3 +71,31 @@ def _raised(summary: Any) -> Any:
     if isinstance(summary, DataError):
         raise summary
     return summary
+
+
+class SkipTracker:
+    """Skipped items of each partition, sent by executors; later attempts replace earlier ones."""
+
+    def __init__(self, context: Any) -> None:
+        """Start without any counts."""
+        self.done = accumulator(context, dict[int, Skipped], operator.or_)
+        self.rdd: RDD[bytes] | None = None
+
+    def so_far(self) -> Skipped:
+        """The sum over all completely read partitions."""
+        found: dict[int, Skipped] = self.done.value
+        return sum((found[index] for index in sorted(found)), Skipped())
+
+    def total(self, spark: "SparkSession") -> Skipped:
+        """Return the sum over all partitions; runs a Spark job if some are not completely read."""
+        rdd = self.rdd
+        assert rdd is not None
+        if len(self.done.value) < rdd.getNumPartitions():
+            collect(spark, rdd.mapPartitions(_drain), description="count skipped items")
+        return self.so_far()
+
+
+def _drain(chunks: Iterable[bytes]) -> Iterator[None]:
+    for chunk in chunks:
+        row_count(chunk)  # raises the error stored in a chunk
+    yield from ()

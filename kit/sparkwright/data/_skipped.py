@@ -1,10 +1,14 @@
-"""Counts of skipped and invalid items by reason, with the first messages."""
+"""Skipped and invalid items: counts by reason with the first messages, and their log."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice
+
+OnError = Literal["raise", "skip"]
 _NAMED = 20
 _ROWS = (
     ("valid", "valid"),
@@ -71,6 +75,57 @@ class Skipped:
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON types."""
         return {"counts": dict(self.counts), "first": list(self.first)}
+
+
+class SkipLog:
+    """Handle invalid items reported by a reader: raise, or skip and count them.
+
+    Attributes:
+        raises: whether the first report raises an error.
+        skipped: items skipped so far.
+    """
+
+    def __init__(self, on_error: OnError, told: Callable[[str, str], None] | None = None) -> None:
+        """Raise at the first report or skip, or call `told` with each reason and message."""
+        self.raises, self._told = on_error == "raise", told
+        self.skipped = Skipped()
+
+    def skip(
+        self,
+        reason: str,
+        message: str,
+        *,
+        count: int = 1,
+        is_wanted: bool = False,
+        column: str = "",
+        received: str = "",
+    ) -> None:
+        """Report `count` items, which the caller skips if this returns.
+
+        Args:
+            reason: short description, the same for all items of a kind.
+            message: rule, value received and remedy.
+            count: number of items.
+            is_wanted: whether the items are skipped on request, which is never an error.
+            column: the column with the invalid values, for previews; default: none.
+            received: the invalid text, for previews; default: unknown.
+
+        Raises:
+            DataError: with `message`, if `on_error="raise"`.
+        """
+        if is_wanted:
+            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
+        elif self._told is not None:
+            self._told(reason, message)
+        elif self.raises:
+            raise DataError(f'{message} Or leave such items out: `on_error="skip"`.')
+        else:
+            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
+
+
+def check_on_error(on_error: str) -> None:
+    """Raise ConfigurationError unless `on_error` is "raise" or "skip"."""
+    check_choice("on_error", on_error, ("raise", "skip"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

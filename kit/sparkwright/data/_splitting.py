@@ -1,102 +1,85 @@
-"""Random splits and shuffles of distributed data; every example occurs exactly once."""
+"""Random splits of distributed data; every example occurs exactly once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.cluster.jobs import run_job
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_number
 
-from ._reducing import reduce_partitions
-from ._splits import (
-    Assignment,
-    Counts,
-    PartQuotas,
-    RandomBlocks,
-    apportion,
-    check_weights,
-    draw_quotas,
-    equal_sizes,
-    order_of,
-    stratified_sizes,
-)
-from .chunks import errors_as_chunks, from_bytes, joined_chunks, row_count, to_bytes
+from ._reducing import reduced
+from .chunks import errors_as_chunks, from_bytes, row_count, to_bytes
 from .classes import add_counts, class_of_each_example, class_output, count_classes
 from .dataset import DataSet, check_integer
-from .shuffling import place
 
 if TYPE_CHECKING:
-    from pyspark import Broadcast
+    from pyspark import RDD, Broadcast
+    from pyspark.sql import SparkSession
 
-    from ._distributed import DistributedDataSet
+Counts = NDArray[np.int64]
+# NumPy draws hypergeometric numbers only from populations below this.
+_MAX_POPULATION = 10**9 - 1
 
-Data = TypeVar("Data", bound="DistributedDataSet")
-_BLOCK_BYTES = 8 << 20  # size of the blocks that a shuffle permutes in memory
+
+class Part(NamedTuple):
+    """A part of a split, or shuffled data; see `DistributedDataSet.derive`."""
+
+    rdd: "RDD[bytes]"
+    step: str
+    counts: tuple[int, ...] | None = None
 
 
-def split_randomly(data: Data, weights: Sequence[float], *, exact: bool, seed: int) -> list[Data]:
-    """See `DistributedDataSet.random_split`."""
+def split_randomly(rdd: "RDD[bytes]", weights: Sequence[float], *, seed: int) -> list[Part]:
+    """Split without counting; the sizes are random."""
     check_integer("seed", seed, minimum=0)
-    shares = check_weights(weights)
-    if exact:
-        return _split_to_sizes(data, apportion(data.count(), weights), seed=seed)
-    edges = np.concatenate([[0.0], np.cumsum(shares)])
+    edges = np.concatenate([[0.0], np.cumsum(check_weights(weights))])
     edges[-1] = np.inf
     return [
-        data.derive(
-            data.rdd.mapPartitionsWithIndex(partial(_within, seed=seed, low=low, high=high)),
-            step=f"random_split {low} {high} {seed}",
+        Part(
+            rdd.mapPartitionsWithIndex(partial(_within, seed=seed, low=low, high=high)),
+            f"random_split {low} {high} {seed}",
         )
         for low, high in pairwise(edges.tolist())
     ]
 
 
-def split_to_equal_sizes(data: Data, examples_per_part: int, *, seed: int) -> list[Data]:
-    """See `DistributedDataSet.balanced_split`."""
+def split_to_sizes(
+    rdd: "RDD[bytes]", counts: Sequence[int], sizes: Counts, *, seed: int
+) -> list[Part]:
+    """Split into parts with `sizes`; `counts` are the examples of each partition."""
     check_integer("seed", seed, minimum=0)
-    check_integer("examples_per_part", examples_per_part)
-    return _split_to_sizes(data, equal_sizes(data.count(), examples_per_part), seed=seed)
-
-
-def sample(data: Data, size: int | None, fraction: float | None, *, seed: int) -> Data:
-    """See `DistributedDataSet.sample`."""
-    check_integer("seed", seed, minimum=0)
-    if (size is None) == (fraction is None):
-        raise ConfigurationError(
-            "exactly one of `size` and `fraction` must be set. Received: "
-            f"size={size!r}, fraction={fraction!r}."
-        )
-    if size is not None:
-        check_integer("size", size, minimum=0)
-    check_number("fraction", fraction, minimum=0, maximum=1, optional=True)
-    count = data.count()
-    drawn = round(count * fraction) if fraction is not None else int(size or 0)
-    if drawn > count:
-        raise DataError(
-            f"`size` must be at most the number of examples, {count}. Received: size={size}."
-        )
-    return _split_to_sizes(data, np.array([drawn, count - drawn]), seed=seed)[0]
+    step = f"split to sizes {sizes.tolist()} {seed}"
+    by_class = [{0: count} for count in counts]
+    return _parts(
+        rdd, by_class, {0: sizes}, lambda c: np.zeros(row_count(c), np.int64), seed=seed, step=step
+    )
 
 
 def split_stratified(
-    data: Data, weights: Sequence[float], *, label: str | None, seed: int
-) -> list[Data]:
-    """See `DistributedDataSet.stratified_split`."""
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
+    weights: Sequence[float],
+    *,
+    label: str | None,
+    seed: int,
+) -> list[Part]:
+    """Split so that each part has its share of every class; one Spark job counts the classes."""
     check_integer("seed", seed, minimum=0)
     shares = check_weights(weights)
 
     def classes_of(chunk: DataSet) -> NDArray[np.int64]:
         return class_of_each_example(chunk, class_output(chunk, label))
 
-    found = reduce_partitions(
-        data,
+    found = reduced(
+        spark,
+        rdd,
         lambda chunk, *_: count_classes(classes_of(chunk)),
         add_counts,
+        per_partition=True,
         description="count classes",
     )
     counts = [known or {} for known in found]
@@ -107,66 +90,38 @@ def split_stratified(
     wanted = dict(zip(classes, sizes, strict=True)) or {0: np.zeros(len(weights), np.int64)}
     step = f"stratified_split {shares.tolist()} {label} {seed}"
     return _parts(
-        data, counts, wanted, lambda chunk: classes_of(from_bytes(chunk)), seed=seed, step=step
-    )
-
-
-def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
-    """See `DistributedDataSet.shuffle`."""
-    check_integer("seed", seed, minimum=0)
-    if partitions is not None:
-        check_integer("partitions", partitions)
-    counts = data.partition_counts()
-    wanted = partitions or max(1, len(counts))
-    total_bytes = sum(counts) * _example_bytes(data) if sum(counts) else 0
-    blocks = max(1, -(-total_bytes // (wanted * _BLOCK_BYTES)))
-    placement = RandomBlocks(counts, partitions=wanted, blocks=blocks, seed=seed)
-    placed = place(
-        data.rdd,
-        placement,
-        source_counts=counts,
-        partitions=wanted,
-        partition_of=lambda block: block // blocks,
-        join=partial(_permuted, seed=seed),
-    )
-    step = f"shuffle {wanted} {blocks} {seed}"
-    return data.derive(placed, step=step, counts=placement.target_counts)
-
-
-def _split_to_sizes(data: Data, sizes: Counts, *, seed: int) -> list[Data]:
-    counts = [{0: count} for count in data.partition_counts()]
-    step = f"split to sizes {sizes.tolist()} {seed}"
-    return _parts(
-        data, counts, {0: sizes}, lambda c: np.zeros(row_count(c), np.int64), seed=seed, step=step
+        rdd, counts, wanted, lambda chunk: classes_of(from_bytes(chunk)), seed=seed, step=step
     )
 
 
 def _parts(
-    data: Data,
+    rdd: "RDD[bytes]",
     counts: Sequence[Mapping[int, int]],
     sizes: Mapping[int, Counts],
     classes_of: Callable[[bytes], NDArray[np.int64]],
     *,
     seed: int,
     step: str,
-) -> list[Data]:
+) -> list[Part]:
     """Split into parts with `sizes` per class; `counts` holds class -> examples per partition."""
-    drawn = {
-        number: draw_quotas([known.get(number, 0) for known in counts], wanted, [seed, index])
-        for index, (number, wanted) in enumerate(sizes.items())
-    }
-    quotas = PartQuotas.of(drawn)
+    quotas = np.stack(  # (partitions, classes, parts)
+        [
+            draw_quotas([known.get(number, 0) for known in counts], wanted, [seed, index])
+            for index, (number, wanted) in enumerate(sizes.items())
+        ],
+        axis=1,
+    )
     # A broadcast is deserialized once per worker process, not once per task.
-    shared = data.rdd.context.broadcast(quotas)
+    shared = rdd.context.broadcast((list(sizes), quotas))
     return [
-        data.derive(
-            data.rdd.mapPartitionsWithIndex(
+        Part(
+            rdd.mapPartitionsWithIndex(
                 partial(_part, part=part, quotas=shared, classes_of=classes_of, seed=seed)
             ),
-            step=f"{step} part {part}",
-            counts=quotas.part_counts(part),
+            f"{step} part {part}",
+            tuple(quotas[:, :, part].sum(axis=1).tolist()),
         )
-        for part in range(quotas.counts.shape[1])
+        for part in range(quotas.shape[2])
     ]
 
 
@@ -176,11 +131,13 @@ def _part(
     chunks: Iterable[bytes],
     *,
     part: int,
-    quotas: "Broadcast[PartQuotas]",
+    quotas: "Broadcast[tuple[list[int], Counts]]",
     classes_of: Callable[[bytes], NDArray[np.int64]],
     seed: int,
 ) -> Iterator[bytes]:
-    assignment = Assignment(quotas.value.of_partition(index), [seed, index], partition=index)
+    classes, counts = quotas.value
+    by_class = dict(zip(classes, counts[index], strict=True))
+    assignment = Assignment(by_class, [seed, index], partition=index)
     for chunk in chunks:
         yield from _selected(chunk, assignment.take(classes_of(chunk)) == part)
     assignment.finish()
@@ -203,24 +160,153 @@ def _selected(chunk: bytes, chosen: NDArray[np.bool_]) -> Iterator[bytes]:
         yield to_bytes(from_bytes(chunk).take(chosen))
 
 
-def _example_bytes(data: "DistributedDataSet") -> int:
-    chunks = run_job(data.spark, lambda: data.rdd.take(1), description="look at one chunk")
-    return max(1, len(chunks[0]) // max(1, row_count(chunks[0])))
+# -- sizes, quotas and draws
 
 
-def _permuted(
-    placed: Iterable[tuple[tuple[int, int, int], bytes]], *, seed: int
-) -> Iterator[bytes]:
-    for block, pieces in groupby(placed, key=lambda element: element[0][0]):
-        datasets = [from_bytes(piece) for _, piece in pieces]
-        order = order_of(block, sum(map(len, datasets)), seed=seed)
-        if all(dataset.layout == datasets[0].layout for dataset in datasets):
-            joined = DataSet.concatenate(datasets)
-            # In pieces, to avoid a second copy of the whole block.
-            row_bytes = max(1, joined.size_bytes // max(1, len(joined)))
-            rows = max(1, (1 << 20) // row_bytes)
-            for start in range(0, len(order), rows):
-                yield to_bytes(joined.take(order[start : start + rows]))
-        else:
-            singles = [one for dataset in datasets for one in dataset.split()]
-            yield from map(to_bytes, joined_chunks(singles[number] for number in order))
+def check_weights(weights: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Validate weights; normalize them to a sum of 1."""
+    try:
+        shares = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        shares = np.full(1, np.nan)
+    fits = shares.ndim == 1 and shares.size and np.isfinite(shares).all() and (shares >= 0).all()
+    if not fits or shares.sum() <= 0:
+        raise ConfigurationError(
+            "`weights` must be numbers of at least 0 with a sum above 0. "
+            f"Received: weights={weights!r}."
+        )
+    return shares / shares.sum()
+
+
+def apportion(total: int, weights: Sequence[float] | NDArray[np.float64]) -> Counts:
+    """Apportion `total` in proportion to `weights` (largest remainders; ties go to the first)."""
+    return stratified_sizes([total], weights)[0]
+
+
+def balanced_sizes(total: int, parts: int) -> Counts:
+    """Return `parts` sizes that differ by at most one, larger ones first."""
+    size, surplus = divmod(total, parts)
+    return size + (np.arange(parts) < surplus).astype(np.int64)
+
+
+def equal_sizes(total: int, largest: int) -> Counts:
+    """Return the fewest sizes of at most `largest`; sizes differ by at most one."""
+    return balanced_sizes(total, max(1, -(-total // largest)))
+
+
+def stratified_sizes(
+    counts: Sequence[int], weights: Sequence[float] | NDArray[np.float64]
+) -> Counts:
+    """Return (classes, parts) numbers of examples, each within one example of its share.
+
+    Remaining examples go to the parts furthest below their share of all previous classes, so that
+    many small classes do not all favor the same part.
+    """
+    shares = check_weights(weights)
+    sizes = np.zeros((len(counts), len(shares)), np.int64)
+    behind = np.zeros(len(shares))
+    for row, count in zip(sizes, counts, strict=True):
+        exact = count * shares
+        row[:] = np.floor(exact + 1e-9)
+        behind += exact - row
+        # At most one more per part, and none if the share is an integer.
+        open_parts = np.flatnonzero(exact - row > 1e-9)
+        rest = int(count - row.sum())
+        chosen = open_parts[np.argsort(-behind[open_parts], kind="stable")[:rest]]
+        row[chosen] += 1
+        behind[chosen] -= 1
+    return sizes
+
+
+def sample_sizes(total: int, size: int | None, fraction: float | None) -> Counts:
+    """Return the sizes of a sample and of the rest; see `DistributedDataSet.sample`."""
+    if (size is None) == (fraction is None):
+        raise ConfigurationError(
+            "exactly one of `size` and `fraction` must be set. Received: "
+            f"size={size!r}, fraction={fraction!r}."
+        )
+    check_number("fraction", fraction, minimum=0, maximum=1, optional=True)
+    drawn: Any = size if fraction is None else round(total * fraction)
+    check_integer("size", drawn, minimum=0)
+    if drawn > total:
+        raise DataError(
+            f"`size` must be at most the number of examples, {total}. Received: size={size}."
+        )
+    return np.array([drawn, total - drawn])
+
+
+def draw_quotas(
+    counts: Sequence[int], sizes: Sequence[int] | Counts, seed: Sequence[int]
+) -> Counts:
+    """Draw the number of examples per partition and part, as if without replacement from one urn.
+
+    With `assigned`, every split into these sizes is equally likely. While more than a billion
+    examples remain, each partition contributes its proportional share, exact to one example.
+
+    Returns:
+        (partitions, parts) int64, with row sums `counts` and column sums `sizes`.
+    """
+    random = np.random.default_rng(list(seed))
+    left = np.array(sizes, np.int64)
+    quotas = np.zeros((len(counts), len(left)), np.int64)
+    for quota, count in zip(quotas, counts, strict=True):
+        quota[:] = (
+            random.multivariate_hypergeometric(left, count, method="marginals")
+            if left.sum() <= _MAX_POPULATION
+            else np.minimum(apportion(count, left.astype(np.float64)), left)
+        )
+        left -= quota
+    return quotas
+
+
+def assigned(quotas: NDArray[Any], seed: Sequence[int]) -> NDArray[np.int32]:
+    """Return the (examples,) int32 part of each example of a partition, uniformly shuffled."""
+    parts = np.repeat(np.arange(len(quotas), dtype=np.int32), quotas)
+    np.random.default_rng(list(seed)).shuffle(parts)
+    return parts
+
+
+class Assignment:
+    """Assignment of the examples of one partition to parts, chunk by chunk and per class.
+
+    Args:
+        quotas: class -> (parts,) numbers of examples; a single class 0 if classes do not matter.
+        seed: seed of the random order.
+        partition: index of the partition, for error messages.
+    """
+
+    def __init__(
+        self, quotas: Mapping[int, Counts], seed: Sequence[int], *, partition: int
+    ) -> None:
+        present = [number for number in sorted(quotas) if quotas[number].any()]
+        self._parts = {
+            number: assigned(quotas[number], [*seed, index]) for index, number in enumerate(present)
+        }
+        self._used = dict.fromkeys(self._parts, 0)
+        self._partition = partition
+
+    def take(self, classes: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the part of each of the next examples."""
+        found = np.empty(len(classes), np.int32)
+        for number in np.unique(classes).tolist():
+            rows = np.flatnonzero(classes == number)
+            start = self._used.get(number, 0)
+            parts = self._parts.get(number, found[:0])[start : start + len(rows)]
+            if len(parts) < len(rows):
+                raise self._changed("more than")
+            found[rows] = parts
+            self._used[number] = start + len(rows)
+        return found
+
+    def finish(self) -> None:
+        """Raise DataError if there were fewer examples than counted."""
+        if any(self._used[number] < len(parts) for number, parts in self._parts.items()):
+            raise self._changed("fewer than")
+
+    def _changed(self, how: str) -> DataError:
+        counted = sum(map(len, self._parts.values()))
+        return DataError(
+            "the data must be the same each time it is read. Received: in partition "
+            f"{self._partition} {how} the {counted} examples of the count, or other classes. "
+            "Seed its random steps, or persist or export it before the split."
+        )

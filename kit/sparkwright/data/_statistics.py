@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 from sparkwright.evaluation.numbers import number_text
+from sparkwright.normalizers.moments import Per, merge_readings, numeric_names
 from sparkwright.options import check_count
 
-from ._moments import Per, merge_readings
-from ._reducing import Merge, Summarize, Summary, merge_all, reduce_all, reduce_partitions
+from ._reducing import merge_all, reduced
 from .classes import add_counts, class_counts, class_output, named_counts
 from .column_statistics import (
     QUANTILES,
@@ -24,11 +24,11 @@ from .column_statistics import (
     histogram_counts,
     summaries_of,
 )
-from .dataset import DataSet
-from .texts import is_text
+from .dataset import DataSet, added
 
 if TYPE_CHECKING:
-    from ._distributed import DistributedDataSet
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
 
 _SAMPLE_ROWS = 10_000
 Summaries = Mapping[str, Mapping[Per, ArraySummary]]
@@ -111,12 +111,19 @@ class DataStatistics:
 
 
 def statistics_of(
-    data: "DistributedDataSet", *, bins: int, per_partition: bool, seed: int
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
+    schema: Any,
+    *,
+    bins: int,
+    per_partition: bool,
+    seed: int,
 ) -> DataStatistics:
     """See `DistributedDataSet.statistics`."""
     check_count("bins", bins, minimum=0)
-    parts = _reduced(
-        data,
+    parts = reduced(
+        spark,
+        rdd,
         partial(_summary, seed=seed),
         merge_readings,
         per_partition=per_partition,
@@ -129,17 +136,15 @@ def statistics_of(
     edges: Edges = {name: bin_edges(whole[name][per], bins) for name, per in pers.items() if bins}
     counts: list[Counts | None] = [None] * len(parts)
     if bins:
-        counts = _reduced(
-            data,
-            lambda chunk, *_: {
-                name: histogram_counts(chunk, name, edges[name], per=pers[name])
-                for name in _arrays(chunk)
-            },
-            _summed,
+        counts = reduced(
+            spark,
+            rdd,
+            partial(_histograms, edges=edges, pers=pers),
+            added,
             per_partition=per_partition,
             description="histograms of columns",
         )
-    names = _column_names(data.schema)
+    names = _column_names(schema)
 
     def shown(found: Summaries | None, bars: Counts | None) -> tuple[ColumnStatistics, ...]:
         return tuple(
@@ -155,7 +160,7 @@ def statistics_of(
         )
 
     return DataStatistics(
-        columns=shown(whole, merge_all(counts, _summed)),
+        columns=shown(whole, merge_all(counts, added)),
         partitions=tuple(
             DataStatistics(columns=shown(found, bars))
             for found, bars in zip(parts, counts, strict=True)
@@ -165,35 +170,28 @@ def statistics_of(
 
 
 def label_balance_of(
-    data: "DistributedDataSet", *, label: str | None, per_partition: bool
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
+    class_names: Mapping[str, Sequence[str]],
+    *,
+    label: str | None,
+    per_partition: bool,
 ) -> dict[Any, int] | list[dict[Any, int]]:
     """See `DistributedDataSet.label_balance`."""
-    found = _reduced(
-        data,
+    found = reduced(
+        spark,
+        rdd,
         lambda chunk, *_: class_counts(chunk, class_output(chunk, label)),
         add_counts,
         per_partition=per_partition,
         description="count labels",
     )
-    names = data.class_names.get(label) if label else next(iter(data.class_names.values()), None)
+    names = class_names.get(label) if label else next(iter(class_names.values()), None)
     total = merge_all(found, add_counts) or {}
     if not per_partition:
         return named_counts(total, total, names)
     # Classes that do not occur in a partition have count 0.
     return [named_counts(counts or {}, total, names) for counts in found]
-
-
-def _reduced(
-    data: "DistributedDataSet",
-    summarize: Summarize[Summary],
-    merge: Merge[Summary],
-    *,
-    per_partition: bool,
-    description: str,
-) -> list[Summary | None]:
-    if per_partition:
-        return reduce_partitions(data, summarize, merge, description=description)
-    return [reduce_all(data, summarize, merge, description=description)]
 
 
 def _row(column: ColumnStatistics) -> dict[str, Any]:
@@ -207,21 +205,21 @@ def _row(column: ColumnStatistics) -> dict[str, Any]:
     }
 
 
-def _arrays(chunk: DataSet) -> list[str]:
-    return [
-        name
-        for name, array in chunk.columns().items()
-        if name.startswith(("features/", "labels/")) and not is_text(array)
-    ]
-
-
 def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Summaries:
     options = {"partition": partition, "start": start, "size": _SAMPLE_ROWS, "seed": seed}
-    return {name: summaries_of(chunk, name, **options) for name in _arrays(chunk)}
+    arrays = chunk.columns()
+    return {name: summaries_of(arrays, name, **options) for name in numeric_names(arrays)}
 
 
-def _summed(first: Counts, second: Counts) -> Counts:
-    return {name: counts + second[name] for name, counts in first.items()}
+def _histograms(
+    chunk: DataSet, partition: int, start: int, *, edges: Edges, pers: Mapping[str, Per]
+) -> Counts:
+    del partition, start
+    arrays = chunk.columns()
+    return {
+        name: histogram_counts(arrays, name, edges[name], per=pers[name])
+        for name in numeric_names(arrays)
+    }
 
 
 def _column_names(schema: Any) -> Mapping[str, Sequence[str]]:

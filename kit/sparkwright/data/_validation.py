@@ -15,9 +15,9 @@ from sparkwright.storage.files import (
     absolute,
     exists,
     is_folder,
-    is_on_this_machine,
     join,
     move,
+    place_of,
     remove,
     write_bytes,
 )
@@ -365,12 +365,7 @@ def _folder_of(where: Any) -> str | None:
 
 
 def _is_inside(url: str, folder: str) -> bool:
-    return (_place(url) + "/").startswith(_place(folder).rstrip("/") + "/")
-
-
-def _place(url: str) -> str:
-    whole = _plain(absolute(url))
-    return os.path.realpath(whole) if is_on_this_machine(url) else whole.rstrip("/")
+    return f"{place_of(url)}/".startswith(f"{place_of(folder).rstrip('/')}/")
 
 
 def _plain(url: str) -> str:

@@ -9,10 +9,8 @@ from typing import Any, ParamSpec
 from sparkwright.errors import DataError
 
 from ._tensors import ROWS, columns_of, to_batch
-from .dataset import DataSet
+from .dataset import CHUNK_BYTES, DataSet, cut
 
-# Large enough that Spark's overhead per record is negligible, small enough to stream.
-CHUNK_BYTES = 1 << 20
 _ERROR = b"sparkwright.error\n"  # no Arrow stream starts with it
 
 P = ParamSpec("P")
@@ -88,14 +86,6 @@ def _raise_error(content: bytes) -> None:
         raise DataError(bytes(content[len(_ERROR) :]).decode())
 
 
-def cut(dataset: DataSet, size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
-    """Cut into consecutive DataSets of about `size_bytes`, each of at least one example."""
-    if not len(dataset):
-        return
-    row_bytes = dataset.size_bytes / len(dataset)
-    yield from dataset.batches(max(1, int(size_bytes / max(row_bytes, 1))))
-
-
 def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
     """Regroup into DataSets of exactly `batch_size` examples; the last one may be smaller.
 
@@ -127,22 +117,21 @@ def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
         yield DataSet.concatenate(waiting)
 
 
-def joined_chunks(datasets: Iterable[DataSet]) -> Iterator[DataSet]:
-    """Join small DataSets and cut large ones to about the size of a chunk, in order.
+def joined_chunks(datasets: Iterable[DataSet], size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
+    """Join small DataSets and cut large ones to about `size_bytes`, in order.
 
     Neighbors with different columns or shapes, such as sequence lengths, are not joined.
     """
     for _, alike in groupby(datasets, key=attrgetter("layout")):
         waiting: list[DataSet] = []
-        size_bytes = 0
+        waiting_bytes = 0
         for dataset in alike:
+            if waiting and waiting_bytes + dataset.size_bytes > size_bytes:
+                yield from cut(DataSet.concatenate(waiting), size_bytes)
+                waiting, waiting_bytes = [], 0
             waiting.append(dataset)
-            size_bytes += dataset.size_bytes
-            if size_bytes >= CHUNK_BYTES:
-                yield from cut(DataSet.concatenate(waiting))
-                waiting, size_bytes = [], 0
-        if waiting:
-            yield from cut(DataSet.concatenate(waiting))
+            waiting_bytes += dataset.size_bytes
+        yield from cut(DataSet.concatenate(waiting), size_bytes)
 
 
 def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:

@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.evaluation.pair_sample import mixed
-
-from ._moments import Moments, Per, column_values, mask_of, readings_of
-from .dataset import Array, DataSet
+from sparkwright.normalizers.moments import (
+    Array,
+    Arrays,
+    Moments,
+    Per,
+    column_values,
+    mask_of,
+    readings_of,
+)
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # Limits the sample of very wide rows to about this many numbers, but at least 100 rows.
@@ -43,7 +49,7 @@ class RowSample:
         order = np.argsort(priorities, kind="stable")
         return cls(size, priorities[order], values[order])
 
-    def merge(self, other: "RowSample") -> "RowSample":
+    def __add__(self, other: "RowSample") -> "RowSample":
         """Return the sample of the union of both."""
         count = len(other.priorities)
         if len(self.priorities) == self.size:
@@ -83,21 +89,21 @@ class ArraySummary:
         """(columns,)."""
         return self.moments.shape
 
-    def merge(self, other: "ArraySummary") -> "ArraySummary":
+    def __add__(self, other: "ArraySummary") -> "ArraySummary":
         """Return the summary of the union of both, which must have the same columns."""
         return ArraySummary(
             rows=self.rows + other.rows,
             counts=self.counts + other.counts,
-            moments=self.moments.merge(other.moments),
-            sample=self.sample.merge(other.sample),
+            moments=self.moments + other.moments,
+            sample=self.sample + other.sample,
         )
 
 
 def summaries_of(
-    chunk: DataSet, flat_name: str, *, partition: int, start: int, size: int, seed: int
+    chunk: Arrays, flat_name: str, *, partition: int, start: int, size: int, seed: int
 ) -> dict[Per, ArraySummary]:
     """Summarize each reading of an array, the preferred first; masked steps are excluded."""
-    array, mask = chunk.columns()[flat_name], mask_of(chunk, flat_name)
+    array, mask = chunk[flat_name], mask_of(chunk, flat_name)
     found: dict[Per, ArraySummary] = {}
     for per in readings_of(chunk, flat_name, "feature"):
         places = array.shape if per == "value" else array.shape[:-1]
@@ -245,7 +251,7 @@ def bin_edges(summary: ArraySummary, bins: int) -> list[NDArray[np.float64]]:
 
 
 def histogram_counts(
-    chunk: DataSet, flat_name: str, edges: Sequence[NDArray[np.float64]], *, per: Per
+    chunk: Arrays, flat_name: str, edges: Sequence[NDArray[np.float64]], *, per: Per
 ) -> Integers:
     """Count the numbers of a chunk in each bin, (columns, bins)."""
     columns = np.ascontiguousarray(column_values(chunk, flat_name, per).T, np.float64)

@@ -1,19 +1,25 @@
 """Examples in memory: named feature and label arrays that share their first axis."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._alignment import aligned_columns
+from ._alignment import align_columns
 from ._tensors import columns_of_batches, to_table
 from .texts import as_texts, size_bytes
 
 Array = NDArray[Any]
-_GROUPS = ("features", "labels", "features_masks", "labels_masks")
+Summary = TypeVar("Summary")
+# (chunk, partition, index of the chunk's first example in the partition) -> summary.
+Summarize = Callable[["DataSet", int, int], Summary]
+Merge = Callable[[Summary, Summary], Summary]
+GROUPS = ("features", "labels", "features_masks", "labels_masks")
+# Large enough that Spark's overhead per record is negligible, small enough to stream.
+CHUNK_BYTES = 1 << 20
 
 
 class DataSet:
@@ -97,7 +103,7 @@ class DataSet:
     def columns(self) -> dict[str, Array]:
         """Return all arrays under flat names such as `features/image`, in a fixed order."""
         flat: dict[str, Array] = {}
-        for group in _GROUPS:
+        for group in GROUPS:
             for name, array in getattr(self, group).items():
                 flat[f"{group}/{name}"] = array
         if self.weights is not None:
@@ -111,7 +117,7 @@ class DataSet:
         Raises:
             DataError: if a name does not start with a group such as `features/`.
         """
-        groups: dict[str, Any] = {group: {} for group in _GROUPS}
+        groups: dict[str, Any] = {group: {} for group in GROUPS}
         for flat, array in columns.items():
             group, _, name = flat.partition("/")
             if flat == "weights":
@@ -120,7 +126,7 @@ class DataSet:
                 groups[group][name] = array
             else:
                 raise DataError(
-                    f"a column name must be `weights` or start with one of {list(_GROUPS)} and a "
+                    f"a column name must be `weights` or start with one of {list(GROUPS)} and a "
                     f"slash. Received: {flat!r}."
                 )
         return cls(**groups)
@@ -170,7 +176,11 @@ class DataSet:
             >>> merged.features_masks["features"].tolist()
             [[True, True, False, False], [True, True, True, True]]
         """
-        return cls.concatenate([cls.from_columns(columns) for columns in aligned_columns(parts)])
+        if all(part.layout == parts[0].layout for part in parts):
+            return cls.concatenate(parts)
+        columns = [part.columns() for part in parts]
+        align_columns(columns)
+        return cls.concatenate(list(map(cls.from_columns, columns)))
 
     def batches(self, size: int) -> "Iterator[DataSet]":
         """Yield consecutive DataSets of `size` examples; the last one may be smaller.
@@ -181,6 +191,22 @@ class DataSet:
         check_integer("size", size)
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
+
+    def reduce_chunks(
+        self, summarize: Summarize[Summary], merge: Merge[Summary], *, description: str = ""
+    ) -> Summary | None:
+        """Reduce all examples to a summary, as `DistributedDataSet.reduce_chunks`.
+
+        Args:
+            summarize: (chunk of about 1 MiB, 0, index of its first example) -> summary.
+            merge: (earlier summary, later summary) -> summary of both.
+            description: not used.
+
+        Returns:
+            The summary, merged in the order of the examples; None without examples.
+        """
+        del description
+        return fold([self], summarize, merge)
 
     def split(self) -> "list[DataSet]":
         """Return one DataSet per example, in order, as views without copying."""
@@ -228,6 +254,41 @@ class DataSet:
 
 # One class serves networks with one input and output and those with several.
 MultiDataSet = DataSet
+
+
+def cut(dataset: DataSet, size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
+    """Cut into consecutive DataSets of about `size_bytes`, each of at least one example."""
+    row_bytes = dataset.size_bytes / max(1, len(dataset))
+    yield from dataset.batches(max(1, int(size_bytes / max(row_bytes, 1))))
+
+
+def fold(
+    chunks: Iterable[DataSet],
+    summarize: Summarize[Summary],
+    merge: Merge[Summary],
+    *,
+    partition: int | None = None,
+) -> Summary | None:
+    """Summarize the chunks of a partition; large chunks are cut. Return None without examples.
+
+    A DataError names the partition, unless `partition` is None (local data).
+    """
+    total: Summary | None = None
+    start = 0
+    try:
+        for chunk in (piece for whole in chunks for piece in cut(whole)):
+            found = summarize(chunk, partition or 0, start)
+            total = found if total is None else merge(total, found)
+            start += len(chunk)
+    except DataError as error:
+        where = "" if partition is None else f" The error is in partition {partition}."
+        raise DataError(f"{error}{where}") from None
+    return total
+
+
+def added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge summaries by name, for `fold`."""
+    return {name: summary + second[name] for name, summary in first.items()}
 
 
 def check_integer(name: str, value: Any, *, minimum: int = 1) -> None:

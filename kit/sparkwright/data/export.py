@@ -7,7 +7,7 @@ examples. A second, small job joins the leftovers into minibatches. Every file b
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,46 +33,50 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
-    from ._distributed import DistributedDataSet
+    from ._skipped import Skipped
 
 _FILES_PER_FOLDER = 1000
 _LEFTOVERS = "leftovers"
 
 
 def export(
-    data: "DistributedDataSet",
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
     url: str | os.PathLike[str],
     *,
     batch_size: int,
-    overwrite: bool = False,
-    reuse: bool = True,
-    files_per_folder: int = _FILES_PER_FOLDER,
+    overwrite: bool,
+    reuse: bool,
+    files_per_folder: int,
+    class_names: Mapping[str, Sequence[str]],
+    fingerprint: str | None,
+    skipped: "Callable[[], Skipped]",
 ) -> ExportedDataSet:
     """See `DistributedDataSet.export`."""
     place, present = _place(
-        url, batch_size, files_per_folder, overwrite, reuse, fingerprint=data.fingerprint
+        url, batch_size, files_per_folder, overwrite, reuse, fingerprint=fingerprint
     )
     if present is not None:
         return present
     with NewExport(place, by_tasks=True) as writing:
-        check_reached(data.spark, writing.folder)
+        check_reached(spark, writing.folder)
         parts = write_partitions(
-            data.spark,
-            data.rdd,
+            spark,
+            rdd,
             writing.folder,
             batch_size=batch_size,
             files_per_folder=files_per_folder,
             leftovers_apart=True,
         )
         columns = _common_columns(part.columns for part in parts)
-        rest = _join_leftovers(data.spark, writing.folder, parts, batch_size, files_per_folder)
+        rest = _join_leftovers(spark, writing.folder, parts, batch_size, files_per_folder)
         return writing.publish(
             columns=columns,
             batch_size=batch_size,
             files=[*(file for part in parts for file in part.files), *rest],
-            class_names=data.class_names,
-            fingerprint=data.fingerprint,
-            skipped=data.skipped(),
+            class_names=class_names,
+            fingerprint=fingerprint,
+            skipped=skipped(),
         )
 
 

@@ -11,8 +11,14 @@ from sparkwright.errors import DataError
 
 from ._columnar import is_nested
 from ._distributed import DistributedDataSet
-from ._image_columns import PATH, image_inputs, image_options, images_of, rows_at_once
-from ._image_decoding import ImageOptions
+from ._image_decoding import (
+    PATH,
+    ImageOptions,
+    image_inputs,
+    image_options,
+    images_of,
+    rows_at_once,
+)
 from ._table_schema import TableSchema
 from ._table_source import MOST_VALUES, check_inferred
 from .chunks import cut, error_to_bytes, errors_as_chunks, to_bytes, to_chunks

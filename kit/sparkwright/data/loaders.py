@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -23,18 +23,14 @@ from sparkwright.storage.archive import array_in
 from sparkwright.storage.files import exists, is_on_this_machine, open_file, read_bytes
 
 from ._manifest import Columns, columns_of, columns_text
-from ._skipped import UnusableItem
+from ._skipped import SkipLog, UnusableItem
 from .chunks import from_bytes, row_count, to_bytes, to_chunks
-from .dataset import DataSet
+from .dataset import GROUPS, DataSet
 from .paths import FileToRead
-
-if TYPE_CHECKING:
-    from .pieces import SkipLog
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _SHORT_NAMES = {"x": "features", "y": "labels", "sample_weight": "weights"}
-_GROUPS = ("features", "labels", "features_masks", "labels_masks")
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _KNOWN_HEADERS = 64
 # Deflate compresses zeros by a factor of 1000: a small archive could fill an executor's memory.
@@ -126,7 +122,7 @@ class MinibatchReader:
     loader: Loader | None = None
     columns: Columns | None = None
 
-    def read(self, files: Iterable[FileToRead], log: "SkipLog") -> Iterator[bytes]:
+    def read(self, files: Iterable[FileToRead], log: SkipLog) -> Iterator[bytes]:
         """Yield the chunks of `files`, in order; report invalid files to `log`."""
         if self.loader is not None:
             with closing(self.load(files, log)) as datasets:
@@ -146,7 +142,7 @@ class MinibatchReader:
             with closing(read_ahead(files, load_arrow, threads=_THREADS, ahead=ahead)) as found:
                 yield from _usable(found, log)
 
-    def load(self, files: Iterable[FileToRead], log: "SkipLog") -> Generator[DataSet]:
+    def load(self, files: Iterable[FileToRead], log: SkipLog) -> Generator[DataSet]:
         """Yield the loader's DataSet of each file, in order; close the generator when done."""
         # Close explicitly: joining threads from the garbage collector can deadlock.
         with closing(read_ahead(files, self._loaded)) as found:
@@ -211,7 +207,7 @@ def _unlike(url: str, found: str, wanted: str) -> UnusableItem:
     )
 
 
-def _usable(found: Iterable[Any], log: "SkipLog") -> Iterator[Any]:
+def _usable(found: Iterable[Any], log: SkipLog) -> Iterator[Any]:
     for item in found:
         if isinstance(item, UnusableItem):
             log.skip(item.reason, item.message)
@@ -298,7 +294,7 @@ def numpy_loader(source: MinibatchSource | str | os.PathLike[str]) -> DataSet:
         raise
     except Exception as error:  # NumPy, zipfile and zlib raise many types
         raise DataError(f"it is not an .npz archive of numbers ({_short(error)})") from None
-    groups: dict[str, Any] = {group: {} for group in _GROUPS}
+    groups: dict[str, Any] = {group: {} for group in GROUPS}
     for key, array in arrays.items():
         group, _, name = _SHORT_NAMES.get(key, key).partition("/")
         if group == "weights":

@@ -7,14 +7,13 @@ from typing import Any
 from sparkwright.errors import DataError
 
 from ._distributed import DistributedDataSet
-from ._reducing import reduce_all
+from ._manifest import Columns, columns_of
 from .classes import add_counts, class_counts, named_counts
 from .dataset import DataSet
 
-Layout = dict[str, tuple[str, tuple[int, ...]]]
 # Class -> number of examples; None: the labels are not classes.
 _Classes = dict[str, dict[int, int] | None]
-_Summary = tuple[int, Layout, _Classes]
+_Summary = tuple[int, Columns, _Classes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +33,7 @@ class DataOverview:
     rows: int
     partitions: tuple[int, ...] = ()
     size_bytes: int = 0
-    columns: Layout = field(default_factory=Layout)
+    columns: Columns = field(default_factory=dict[str, tuple[str, tuple[int, ...]]])
     classes: Mapping[str, Mapping[Any, int]] = field(default_factory=dict[str, dict[Any, int]])
     fingerprint: str | None = None
 
@@ -62,21 +61,14 @@ def overview_of(data: DataSet | DistributedDataSet) -> DataOverview:
         >>> found.rows, found.size_bytes, found.classes
         (3, 72, {'labels': {0: 2, 1: 1}})
     """
-    if isinstance(data, DataSet):
-        return _overview(_summarize(data, 0, 0), {}, rows=len(data))
-    partitions = data.partition_counts()
-    found = reduce_all(data, _summarize, _merge, description="summarize the data")
-    return _overview(
-        found or (0, {}, {}),
-        data.class_names,
-        rows=sum(partitions),
-        partitions=partitions,
-        fingerprint=data.fingerprint,
-    )
-
-
-def _overview(found: _Summary, names: Mapping[str, Sequence[str]], **known: Any) -> DataOverview:
-    size_bytes, columns, counts = found
+    names: Mapping[str, Sequence[str]] = {}
+    known: dict[str, Any] = {"rows": len(data)} if isinstance(data, DataSet) else {}
+    if isinstance(data, DistributedDataSet):
+        partitions, names = data.partition_counts(), data.class_names
+        known = {"rows": sum(partitions), "partitions": partitions}
+        known["fingerprint"] = data.fingerprint
+    found = data.reduce_chunks(_summarize, _merge, description="summarize the data")
+    size_bytes, columns, counts = found or (0, {}, {})
     classes = {
         name: named_counts(each, each, names.get(name))
         for name, each in counts.items()
@@ -86,14 +78,13 @@ def _overview(found: _Summary, names: Mapping[str, Sequence[str]], **known: Any)
 
 
 def _summarize(data: DataSet, partition: int, first: int) -> _Summary:
-    layout = {name: (str(dtype), shape) for name, (dtype, shape) in data.layout.items()}
     classes: _Classes = {}
     for name in data.labels:
         try:
             classes[name] = class_counts(data, name)
         except DataError:
             classes[name] = None
-    return data.size_bytes, layout, classes
+    return data.size_bytes, columns_of(data.layout), classes
 
 
 def _merge(one: _Summary, other: _Summary) -> _Summary:

@@ -4,78 +4,24 @@ All file formats use `from_pieces`: the driver lists pieces, and executors read 
 are counted once, even if Spark repeats a task.
 """
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.connect import context_of
-from sparkwright.cluster.jobs import accumulator, collect
-from sparkwright.errors import DataError
-from sparkwright.options import check_choice, check_count
+from sparkwright.options import check_count
 
 from ._distributed import DistributedDataSet
-from ._skipped import Skipped
-from .chunks import errors_as_chunks, row_count, to_chunks
+from ._reducing import SkipTracker
+from ._skipped import OnError, SkipLog, check_on_error
+from .chunks import errors_as_chunks, to_chunks
 from .dataset import DataSet
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
-OnError = Literal["raise", "skip"]
 _PARTITION_BYTES = 128 << 20
-
-
-class SkipLog:
-    """Handle invalid items reported by a reader: raise, or skip and count them.
-
-    Attributes:
-        raises: whether the first report raises an error.
-        skipped: items skipped so far.
-    """
-
-    def __init__(self, on_error: OnError, told: Callable[[str, str], None] | None = None) -> None:
-        """Raise at the first report or skip, or call `told` with each reason and message."""
-        self.raises, self._told = on_error == "raise", told
-        self.skipped = Skipped()
-
-    def skip(
-        self,
-        reason: str,
-        message: str,
-        *,
-        count: int = 1,
-        is_wanted: bool = False,
-        column: str = "",
-        received: str = "",
-    ) -> None:
-        """Report `count` items, which the caller skips if this returns.
-
-        Args:
-            reason: short description, the same for all items of a kind.
-            message: rule, value received and remedy.
-            count: number of items.
-            is_wanted: whether the items are skipped on request, which is never an error.
-            column: the column with the invalid values, for previews; default: none.
-            received: the invalid text, for previews; default: unknown.
-
-        Raises:
-            DataError: with `message`, if `on_error="raise"`.
-        """
-        if is_wanted:
-            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
-        elif self._told is not None:
-            self._told(reason, message)
-        elif self.raises:
-            raise DataError(f'{message} Or leave such items out: `on_error="skip"`.')
-        else:
-            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
-
-
-def check_on_error(on_error: str) -> None:
-    """Raise ConfigurationError unless `on_error` is "raise" or "skip"."""
-    check_choice("on_error", on_error, ("raise", "skip"))
 
 
 def check_partitions(partitions: Any) -> None:
@@ -195,31 +141,3 @@ def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
         done += size
         left -= 1
     return found or [[]]
-
-
-class SkipTracker:
-    """Skipped items of each partition, sent by executors; later attempts replace earlier ones."""
-
-    def __init__(self, context: Any) -> None:
-        """Start without any counts."""
-        self.done = accumulator(context, dict[int, Skipped], operator.or_)
-        self.rdd: RDD[bytes] | None = None
-
-    def so_far(self) -> Skipped:
-        """The sum over all completely read partitions."""
-        found: dict[int, Skipped] = self.done.value
-        return sum((found[index] for index in sorted(found)), Skipped())
-
-    def total(self, spark: "SparkSession") -> Skipped:
-        """Return the sum over all partitions; runs a Spark job if some are not completely read."""
-        rdd = self.rdd
-        assert rdd is not None
-        if len(self.done.value) < rdd.getNumPartitions():
-            collect(spark, rdd.mapPartitions(_drain), description="count skipped items")
-        return self.so_far()
-
-
-def _drain(chunks: Iterable[bytes]) -> Iterator[None]:
-    for chunk in chunks:
-        row_count(chunk)  # raises the error stored in a chunk
-    yield from ()

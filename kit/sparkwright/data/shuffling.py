@@ -1,4 +1,4 @@
-"""Shuffle the examples of an RDD of chunks to given partitions.
+"""Shuffle the examples of an RDD of chunks, at random or to given partitions.
 
 A chunk is `to_bytes(DataSet)`: Arrow bytes of one or more examples. Chunks are split and joined as
 arrays, without a Python object per example.
@@ -6,23 +6,36 @@ arrays, without a Python object per example.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.errors import DataError
 
-from .chunks import error_to_bytes, errors_as_chunks, from_bytes, row_count, to_bytes
-from .dataset import DataSet
+from ._splitting import Part, assigned, balanced_sizes, draw_quotas
+from .chunks import (
+    CHUNK_BYTES,
+    error_to_bytes,
+    errors_as_chunks,
+    from_bytes,
+    joined_chunks,
+    row_count,
+    to_bytes,
+    to_chunks,
+)
+from .dataset import DataSet, check_integer, cut
 
 if TYPE_CHECKING:
     from pyspark import RDD
+    from pyspark.sql import SparkSession
 
-CHUNK_BYTES = 1 << 20  # approximate size of a chunk after a shuffle
+_BLOCK_BYTES = 8 << 20  # size of the blocks that a shuffle permutes in memory
 # Smaller than a chunk: PySpark buffers about ten pieces per target before writing.
 _PIECE_BYTES = CHUNK_BYTES // 4
-_OUTBOX_BYTES = 32 * CHUNK_BYTES  # limit of the send buffers of a task, over all targets
+_SORTED_BYTES = 32 * CHUNK_BYTES  # examples that a task sorts by target at a time
 
 # (target, source partition, index of the piece's first example in it). Sorting by key restores the
 # original order of the examples of a target.
@@ -37,13 +50,11 @@ class Destined(Protocol):
         ...
 
 
-def indexed_counts(rdd: "RDD[bytes]") -> "RDD[tuple[int, int]]":
-    """Return a lazy RDD of (partition index, number of examples)."""
-    return rdd.mapPartitionsWithIndex(_count_partition)
-
-
-def counts_in_order(found: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the counts of `indexed_counts`, ordered by partition."""
+def count_examples(
+    spark: "SparkSession", rdd: "RDD[bytes]", *, description: str = "count examples"
+) -> list[int]:
+    """Count the examples of each partition, in one Spark job that reads only chunk headers."""
+    found = collect(spark, rdd.mapPartitionsWithIndex(_count_partition), description=description)
     return [count for _, count in sorted(found)]
 
 
@@ -86,45 +97,6 @@ def _target_of(key: Key, *, partition_of: Callable[[int], int]) -> int:
     return -1 - key[0] if key[0] < 0 else partition_of(key[0])
 
 
-class _Outbox:
-    """Send buffers that join small pieces for each target."""
-
-    def __init__(self, source: int) -> None:
-        self._source = source
-        self._waiting: dict[int, list[DataSet]] = {}
-        self._first: dict[int, int] = {}  # index of the first buffered example of each target
-        self._bytes: dict[int, int] = {}
-        self._all_bytes = 0  # the sum of `_bytes`
-
-    def put(self, target: int, first: int, piece: DataSet) -> Iterator[tuple[Key, bytes]]:
-        """Add a piece; yield the buffers that became large enough."""
-        waiting = self._waiting.get(target)
-        if waiting and waiting[0].layout != piece.layout:
-            yield from self.send(target)
-        self._first.setdefault(target, first)
-        self._waiting.setdefault(target, []).append(piece)
-        size = piece.size_bytes
-        self._bytes[target] = self._bytes.get(target, 0) + size
-        self._all_bytes += size
-        if self._bytes[target] >= _PIECE_BYTES:
-            yield from self.send(target)
-        elif self._all_bytes >= _OUTBOX_BYTES:
-            yield from self.send_all()
-
-    def send(self, target: int) -> Iterator[tuple[Key, bytes]]:
-        """Yield the buffer of `target`, if any."""
-        pieces = self._waiting.pop(target, None)
-        if pieces:
-            self._all_bytes -= self._bytes.pop(target)
-            key = (target, self._source, self._first.pop(target))
-            yield key, to_bytes(DataSet.concatenate(pieces))
-
-    def send_all(self) -> Iterator[tuple[Key, bytes]]:
-        """Yield all buffers."""
-        for target in list(self._waiting):
-            yield from self.send(target)
-
-
 def _pieces_or_error(
     source: int, chunks: Iterable[bytes], *, partitions: int, **options: Any
 ) -> Iterator[tuple[Key, bytes]]:
@@ -140,26 +112,19 @@ def _pieces(
     source: int, chunks: Iterable[bytes], *, placement: Destined, source_counts: tuple[int, ...]
 ) -> Iterator[tuple[Key, bytes]]:
     """Split one partition's chunks by target; runs on an executor."""
-    expected = source_counts[source]
-    outbox, start = _Outbox(source), 0
-    for chunk in chunks:
-        stop = start + row_count(chunk)
+    expected, start = source_counts[source], 0
+    for block in joined_chunks(map(from_bytes, chunks), _SORTED_BYTES):
+        stop = start + len(block)
         if stop > expected:
             raise _changed_data(source, expected, f"at least {stop}")
-        if stop > start:
-            targets = placement.destinations(source, start, stop)
-            target = int(targets[0])
-            if len(chunk) >= _PIECE_BYTES and bool((targets == target).all()):
-                yield from outbox.send(target)  # earlier examples need the lower key
-                yield (target, source, start), chunk
-            else:
-                dataset = from_bytes(chunk)
-                for target, rows in _runs(targets):
-                    yield from outbox.put(target, start + int(rows[0]), dataset.take(rows))
+        for target, rows in _runs(placement.destinations(source, start, stop)):
+            first = 0
+            for piece in cut(block.take(rows), _PIECE_BYTES):
+                yield (target, source, start + int(rows[first])), to_bytes(piece)
+                first += len(piece)
         start = stop
     if start != expected:
         raise _changed_data(source, expected, str(start))
-    yield from outbox.send_all()
 
 
 def _runs(targets: NDArray[np.int32]) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.intp]]]]:
@@ -171,24 +136,8 @@ def _runs(targets: NDArray[np.int32]) -> Iterator[tuple[int, np.ndarray[Any, np.
 
 
 def _joined(placed: Iterable[tuple[Key, bytes]]) -> Iterator[bytes]:
-    """Join sorted pieces to chunks of about `CHUNK_BYTES`; runs on an executor."""
-    waiting: list[bytes] = []
-    layout: Any = None
-    for _, piece in placed:
-        found = from_bytes(piece).layout
-        if waiting and (found != layout or sum(map(len, waiting)) + len(piece) > CHUNK_BYTES):
-            yield _join(waiting)
-            waiting = []
-        layout = found
-        waiting.append(piece)
-    if waiting:
-        yield _join(waiting)
-
-
-def _join(pieces: list[bytes]) -> bytes:
-    if len(pieces) == 1:
-        return pieces[0]
-    return to_bytes(DataSet.concatenate([from_bytes(piece) for piece in pieces]))
+    """Join sorted pieces to chunks; runs on an executor."""
+    return to_chunks(from_bytes(piece) for _, piece in placed)
 
 
 def _changed_data(source: int, expected: int, found: str) -> DataError:
@@ -197,3 +146,91 @@ def _changed_data(source: int, expected: int, found: str) -> DataError:
         f"{source}. Received: {found}. Make the data deterministic (seed its random steps), or "
         "persist it before it is counted."
     )
+
+
+# -- at random
+
+
+def shuffle(
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
+    counts: tuple[int, ...],
+    *,
+    partitions: int | None,
+    seed: int,
+) -> Part:
+    """Shuffle to `partitions` of equal size; `counts` are the examples of each present one."""
+    check_integer("seed", seed, minimum=0)
+    if partitions is not None:
+        check_integer("partitions", partitions)
+    wanted = partitions or max(1, len(counts))
+    total_bytes = sum(counts) * _example_bytes(spark, rdd) if sum(counts) else 0
+    blocks = max(1, -(-total_bytes // (wanted * _BLOCK_BYTES)))
+    placement = RandomBlocks(counts, partitions=wanted, blocks=blocks, seed=seed)
+    placed = place(
+        rdd,
+        placement,
+        source_counts=counts,
+        partitions=wanted,
+        partition_of=lambda block: block // blocks,
+        join=partial(_permuted, seed=seed),
+    )
+    return Part(placed, f"shuffle {wanted} {blocks} {seed}", placement.target_counts)
+
+
+def _example_bytes(spark: "SparkSession", rdd: "RDD[bytes]") -> int:
+    chunks = run_job(spark, lambda: rdd.take(1), description="look at one chunk")
+    return max(1, len(chunks[0]) // max(1, row_count(chunks[0])))
+
+
+def _permuted(
+    placed: Iterable[tuple[tuple[int, int, int], bytes]], *, seed: int
+) -> Iterator[bytes]:
+    for block, pieces in groupby(placed, key=lambda element: element[0][0]):
+        datasets = [from_bytes(piece) for _, piece in pieces]
+        order = order_of(block, sum(map(len, datasets)), seed=seed)
+        if all(dataset.layout == datasets[0].layout for dataset in datasets):
+            datasets = [DataSet.concatenate(datasets).take(order)]
+        else:
+            singles = [one for dataset in datasets for one in dataset.split()]
+            datasets = [singles[number] for number in order]
+        yield from to_chunks(datasets)
+
+
+class RandomBlocks:
+    """Placement of a shuffle: assigns each example to one of `partitions * blocks` blocks.
+
+    All choices of the examples of a target partition are equally likely. Within the partition,
+    each example falls into a block independently and uniformly, as if the block were the first
+    digit of a random key. With a uniform permutation of each block (`order_of`), all orders of the
+    examples are equally likely. Block sizes are random, and small enough for memory even if the
+    partition is not.
+    """
+
+    def __init__(
+        self, source_counts: tuple[int, ...], *, partitions: int, blocks: int, seed: int
+    ) -> None:
+        """Draw the number of examples per source and target partition."""
+        self.source_counts, self.partitions, self.blocks = source_counts, partitions, blocks
+        self._seed = seed
+        sizes = balanced_sizes(sum(source_counts), partitions)
+        self.target_counts = tuple(sizes.tolist())
+        self.quotas: NDArray[np.int32] = draw_quotas(source_counts, sizes, [seed, 1]).astype(
+            np.int32
+        )
+        self._known: tuple[int, NDArray[np.int32]] | None = None
+
+    def destinations(self, source: int, start: int, stop: int) -> NDArray[np.int32]:
+        """Return the (stop - start,) int32 blocks of examples [start, stop) of `source`."""
+        if self._known is None or self._known[0] != source:
+            targets = assigned(self.quotas[source], [self._seed, 2, source])
+            chance = np.random.default_rng([self._seed, 4, source])
+            targets *= self.blocks
+            targets += chance.integers(self.blocks, size=len(targets), dtype=np.int32)
+            self._known = source, targets
+        return self._known[1][start:stop]
+
+
+def order_of(block: int, count: int, *, seed: int) -> NDArray[np.int64]:
+    """Return the random order of the `count` examples of a block."""
+    return np.random.default_rng([seed, 3, block]).permutation(count)

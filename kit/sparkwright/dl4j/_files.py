@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sparkwright._yaml import strict_json
 from sparkwright.data import ImageScale, MinMaxScale, Standardize
-from sparkwright.data.normalizer import Normalizer
 from sparkwright.errors import DataError
+from sparkwright.normalizers.normalizer import Normalizer
 from sparkwright.storage.archive import DAMAGE, read_entry
 
 Array = NDArray[Any]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkwright.data.normalizer import Normalizer
 from sparkwright.errors import DataError
+from sparkwright.normalizers.normalizer import Normalizer
 from sparkwright.storage.files import open_to_read
 
 from ._files import Array, Stored, Unmapped, damaged, read_file, read_normalizer

@@ -325,7 +325,7 @@ def evaluation_from_dict(values: Mapping[str, Any]) -> AbstractEvaluation:
     return kind.from_dict(values)
 
 
-def evaluation_from_json(text: str) -> AbstractEvaluation:
+def evaluation_from_json(text: str | bytes) -> AbstractEvaluation:
     """Restore an evaluation of any kind from `to_json`.
 
     Raises:
@@ -340,7 +340,7 @@ def _added(one: Any, other: Any) -> Any:
     return None if one is None else one + other
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str | bytes) -> Any:
     try:
         return strict_json(text)
     except (ValueError, RecursionError) as error:

@@ -124,33 +124,6 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
         if isinstance(self.averaging_frequency, Mapping):  # the caller may modify it
             object.__setattr__(self, "averaging_frequency", dict(self.averaging_frequency))
-        if self.max_workers is not None and self.communication == "spark":
-            raise ConfigurationError(
-                '`max_workers` needs `communication="ring"`: a Spark job for each averaging waits '
-                f"for all its tasks. Received: max_workers={self.max_workers}, "
-                'communication="spark".'
-            )
-        if self.updater == "local" and self.communication == "spark":
-            raise ConfigurationError(
-                '`updater="local"` needs `communication="ring"` or "driver": Spark may run a '
-                'worker\'s next round in another process. Received: communication="spark".'
-            )
-        self._check_delay()
-        if self.exchange_precision == "float32":
-            return
-        if self.communication == "spark":
-            raise ConfigurationError(
-                f'`exchange_precision="{self.exchange_precision}"` needs `communication="ring"` '
-                'or "driver". Received: communication="spark".'
-            )
-        if self.updater == "average":
-            raise ConfigurationError(
-                f'`exchange_precision="{self.exchange_precision}"` needs `updater="local"` or '
-                '`updater="reset"`: rounded moments may become negative, which is invalid. '
-                'Received: updater="average".'
-            )
-
-    def _check_delay(self) -> None:
         delay, frequency = self.averaging_delay, self.averaging_frequency
         if delay > max(by_epoch(frequency).values()):
             raise ConfigurationError(
@@ -158,17 +131,27 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
                 f"the next one begins. Received: averaging_delay={delay}, averaging_frequency="
                 f"{frequency}."
             )
-        if delay and self.communication == "spark":
-            raise ConfigurationError(
-                '`averaging_delay` needs `communication="ring"` or "driver". Received: '
-                f'averaging_delay={delay}, communication="spark".'
-            )
-        if delay and self.updater == "average":
-            raise ConfigurationError(
-                '`averaging_delay` needs `updater="local"` or `updater="reset"`: a late change '
-                "may make moments negative, which is invalid. Received: "
-                f'averaging_delay={delay}, updater="average".'
-            )
+        # Option -> whether it is used, and whether it excludes the averaging of moments.
+        used = {
+            "max_workers": (self.max_workers is not None, False),
+            "updater": (self.updater == "local", False),
+            "averaging_delay": (delay > 0, True),
+            "exchange_precision": (self.exchange_precision != "float32", True),
+        }
+        for name, (is_used, excludes_moments) in used.items():
+            value = getattr(self, name)
+            given = f"`{name}={value}`" if isinstance(value, int) else f'`{name}="{value}"`'
+            if is_used and self.communication == "spark":
+                raise ConfigurationError(
+                    f'{given} needs `communication="ring"` or "driver": a Spark job for each '
+                    "averaging waits for all its tasks, and may run a worker's next round in "
+                    'another process. Received: communication="spark".'
+                )
+            if is_used and excludes_moments and self.updater == "average":
+                raise ConfigurationError(
+                    f'{given} needs `updater="local"` or "reset": delayed or rounded moments may '
+                    'become negative, which is invalid. Received: updater="average".'
+                )
 
     @classmethod
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:

@@ -53,10 +53,7 @@ def training_master_from_dict(
         ('SharedTrainingMaster', 4)
     """
     name = checked_dict(settings).get("name", ParameterAveragingTrainingMaster.__name__)
-    if name not in list(MASTERS):
-        raise ConfigurationError(
-            f"`name` must be one of {', '.join(map(repr, MASTERS))}. Received: name={name!r}."
-        )
+    check_choice("name", name, MASTERS)
     return MASTERS[name].from_dict(settings, allow=allow)
 
 

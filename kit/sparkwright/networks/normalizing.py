@@ -1,17 +1,14 @@
 """Wrap a network in a Keras model that normalizes raw features and reverts scaled outputs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.normalizers.normalizer import ColumnScale, Normalizer, Scales
 
 from .signature import output_names
-
-if TYPE_CHECKING:
-    from sparkwright.data.normalizer import Normalizer
-    from sparkwright.data.scales import ColumnScale, Scales
 
 NormalizerPlace = Literal["inside", "beside"]
 # Prefix of the added layers, by which a model with a normalizer inside is recognized.
@@ -19,7 +16,7 @@ _PREFIX = "sparkwright_normalizer"
 _HALVES = ("float16", "bfloat16")
 
 
-def describe_with_normalizer(model: Any, normalizer: "Normalizer") -> dict[str, Any]:
+def describe_with_normalizer(model: Any, normalizer: Normalizer) -> dict[str, Any]:
     """Describe a Keras model that normalizes raw features, calls `model`, and reverts its outputs.
 
     The added layers are Keras' own and have no weights: scales are constants in the configuration.
@@ -73,7 +70,7 @@ def refuse_second_normalizer(model: Any) -> None:
 class _Around:
     """Builds the graph around one model."""
 
-    def __init__(self, model: Any, steps: "Sequence[Scales]") -> None:
+    def __init__(self, model: Any, steps: Sequence[Scales]) -> None:
         import keras
 
         self._model, self._layers, self._ops = model, keras.layers, keras.ops
@@ -119,7 +116,7 @@ class _Around:
         some = self._ops.not_equal(kept, self._mask_values[tensor.name])
         return self._ops.where(self._ops.any(some, axis=-1, keepdims=True), seen, kept)
 
-    def _scales_of_inputs(self, steps: "Sequence[Scales]") -> "dict[str, list[ColumnScale]]":
+    def _scales_of_inputs(self, steps: Sequence[Scales]) -> dict[str, list[ColumnScale]]:
         names: list[str] = [tensor.name for tensor in self._model.inputs]
         orders: list[tuple[str, ...]] = [tuple(step.features) for step in steps if step.features]
         fitted = list(dict.fromkeys(name for order in orders for name in order))
@@ -168,7 +165,7 @@ class _Around:
         names = output_names(self._model)
         return self._model.outputs[names.index(name)].dtype
 
-    def _scales_of_outputs(self, steps: "Sequence[Scales]") -> "dict[str, list[ColumnScale]]":
+    def _scales_of_outputs(self, steps: Sequence[Scales]) -> dict[str, list[ColumnScale]]:
         names = output_names(self._model)
         fitted = list(dict.fromkeys(name for step in steps for name in step.labels))
         known = self._pairs("outputs", names, fitted, in_order=len(names) == 1)
@@ -182,14 +179,14 @@ class _Around:
     def _line(
         self,
         tensor: Any,
-        scale: "ColumnScale",
+        scale: ColumnScale,
         name: str,
         *,
         dtype: str = "float64",
         revert: bool = False,
     ) -> Any:
         """Apply `scale`, or its inverse, as one layer that computes in `dtype`."""
-        if not _fits(scale, tuple(tensor.shape)):
+        if not scale.fits(tuple(tensor.shape)[1:]):
             raise _refused(
                 self._model,
                 f"the normalizer was fitted to another shape than {tuple(tensor.shape[1:])} "
@@ -224,21 +221,10 @@ class _Around:
         )
 
 
-def _computed_in(scales: "Sequence[ColumnScale]", dtype: str) -> str:
+def _computed_in(scales: Sequence[ColumnScale], dtype: str) -> str:
     """Dtype of the computation: float32 suffices if no shift is subtracted, as for images."""
     is_exact = dtype != "float64" and not any(scale.shift.any() for scale in scales)
     return "float32" if is_exact else "float64"
-
-
-def _fits(scale: "ColumnScale", shape: Sequence[int | None]) -> bool:
-    fitted = scale.shift.shape
-    if scale.per == "value":
-        return True
-    if scale.per == "feature":
-        return len(shape) > 1 and shape[-1] in (None, *fitted)
-    return len(shape) == len(fitted) + 1 and all(
-        size in (None, wanted) for size, wanted in zip(shape[1:], fitted, strict=True)
-    )
 
 
 def _refused(model: Any, why: str) -> ConfigurationError:

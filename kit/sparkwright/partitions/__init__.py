@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Repartitioner as Repartitioner,
         piece_size as piece_size,
     )
-    from .execute import count_examples as count_examples, repartition as repartition
+    from .execute import repartition as repartition
     from .forecasting import (
         PartitionForecast as PartitionForecast,
         PartitionLayout as PartitionLayout,

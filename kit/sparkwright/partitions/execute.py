@@ -1,27 +1,15 @@
-"""Count and repartition an RDD whose elements are chunks of examples."""
+"""Repartition an RDD whose elements are chunks of examples."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.data.shuffling import counts_in_order, indexed_counts, place
+from sparkwright.data.shuffling import place
 from sparkwright.errors import DataError
 
 from ._plan import RepartitionPlan
 
 if TYPE_CHECKING:
     from pyspark import RDD
-
-
-def count_examples(rdd: "RDD[bytes]") -> list[int]:
-    """Count the examples in each partition, in one Spark job that reads only chunk headers.
-
-    Args:
-        rdd: chunks of examples.
-
-    Returns:
-        Examples in each partition, in order.
-    """
-    return counts_in_order(indexed_counts(rdd).collect())
 
 
 def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":

@@ -1,7 +1,7 @@
 """Rows, bytes and labels of partitions, and whether they were counted or sampled."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -274,27 +274,6 @@ class PartitionSurvey:
             **{name: list(getattr(self, name)) for name in _LISTS},
             "label_counts": [list(line) for line in self.label_counts],
         }
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> "PartitionSurvey":
-        """Create a survey from the output of `to_dict`; partitions are assumed to be shuffled.
-
-        Raises:
-            DataError: if the dict is invalid.
-        """
-        known = set(cls.__dataclass_fields__) - {"samples"}
-        unknown = set(settings) - known - {"name"}
-        if unknown or settings.get("name") != "partition_survey":
-            raise DataError(
-                "a partition survey must be an output of its `to_dict`. Received: "
-                f"name={settings.get('name')!r}, unknown keys {sorted(map(str, unknown))}."
-            )
-        try:
-            return cls(**{name: value for name, value in settings.items() if name != "name"})
-        except TypeError as error:
-            raise DataError(
-                f"a partition survey must be an output of its `to_dict`. Received: {error}."
-            ) from None
 
     def _scale(self) -> NDArray[np.float64]:
         seen = np.asarray(self.rows_looked_at, np.float64)

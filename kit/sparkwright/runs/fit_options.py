@@ -10,8 +10,8 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 import numpy as np
 
 from sparkwright.data import DataSet, DistributedDataSet, LocalData, TfData
+from sparkwright.data.classes import weighted, weighted_by_class
 from sparkwright.data.frames import FrameColumns, check_validation_columns, columns_of_frame
-from sparkwright.data.loss_weights import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import Histograms
 from sparkwright.networks.signature import output_names

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.data import DistributedDataSet, from_bytes, row_count
-from sparkwright.data.shuffling import counts_in_order, indexed_counts
+from sparkwright.data.shuffling import count_examples
 from sparkwright.errors import DataError
 from sparkwright.options import check_count
 from sparkwright.partitions import PartitionSurvey, RepartitionPlan
@@ -111,8 +111,8 @@ def measure_repartition(data: DistributedDataSet, plan: RepartitionPlan) -> Meas
 
     def timed(rdd: Any, description: str) -> tuple[list[int], float]:
         start = time.perf_counter()
-        found = collect(data.spark, indexed_counts(rdd), description=description)
-        return counts_in_order(found), time.perf_counter() - start
+        found = count_examples(data.spark, rdd, description=description)
+        return found, time.perf_counter() - start
 
     counts, read_s = timed(data.rdd, "read the data")
     if tuple(counts) != plan.source_counts:

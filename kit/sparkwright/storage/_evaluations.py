@@ -41,8 +41,6 @@ def load_evaluation(url: str) -> AbstractEvaluation:
             "more. Check the path."
         )
     try:
-        return evaluation_from_json(content.decode())
-    except UnicodeDecodeError as error:
-        raise DataError(f"an evaluation must be JSON. Received: {url}: {error}.") from None
+        return evaluation_from_json(content)
     except DataError as error:
         raise DataError(f"{url} is not a valid evaluation: {error}") from None

@@ -14,7 +14,6 @@ from ._hdfs_client import on_thread as on_thread
 from ._stores import (
     absolute as absolute,
     beside,
-    in_requested_form as in_requested_form,
     is_object_store,
     is_on_this_machine as is_on_this_machine,
     like,
@@ -174,9 +173,15 @@ def join(folder_url: str, name: str) -> str:
     return f"{folder_url.rstrip('/')}/{name}"
 
 
+def place_of(url: str) -> str:
+    """Return an absolute URL, or a local path without links, which differs for other places."""
+    local = local_path(absolute(url))
+    return absolute(url).rstrip("/") if local is None else os.path.realpath(local)
+
+
 def move(url: str, to_url: str) -> None:
     """Move one file within a store or to another, replacing a file at `to_url`."""
-    if _place(url) == _place(to_url):
+    if place_of(url) == place_of(to_url):
         raise FileExistsError(f"source and target of a move must differ. Received: {url} for both.")
     # The copy must be durable before the original is removed. Read errors must name `url`.
     with open_file(url) as file, write_atomically(to_url, durable=True) as target:
@@ -221,8 +226,3 @@ def remove_empty_folder(url: str) -> None:
 def _read_block(file: BinaryIO, url: str) -> bytes:
     with store_errors(url, "read"):
         return file.read(_BLOCK_BYTES)
-
-
-def _place(url: str) -> str:
-    local = local_path(absolute(url))
-    return absolute(url) if local is None else os.path.realpath(local)

@@ -7,7 +7,7 @@ from typing import Any
 from ._stores import in_requested_form, looked_in, store_errors, system_of
 
 _WILD = "*?["
-_HIDDEN = (".", "_")
+HIDDEN = (".", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,16 @@ class StoredFile:
     url: str
     size_bytes: int
     version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A file or folder; `size_bytes` is None for folders and if unknown."""
+
+    name: str
+    url: str
+    is_folder: bool
+    size_bytes: int | None = None
 
 
 def list_files(
@@ -72,17 +82,32 @@ def list_entries(url: str) -> list[str]:
 
     The list is empty if the folder does not exist.
     """
-    system, path = system_of(url)
-    system.invalidate_cache(path)  # some stores cache listings
     try:
-        with store_errors(url, "listed"):
-            entries = system.ls(path, detail=True)
+        return sorted(f"{entry.name}{'/' * entry.is_folder}" for entry in entries_of(url))
     except FileNotFoundError:
         return []
-    ends = {"directory": "/"}
-    named = ((e["name"].rstrip("/").rpartition("/")[2], ends.get(e["type"], "")) for e in entries)
-    # Some stores keep an empty object for the folder itself, without a name.
-    return sorted(f"{name}{end}" for name, end in named if name)
+
+
+def entries_of(url: str) -> list[Entry]:
+    """Return the direct entries of a folder, in the store's order.
+
+    Raises:
+        FileNotFoundError: if the folder does not exist.
+        OSError: if the store fails; names `url`.
+    """
+    system, path = system_of(url)
+    system.invalidate_cache(path)  # some stores cache listings
+    with store_errors(url, "listed"):
+        found = system.ls(path, detail=True)
+    entries: list[Entry] = []
+    for entry in found:
+        full = str(entry["name"]).rstrip("/")
+        name, is_folder = full.rpartition("/")[2], entry["type"] == "directory"
+        if name:  # some stores keep an empty object for the folder itself, without a name
+            place = in_requested_form(system, url, path, full)
+            size_bytes = None if is_folder else entry.get("size")
+            entries.append(Entry(name=name, url=place, is_folder=is_folder, size_bytes=size_bytes))
+    return entries
 
 
 def _found(system: Any, roots: dict[str, Any], *, recursive: bool) -> dict[str, Any]:
@@ -95,7 +120,7 @@ def _found(system: Any, roots: dict[str, Any], *, recursive: bool) -> dict[str, 
         below = system.find(root, maxdepth=None if recursive else 1, detail=True)
         for name, inner in below.items():
             parts = name.removeprefix(root).strip("/").split("/")
-            if inner["type"] == "file" and not any(part.startswith(_HIDDEN) for part in parts):
+            if inner["type"] == "file" and not any(part.startswith(HIDDEN) for part in parts):
                 found[name] = inner
     return found
 
@@ -106,12 +131,12 @@ def _roots(system: Any, path: str) -> dict[str, Any]:
         return {path: system.info(path)}
     parts = path.split("/")
     first = next(i for i, part in enumerate(parts) if any(sign in part for sign in _WILD))
-    asked = {part[0] for part in parts[first:] if part.startswith(_HIDDEN)}
+    asked = {part[0] for part in parts[first:] if part.startswith(HIDDEN)}
     return {
         name: entry
         for name, entry in system.glob(path, detail=True).items()
         if not any(
-            part.startswith(_HIDDEN) and part[0] not in asked for part in name.split("/")[first:]
+            part.startswith(HIDDEN) and part[0] not in asked for part in name.split("/")[first:]
         )
     }
 

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO, overload
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation.reports import Table
+from sparkwright.normalizers.kinds import normalizer_from_dict
+from sparkwright.normalizers.normalizer import Normalizer
 
 from ._hdf5_models import DISTRIBUTED, Hdf5File, describe_hdf5, inputs_of
 from ._model_archive import (
@@ -23,7 +25,7 @@ from ._model_archive import (
 from .files import absolute, exists, is_folder, open_to_read, remove, store_errors, system_of
 from .listing import StoredFile, list_files
 from .model_metadata import ModelInfo, info_from_about, metrics_text, size_text, time_text
-from .models import about_in, is_hdf5
+from .models import about_in, is_hdf5, read_notes
 
 _ENDINGS = ("keras", "h5", "hdf5")
 # Enough for the notes and the archive's directory; by default, stores read megabytes ahead.
@@ -172,6 +174,22 @@ def verify_model(url: str) -> ModelInfo:
         with open_to_read(url) as file:
             unpack_model(file, url, None)
     return info
+
+
+def load_normalizer(url: str) -> Normalizer | None:
+    """Load the normalizer that `SparkNetwork.save` stored with a model; None if it has none.
+
+    This does not need TensorFlow, and reads only the normalizer.
+
+    Args:
+        url: URL or local path of the `.keras` file.
+
+    Raises:
+        OSError: from the file system, with the URL.
+        DataError, ConfigurationError: if the file is damaged.
+    """
+    settings = read_notes(url).get("normalizer")
+    return None if settings is None else normalizer_from_dict(settings)
 
 
 def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, get_args
+from typing import Any, BinaryIO, get_args
 
 import numpy as np
 
@@ -40,22 +40,22 @@ from sparkwright.networks.signature import Spec, is_known, remember, signature_o
 from sparkwright.networks.state import ModelState
 from sparkwright.networks.steps import optimizers, optimizers_of
 from sparkwright.networks.training import ALIASES
+from sparkwright.normalizers.normalizer import Normalizer
+from sparkwright.options import check_choice
 
 from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code, restore_updater
 from ._model_archive import (
     CONFIG,
     NOTES,
     WEIGHTS,
+    put_normalizer_inside,
     read_json_member,
+    take_normalizer_out,
     unpack_model,
     write_model_archive,
 )
-from ._normalizer_inside import put_normalizer_inside, take_normalizer_out
 from .files import open_to_read, write_atomically
 from .model_metadata import AUTOMATIC, ModelMetadata
-
-if TYPE_CHECKING:
-    from sparkwright.data.normalizer import Normalizer
 
 _ABOUT = "about"
 _FORMAT = 1
@@ -71,7 +71,7 @@ def save_model(
     save_updater: bool = True,
     notes: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
-    normalizer: "Normalizer | None" = None,
+    normalizer: Normalizer | None = None,
     normalizer_place: NormalizerPlace = "inside",
 ) -> None:
     """Write `model` to `url` atomically.
@@ -117,10 +117,7 @@ def save_model(
         raise ConfigurationError(
             f"`notes` must not have the reserved key {_ABOUT!r}. Received: {sorted(notes)}."
         )
-    if normalizer_place not in get_args(NormalizerPlace):
-        raise ConfigurationError(
-            f'`normalizer_place` must be "inside" or "beside". Received: {normalizer_place!r}.'
-        )
+    check_choice("normalizer_place", normalizer_place, get_args(NormalizerPlace))
     save_updater = save_updater and not lora_layers(model)
     notes = dict(notes or {})
     outer: dict[str, Any] | None = None

@@ -6,15 +6,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.cluster.jobs import run_job
 from sparkwright.cluster.session_end import unless_ended
 from sparkwright.data import DistributedDataSet, Normalizer
+from sparkwright.data.shuffling import count_examples
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters import TrainingMaster
-from sparkwright.partitions.execute import count_examples
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.fit_options import CheckedOptions
 from sparkwright.spark import SparkNetwork
@@ -98,8 +96,8 @@ class Objective:
                 continue  # workers read a `TfData` themselves
             if not each.rdd.is_cached:
                 self._persisted.append(each.persist())
-                read = partial(count_examples, each.rdd)
-                run_job(self.spark, read, description="read the data of all trials")
+                description = "read the data of all trials"
+                count_examples(self.spark, each.rdd, description=description)
             each.partition_counts()
         return parts
 

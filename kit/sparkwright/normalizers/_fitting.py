@@ -2,17 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._moments import Floats, Moments, Per, column_values, merge_readings, readings_of
-from ._reducing import fold
-from .dataset import Array, DataSet
-from .texts import is_text
+from .moments import (
+    Array,
+    Arrays,
+    Floats,
+    Moments,
+    Per,
+    column_values,
+    merge_readings,
+    numeric_names,
+    readings_of,
+)
 
 # Positions on the last axis or column names, for all inputs or by input; None: all columns.
 Columns = Sequence[int | str] | Mapping[str, Sequence[int | str] | None] | None
@@ -42,17 +48,18 @@ def fit_columns(
         "features" and "labels" -> name -> fitted columns.
     """
     places = _by_position(columns, getattr(data, "schema", None))
-    summarize = partial(_summary_of, labels=_label_names(labels), columns=places, per=per)
-    if isinstance(data, DataSet):
-        found = fold([data], summarize, merge_readings)
-    elif hasattr(data, "reduce_chunks"):
-        found = data.reduce_chunks(summarize, merge_readings, description="fit a normalizer")
-    else:
+    options: dict[str, Any] = {"labels": _label_names(labels), "columns": places, "per": per}
+    if not hasattr(data, "reduce_chunks"):
         raise DataError(
             "a normalizer is fitted to a DataSet or a DistributedDataSet. Received: "
             f"{type(data).__name__}. For arrays, pass `DataSet(features, labels)`; for a local "
             "table, pass `table.data`."
         )
+    found: Any = data.reduce_chunks(
+        lambda chunk, *_: _summary_of(chunk.columns(), **options),
+        merge_readings,
+        description="fit a normalizer",
+    )
     if not found:
         raise DataError("a normalizer needs at least one example to fit. Received: none.")
     fitted: dict[str, dict[str, FittedColumns]] = {"features": {}, "labels": {}}
@@ -110,27 +117,23 @@ def _label_names(labels: Labels) -> bool | tuple[str, ...]:
 
 
 def _summary_of(
-    chunk: DataSet,
-    partition: int,
-    start: int,
-    *,
-    labels: bool | tuple[str, ...],
-    columns: Any,
-    per: str,
+    chunk: Arrays, *, labels: bool | tuple[str, ...], columns: Any, per: str
 ) -> dict[str, dict[Per, Moments]]:
     """Return flat name -> reading -> moments of the columns of one chunk."""
-    numbers = [name for name, array in chunk.features.items() if not is_text(array)]
+    names = [name.split("/", 1) for name in numeric_names(chunk)]
+    numbers = [name for group, name in names if group == "features"]
+    known = [name for group, name in names if group == "labels"]
     inputs = columns if isinstance(columns, Mapping) else dict.fromkeys(numbers, columns)
-    outputs = list(chunk.labels) if labels is True else list(labels or ())
+    outputs = known if labels is True else list(labels or ())
     _check_known("`columns`", "numeric inputs", list(inputs), numbers)
-    _check_known("`labels`", "outputs", outputs, list(chunk.labels))
+    _check_known("`labels`", "outputs", outputs, known)
     if labels is True and not outputs:
         raise DataError("`labels=True` needs labels. Received: a data set without labels.")
     for name in outputs:
-        if chunk.labels[name].dtype.kind in "biu":
+        if (dtype := chunk[f"labels/{name}"].dtype).kind in "biu":
             raise DataError(
                 "only labels for regression can be normalized. Received: output "
-                f"{name!r} of dtype {chunk.labels[name].dtype}, which are class numbers. Use "
+                f"{name!r} of dtype {dtype}, which are class numbers. Use "
                 "`labels=False`, or name the outputs to normalize, or convert them to float32."
             )
     chosen = {f"features/{name}": places for name, places in inputs.items()}
@@ -144,9 +147,9 @@ def _summary_of(
     return found
 
 
-def _moments(chunk: DataSet, flat: str, per: Per, chosen: Sequence[int] | None) -> Moments:
+def _moments(chunk: Arrays, flat: str, per: Per, chosen: Sequence[int] | None) -> Moments:
     values = column_values(chunk, flat, per)
-    shape = chunk.columns()[flat].shape[1:] if per == "element" else (values.shape[1],)
+    shape = chunk[flat].shape[1:] if per == "element" else (values.shape[1],)
     positions = _positions(flat, chosen, shape[-1])
     valid = None
     if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():

@@ -9,11 +9,10 @@ import numpy as np
 
 from sparkwright.configuration import option
 from sparkwright.errors import ConfigurationError
-from sparkwright.storage.models import read_notes
+from sparkwright.options import check_choice
 
 from ._fitting import Columns, Labels, MeanAndStd, Range, fit_columns, read_arrays
-from .normalizer import Normalizer
-from .scales import ColumnScale, Scales
+from .normalizer import ColumnScale, Normalizer, Scales
 
 
 class _FittedNormalizer(Normalizer):
@@ -266,28 +265,9 @@ def normalizer_from_dict(settings: Mapping[str, Any]) -> Normalizer:
         >>> normalizer_from_dict({"name": "ImageScale", "max_value": 15}).max_value
         15
     """
-    name = settings.get("name") if isinstance(settings, Mapping) else None
-    if name not in list(_KINDS):
-        raise ConfigurationError(
-            f"`name` must be one of {', '.join(map(repr, _KINDS))}. Received: name={name!r}."
-        )
+    name: Any = settings.get("name") if isinstance(settings, Mapping) else None
+    check_choice("name", name, _KINDS)
     return _KINDS[name].from_dict(settings)
-
-
-def load_normalizer(url: str) -> Normalizer | None:
-    """Load the normalizer that `SparkNetwork.save` stored with a model; None if it has none.
-
-    This does not need TensorFlow, and reads only the normalizer.
-
-    Args:
-        url: URL or local path of the `.keras` file.
-
-    Raises:
-        OSError: from the file system, with the URL.
-        DataError, ConfigurationError: if the file is damaged.
-    """
-    settings = read_notes(url).get("normalizer")
-    return None if settings is None else normalizer_from_dict(settings)
 
 
 def _check_order(low: float, high: float) -> None:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 
-from .dataset import Array, DataSet
-
+Array = NDArray[Any]
+# Flat name, such as "features/image" -> array of the examples; see `DataSet.columns`.
+Arrays = Mapping[str, Array]
 # A column is a position on the last axis, one element of an example, or the whole array.
 Per = Literal["feature", "element", "value"]
 Floats = NDArray[np.float64]
@@ -84,7 +85,7 @@ class Moments:
         """The shape of each array."""
         return self.count.shape
 
-    def merge(self, other: "Moments") -> "Moments":
+    def __add__(self, other: "Moments") -> "Moments":
         """Return the moments of the union."""
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
@@ -113,7 +114,16 @@ def _sum(large: Floats, small: Floats) -> tuple[Floats, Floats]:
     return total, (large - (total - part)) + (small - part)
 
 
-def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...]:
+def numeric_names(chunk: Arrays) -> list[str]:
+    """Return the flat names of features and labels, without text."""
+    return [
+        name
+        for name, array in chunk.items()
+        if name.startswith(("features/", "labels/")) and array.dtype != object
+    ]
+
+
+def readings_of(chunk: Arrays, flat_name: str, wanted: str) -> tuple[Per, ...]:
     """Return the possible column types of an array, judged by these examples; the best one first.
 
     A (n, time) array next to a (n, time, ...) input or output has one number per step, with or
@@ -121,12 +131,12 @@ def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...
     so `merge_readings` decides after all chunks.
 
     Args:
-        dataset: one chunk.
+        chunk: the arrays of one chunk.
         flat_name: flat name of the array.
         wanted: "feature" or "element": the column type of arrays with an axis of features.
     """
     check_choice("per", wanted, ("feature", "element"))
-    array, mask = dataset.columns()[flat_name], mask_of(dataset, flat_name)
+    array, mask = chunk[flat_name], mask_of(chunk, flat_name)
     steps = 0 if mask is None or mask.ndim == 1 else mask.ndim
     if array.ndim in (1, steps):
         return ("value",)
@@ -137,13 +147,13 @@ def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...
                 f'an array of shape {array.shape} with a mask. Use `per="feature"`.'
             )
         return ("element",)
-    others = (*dataset.features.values(), *dataset.labels.values())
+    others = [chunk[name] for name in numeric_names(chunk)]
     if array.ndim == 2 and any(o.ndim == 3 and o.shape[1] == array.shape[1] for o in others):
         return ("value", "feature")
     return ("feature",)
 
 
-# A summary of columns, with `shape` and `merge`: `Moments` or an `ArraySummary`.
+# A summary of columns, with `shape` and `+`: `Moments` or an `ArraySummary`.
 Found = TypeVar("Found", bound=Any)
 # Flat name -> possible column type, the best one first -> summary of the columns.
 Readings = Mapping[str, Mapping[Per, Found]]
@@ -160,7 +170,7 @@ def merge_readings(first: Readings[Found], second: Readings[Found]) -> dict[str,
     for name, found in first.items():
         other = second[name]
         merged[name] = {
-            per: summary.merge(other[per])
+            per: summary + other[per]
             for per, summary in found.items()
             if per in other and other[per].shape == summary.shape
         }
@@ -174,10 +184,9 @@ def merge_readings(first: Readings[Found], second: Readings[Found]) -> dict[str,
     return merged
 
 
-def column_values(dataset: DataSet, flat_name: str, per: Per) -> Array:
+def column_values(chunk: Arrays, flat_name: str, per: Per) -> Array:
     """Return one array as (rows, columns); rows are unmasked examples, steps or pixels."""
-    array = dataset.columns()[flat_name]
-    mask = mask_of(dataset, flat_name)
+    array, mask = chunk[flat_name], mask_of(chunk, flat_name)
     if mask is not None:
         array = array[mask != 0]
     if per == "value":
@@ -187,8 +196,11 @@ def column_values(dataset: DataSet, flat_name: str, per: Per) -> Array:
     return array.reshape(-1, array.shape[-1])
 
 
-def mask_of(dataset: DataSet, flat_name: str) -> Array | None:
+def mask_of(chunk: Arrays, flat_name: str) -> Array | None:
     """Return the mask of an array, or None."""
-    group, _, name = flat_name.partition("/")
-    masks: dict[str, Any] = getattr(dataset, f"{group}_masks")
-    return masks.get(name)
+    return chunk.get(mask_name(flat_name))
+
+
+def mask_name(flat_name: str) -> str:
+    """Return the flat name of the mask of an array."""
+    return flat_name.replace("/", "_masks/", 1)
