@@ -28,8 +28,7 @@ from sparkwright_widgets._ui import (
 )
 
 from ._builder_state import BuilderState
-from ._data_fit import DataFacts, Misfit, misfits, preset_fixes, preset_for
-from ._fixes import Fix, fixes
+from ._data_fit import DataFacts, Fix, Misfit, misfits, preset_for
 from ._gallery import EMPTY, PresetGallery, preset_cards
 from ._layer_editor import LayerEditor
 from ._network_text import FORMS, read
@@ -273,16 +272,12 @@ class EditingPane(NetworkPane):
             self.text.follow()
 
     def _show_notes(self) -> None:
-        """Show misfits, and fixes of the network's own problem, which the summary shows."""
-        own = fixes(self.spec, self.analysis)
-        if not (own or self.analysis.ok or self.analysis.is_pending):
-            own = preset_fixes(self.spec, self._data)
-        notes = (*([Misfit(sentence="", fixes=own)] if own else []), *self._misfits)
-        if notes == self._notes:
+        """Show mismatches with the data, and their fixes."""
+        if self._misfits == self._notes:
             return
-        self._notes, self._fix_buttons = notes, []
+        self._notes, self._fix_buttons = self._misfits, []
         before = self.notes_box.children
-        self.notes_box.children = [self._note(note) for note in notes]
+        self.notes_box.children = [self._note(note) for note in self._notes]
         for box in before:
             close_all(box)
 
@@ -291,8 +286,6 @@ class EditingPane(NetworkPane):
         for fix in note.fixes:
             buttons.append(self._button(fix.label, lambda fix=fix: self._fix(fix)))
         self._fix_buttons += buttons
-        if not note.sentence:
-            return row(*buttons)
         sentence = widgets.HTML(
             '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
             f"</strong> {escaped(note.sentence)}</div>"
