@@ -87,7 +87,7 @@ TWO_WAYS = """NetworkSpec.from_dict({"layers": [
 def fit_the_page(page):
     row(page, "sum").click()
     page.page.get_by_role("combobox", name="Input 2").wait_for()
-    for name in ("Task, loss, optimizer", "Memory and traffic", "Python, JSON, YAML"):
+    for name in ("Task, loss, optimizer", "Python, JSON, YAML"):
         page.page.get_by_role("button", name=name).click()
     page.page.get_by_role("img", name="Graph of network").wait_for()
     page.page.get_by_role("textbox", name="Network as text").wait_for()

@@ -8,7 +8,6 @@ import pytest
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
-    PRESETS,
     LayerSpec,
     NetworkSpec,
     OptimizerSpec,
@@ -16,7 +15,6 @@ from sparkwright.networks import (
     add_layer,
     defaults_for,
     duplicate_layer,
-    estimate,
     move_layer,
     remove_layer,
     rename_layer,
@@ -270,28 +268,6 @@ def test_edits_keep_names_unique_and_references_valid() -> None:
 def test_moving_stops_at_the_ends(row: int, by: int, to: int) -> None:
     assert move_layer(residual(), row, by).layers[to] == residual().layers[row]
     assert "comes later" in (move_layer(residual(), 3, -3).analysis.reason or "")
-
-
-def test_estimate_adds_up() -> None:
-    spec = PRESETS["lenet"].make()
-    found = estimate(spec, batch_size=32)
-    parts = {figure.name: figure.size_bytes for figure in found.memory}
-    assert parts["Parameters"] == 431_080 * 4
-    assert parts["Optimizer"] == 2 * 431_080 * 4
-    assert parts["Exchange"] == 5 * 3 * 431_080 * 4
-    assert found.worker_bytes == sum(parts.values())
-    # Two workers send one whole vector each; four send one and a half.
-    assert found.traffic[0].size_bytes == 3 * 431_080 * 4
-    alone = estimate(spec, batch_size=32, workers=4, averages_updater=False)
-    assert alone.traffic[0].size_bytes == 431_080 * 6
-    assert estimate(spec, batch_size=32, workers=1).traffic[0].size_bytes == 0
-    shared = estimate(spec, batch_size=32, master="sharing")
-    assert [figure.size_bytes for figure in shared.traffic] == [1744, (4 + 431_080 // 16 + 1) * 4]
-    exchange = next(figure for figure in shared.memory if figure.name == "Exchange")
-    assert exchange.size_bytes == (4 * 3 + 2) * 431_080 * 4
-    assert estimate(spec, batch_size=64).worker_bytes > found.worker_bytes
-    with pytest.raises(ConfigurationError):
-        estimate(spec, batch_size=0)
 
 
 @pytest.mark.parametrize("value", [10**400, [10**400], -(2**63)])

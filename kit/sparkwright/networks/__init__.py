@@ -16,11 +16,6 @@ from .editing import (
     replace_layer as replace_layer,
     switch_layer as switch_layer,
 )
-from .estimate import (
-    EstimatedFigure as EstimatedFigure,
-    NetworkEstimate as NetworkEstimate,
-    estimate as estimate,
-)
 from .keras_catalog import (
     LayerKind as LayerKind,
     OptimizerKind as OptimizerKind,

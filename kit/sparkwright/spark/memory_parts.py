@@ -11,15 +11,16 @@ from math import ceil, prod
 from typing import Any, Literal, NamedTuple
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks.describing import describe_model
+from sparkwright.networks.describing import view_model
 from sparkwright.networks.estimate import (
     NUMBER_BYTES,
     PROCESS_BYTES,
     Master,
-    estimate,
+    example_numbers,
     exchange_numbers,
 )
 from sparkwright.networks.spec import NetworkSpec
+from sparkwright.networks.training import optimizer_slots
 
 TRAINER_MIB = PROCESS_BYTES >> 20
 # Spark's default for JVM memory outside the heap.
@@ -118,29 +119,29 @@ def _sizes(model: Any, batch_size: int) -> tuple[int, ...]:
     if isinstance(model, int) and not isinstance(model, bool) and model > 0:
         size = NUMBER_BYTES * model
         return size, size, _SLOTS * size, 0
-    spec: Any = model
-    if not isinstance(spec, NetworkSpec):
-        if not hasattr(model, "count_params") or not getattr(model, "built", False):
-            raise ConfigurationError(
-                "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
-                f"greater than 0. Received: model={model!r}."
-            )
-        try:
-            spec = describe_model(model)
-        except ConfigurationError:  # custom layers, whose outputs still have shapes
-            variables = (prod(each.shape) for each in spec.trainable_variables)
-            trainable = NUMBER_BYTES * sum(variables)
-            outputs = sum(_output_numbers(layer) for layer in spec.layers)
-            minibatch = 2 * NUMBER_BYTES * outputs * batch_size
-            parameters = NUMBER_BYTES * int(spec.count_params())
-            return parameters, trainable, _SLOTS * trainable, minibatch
-    found = {each.name: each.size_bytes for each in estimate(spec, batch_size=batch_size).memory}
-    return tuple(found[n] for n in ("Parameters", "Gradients", "Optimizer", "One minibatch"))
-
-
-def _output_numbers(layer: Any) -> int:
-    shape = getattr(getattr(layer, "output", None), "shape", ())
-    return prod(length or 1 for length in tuple(shape)[1:]) if shape else 0
+    if isinstance(model, NetworkSpec):
+        analysis = model.analysis
+        parameters, trainable = analysis.parameters, analysis.trainable_parameters
+        slots = optimizer_slots(model.optimizer.kind, model.optimizer.options)
+    elif hasattr(model, "count_params") and getattr(model, "built", False):
+        built: Any = model
+        analysis, optimizer = view_model(built), getattr(built, "optimizer", None)
+        parameters = int(built.count_params())
+        trainable = sum(prod(each.shape) for each in built.trainable_variables)
+        config = {} if optimizer is None else optimizer.get_config()
+        slots = optimizer_slots(type(optimizer).__name__, config)
+    else:
+        raise ConfigurationError(
+            "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
+            f"greater than 0. Received: model={model!r}."
+        )
+    numbers = (
+        parameters,
+        trainable,
+        slots * trainable,
+        batch_size * example_numbers(analysis.rows),
+    )
+    return tuple(NUMBER_BYTES * number for number in numbers)
 
 
 def executor_parts(

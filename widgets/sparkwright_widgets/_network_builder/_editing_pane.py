@@ -60,7 +60,7 @@ class EditingPane(NetworkPane):
         self._notes: tuple[Misfit, ...] = ()
         self._refreshing = False
         self._loading = Background("keras")
-        super().__init__(self._refresh)
+        super().__init__()
         self._make_controls()
         if is_loaded():
             self._offer_all()
@@ -136,16 +136,24 @@ class EditingPane(NetworkPane):
             forms=[(title, form) for form, (title, _) in FORMS.items()],
             title=lambda: self.name,
         )
-        self._add_fold("text", "Python, JSON, YAML", self._refresh, self.text)
-        self._add_fold("training", "Task, loss, optimizer", self._open_training)
+        self.folds = {
+            "training": self._fold("Task, loss, optimizer", self._open_training),
+            "text": self._fold("Python, JSON, YAML", self._refresh, self.text),
+        }
         tools = row(self.kind, self.add_button, self.undo_button, self.redo_button)
         self.children = [
             *(self.presets, self.summary, self.notes_box),
             self.columns(
                 widgets.VBox([self.layers, tools, widgets.HTML(advice(_KEYS))]), self.editor
             ),
-            *(self.folds[name] for name in ("training", "estimate", "text")),
+            *self.folds.values(),
         ]
+
+    def _fold(self, title: str, opened: Callable[[], None], *inside: widgets.Widget) -> Fold:
+        """A fold whose content is refreshed when it is opened."""
+        fold = Fold(title, inside)
+        fold.box.layout.observe(lambda _change: opened() if fold.opened else None, "display")
+        return fold
 
     def _button(self, text: str, pressed: Callable[[], None]) -> Button:
         button = Button(description=text)

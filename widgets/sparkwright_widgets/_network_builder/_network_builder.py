@@ -1,7 +1,7 @@
 """The NetworkBuilder: edit a network as a list of layers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, NetworkAnalysis, NetworkSpec
@@ -135,23 +135,6 @@ class NetworkBuilder(Part):
                 classes=dict(classes or {}),
             )
         )
-
-    def set_context(
-        self,
-        *,
-        batch_size: int | None = None,
-        workers: int | None = None,
-        master: Literal["averaging", "sharing"] | None = None,
-    ) -> None:
-        """Set the training parameters of the estimates; default None: unchanged.
-
-        Args:
-            batch_size: examples per minibatch and worker.
-            workers: number of workers.
-            master: "averaging" or "sharing".
-        """
-        for pane in filter(None, (self.editing, self.viewing)):
-            pane.estimate.set_context(batch_size=batch_size, workers=workers, master=master)
 
     def close(self) -> None:
         """Close all widgets, including those of the hidden pane."""

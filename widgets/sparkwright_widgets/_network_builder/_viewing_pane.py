@@ -23,7 +23,7 @@ class ViewingPane(NetworkPane):
     """Shows a Keras model read-only; the button "Edit a copy" calls `edit`."""
 
     def __init__(self, model: Any, edit: Callable[[], None]) -> None:
-        super().__init__(self._refresh)
+        super().__init__()
         self.model, self.analysis = model, view_model(model)
         self._spec: NetworkSpec | None = None
         more = "A copy starts with new weights; the model is not changed."
@@ -32,7 +32,6 @@ class ViewingPane(NetworkPane):
         except ConfigurationError as error:
             self._reason = str(error)
             more = f"It cannot be edited here: {error}"
-            self.folds["estimate"].layout.display = "none"
         self.edit_button = Button(description="Edit a copy", disabled=self._spec is None)
         self.edit_button.on_click(lambda _button: edit())
         self.layers.observe(lambda _change: self._refresh(), "selected")
@@ -43,7 +42,7 @@ class ViewingPane(NetworkPane):
         )
         self.children = [
             *(notice, row(self.edit_button), self.summary),
-            *(self.columns(self.layers, self.details), *self.folds.values()),
+            self.columns(self.layers, self.details),
         ]
         self._refresh()
 
