@@ -47,7 +47,7 @@ TABLE = layer("Input", "table", shape=[4])
         ({"layers": [{"kind": "Dense", "name": "d", "options": [3]}]}, "options"),
         ({"layers": [{"kind": "Dense", "name": "d", "enabled": 1}]}, "enabled"),
         ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": float("nan")}}]}, "units"),
-        ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": {3: 4}}}]}, "units"),
+        ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": {3}}}]}, "units"),
         ({"outputs": [{"layer": "d"}]}, "loss"),
         ({"outputs": [{"layer": "d", "loss": "mse", "weight": -1}]}, "weight"),
         ({"task": "clustering"}, "task"),

@@ -1,6 +1,6 @@
 """Layers, outputs, optimizer and other fields of a network specification. Imports no Keras."""
 
-import math
+import json
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -79,7 +79,7 @@ class OutputSpec(Configuration):
     def _check(self) -> None:
         where = f"`metrics` of the output {self.layer!r}"
         object.__setattr__(self, "metrics", _tuple(self.metrics, where, str))
-        object.__setattr__(self, "weight", _plain(self.weight, "`weight`"))
+        object.__setattr__(self, "weight", float(self.weight))
 
 
 @configuration
@@ -171,28 +171,6 @@ def _read(kind: type[LayerSpec | OutputSpec], settings: Any, where: str) -> Any:
         raise ConfigurationError(f"`{where}`: {error}") from error
 
 
-def _plain(value: Any, where: str) -> Any:
-    """Convert `value` to JSON types: tuples become lists, NumPy floats become Python floats."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    is_large = isinstance(value, int) and abs(value) >= _INTEGERS_BELOW
-    if isinstance(value, int) and not is_large:
-        return int(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return float(value)
-    if isinstance(value, list | tuple):
-        return [_plain(inner, where) for inner in value]
-    if isinstance(value, Mapping):
-        return _options(value, where)
-    received = "an integer of more than 64 bits" if is_large else f"{value!r:.200}"
-    raise ConfigurationError(
-        f"{where} must be a number (integers less than 2**63), text, true, false, null, or a list "
-        f"or mapping of these. Received: {received}."
-    )
-
-
 def _tuple(value: Any, where: str, kind: type[Any] = object) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise ConfigurationError(f"{where} must be a list. Received: {value!r:.200}.")
@@ -205,7 +183,20 @@ def _tuple(value: Any, where: str, kind: type[Any] = object) -> tuple[Any, ...]:
 
 
 def _options(value: Any, where: str) -> dict[str, Any]:
+    """Convert a mapping to JSON types: tuples become lists, NumPy floats become Python floats."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{where} must be a mapping of names. Received: {value!r:.200}.")
-    _tuple([*value], f"the names in {where}", str)
-    return {name: _plain(inner, f"{where}[{name!r}]") for name, inner in value.items()}
+    try:
+        return json.loads(json.dumps(dict(value), allow_nan=False), parse_int=_integer)
+    except (TypeError, ValueError, RecursionError) as error:
+        names = ", ".join(map(str, value))
+        raise ConfigurationError(
+            f"{where} ({names}) must have JSON values, with integers less than 2**63. "
+            f"Received: {error}."
+        ) from error
+
+
+def _integer(text: str) -> int:
+    if abs(int(text)) >= _INTEGERS_BELOW:
+        raise ValueError("an integer of more than 64 bits")
+    return int(text)
