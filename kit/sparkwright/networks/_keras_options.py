@@ -24,6 +24,7 @@ NOT_OPTIONS = {
 FACTORS = {"regularizer": ("l1", "l2"), "constraint": ("max_norm",)}
 _SIZES = ("kernel_size", "strides", "pool_size", "dilation_rate", "size", "output_size")
 _KINDS: Mapping[type, OptionKind] = {bool: "flag", int: "int", float: "float", str: "text"}
+_FURTHER = "Further options"
 _COMMON_ACTIVATIONS = (
     *("linear", "relu", "sigmoid", "softmax", "tanh", "elu", "selu", "gelu", "silu"),
 )
@@ -43,36 +44,38 @@ def options_of(kind: str, name: str, default: Any, is_required: bool) -> Iterato
     weight, _, what = name.rpartition("_")
     if weight and what in FACTORS:
         for factor in FACTORS[what]:
-            yield option_of(kind, f"{weight}_{factor}", None, "float", help_for(kind, factor))
+            yield Option(
+                name=f"{weight}_{factor}",
+                kind="float",
+                optional=True,
+                none_text="None",
+                help=help_for(kind, factor),
+                group=_FURTHER,
+            )
     elif is_required:
         yield replace(option_of(kind, name, STARTS.get(name)), group="")
     else:
         yield option_of(kind, name, default)
 
 
-def option_of(
-    kind: str, name: str, default: Any, as_kind: OptionKind | None = None, advice: str = ""
-) -> Option:
-    """An option of a class; its default determines its kind, unless `as_kind` is given."""
-    advice = advice or help_for(kind, name)
-    common: dict[str, Any] = {"name": name, "help": advice, "none_text": "None"}
-    common["group"] = "" if advice and name not in RARE else "Further options"
+def option_of(kind: str, name: str, default: Any) -> Option:
+    """An option of a class; its default determines its kind."""
+    advice = help_for(kind, name)
+    group = "" if advice and name not in RARE else _FURTHER
     if name.endswith("activation"):
         default = default or "linear"
+    common: dict[str, Any] = {"name": name, "help": advice, "none_text": "None", "group": group}
     choices = _choices(kind, name) if isinstance(default, str | None) else ()
     if choices:
         choices = tuple(dict.fromkeys([*choices, *([default] if default else [])]))
-        return Option(
-            kind="choice", choices=choices, optional=default is None, **common, default=default
-        )
-    numbers = list(_flat(default))
+        common |= {"choices": choices, "optional": default is None}
+        return Option(kind="choice", default=default, **common)
     if name in _SIZES and default is not None:
-        is_same = len(set(numbers)) == 1
-        return Option(kind="ints", default=numbers[0] if is_same else default, **common)
-    as_kind = as_kind or _KINDS.get(type(default))
-    if as_kind is None:
+        is_same = isinstance(default, tuple | list) and len({*default}) == 1
+        return Option(kind="ints", default=default[0] if is_same else default, **common)
+    if type(default) not in _KINDS:
         return ValueOption(kind="text", default=default, optional=True, **common)
-    return Option(kind=as_kind, default=default, optional=default is None, **common)
+    return Option(kind=_KINDS[type(default)], default=default, **common)
 
 
 def _choices(kind: str, name: str) -> tuple[str, ...]:
@@ -81,15 +84,6 @@ def _choices(kind: str, name: str) -> tuple[str, ...]:
     if name.endswith("activation"):
         return activation_names()
     return CHOICES.get(f"{kind}.{name}", CHOICES.get(name, ()))
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    """Yield the items of nested lists."""
-    if isinstance(value, list | tuple):
-        for inner in value:
-            yield from _flat(inner)
-    else:
-        yield value
 
 
 def snake_case(kind: str) -> str:

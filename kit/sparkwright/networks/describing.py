@@ -284,37 +284,34 @@ def _of_outputs(what: str, value: Any, names: Sequence[str]) -> list[Any]:
 
 def _names(value: Any) -> Any:
     """Replace losses and metrics in nested lists and dicts by Keras' names."""
-    import keras
-
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, list | tuple):
         return [_names(inner) for inner in value]
     if isinstance(value, Mapping):
         return {name: _names(inner) for name, inner in value.items()}
+    return _name_of(value)
+
+
+def _name_of(value: Any) -> str:
+    import keras
+
     kind: Any = value if isinstance(value, type) or hasattr(value, "__code__") else type(value)
-    module, name = str(getattr(kind, "__module__", "")), str(getattr(kind, "__name__", ""))
-    is_own = module == "sparkwright.networks.metrics"
-    registered = keras.saving.get_registered_name(kind)
-    if not is_own and keras.saving.get_custom_objects().get(registered) is kind:
-        return registered
-    if not (is_own or module.startswith("keras.")):
-        raise ConfigurationError(
-            f"the loss or metric {name} cannot be edited: it is neither of Keras nor registered."
-        )
+    where = f"the loss or metric {kind.__name__} cannot be edited"
+    registered = str(keras.saving.get_registered_name(kind))
+    if ">" not in registered and not kind.__module__.startswith("keras."):
+        raise ConfigurationError(f"{where}: it is neither of Keras nor registered.")
     if kind is not value:
-        made = kind()
-        difference = _difference(made, value)
+        made = _found(kind, None)  # without arguments
+        difference = _difference(made, value) if made else "a required argument"
         # Keras numbers repeated names.
-        names = {re.sub(r"_\d+$", "", each.name) for each in (made, value)}
+        names = {re.sub(r"_\d+$", "", each.name) for each in (made, value) if each}
         if not difference and isinstance(value, keras.Metric) and len(names) > 1:
             difference = f"name={value.name!r}"
         if difference:
-            raise ConfigurationError(
-                f"the loss or metric {name} cannot be edited: {difference} is not supported."
-            )
-    own = {kind: name for name, kind in OWN_METRICS.items()}
-    return own[name] if is_own else plain_name(name)
+            raise ConfigurationError(f"{where}: {difference} is not supported.")
+    own = {f"sparkwright>{kind}": name for name, kind in OWN_METRICS.items()}
+    return own.get(registered, registered if ">" in registered else plain_name(kind.__name__))
 
 
 def _optimizer(optimizer: Any) -> OptimizerSpec:

@@ -95,10 +95,7 @@ HELP: Mapping[str, str] = MappingProxyType(
     }
 )
 # Options with a help text that forms show under "More options".
-RARE = (
-    *("axis", "use_bias", "kernel_initializer", "global_clipnorm"),
-    *(f"{part}_{factor}" for part in ("kernel", "bias") for factor in ("l1", "l2", "max_norm")),
-)
+RARE = ("axis", "use_bias", "kernel_initializer", "global_clipnorm")
 
 # Initial values of a new layer's options without a default in Keras.
 STARTS: Mapping[str, Any] = MappingProxyType(
