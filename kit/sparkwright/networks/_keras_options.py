@@ -22,7 +22,7 @@ NOT_OPTIONS = {
 }
 # Options for the factors of regularizers and constraints, such as `kernel_l2`.
 FACTORS = {"regularizer": ("l1", "l2"), "constraint": ("max_norm",)}
-_SIZES = ("kernel_size", "strides", "pool_size", "dilation_rate", "size", "output_size")
+_SIZES = ("kernel_size", "strides", "pool_size", "dilation_rate", "size", "output_size", "axes")
 _KINDS: Mapping[type, OptionKind] = {bool: "flag", int: "int", float: "float", str: "text"}
 _FURTHER = "Further options"
 _COMMON_ACTIVATIONS = (
