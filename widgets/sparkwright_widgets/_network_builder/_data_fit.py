@@ -172,18 +172,16 @@ def _of_label(output: OutputSpec, made: Shape, shape: Shape, classes: int | None
             f"{loss_title(output.loss)} expects {expected}.",
             name,
         )
-    kind = LOSSES.get(output.loss)
-    is_yes_or_no = kind is not None and kind.labels in ("zeros and ones", "-1 and 1")
-    units = made[-1] if made else 1
-    is_counted = (is_sparse and None not in (units, classes)) or (is_yes_or_no and units == 1)
-    wanted = 2 if is_yes_or_no else units
-    if classes is None or not is_counted or classes == wanted or (is_yes_or_no and classes < 2):
+    if classes is None:
         return None
-    return Misfit(
-        f"The data has {classes} classes, the output {name} has shape {shape_text(made)}.",
-        name,
-        stops=classes > (wanted or 0),  # more outputs only cost time
-    )
+    kind, units = LOSSES.get(output.loss), made[-1] if made else 1
+    if kind is not None and kind.labels in ("zeros and ones", "-1 and 1"):
+        is_wrong, stops = units == 1 and classes > 2, True
+    else:
+        # More outputs only cost time.
+        is_wrong, stops = is_sparse and units not in (None, classes), classes > (units or 0)
+    sentence = f"The data has {classes} classes, the output {name} has shape {shape_text(made)}."
+    return Misfit(sentence, name, stops) if is_wrong else None
 
 
 def _agree(one: Shape, other: Shape, *, open_data: bool = True) -> bool:
