@@ -166,7 +166,9 @@ def _of_label(output: OutputSpec, made: Shape, shape: Shape, classes: int | None
         agrees = any(_agree(each, made[:-1]) for each in (shape, _squeezed(shape)))
     if not agrees:
         label = f"A label has shape {shape_text(shape)}" if shape else "A label is one number"
-        expected = "class indices" if is_sparse else "one value for each output"
+        expected = "a class index" if is_sparse else "one value for each output"
+        if is_sparse and len(made) > 1:
+            expected = f"a class index for each of {shape_text(made[:-1])} positions"
         return Misfit(
             f"{label}, the output {name} has shape {shape_text(made)}. The loss "
             f"{loss_title(output.loss)} expects {expected}.",
