@@ -1,7 +1,6 @@
 """Layers, losses, metrics and optimizers of the installed Keras, and registered ones."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import keras
@@ -69,7 +68,8 @@ def test_every_layer_is_analyzed_built_described_and_written_as_code(kind: Layer
     exec(spec.to_code(), made)
     assert made["model"].count_params() == model.count_params()
     described = describe_model(model)
-    assert described.layers[-1].options.keys() == kind.tidy(spec.layers[-1].options).keys()
+    options = described.layers[-1].options.keys() - {"seed"}  # RandomCrop saves the seed it draws
+    assert options == kind.tidy(spec.layers[-1].options).keys()
     assert describe_model(described.build()).layers == described.layers
 
 
@@ -77,7 +77,8 @@ def test_palette_names_keras_layers_and_lists_other_layers_after_them() -> None:
     names = [kind.name for kind in layer_kinds()]
     common = [name for group in PALETTE.values() for name in group]
     assert names[: len(common)] == common
-    assert {"EinsumDense", "ConvLSTM2D", "RandomFlip"} <= {k.name for k in layer_kinds("other")}
+    assert {"EinsumDense", "RandomFlip"} <= {k.name for k in layer_kinds("other")}
+    assert {"ConvLSTM2D", "Conv3D"} <= {k.name for k in layer_kinds("convolution")}
     assert all(kind.sentence.endswith(".") for kind in layer_kinds() if kind.name in common)
 
 
@@ -89,26 +90,6 @@ def test_form_reads_back_the_defaults_of_every_layer_and_optimizer() -> None:
             option.check(option.default)
             text = option.text(option.default)
             assert option.text(option.parse(text)) == text
-
-
-@pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
-def test_fractions_have_bounds(name: str) -> None:
-    spec = PRESETS["lstm"].make()
-    lstm = replace(spec.layers[2], options={"units": 2, name: 1.5})
-    spec = replace(spec, layers=(*spec.layers[:2], lstm, *spec.layers[3:]))
-    text = f"`{name}` must be a finite number of at least 0 and of at most 1"
-    assert text in str(spec.analysis.reason)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [("Adam", "beta_1"), ("Adam", "beta_2"), ("Adam", "ema_momentum"), ("RMSprop", "rho")],
-)
-def test_decays_have_bounds(kind: str, name: str) -> None:
-    optimizer = OptimizerSpec(kind=kind, options={name: 1.0})
-    spec = replace(PRESETS["lstm"].make(), optimizer=optimizer)
-    text = f"`{name}` must be a finite number of at least 0 and less than 1"
-    assert text in str(spec.analysis.reason)
 
 
 def test_losses_and_metrics_without_help_text_are_offered_and_used() -> None:

@@ -47,7 +47,7 @@ TABLE = layer("Input", "table", shape=[4])
         ({"layers": [{"kind": "Dense", "name": "d", "options": [3]}]}, "options"),
         ({"layers": [{"kind": "Dense", "name": "d", "enabled": 1}]}, "enabled"),
         ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": float("nan")}}]}, "units"),
-        ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": {}}}]}, "units"),
+        ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": {3}}}]}, "units"),
         ({"outputs": [{"layer": "d"}]}, "loss"),
         ({"outputs": [{"layer": "d", "loss": "mse", "weight": -1}]}, "weight"),
         ({"task": "clustering"}, "task"),
@@ -95,8 +95,7 @@ def test_incomplete_row_is_reported_and_later_rows_wait_for_it() -> None:
         layer("Dense", "out", units=3),
     )
     rows = spec.analysis.rows
-    assert "larger than its input" in str(rows[3].problem)
-    assert "4 x 4" in str(rows[3].problem)
+    assert "output size would be zero or negative" in str(rows[3].problem)
     assert [row.waiting_for for row in rows] == [None, None, None, None, 3, 3]
     assert [row.problem for row in rows[4:]] == [None, None]
     assert spec.analysis.reason == f"Row 4 (conv_2): {rows[3].problem}"
@@ -178,7 +177,7 @@ CLASSES = "sparse_categorical_crossentropy"
         *(
             (chain(TABLE, ONE, optimizer=OptimizerSpec(options=options)), words)
             for options, words in (
-                ({"learning_rate": -1}, "learning_rate"),
+                ({"learning_rate": 1}, "learning_rate"),
                 ({"clipnorm": 1.0, "clipvalue": 1.0}, "Only one of"),
             )
         ),
@@ -277,7 +276,7 @@ def test_integers_over_64_bits_are_rejected(value: Any) -> None:
         layer("Dropout", "d", rate=value)
 
 
-@pytest.mark.parametrize("padding", [1, [1, 1], [1, 1, 1, 1], [[1, 1], [1, 1]]])
+@pytest.mark.parametrize("padding", [1, [1, 1], [[1, 1], [1, 1]]])
 def test_edges_are_given_per_axis_or_per_side(padding: Any) -> None:
     rows = chain(IMAGE, layer("ZeroPadding2D", "p", padding=padding)).analysis.rows
     assert rows[1].output_shape == (14, 14, 1)

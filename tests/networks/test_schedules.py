@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import keras
 import pytest
 
 from sparkwright.errors import ConfigurationError
@@ -60,15 +59,6 @@ def test_optimizer_rate_is_the_peak_of_the_schedule(schedule: Any, rates: list[f
     exec(spec.to_code(), made)
     rates_there, rates_here = (m.optimizer.get_config() for m in (made["model"], model))
     assert rates_there["learning_rate"] == rates_here["learning_rate"]
-
-
-def test_other_keras_schedules_are_named() -> None:
-    schedules: Any = keras.optimizers.schedules
-    made = schedules.CosineDecay(0.25, 9, warmup_target=1.0, warmup_steps=3)
-    model = SPEC.build()
-    model.compile(keras.optimizers.SGD(made), "mean_squared_error")
-    with pytest.raises(ConfigurationError, match=r"learning_rate\.config"):
-        describe_model(model)
 
 
 def test_invalid_schedules_are_rejected() -> None:

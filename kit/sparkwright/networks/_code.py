@@ -3,7 +3,7 @@
 import keyword
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparkwright.configuration import Expression, call_to_code, to_code
 from sparkwright.errors import ConfigurationError
@@ -15,26 +15,23 @@ from ._calls import (
     compile_arguments,
     fold,
     is_function,
-    is_sequential,
     known_kind,
-    layer_calls,
-    only,
+    layer_call,
     taking,
 )
+from ._model import is_sequential, only
+from ._parts import AbstractNetworkSpec
 from ._wiring import free_name
-
-if TYPE_CHECKING:
-    from .spec import NetworkSpec
 
 _OFF = "# off: "
 _WIDTH = 88
 _STEP = "    "
 _IMPORTED = {"constraints", "initializers", "layers", "regularizers"}
-_RESERVED = {"keras", "seed", METRICS_MODULE, *_IMPORTED}
+_RESERVED = {"keras", METRICS_MODULE, *_IMPORTED}
 
 
 def network_code(
-    spec: "NetworkSpec",
+    spec: AbstractNetworkSpec,
     variable: str = "model",
     *,
     reserved: Collection[str] = (),
@@ -48,15 +45,16 @@ def network_code(
         )
     if spec.analysis.reason is not None:
         raise ConfigurationError(f"the network cannot be written as code. {spec.analysis.reason}")
-    calls = layer_calls(spec)
+    calls = [layer_call(layer) for layer in spec.layers]
     places = {name.partition(".")[0] for call in calls for name in _functions(call)}
     parts = ", ".join(sorted(places & _IMPORTED))
     lines = ["import keras", *([f"from keras import {parts}"] if parts else [])]
-    compiled = [*compile_arguments(spec).items()]
+    compiled = [*compile_arguments(spec.optimizer, spec.outputs).items()]
     if any(name.startswith(METRICS_MODULE) for _, value in compiled for name in _functions(value)):
         lines.append(f"from sparkwright.networks import metrics as {METRICS_MODULE}")
     lines += ["", f"# Task: {spec.task}"]
-    lines += [] if spec.seed is None else [f"seed = {spec.seed if seed is None else seed}"]
+    if spec.seed is not None:
+        lines.append(f"keras.utils.set_random_seed({spec.seed if seed is None else seed})")
     lines.append("")
     if is_sequential(spec):
         lines += [f"{variable} = keras.Sequential(", f"{_STEP}["]
@@ -74,13 +72,13 @@ def _functions(value: Any) -> Iterator[str]:
         yield value.function
         for _, inner in value.arguments:
             yield from _functions(inner)
-    elif isinstance(value, list | dict):
+    elif isinstance(value, list | tuple | dict):
         for inner in value.values() if isinstance(value, dict) else value:  # pyright: ignore[reportUnknownVariableType]
             yield from _functions(inner)
 
 
 def _graph(
-    spec: "NetworkSpec", calls: Sequence[Call], variable: str, reserved: Collection[str]
+    spec: AbstractNetworkSpec, calls: Sequence[Call], variable: str, reserved: Collection[str]
 ) -> Iterator[str]:
     variables = _variables(spec, {variable, *_RESERVED, *reserved})
     for row, call in zip(spec.analysis.rows, calls, strict=True):
@@ -93,7 +91,7 @@ def _graph(
     yield call_to_code(f"{variable} = keras.Model", only(inputs), only(outputs), name=spec.name)
 
 
-def _variables(spec: "NetworkSpec", reserved: Collection[str]) -> dict[str, Expression]:
+def _variables(spec: AbstractNetworkSpec, reserved: Collection[str]) -> dict[str, Expression]:
     taken = set(reserved)
     found: dict[str, Expression] = {}
     for layer in spec.layers:
@@ -110,7 +108,7 @@ def _printed(
 ) -> Iterator[str]:
     """Yield the lines of a value; a call too long for one line has one line per argument."""
     start = f"{indent}{_OFF if off else ''}"
-    line = f"{start}{before}{to_code(fold(value, _written, _seed))}{after}"
+    line = f"{start}{before}{to_code(fold(value, _written))}{after}"
     if len(line) <= _WIDTH or not isinstance(value, Call):
         yield line
         return
@@ -122,10 +120,6 @@ def _printed(
 def _arguments(arguments: Sequence[tuple[str, Any]], indent: str) -> Iterator[str]:
     for name, value in arguments:
         yield from _printed(f"{name}=" if name else "", value, ",", indent + _STEP)
-
-
-def _seed(offset: int) -> Expression:
-    return Expression(f"seed + {offset}" if offset else "seed")
 
 
 def _written(call: Call, *arguments: Any, **named: Any) -> Expression:

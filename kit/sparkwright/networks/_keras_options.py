@@ -4,13 +4,14 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import Option
+from sparkwright.options import Option, OptionKind
 
-from .palette import CHOICES, STARTS, help_for
+from .palette import CHOICES, RARE, STARTS, help_for
 
 # Arguments that are set elsewhere, or that are not plain values.
 NOT_OPTIONS = {
@@ -19,29 +20,11 @@ NOT_OPTIONS = {
     *("loss_scale_factor", "gradient_accumulation_steps", "return_state", "stateful", "cell"),
     "attention_axes",
 }
-# Bounds of fractions and decay rates, which Keras does not always check.
-_BOUNDS: Mapping[str, Any] = {
-    name: {"minimum": 0, bound: 1}
-    for bound, names in (
-        ("maximum", ("dropout", "recurrent_dropout")),
-        ("below", ("beta_1", "beta_2", "adam_beta_1", "adam_beta_2", "rho", "ema_momentum")),
-    )
-    for name in names
-}
+# Options for the factors of regularizers and constraints, such as `kernel_l2`.
+FACTORS = {"regularizer": ("l1", "l2"), "constraint": ("max_norm",)}
+_SIZES = ("kernel_size", "strides", "pool_size", "dilation_rate", "size", "output_size", "axes")
+_KINDS: Mapping[type, OptionKind] = {bool: "flag", int: "int", float: "float", str: "text"}
 _FURTHER = "Further options"
-_WEIGHTS = "Weights"
-_GROUPS = {
-    **dict.fromkeys(("go_backwards", "recurrent_activation", "epsilon", "axis"), _FURTHER),
-    "groups": _FURTHER,
-    "use_bias": _WEIGHTS,
-    **dict.fromkeys(("beta_1", "beta_2", "rho", "amsgrad", "centered"), "Moments"),
-    **dict.fromkeys(("clipnorm", "global_clipnorm", "clipvalue"), "Gradient clipping"),
-    **dict.fromkeys(("use_ema", "ema_momentum", "ema_overwrite_frequency"), "Moving average"),
-}
-SIZES = {
-    *("kernel_size", "strides", "pool_size", "dilation_rate", "size", "padding", "cropping"),
-    "output_size",
-}
 _COMMON_ACTIVATIONS = (
     *("linear", "relu", "sigmoid", "softmax", "tanh", "elu", "selu", "gelu", "silu"),
 )
@@ -59,93 +42,48 @@ def arguments_of(made_by: Any) -> Iterator[tuple[str, Any, bool]]:
 def options_of(kind: str, name: str, default: Any, is_required: bool) -> Iterator[Option]:
     """Yield the options for one argument."""
     weight, _, what = name.rpartition("_")
-    if what == "regularizer" and weight:
-        for penalty in ("l1", "l2"):
+    if weight and what in FACTORS:
+        for factor in FACTORS[what]:
             yield Option(
-                name=f"{weight}_{penalty}",
+                name=f"{weight}_{factor}",
                 kind="float",
-                default=0.0,
-                minimum=0,
-                label=f"{weight.capitalize()} {penalty.upper()} penalty",
-                group=_WEIGHTS,
-                help=help_for("", penalty).advice,
+                optional=True,
+                none_text="None",
+                help=help_for(kind, factor),
+                group=_FURTHER,
             )
-    elif what == "constraint" and weight:
-        yield Option(
-            name=f"{weight}_max_norm",
-            kind="float",
-            above=0,
-            optional=True,
-            none_text="no limit",
-            label=f"{weight.capitalize()} maximum norm",
-            group=_WEIGHTS,
-            help=help_for("", "max_norm").advice,
-        )
-    elif what == "initializer" and weight:
-        usual = {"uniform": "random_uniform"}.get(str(default), snake_case(str(default)))
-        choices = (*initializer_names(), usual)
-        yield choice_option(kind, name, usual, choices, group=_WEIGHTS)
+    elif is_required:
+        yield replace(option_of(kind, name, STARTS.get(name)), group="")
     else:
-        yield _option(kind, name, STARTS.get(name) if is_required else default, is_required)
+        yield option_of(kind, name, default)
 
 
-def choice_option(
-    kind: str, name: str, default: Any, choices: tuple[str, ...] = (), *, group: str = ""
-) -> Option:
-    """An option with fixed choices; by default the palette's choices for this name."""
-    text = help_for(kind, name)
-    return Option(
-        name=name,
-        kind="choice",
-        default=default,
-        choices=tuple(dict.fromkeys(choices or CHOICES.get(f"{kind}.{name}") or CHOICES[name])),
-        optional=default is None,
-        label=text.label,
-        help=text.advice,
-        group=group,
-    )
-
-
-def _option(kind: str, name: str, default: Any, is_required: bool) -> Option:
-    text = help_for(kind, name)
-    group = _GROUPS.get(name, "" if text.advice or is_required else _FURTHER)
+def option_of(kind: str, name: str, default: Any) -> Option:
+    """An option of a class; its default determines its kind."""
+    advice = help_for(kind, name)
+    group = "" if advice and name not in RARE else _FURTHER
     if name.endswith("activation"):
         default = default or "linear"
-        return choice_option(kind, name, default, (*activation_names(), default), group=group)
-    if (name in CHOICES or f"{kind}.{name}" in CHOICES) and isinstance(default, str | None):
-        return choice_option(kind, name, default, group=group)
-    given: Any = _kind_of(name, default)
-    if text.kind and not isinstance(default, bool):
-        given = text.kind
-    common: dict[str, Any] = {"name": name, "label": text.label, "help": text.advice}
-    if not given:
-        return ValueOption(kind="text", default=default, optional=True, group=group, **common)
-    numbers = list(flat(default))
-    return Option(
-        kind=given,
-        default=numbers[0] if given == "ints" and len(set(numbers)) == 1 else default,
-        optional=default is None and not is_required,
-        none_text=text.none_text,
-        group=group,
-        **common,
-        **_BOUNDS.get(name, {}),
-    )
+    common: dict[str, Any] = {"name": name, "help": advice, "none_text": "None", "group": group}
+    choices = _choices(kind, name) if isinstance(default, str | None) else ()
+    if choices:
+        choices = tuple(dict.fromkeys([*choices, *([default] if default else [])]))
+        common |= {"choices": choices, "optional": default is None}
+        return Option(kind="choice", default=default, **common)
+    if name in _SIZES and default is not None:
+        is_same = isinstance(default, tuple | list) and len({*default}) == 1
+        return Option(kind="ints", default=default[0] if is_same else default, **common)
+    if type(default) not in _KINDS:
+        return ValueOption(kind="text", default=default, optional=True, **common)
+    return Option(kind=_KINDS[type(default)], default=default, **common)
 
 
-def _kind_of(name: str, default: Any) -> str:
-    """The kind of an option, from its default; empty: any value."""
-    if name in SIZES and isinstance(default, int | tuple | list):
-        return "ints"
-    return {bool: "flag", int: "int", float: "float", str: "text"}.get(type(default), "")
-
-
-def flat(value: Any) -> Iterator[Any]:
-    """Yield the items of nested lists."""
-    if isinstance(value, list | tuple):
-        for inner in value:
-            yield from flat(inner)
-    else:
-        yield value
+def _choices(kind: str, name: str) -> tuple[str, ...]:
+    if name.endswith("_initializer"):
+        return initializer_names()
+    if name.endswith("activation"):
+        return activation_names()
+    return CHOICES.get(f"{kind}.{name}", CHOICES.get(name, ()))
 
 
 def snake_case(kind: str) -> str:
@@ -155,17 +93,17 @@ def snake_case(kind: str) -> str:
 
 
 @cache
-def initializer_names() -> Mapping[str, str]:
-    """Keras' name -> class name, of each initializer without required arguments."""
+def initializer_names() -> tuple[str, ...]:
+    """Names of Keras' initializers without required arguments, common ones first."""
     import keras
 
-    found = {"glorot_uniform": "GlorotUniform", "he_normal": "HeNormal"}
-    for name, made_by in vars(keras.initializers).items():
-        is_kind = inspect.isclass(made_by) and made_by.__name__ == name
-        if is_kind and not any(is_required for _, _, is_required in arguments_of(made_by)):
-            found.setdefault(snake_case(name), name)
-    unusable = ("initializer", "stft", "stft_initializer")
-    return {name: made_by for name, made_by in found.items() if name not in unusable}
+    found = (
+        name
+        for name, made_by in vars(keras.initializers).items()
+        if name.islower() and inspect.isclass(made_by) and made_by is not keras.Initializer
+        if not any(is_required for _, _, is_required in arguments_of(made_by))
+    )
+    return tuple(dict.fromkeys(["glorot_uniform", "he_normal", *found]))
 
 
 @cache
@@ -250,15 +188,8 @@ class ShapeOption(ValueOption):
         return ", ".join("any" if n is None else str(n) for n in axes)
 
     def _source(self, text: str) -> str:
-        axes = re.sub(r"\b(any|none|null)\b|[?*]", "None", text.strip("()[] "), flags=re.IGNORECASE)
-        return f"[{axes.replace('x', ',')}]"
+        return f"[{text.strip('()[] ').replace('any', 'None')}]"
 
     def _fits(self, value: Any) -> bool:
         is_list = isinstance(value, list | tuple) and bool(value)
         return is_list and all(n is None or (type(n) is int and n >= 1) for n in value)
-
-
-def shape_option() -> Option:
-    """The `shape` option of an Input."""
-    advice = help_for("Input", "shape").advice
-    return ShapeOption(name="shape", kind="ints", default=STARTS["shape"], help=advice)

@@ -1,17 +1,14 @@
 """Check a whole network: outputs, losses, metrics and the optimizer."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ._calls import keras_text, make, optimizer_call
+from ._parts import AbstractNetworkSpec, OutputSpec
+from ._rows import LayerAnalysis
 from ._wiring import NAME_RULE, is_name
 from .keras_catalog import layer_kind, optimizer_kind, optimizer_kinds, refusal
 from .palette import group_of
 from .training import PROBABILITIES, loss_kind, metric_kind
-
-if TYPE_CHECKING:
-    from .analysis import LayerAnalysis
-    from .spec import NetworkSpec, OutputSpec
 
 _KEEPS_RANGE = ("Dropout", "SpatialDropout1D", "SpatialDropout2D", "GaussianDropout", "Masking")
 _METRICS_OF_COMPILE = ("accuracy", "acc", "crossentropy", "ce")
@@ -23,7 +20,7 @@ _ACTIVATIONS = {
 }
 
 
-def training_problems(spec: "NetworkSpec", rows: Sequence["LayerAnalysis"]) -> Iterator[str]:
+def training_problems(spec: AbstractNetworkSpec, rows: Sequence[LayerAnalysis]) -> Iterator[str]:
     """Yield one sentence for each problem, the most basic first."""
     if not any(row.enabled for row in rows):
         yield "The network has no layers. Add an Input first."
@@ -56,7 +53,7 @@ def training_problems(spec: "NetworkSpec", rows: Sequence["LayerAnalysis"]) -> I
 
 
 def _loss_problems(
-    spec: "NetworkSpec", output: "OutputSpec", rows: Sequence["LayerAnalysis"]
+    spec: AbstractNetworkSpec, output: OutputSpec, rows: Sequence[LayerAnalysis]
 ) -> Iterator[str]:
     if wrong := refusal("losses", output.loss):
         yield f"The loss {output.loss!r} of the output {output.layer!r}: {keras_text(wrong)}"
@@ -94,7 +91,9 @@ def _loss_problems(
         )
 
 
-def last_activation(spec: "NetworkSpec", name: str, rows: Sequence["LayerAnalysis"]) -> str | None:
+def last_activation(
+    spec: AbstractNetworkSpec, name: str, rows: Sequence[LayerAnalysis]
+) -> str | None:
     """Return the activation that determines the range of a layer's output; None if unknown.
 
     Layers that keep the range, such as pooling and dropout, are skipped.
@@ -112,15 +111,14 @@ def last_activation(spec: "NetworkSpec", name: str, rows: Sequence["LayerAnalysi
     return spec.layers[row.index].options.get("activation", option.default)
 
 
-def _optimizer_problems(spec: "NetworkSpec") -> Iterator[str]:
-    name, options = spec.optimizer.kind, spec.optimizer.options
+def _optimizer_problems(spec: AbstractNetworkSpec) -> Iterator[str]:
+    name = spec.optimizer.kind
     kind = optimizer_kind(name)
     if kind is None:
         names = ", ".join(known.name for known in optimizer_kinds())
         yield f"The optimizer {name!r} is unknown. Choose one of: {names}."
         return
     try:
-        kind.check(options)
         make(optimizer_call(spec.optimizer))
     except Exception as error:  # raised by Keras or a custom optimizer
         yield f"The optimizer {name}: {keras_text(error)}"

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from .spec import LayerSpec
+from ._parts import LayerSpec
 
 NAME_RULE = 'must begin with a letter or digit, and hold only letters (a-z), digits, "_", "-", ".".'
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -22,7 +21,7 @@ class Wire(NamedTuple):
     problem: str | None = None  # why they cannot be resolved, in one sentence
 
 
-def wire(layers: Sequence["LayerSpec"]) -> tuple[Wire, ...]:
+def wire(layers: Sequence[LayerSpec]) -> tuple[Wire, ...]:
     """Resolve the inputs of every layer, including disabled ones."""
     rows = {layer.name: row for row, layer in reversed(list(enumerate(layers)))}
     wires: list[Wire] = []

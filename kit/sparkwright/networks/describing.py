@@ -7,24 +7,22 @@ from typing import Any, TypeVar
 
 from sparkwright.errors import ConfigurationError
 
-from ._calls import keras_text, known_kind, layer_call, make, optimizer_call
+from ._calls import keras_text, known_kind, layer_call, make, optimizer_call, seeded
 from ._keras_graph import Use, functional, layers_of, made_by, uses_of
-from ._keras_options import snake_case
+from ._keras_options import FACTORS, snake_case
 from ._training_checks import last_activation
 from ._wiring import is_name
 from .analysis import LayerAnalysis, NetworkAnalysis, count_numbers
-from .keras_catalog import LayerKind, layer_kinds, optimizer_kinds
-from .schedules import read_schedule
+from .keras_catalog import Kind, LayerKind, layer_kinds, optimizer_kinds
+from .palette import CHOICES
+from .schedules import AbstractSchedule, read_schedule
 from .signature import output_names
 from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
 from .training import OWN_METRICS, Task, defaults_for, loss_kind, plain_name
 
 T = TypeVar("T")
-# Settings that do not affect the computation, or that a NetworkSpec does not hold.
-_IGNORED_SETTINGS = {
-    *("name", "seed", "dtype", "batch_shape", "batch_input_shape", "build_config"),
-    *("registered_name", "module", "sparse", "ragged", "optional"),
-}
+# Settings that Keras computes when it builds a layer.
+_NOT_COPIED = {"batch_shape", "batch_input_shape", "build_config", "shared_object_id"}
 _TASKS: dict[str, Task] = {"softmax": "classification", "sigmoid": "binary"}
 
 
@@ -43,9 +41,10 @@ def describe_model(model: Any) -> NetworkSpec:
             f"Received: {type(model).__name__}. `view_model` shows its layers."
         )
     uses = uses_of(model)
-    described = {
-        layer.name: _described(layer, uses.get(layer.name, [])) for layer in layers_of(model)
-    }
+    with seeded(0):
+        described = {
+            layer.name: _described(layer, uses.get(layer.name, [])) for layer in layers_of(model)
+        }
     # Inputs in the order of the model's arguments.
     inputs = [made_by(tensor).name for tensor in functional(model).inputs]
     if inputs != [name for name in described if name in inputs]:
@@ -62,9 +61,7 @@ def describe_model(model: Any) -> NetworkSpec:
                 f"the layer {row.name!r} ({row.kind}) cannot be edited: {row.problem}"
             )
     name = _name(model)
-    return replace(
-        spec, name=name if is_name(name) else "network", seed=_seed(model), **_training(model, spec)
-    )
+    return replace(spec, name=name if is_name(name) else "network", **_training(model, spec))
 
 
 def view_model(model: Any) -> NetworkAnalysis:
@@ -125,8 +122,8 @@ def _name(model: Any) -> str:
 def _described(layer: Any, uses: Sequence[Use]) -> LayerSpec:
     name = "Input" if type(layer).__name__ == "InputLayer" else type(layer).__name__
     where = f"the layer {layer.name!r} ({name})"
-    made = (kind for kind in layer_kinds() if kind.made_by is type(layer))
-    kind = known_kind("Input") if name == "Input" else next(made, None)
+    same = (kind for kind in layer_kinds() if kind.made_by is type(layer))
+    kind = known_kind("Input") if name == "Input" else next(same, None)
     if kind is None:
         raise ConfigurationError(f"{where} cannot be edited: this class is not supported.")
     if len(uses) > 1:
@@ -143,90 +140,86 @@ def _described(layer: Any, uses: Sequence[Use]) -> LayerSpec:
     if kind.separately and len(set(inputs)) == 1:
         inputs = inputs[:1]
     try:
-        options = kind.tidy(_options_of(kind, layer))
-        spec = LayerSpec(kind=kind.name, name=layer.name, options=options, inputs=inputs)
         if name == "Input":
-            return spec
-        spec = _shortest(kind, spec)
-        difference = _difference(make(layer_call(spec)), layer)
+            shape, dtype = layer.batch_shape[1:], layer.dtype
+            options = kind.tidy({"shape": list(shape), "dtype": dtype})
+            return LayerSpec(kind=name, name=layer.name, options=options)
+
+        def made(options: Mapping[str, Any]) -> Any:
+            spec = LayerSpec(kind=kind.name, name=layer.name, options=options)
+            return make(layer_call(spec)).get_config()
+
+        options = _changed(kind, layer.get_config(), made)
+        return LayerSpec(kind=kind.name, name=layer.name, options=options, inputs=inputs)
     except Exception as error:  # raised by Keras for options that a spec cannot hold
         raise ConfigurationError(f"{where} cannot be edited: {keras_text(error)}") from error
-    if difference:
-        raise ConfigurationError(f"{where} cannot be edited: {difference} is not supported.")
-    return spec
 
 
-def _options_of(kind: LayerKind, layer: Any) -> dict[str, Any]:
-    config: dict[str, Any] = dict(layer.get_config())
-    if kind.name == "Input":
-        return {"shape": list(config["batch_shape"][1:]), "dtype": config["dtype"]}
-    found = dict(_options_in(config))
-    if kind.inner is not None:
-        inside = known_kind(str(config["layer"]["class_name"]))
-        found |= dict(_options_in(config["layer"]["config"])) | {"cell": inside.name}
-    single = {option.name for option in kind.options if option.kind == "int"}
-    return {
-        # Keras converts a single axis to a list.
-        name: value[0] if name in single and isinstance(value, list | tuple) else value
-        for name, value in found.items()
-        if kind.option(name) is not None
-    }
+def _changed(
+    kind: Kind, config: Mapping[str, Any], made: Callable[[Mapping[str, Any]], Any]
+) -> dict[str, Any]:
+    """The options for which `made`, the configuration that Keras makes of them, is `config`.
+
+    Options that Keras derives from others, such as strides from the pool size, are left out.
+    """
+    given = _options(kind, config)
+    found = {n: value for n, value in given.items() if n in kind.required or n == "layer"}
+    usual = _options(kind, made(found))
+    found |= {n: value for n, value in given.items() if n in found or usual.get(n) != value}
+    whole = _plain(made(found))
+    for name, value in list(found.items()):
+        others = {key: each for key, each in found.items() if key != name}
+        choices = [others] if name not in kind.required else []
+        choices += [{**found, name: short} for short in _shorter(name, value)]
+        same = (
+            each for each in choices if _found(lambda each=each: _plain(made(each)), None) == whole
+        )
+        found = next(same, found)
+    return found
 
 
-def _options_in(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the options in a layer's configuration; settings without an option are left out."""
-    for name, value in config.items():
+def _shorter(name: str, value: Any) -> Iterator[Any]:
+    """Shorter forms of an option, which may have the same meaning."""
+    if name.endswith("_initializer") and isinstance(value, Mapping):
+        yield snake_case(str(value["class_name"]))
+    elif isinstance(value, list) and value and value.count(value[0]) == len(value):
+        yield from (*_shorter(name, value[0]), value[0])
+
+
+def _options(kind: Kind, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The options in a configuration of Keras."""
+    found: dict[str, Any] = {}
+    for name, value in _plain(config).items():
         weight, _, what = name.rpartition("_")
-        inner = value.get("config") if isinstance(value, Mapping) else None
-        if what == "initializer" and weight and inner is not None:
-            yield name, snake_case(value["class_name"])
-        elif what == "regularizer" and isinstance(inner, Mapping):
-            yield from ((f"{weight}_{x}", inner[x]) for x in ("l1", "l2") if inner.get(x))
-        elif what == "constraint" and isinstance(inner, Mapping) and "max_value" in inner:
-            yield f"{weight}_max_norm", inner["max_value"]
-        elif not isinstance(value, Mapping):
-            yield name, value
+        inside: Any = value.get("config") if isinstance(value, Mapping) else None
+        inside = inside if isinstance(inside, Mapping) else {}
+        if name == "layer" and isinstance(kind, LayerKind) and kind.inner is not None:
+            wrapped = str(value["class_name"])
+            if wrapped == kind.inner or wrapped in CHOICES.get(kind.inner, ()):
+                found |= {**_options(kind, inside), kind.inner: wrapped}
+                continue
+        if what == "constraint" and inside.get("axis") == 0:
+            inside = {"max_norm": inside.get("max_value")}
+        factors = {f"{weight}_{n}": x for n, x in inside.items() if x}
+        if what in FACTORS and factors and all(kind.option(each) for each in factors):
+            found |= factors
+        elif name != "name" and (name != "attention_axes" or value not in (None, [], [1])):
+            found[name] = value  # Keras replaces the default axes when it builds the layer
+    return found
 
 
-def _shortest(kind: LayerKind, spec: LayerSpec) -> LayerSpec:
-    """Drop options that Keras derives from others, such as strides from the pool size."""
-    whole = _flat(make(layer_call(spec)).get_config())
-    for name in [name for name in spec.options if name not in kind.required]:
-        fewer = {key: value for key, value in spec.options.items() if key != name}
-        shorter = replace(spec, options=fewer)
-        if _flat(make(layer_call(shorter)).get_config()) == whole:
-            spec = shorter
-    return spec
-
-
-def _difference(made: Any, theirs: Any) -> str:
-    """Return the first setting of the Keras object `theirs` that differs in `made`; "" if none."""
-    mine, given = _flat(made.get_config()), _flat(theirs.get_config())
-    for name in sorted(mine.keys() | given.keys(), key=lambda name: (name not in given, name)):
-        if name.endswith("attention_axes") and given.get(name) in (None, [], [1]):
-            continue  # Keras replaces None when it builds the layer
-        if mine.get(name) != given.get(name):
-            return f"{name}={given.get(name)!r:.80}"
-    dtype = getattr(getattr(theirs, "dtype_policy", None), "name", None)
-    same = dtype == getattr(getattr(made, "dtype_policy", None), "name", None)
-    return "" if same else f"the dtype policy {dtype}"
-
-
-def _flat(value: Any, before: str = "") -> dict[str, Any]:
-    if isinstance(value, Mapping) and value.get("class_name") == "function":
-        return {before: value["config"]}
+def _plain(value: Any, name: str = "") -> Any:
+    """A configuration as JSON values, without what does not affect the computation."""
     if isinstance(value, Mapping):
-        found: dict[str, Any] = {}
-        for name, inner in value.items():
-            if name not in _IGNORED_SETTINGS:
-                found |= _flat(inner, f"{before}.{name}" if before else str(name))
-        return found
-    if isinstance(value, float):  # drop digits beyond the precision of float32
-        return {before: float(f"{value:.7g}")}
-    plain = list(value) if isinstance(value, tuple) else value
-    # Some layers convert a single axis to a list when they are built.
-    is_axis = before == "axis" and isinstance(plain, list) and len(plain) == 1
-    return {before: plain[0] if is_axis else plain}
+        is_named = "trainable" in value or "learning_rate" in value
+        left_out = _NOT_COPIED | ({"name"} if is_named else set())
+        return {key: _plain(each, key) for key, each in value.items() if key not in left_out}
+    if isinstance(value, list | tuple):
+        # Some layers convert a single axis to a list when they are built.
+        items = list(map(_plain, value))
+        return items[0] if name == "axis" and len(items) == 1 else items
+    # Drop digits beyond the precision of float32.
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 # --- training
@@ -249,7 +242,7 @@ def _training(model: Any, spec: NetworkSpec) -> dict[str, Any]:
     for name, loss, metrics, weight in zip(names, *by_output, strict=True):
         known = loss_kind(loss or "")
         activation = last_activation(spec, name, spec.analysis.rows)
-        tasks.append(known.tasks[0] if known else _TASKS.get(activation or "", "regression"))
+        tasks.append(known.tasks[0] if known else _TASKS.get(str(activation), "regression"))
         fitting = defaults_for(tasks[-1])
         given = [metrics] if isinstance(metrics, str) else metrics
         outputs.append(
@@ -291,37 +284,34 @@ def _of_outputs(what: str, value: Any, names: Sequence[str]) -> list[Any]:
 
 def _names(value: Any) -> Any:
     """Replace losses and metrics in nested lists and dicts by Keras' names."""
-    import keras
-
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, list | tuple):
         return [_names(inner) for inner in value]
     if isinstance(value, Mapping):
         return {name: _names(inner) for name, inner in value.items()}
+    return _name_of(value)
+
+
+def _name_of(value: Any) -> str:
+    import keras
+
     kind: Any = value if isinstance(value, type) or hasattr(value, "__code__") else type(value)
-    module, name = str(getattr(kind, "__module__", "")), str(getattr(kind, "__name__", ""))
-    is_own = module == "sparkwright.networks.metrics"
-    registered = keras.saving.get_registered_name(kind)
-    if not is_own and keras.saving.get_custom_objects().get(registered) is kind:
-        return registered
-    if not (is_own or module.startswith("keras.")):
-        raise ConfigurationError(
-            f"the loss or metric {name} cannot be edited: it is neither of Keras nor registered."
-        )
+    where = f"the loss or metric {kind.__name__} cannot be edited"
+    registered = str(keras.saving.get_registered_name(kind))
+    if ">" not in registered and not kind.__module__.startswith("keras."):
+        raise ConfigurationError(f"{where}: it is neither of Keras nor registered.")
     if kind is not value:
-        made = kind()
-        difference = _difference(made, value)
+        made = _found(kind, None)  # without arguments
+        difference = _difference(made, value) if made else "a required argument"
         # Keras numbers repeated names.
-        names = {re.sub(r"_\d+$", "", each.name) for each in (made, value)}
+        names = {re.sub(r"_\d+$", "", each.name) for each in (made, value) if each}
         if not difference and isinstance(value, keras.Metric) and len(names) > 1:
             difference = f"name={value.name!r}"
         if difference:
-            raise ConfigurationError(
-                f"the loss or metric {name} cannot be edited: {difference} is not supported."
-            )
-    own = {kind: name for name, kind in OWN_METRICS.items()}
-    return own[name] if is_own else plain_name(name)
+            raise ConfigurationError(f"{where}: {difference} is not supported.")
+    own = {f"sparkwright>{kind}": name for name, kind in OWN_METRICS.items()}
+    return own.get(registered, registered if ">" in registered else plain_name(kind.__name__))
 
 
 def _optimizer(optimizer: Any) -> OptimizerSpec:
@@ -331,32 +321,21 @@ def _optimizer(optimizer: Any) -> OptimizerSpec:
         raise ConfigurationError(
             f"the optimizer {name} cannot be edited: this class is not supported."
         )
-    given, schedule = dict(optimizer.get_config()), None
-    if isinstance(rate := given.get("learning_rate"), Mapping):
-        found = read_schedule(str(rate.get("class_name")), rate.get("config", {}))
-        if found is not None:
-            given["learning_rate"], schedule = found
-    config = _flat(given)
-    options = kind.tidy({key: value for key, value in config.items() if kind.option(key)})
-    spec = OptimizerSpec(kind=kind.name, options=options, schedule=schedule)
-    difference = _difference(make(optimizer_call(spec)), optimizer)
-    if difference:
-        raise ConfigurationError(
-            f"the optimizer {name} cannot be edited: {difference} is not supported."
-        )
-    return spec
+
+    def made(options: Mapping[str, Any], schedule: AbstractSchedule | None = None) -> Any:
+        spec = OptimizerSpec(kind=kind.name, options=options, schedule=schedule)
+        return make(optimizer_call(spec)).get_config()
+
+    config, schedule = dict(optimizer.get_config()), None
+    if isinstance(rate := config.get("learning_rate"), Mapping):
+        highest, read = read_schedule(str(rate["class_name"]), rate["config"]) or (None, None)
+        if read and _plain(made({"learning_rate": highest}, read)["learning_rate"]) == _plain(rate):
+            config["learning_rate"], schedule = highest, read
+    return OptimizerSpec(kind=kind.name, options=_changed(kind, config, made), schedule=schedule)
 
 
-def _seed(model: Any) -> int | None:
-    """Return the smallest seed of the random sources if their seeds are consecutive."""
-    found = sorted(seed for layer in layers_of(model) for seed in _seeds(layer.get_config()))
-    return found[0] if found and found == [found[0] + n for n in range(len(found))] else None
-
-
-def _seeds(config: Any) -> Iterator[int]:
-    if isinstance(config, Mapping):
-        for name, value in config.items():
-            if name == "seed" and isinstance(value, int):
-                yield value
-            elif name != "backward_layer":  # repeats the seeds of the forward layer
-                yield from _seeds(value)
+def _difference(made: Any, theirs: Any) -> str:
+    """The first setting of the Keras object `theirs` that differs in `made`; "" if none."""
+    mine, given = _plain(made.get_config()), _plain(theirs.get_config())
+    changed = (n for n in given if n not in ("name", "dtype") and mine.get(n) != given[n])
+    return next((f"{name}={given[name]!r:.80}" for name in changed), "")

@@ -15,15 +15,13 @@ from sparkwright.options import Option
 
 from ._keras_options import (
     NOT_OPTIONS,
-    SIZES,
+    ShapeOption,
     arguments_of,
-    choice_option,
-    flat,
+    option_of,
     options_of,
-    shape_option,
     snake_case,
 )
-from .palette import OPTIMIZER_SENTENCES, PALETTE, STARTS, Group, group_of
+from .palette import OPTIMIZER_SENTENCES, PALETTE, STARTS, Group, group_of, help_for
 from .training import OWN_METRICS
 
 # Layers whose arguments are not plain values (functions, other layers, files), abstract classes,
@@ -69,38 +67,17 @@ class Kind:
         """The option with this name, or None."""
         return next((option for option in self.options if option.name == name), None)
 
-    def check(self, options: Mapping[str, Any]) -> None:
-        """Check bounds and flags, because Keras does not always do so.
-
-        Raises:
-            ConfigurationError: if a value is invalid.
-        """
-        for option in self.options:
-            bounds = (option.minimum, option.maximum, option.above, option.below)
-            if option.name in options and (
-                option.kind == "flag" or any(b is not None for b in bounds)
-            ):
-                option.check(options[option.name])
-
     def tidy(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Drop options that equal their defaults, and shorten equal sizes to one integer."""
+        """Drop options that equal their defaults; True differs from 1."""
         defaults = self.defaults
-        short = {name: self._short(name, value) for name, value in options.items()}
         return {
             name: value
-            for name, value in short.items()
+            for name, value in options.items()
             if name in self.required
             or name not in defaults
             or (value, isinstance(value, bool))
             != (defaults[name], isinstance(defaults[name], bool))
         }
-
-    def _short(self, name: str, value: Any) -> Any:
-        if name not in SIZES or not isinstance(value, list | tuple):
-            return value
-        rank = next((int(letter) for letter in self.name if letter.isdigit()), 2)
-        numbers = list(flat(value))
-        return numbers[0] if len(numbers) in (rank, 2 * rank) and len(set(numbers)) == 1 else value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,8 +95,6 @@ class LayerKind(Kind):
         separately: whether inputs are passed as separate arguments instead of a list.
         inner: the wrapped class, or the name of the option that selects it; None for other layers.
         outer: for a wrapper, names of the wrapper's own options.
-        seeded_by: options that make training random unless they are 0; None: the class has no
-            seed.
     """
 
     group: Group
@@ -127,7 +102,6 @@ class LayerKind(Kind):
     separately: bool = False
     inner: str | None = None
     outer: tuple[str, ...] = ()
-    seeded_by: tuple[str, ...] | None = None
 
     @property
     def starts(self) -> dict[str, Any]:
@@ -280,7 +254,15 @@ def _keras_layers() -> Mapping[str, LayerKind]:
         name="Input",
         group="core",
         sentence="Shape of one example, without the batch axis.",
-        options=(shape_option(), choice_option("Input", "dtype", "float32")),
+        options=(
+            ShapeOption(
+                name="shape",
+                kind="ints",
+                default=STARTS["shape"],
+                help=help_for("Input", "shape"),
+            ),
+            option_of("Input", "dtype", "float32"),
+        ),
         takes=(0, 0),
         required=("shape",),
     )
@@ -288,26 +270,27 @@ def _keras_layers() -> Mapping[str, LayerKind]:
     return {name: found[name] for name in dict.fromkeys([*order, *sorted(found)])}
 
 
+def _options(name: str, made_by: Any) -> dict[str, Any]:
+    """The fields of a `Kind` that its class determines."""
+    arguments = [each for each in arguments_of(made_by) if each[0] not in NOT_OPTIONS]
+    return {
+        "name": name,
+        "sentence": " ".join((inspect.getdoc(made_by) or "").partition("\n\n")[0].split()),
+        "options": tuple(option for each in arguments for option in options_of(name, *each)),
+        "required": tuple(argument for argument, _, is_required in arguments if is_required),
+        "made_by": made_by,
+    }
+
+
 def _layer_kind(name: str, made_by: Any) -> LayerKind:
     import keras
 
-    arguments = [each for each in arguments_of(made_by) if each[0] not in NOT_OPTIONS]
-    given = {argument for argument, _, _ in arguments_of(made_by)}
-    chance = ("rate", "stddev", "dropout", "recurrent_dropout")
-    kind = LayerKind(
-        name=name,
-        group=group_of(name),
-        sentence=" ".join((inspect.getdoc(made_by) or "").partition("\n\n")[0].split()),
-        options=tuple(option for each in arguments for option in options_of(name, *each)),
-        required=tuple(argument for argument, _, missing in arguments if missing),
-        made_by=made_by,
-        seeded_by=tuple(n for n in chance if n in given) if "seed" in given else None,
-    )
+    kind = LayerKind(group=group_of(name), **_options(name, made_by))
     if name == "Bidirectional":
-        return _wrapping(kind, "SimpleRNN", choice_option("", "cell", STARTS["cell"]))
+        return _wrapping(kind, "SimpleRNN", option_of("", "cell", STARTS["cell"]))
     if name == "TimeDistributed":
         return _wrapping(kind, "Dense")
-    if name in ("MultiHeadAttention", "GroupedQueryAttention", "GroupQueryAttention"):
+    if [*inspect.signature(made_by.call).parameters][1:3] == ["query", "value"]:
         return replace(kind, takes=(1, 3), separately=True)
     if name in ("Attention", "AdditiveAttention"):
         return replace(kind, takes=(2, 3))
@@ -328,22 +311,9 @@ def _wrapping(kind: LayerKind, wrapped: str, *cell: Option) -> LayerKind:
         required=(*(option.name for option in cell), *inside.required),
         inner=cell[0].name if cell else wrapped,
         outer=tuple(option.name for option in kind.options),
-        seeded_by=inside.seeded_by,
     )
 
 
 def _optimizer_kind(name: str, made_by: Any) -> OptimizerKind:
-    options = [
-        replace(option, minimum=0)
-        if option.kind == "float" and (option.default is None or option.default >= 0)
-        else option
-        for argument in arguments_of(made_by)
-        if argument[0] not in NOT_OPTIONS
-        for option in options_of(name, *argument)
-    ]
-    return OptimizerKind(
-        name=name,
-        sentence=OPTIMIZER_SENTENCES.get(name, ""),
-        options=tuple(options),
-        made_by=made_by,
-    )
+    kind = OptimizerKind(**_options(name, made_by))
+    return replace(kind, sentence=OPTIMIZER_SENTENCES.get(name, kind.sentence))

@@ -1,7 +1,7 @@
-"""Mismatches between a network and the data, and their fixes. Pure."""
+"""Mismatches between a network and the data, and changes that fit it to the data. Pure."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -13,11 +13,12 @@ from sparkwright.networks import (
     NetworkSpec,
     OutputSpec,
     Preset,
+    add_layer,
     defaults_for,
+    replace_layer,
 )
 from sparkwright_widgets._format import counted
 
-from ._fixes import Fix, accepted, inserted, loss_title, with_options, with_output
 from ._html import shape_text
 
 Shape = tuple[int | None, ...]
@@ -44,12 +45,20 @@ class DataFacts:
         return hash((*sorted(self.features), *sorted(self.labels)))
 
 
+class Fix(NamedTuple):
+    """The label of a button, and the changed network."""
+
+    label: str
+    spec: NetworkSpec
+
+
 class Misfit(NamedTuple):
     """A mismatch in a sentence, and its fixes, the best first."""
 
     sentence: str
-    fixes: tuple[Fix, ...] = ()
+    about: str = ""  # the output; empty: the inputs
     stops: bool = True  # whether training would fail
+    fixes: tuple[Fix, ...] = ()
 
 
 def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tuple[Misfit, ...]:
@@ -62,11 +71,11 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
     """
     found = _compared(spec, analysis, data)
     if analysis.is_pending:
-        return tuple(misfit._replace(fixes=()) for misfit in found)
-    return tuple(_offering(spec, misfit, data) for misfit in found)
+        return tuple(found)
+    return tuple(misfit._replace(fixes=_fixes(spec, misfit, data)) for misfit in found)
 
 
-def preset_fixes(spec: NetworkSpec, data: DataFacts) -> tuple[Fix, ...]:
+def _preset_fixes(spec: NetworkSpec, data: DataFacts) -> tuple[Fix, ...]:
     """Up to two presets that fit the data, sorted by the task of the labels or of `spec`."""
     task = "classification" if data.classes else "regression" if data.labels else spec.task
     presets = sorted(PRESETS.values(), key=lambda preset: preset.task != task)
@@ -83,30 +92,6 @@ def fits(preset: Preset, data: DataFacts) -> bool:
     if not data.features or any("dtype" in layer.options for layer in spec.layers):
         return False
     return spec.analysis.ok and not _compared(spec, spec.analysis, data)
-
-
-def _offering(spec: NetworkSpec, misfit: Misfit, data: DataFacts) -> Misfit:
-    """The misfit with only the fixes that solve it."""
-
-    def solves(changed: NetworkSpec) -> bool:
-        left = _compared(changed, changed.analysis, data)
-        return misfit.sentence not in [other.sentence for other in left]
-
-    offered = accepted(([fix] for fix in misfit.fixes), solves)
-    return misfit._replace(fixes=offered or preset_fixes(spec, data))
-
-
-def _compared(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> list[Misfit]:
-    found = _inputs(spec, data.features) if data.features else []
-    shapes = {row.name: row.output_shape for row in analysis.rows if row.enabled}
-    is_only = len(spec.outputs) == len(data.labels) == 1
-    for name, shape in data.labels.items():
-        for output in spec.outputs:
-            made = shapes.get(output.layer)
-            if made is not None and (is_only or output.layer == name):
-                misfit = _label(spec, output, made, shape, data.classes.get(name))
-                found += [misfit] if misfit is not None else []
-    return found
 
 
 @lru_cache(64)  # runs several analyses, and is called at each key press
@@ -127,147 +112,166 @@ def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
     return fitted if known and fitted.analysis.ok else usual
 
 
-def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
-    inputs = {x.name: x for x in spec.layers if x.kind == "Input" and x.enabled}
-    pairs = {name: name for name in inputs}
-    if len(inputs) == len(features) == 1:
-        pairs = dict(zip(inputs, features, strict=True))
-    missing = [name for name, feature in pairs.items() if feature not in features]
-    if missing:
-        return [
-            Misfit(
-                f"The data has no features for the input {', '.join(missing)}. Features: "
-                f"{', '.join(features)}. Rename the inputs to match the features."
-            )
-        ]
-    found: list[Misfit] = []
-    for name, feature in pairs.items():
-        shape, data = inputs[name].options.get("shape"), features[feature]
-        taken = tuple(shape) if isinstance(shape, list | tuple) else None
-        if taken is None or not _fits(taken, data):
-            changed = with_options(spec, name, shape=list(data))
-            sentence = (
-                f"The input {name} has shape {shape_text(taken)}; each example of {feature} has "
-                f"shape {shape_text(data)}."
-            )
-            fix = Fix(f"Use the data's shape: {shape_text(data)}", changed)
-            found.append(Misfit(sentence, (fix,)))
+# --- mismatches
+
+
+def _compared(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> list[Misfit]:
+    found = [Misfit(sentence) for sentence in _of_inputs(spec, data.features)]
+    shapes = {row.name: row.output_shape for row in analysis.rows if row.enabled}
+    for output, label in _labeled(spec, data):
+        made = shapes.get(output.layer)
+        if made is not None:
+            misfit = _of_label(output, made, data.labels[label], data.classes.get(label))
+            found += [misfit] if misfit is not None else []
     return found
 
 
-def _label(
-    spec: NetworkSpec, output: OutputSpec, made: Shape, shape: Shape, classes: int | None
-) -> Misfit | None:
+def _labeled(spec: NetworkSpec, data: DataFacts) -> Iterator[tuple[OutputSpec, str]]:
+    """Yield each output with the name of its labels."""
+    is_only = len(spec.outputs) == len(data.labels) == 1
+    for name in data.labels:
+        yield from ((o, name) for o in spec.outputs if is_only or o.layer == name)
+
+
+def _fed(spec: NetworkSpec, features: Mapping[str, Shape]) -> dict[str, str]:
+    """Input -> name of its features."""
+    inputs = [x.name for x in spec.layers if x.kind == "Input" and x.enabled]
+    return dict(zip(inputs, features if len(inputs) == len(features) == 1 else inputs, strict=True))
+
+
+def _of_inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> Iterator[str]:
+    pairs = _fed(spec, features) if features else {}
+    if missing := [name for name, feature in pairs.items() if feature not in features]:
+        yield (
+            f"The data has no features for the input {', '.join(missing)}. Features: "
+            f"{', '.join(features)}. Rename the inputs to match the features."
+        )
+        return
+    for layer in spec.layers:
+        if layer.name in pairs:
+            shape, feature = layer.options.get("shape"), pairs[layer.name]
+            taken = tuple(shape) if isinstance(shape, list | tuple) else None
+            if taken is None or not _agree(taken, features[feature], open_data=False):
+                yield (
+                    f"The input {layer.name} has shape {shape_text(taken)}; each example of "
+                    f"{feature} has shape {shape_text(features[feature])}."
+                )
+
+
+def _of_label(output: OutputSpec, made: Shape, shape: Shape, classes: int | None) -> Misfit | None:
     """The mismatch between labels of shape `shape` and an output of shape `made`, if any."""
-    if output.loss == _SPARSE:
-        if 0 < len(made) == len(shape) and 1 not in (made[-1], shape[-1]):
-            return Misfit(
-                f"Each label has shape {shape_text(shape)}, one value per class; the "
-                f"loss {_SPARSE} expects integer class indices.",
-                (_loss_fix(spec, output, _ONE_HOT),),
-            )
-        if made and not any(_agree(label, made[:-1]) for label in (shape, _squeezed(shape))):
-            return _places(spec, output, shape, made)
-        units = made[-1] if made else None
-        if classes is None or units in (None, classes):
-            return None
-        found = _units(spec, output, classes, f"The data has {classes} classes", made)
-        return found._replace(stops=classes > (units or 0))  # more outputs only cost time
-    kind = LOSSES.get(output.loss)
-    is_yes_or_no = kind is not None and kind.labels in ("zeros and ones", "-1 and 1")
-    if classes is not None and classes > 2 and is_yes_or_no and _squeezed(made) == ():
+    name, is_sparse = output.layer, output.loss == _SPARSE
+    agrees = _agree(_squeezed(shape), _squeezed(made))
+    if is_sparse:
+        agrees = any(_agree(each, made[:-1]) for each in (shape, _squeezed(shape)))
+    if not agrees:
+        label = f"A label has shape {shape_text(shape)}" if shape else "A label is one number"
+        expected = "a class index" if is_sparse else "one value for each output"
+        if is_sparse and len(made) > 1:
+            expected = f"a class index for each of {shape_text(made[:-1])} positions"
         return Misfit(
-            f"The data has {classes} classes; one output with the loss {output.loss} "
-            "distinguishes only two.",
-            (_classifying(spec, output, classes, made),) if _has_units(spec, output) else (),
+            f"{label}, the output {name} has shape {shape_text(made)}. The loss "
+            f"{loss_title(output.loss)} expects {expected}.",
+            name,
         )
-    if output.loss == _ONE_HOT and len(shape) == len(made) - 1:
-        return Misfit(
-            f"Each label is one number; the loss {_ONE_HOT} expects one value per class.",
-            (_loss_fix(spec, output, _SPARSE),),
-        )
-    if _squeezed(shape) == _squeezed(made) or None in (*shape, *made):
+    if classes is None:
         return None
-    if len(made) > 1 and len(shape) < len(made):
-        return _places(spec, output, shape, made)
-    what = f"A label has shape {shape_text(shape)}"
-    found = _units(spec, output, shape[-1] if shape else 1, what, made)
-    if classes is not None and len(made) == 1 and _has_units(spec, output):
-        found = found._replace(fixes=(_classifying(spec, output, classes, made), *found.fixes))
-    return found
+    kind, units = LOSSES.get(output.loss), made[-1] if made else 1
+    if kind is not None and kind.labels in ("zeros and ones", "-1 and 1"):
+        is_wrong, stops = units == 1 and classes > 2, True
+    else:
+        # More outputs only cost time.
+        is_wrong, stops = is_sparse and units not in (None, classes), classes > (units or 0)
+    sentence = f"The data has {classes} classes, the output {name} has shape {shape_text(made)}."
+    return Misfit(sentence, name, stops) if is_wrong else None
 
 
-def _places(spec: NetworkSpec, output: OutputSpec, shape: Shape, made: Shape) -> Misfit:
-    """The output has a vector per position of an example, the labels do not."""
-    label = f"A label has shape {shape_text(shape)}" if shape else "A label is one number"
-    sentence = f"{label}, the output {output.layer} has shape {shape_text(made)}"
-    found = _flattened(spec, output.layer) if len(shape) <= 1 < len(made) else None
-    if found is None:
-        return Misfit(f"{sentence}.")
-    kind, changed = found
-    return Misfit(
-        f"{sentence}: one vector for each of {shape_text(made[:-1])} positions.",
-        (Fix(f"Add {kind}", changed),),
-    )
-
-
-def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None:
-    """The kind of a flattening layer before the last dense layers, and `spec` with it."""
-    place = next((k for k, layer in enumerate(spec.layers) if layer.name == output), -1)
-    if place < 0 or spec.layers[place].kind not in _AT_EACH_PLACE:
-        return None
-    while place and not spec.layers[place].inputs:
-        if spec.layers[place - 1].kind not in _AT_EACH_PLACE:
-            break
-        place -= 1
-    for kind in _FLATTENING:
-        found = inserted(spec, place, kind)
-        rows = found.analysis.rows  # other problems of the network are shown elsewhere
-        shape = next((row.output_shape for row in rows if row.name == output), None)
-        if shape is not None and len(shape) == 1:
-            return kind, found
-    return None
-
-
-def _classifying(spec: NetworkSpec, output: OutputSpec, classes: int, made: Shape) -> Fix:
-    """Use one unit per class, with the default activation, loss and metrics."""
-    usual = defaults_for("classification", (classes,))
-    changed = with_options(spec, output.layer, units=classes, activation=usual.activation)
-    changed = with_output(changed, output, loss=usual.loss, metrics=usual.metrics)
-    units = "" if made == (classes,) else f"{classes} units and "
-    task = "other" if len(spec.outputs) > 1 else "classification"
-    return Fix(f"Use {units}{loss_title(usual.loss)}", replace(changed, task=task))
-
-
-def _loss_fix(spec: NetworkSpec, output: OutputSpec, loss: str) -> Fix:
-    return Fix(f"Use {loss_title(loss)}", with_output(spec, output, loss=loss))
-
-
-def _units(
-    spec: NetworkSpec, output: OutputSpec, units: int | None, what: str, made: Shape
-) -> Misfit:
-    sentence = f"{what}, the output {output.layer} has shape {shape_text(made)}."
-    if units is None or len(made) != 1 or not _has_units(spec, output):
-        return Misfit(sentence)
-    changed = with_options(spec, output.layer, units=units)
-    return Misfit(sentence, (Fix(f"Use {counted(units, 'unit')}", changed),))
-
-
-def _has_units(spec: NetworkSpec, output: OutputSpec) -> bool:
-    layer = spec.layer(output.layer)
-    return layer is not None and "units" in layer.options
-
-
-def _fits(taken: Shape, data: Shape) -> bool:
-    pairs = zip(taken, data, strict=False)
-    return len(taken) == len(data) and all(wanted in (None, size) for wanted, size in pairs)
-
-
-def _agree(one: Shape, other: Shape) -> bool:
+def _agree(one: Shape, other: Shape, *, open_data: bool = True) -> bool:
+    """Whether two shapes agree; None agrees with any length, in `other` only if `open_data`."""
     return len(one) == len(other) and all(
-        None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=True)
+        length in (None, size) or (open_data and size is None)
+        for length, size in zip(one, other, strict=True)
     )
 
 
 def _squeezed(shape: Shape) -> Shape:
     return shape[:-1] if shape and shape[-1] == 1 else shape
+
+
+# --- fixes
+
+
+def _fixes(spec: NetworkSpec, misfit: Misfit, data: DataFacts) -> tuple[Fix, ...]:
+    """The changes that solve a misfit, one of each group of alternatives; else presets."""
+
+    def solves(fix: Fix) -> bool:
+        analysis = fix.spec.analysis
+        left = _compared(fix.spec, analysis, data) if analysis.ok else [misfit]
+        return misfit.about not in [other.about for other in left]
+
+    groups = _input_changes(spec, data)
+    for output, label in _labeled(spec, data):
+        if output.layer == misfit.about:
+            groups = _output_changes(spec, output, data.labels[label], data.classes.get(label))
+    found = (next(filter(solves, alternatives), None) for alternatives in groups)
+    return tuple(fix for fix in found if fix is not None) or _preset_fixes(spec, data)
+
+
+def _input_changes(spec: NetworkSpec, data: DataFacts) -> Iterator[Iterable[Fix]]:
+    found = {name: data.features.get(each) for name, each in _fed(spec, data.features).items()}
+    if None not in found.values():
+        changed = spec
+        for name, shape in found.items():
+            changed = _with_options(changed, name, shape=list(shape or ()))
+        shapes = " and ".join(map(shape_text, found.values()))
+        yield [Fix(f"Use the data's shape: {shapes}", changed)]
+
+
+def _output_changes(
+    spec: NetworkSpec, output: OutputSpec, shape: Shape, classes: int | None
+) -> Iterator[Iterable[Fix]]:
+    other = {_SPARSE: _ONE_HOT, _ONE_HOT: _SPARSE}.get(output.loss)
+    if other is not None:
+        yield [Fix(f"Use {loss_title(other)}", _with_output(spec, output, loss=other))]
+    layer = spec.layer(output.layer)
+    if layer is not None and "units" in layer.options:
+        if classes is not None and output.loss == _SPARSE:
+            changed = _with_options(spec, layer.name, units=classes)
+            yield [Fix(f"Use {counted(classes, 'unit')}", changed)]
+        elif classes is not None:
+            usual = defaults_for("classification", (classes,))
+            changed = _with_options(spec, layer.name, units=classes, activation=usual.activation)
+            changed = _with_output(changed, output, loss=usual.loss, metrics=usual.metrics)
+            task = "other" if len(spec.outputs) > 1 else "classification"
+            label = f"Use {classes} units and {loss_title(usual.loss)}"
+            yield [Fix(label, replace(changed, task=task))]
+        units = shape[-1] if shape else 1
+        if units is not None:
+            changed = _with_options(spec, layer.name, units=units)
+            yield [Fix(f"Use {counted(units, 'unit')}", changed)]
+    place = next((k for k, each in enumerate(spec.layers) if each.name == output.layer), 0)
+    while place and not spec.layers[place].inputs and spec.layers[place - 1].kind in _AT_EACH_PLACE:
+        place -= 1
+    yield (Fix(f"Add {kind}", _inserted(spec, place, kind)) for kind in _FLATTENING)
+
+
+def loss_title(loss: str) -> str:
+    """The name of a loss in words, such as "mean squared error"."""
+    return loss.replace("_", " ")
+
+
+def _with_options(spec: NetworkSpec, name: str, **options: Any) -> NetworkSpec:
+    row = next(row for row, layer in enumerate(spec.layers) if layer.name == name)
+    layer = spec.layers[row]
+    return replace_layer(spec, row, replace(layer, options={**layer.options, **options}))
+
+
+def _with_output(spec: NetworkSpec, output: OutputSpec, **fields: Any) -> NetworkSpec:
+    outputs = tuple(replace(o, **fields) if o == output else o for o in spec.outputs)
+    return replace(spec, outputs=outputs)
+
+
+def _inserted(spec: NetworkSpec, row: int, kind: str) -> NetworkSpec:
+    """The network with a new layer between a row and its inputs."""
+    added = add_layer(spec, kind, after=row - 1, inputs=spec.layers[row].inputs or None)
+    return replace_layer(added, row + 1, replace(added.layers[row + 1], inputs=()))

@@ -28,8 +28,7 @@ from sparkwright_widgets._ui import (
 )
 
 from ._builder_state import BuilderState
-from ._data_fit import DataFacts, Misfit, misfits, preset_fixes, preset_for
-from ._fixes import Fix, fixes
+from ._data_fit import DataFacts, Fix, Misfit, misfits, preset_for
 from ._gallery import EMPTY, PresetGallery, preset_cards
 from ._layer_editor import LayerEditor
 from ._network_text import FORMS, read
@@ -62,7 +61,6 @@ class EditingPane(NetworkPane):
         self._refreshing = False
         self._loading = Background("keras")
         super().__init__()
-        self.folds: dict[str, Fold] = {}
         self._make_controls()
         if is_loaded():
             self._offer_all()
@@ -138,23 +136,24 @@ class EditingPane(NetworkPane):
             forms=[(title, form) for form, (title, _) in FORMS.items()],
             title=lambda: self.name,
         )
-        self._add_fold("text", "Python, JSON, YAML", self._refresh, self.text)
-        self._add_fold("training", "Task, loss, optimizer", self._open_training)
+        self.folds = {
+            "training": self._fold("Task, loss, optimizer", self._open_training),
+            "text": self._fold("Python, JSON, YAML", self._refresh, self.text),
+        }
         tools = row(self.kind, self.add_button, self.undo_button, self.redo_button)
         self.children = [
             *(self.presets, self.summary, self.notes_box),
             self.columns(
                 widgets.VBox([self.layers, tools, widgets.HTML(advice(_KEYS))]), self.editor
             ),
-            *(self.folds[name] for name in ("training", "text")),
+            *self.folds.values(),
         ]
 
-    def _add_fold(
-        self, name: str, title: str, when_opened: Callable[[], None], *inside: widgets.Widget
-    ) -> None:
-        fold = self.folds[name] = Fold(title, inside)
-        watched = fold.box.layout
-        watched.observe(lambda _change: when_opened() if fold.opened else None, "display")
+    def _fold(self, title: str, opened: Callable[[], None], *inside: widgets.Widget) -> Fold:
+        """A fold whose content is refreshed when it is opened."""
+        fold = Fold(title, inside)
+        fold.box.layout.observe(lambda _change: opened() if fold.opened else None, "display")
+        return fold
 
     def _button(self, text: str, pressed: Callable[[], None]) -> Button:
         button = Button(description=text)
@@ -281,16 +280,12 @@ class EditingPane(NetworkPane):
             self.text.follow()
 
     def _show_notes(self) -> None:
-        """Show misfits, and fixes of the network's own problem, which the summary shows."""
-        own = fixes(self.spec, self.analysis)
-        if not (own or self.analysis.ok or self.analysis.is_pending):
-            own = preset_fixes(self.spec, self._data)
-        notes = (*([Misfit(sentence="", fixes=own)] if own else []), *self._misfits)
-        if notes == self._notes:
+        """Show mismatches with the data, and their fixes."""
+        if self._misfits == self._notes:
             return
-        self._notes, self._fix_buttons = notes, []
+        self._notes, self._fix_buttons = self._misfits, []
         before = self.notes_box.children
-        self.notes_box.children = [self._note(note) for note in notes]
+        self.notes_box.children = [self._note(note) for note in self._notes]
         for box in before:
             close_all(box)
 
@@ -299,8 +294,6 @@ class EditingPane(NetworkPane):
         for fix in note.fixes:
             buttons.append(self._button(fix.label, lambda fix=fix: self._fix(fix)))
         self._fix_buttons += buttons
-        if not note.sentence:
-            return row(*buttons)
         sentence = widgets.HTML(
             '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
             f"</strong> {escaped(note.sentence)}</div>"

@@ -100,9 +100,10 @@ class LayerEditor(widgets.VBox):
         self.heading.value = layer_heading(found, self.mistake)
         problem = (found.problem or "") if found.enabled else ""
         self.problem.value = alert(problem)
-        words = re.findall(r"\w+", problem.partition("Received")[0])
+        words = re.findall(r"\w+", problem)
         for name, field in self.form.fields.items():
-            is_named = name.removesuffix("_size") in words or bool(field.problem)
+            is_named = name in layer.options and name.removesuffix("_size") in words
+            is_named = is_named or bool(field.problem)
             (field.add_class if is_named else field.remove_class)("sparkwright-has-problem")
 
     def discard_typed(self) -> None:

@@ -44,7 +44,11 @@ class ValueForm(widgets.VBox):
     def show(
         self, options: Sequence[Option], values: Mapping[str, Any], *, reset: bool = False
     ) -> None:
-        """Show values; keep typed text with the same value, unless `reset`."""
+        """Show values; keep typed text with the same value, unless `reset`.
+
+        Options with objects of Keras as values, such as seeded initializers, are left out.
+        """
+        options = [each for each in options if not isinstance(values.get(each.name), Mapping)]
         if tuple(options) != self._options:
             old, self._options, reset = self._form, tuple(options), True
             rare = sum(1 for option in options if option.group)

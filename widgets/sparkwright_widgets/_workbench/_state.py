@@ -98,7 +98,6 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
     """
     master = state.experiment.master
     kind = "sharing" if isinstance(master, SharedTrainingMaster) else "averaging"
-    work = {"workers": state.workers, "batch_size": master.batch_size_per_worker}
     hand = state.current
     network = None if hand is None else hand.network
     workers = None if state.experiment.parallel else master.workers
@@ -112,7 +111,11 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
         },
         ("partitions", "mode"): master.repartition,
         ("partitions", "strategy"): master.repartition_strategy,
-        ("partitions", "set_context"): {**work, "kind": kind},
+        ("partitions", "set_context"): {
+            "workers": state.workers,
+            "batch_size": master.batch_size_per_worker,
+            "kind": kind,
+        },
         ("partitions", "data"): state.data.get("train"),
         ("train", "set_spark"): {"spark": state.spark},
         ("data", "set_loaded"): {"loaded": state.is_loaded},
