@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import numpy as np
+from tests.waiting import wait_until
 
 from sparkwright.masters import TrainingPlan
 from sparkwright.runs import TrainingRun
@@ -94,7 +95,7 @@ def train(store: RunStore, **more: Any) -> TrainingRun:
     """A run that has ended and is stored."""
     run, engine, recorder = begin(store, **more)
     engine.may_end.set()
-    run._wait_over(10)
+    wait_until(lambda: run.finished)
     assert recorder.wait(30)
     return run
 

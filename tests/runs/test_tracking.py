@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.runs.recorded import MINIBATCHES, WORKERS, ScriptedEngine, run_of
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.runs import TrainingRun
@@ -54,7 +55,7 @@ def tracked(*trackers: Tracker, error: Exception | None = None) -> TrainingRun:
     engine.may_end.set()
     trackings = [RunTracking(each, record, {"epochs": 2}, validates=True) for each in trackers]
     run = run_of(engine, record, trackings=trackings)
-    assert run._wait_over(20)
+    wait_until(lambda: run.finished)
     return run
 
 

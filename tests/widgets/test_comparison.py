@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.runs.recorded import until
+from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._comparison_table import differences, distinct_names, results
@@ -105,7 +105,7 @@ def test_three_runs_are_shown_live_until_the_last_ends(fake, comms):
 def test_restarted_run_is_read_again_in_a_comparison(fake, comms):
     runs = [trained(fake, state="training"), trained(fake, factor=3.0)]
     shown = compare_runs(runs, names=["again", "done"])
-    until(lambda: shown._next_row == [20, 20])
+    wait_until(lambda: shown._next_row == [20, 20])
     runs[0].log.clear()
     for step in (1, 2):
         runs[0].report(0, step, 7.0)

@@ -2,7 +2,8 @@ import math
 import os
 
 import pytest
-from tests.runs.recorded import begin, report, train, until
+from tests.runs.recorded import begin, report, train
+from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, RunTable
@@ -178,16 +179,16 @@ def test_run_of_another_kernel_appears_and_ends_automatically(store, table, monk
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     shown = table()
     _, engine, recorder = begin(store, name="elsewhere")
-    until(lambda: shown.grid.rows)
+    wait_until(lambda: shown.grid.rows)
     engine.may_end.set()
     assert recorder.wait(20)
-    until(lambda: texts(shown)[0][1] == "✓ Done")
+    wait_until(lambda: texts(shown)[0][1] == "✓ Done")
 
 
 @pytest.mark.thorough
 def test_chart_of_a_running_run_is_kept_and_updated(store, table):
     _, engine, recorder = begin(store, name="elsewhere", epochs=4)
-    until(lambda: store.runs() and store.runs()[0].epoch == 4)
+    wait_until(lambda: store.runs() and store.runs()[0].epoch == 4)
     shown = table()
     shown.select("elsewhere")
     (comparison,) = shown.comparison.children
@@ -203,12 +204,12 @@ def test_chart_of_a_running_run_is_kept_and_updated(store, table):
 def test_run_of_a_dead_process_is_shown_as_ended(store, table, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     _, engine, recorder = begin(store, name="elsewhere")
-    until(lambda: store.runs() and store.runs()[0].state == "training")
+    wait_until(lambda: store.runs() and store.runs()[0].state == "training")
     monkeypatch.setattr(recorder, "_write", lambda: True)  # the file does not change any more
     shown = table()
     assert texts(shown)[0][1] == "▶ Training"
     monkeypatch.setattr("sparkwright.runs.store.Process.is_alive", lambda self, **_: False)
-    until(lambda: texts(shown)[0][1] == "✕ Ended with its kernel")
+    wait_until(lambda: texts(shown)[0][1] == "✕ Ended with its kernel")
     engine.may_end.set()
     assert recorder.wait(20)
 
@@ -219,7 +220,7 @@ def test_store_read_error_is_shown_and_cleared_by_refresh(store, table, monkeypa
     shown = table()
     content = store.path.read_bytes()
     store.path.write_text("something else " * 100)
-    until(lambda: "could not be read" in shown.error.value)
+    wait_until(lambda: "could not be read" in shown.error.value)
     store.path.write_bytes(content)
     os.utime(store.path)
     shown.refresh_button.click()
