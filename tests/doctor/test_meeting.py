@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 from sparkwright.cluster.engine_archive import engine_finder
 from sparkwright.doctor import _folders, _gathering, _meeting, _probe
 from sparkwright.doctor._meeting import Meeting
-from sparkwright.doctor._probe import Orders, all_within
+from sparkwright.doctor._orders import Orders, all_within, file_of
 from sparkwright.mesh.connection import connect
 
 SECRET = b"s" * 32
@@ -222,7 +222,7 @@ def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path: Path) 
         answers.append({"executor": name, "label": f"executor {name}", "place": place})
     here.mkdir()
     for name in ("1", "2"):
-        (here / _probe.file_of(name)).write_bytes(b"x")
+        (here / file_of(name)).write_bytes(b"x")
     problems = {"hdfs://a": "", "hdfs://b": ""}
     _folders.read_back(folders, answers, problems, 10.0)
     assert problems["hdfs://a"] == ""

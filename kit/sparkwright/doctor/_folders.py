@@ -16,7 +16,7 @@ from sparkwright.storage.files import (
     write_bytes,
 )
 
-from ._probe import all_within, file_of
+from ._orders import all_within, file_of
 
 # In Azure URLs, this part is a container, not a user.
 _IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")

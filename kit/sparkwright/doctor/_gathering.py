@@ -21,11 +21,11 @@ from sparkwright.spark.gpus import TASK_AMOUNT, on_gpus
 from sparkwright.spark.launcher import advertised_address, bind_address
 from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
-from . import _machine, _probe
+from . import _machine, _orders, _probe
 from ._findings import Findings, Place, SparkFacts
 from ._folders import folders_at, read_back, redacted_url
 from ._meeting import Meeting
-from ._probe import Orders
+from ._orders import Orders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ _CONNECT_S = 5.0
 _FILES_S = 30.0
 _LINES_OF_PROBLEM = 3
 # Modules pickled by value, because executors may lack the kit or have another version.
-_SENT_WHOLE = (_machine, _probe)
+_SENT_WHOLE = (_machine, _orders, _probe)
 # The informative part of a Java stack trace.
 _TELLING = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"

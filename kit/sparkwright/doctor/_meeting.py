@@ -18,7 +18,7 @@ from sparkwright.mesh.connection import Connection, Listener
 from sparkwright.mesh.handshake import Address, dial
 from sparkwright.mesh.port import address_in
 
-from ._probe import Orders, all_within
+from ._orders import Orders, all_within
 
 _LOOK_AGAIN_S = 0.5
 _CLOCK_QUESTIONS = 8
