@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Generator
@@ -14,6 +15,7 @@ import numpy as np
 from tests.waiting import wait_until
 
 from sparkwright.data import DataSet, from_rdd
+from sparkwright.errors import RunInterrupted
 
 
 def dense(optimizer: Any = "sgd", *, seed: int = 1, regularizer: Any = None) -> Any:
@@ -158,3 +160,11 @@ def busy(spark: Any, slots: int) -> Generator[None]:
 def _active_tasks(tracker: Any) -> list[int]:
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     return [info.numActiveTasks for info in infos if info is not None]
+
+
+def interrupt(run: Any, *, after_s: float = 0.2) -> None:
+    """Press Ctrl-C while the main thread waits for a run."""
+    threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with contextlib.suppress(RunInterrupted):
+        run.wait()
+        raise AssertionError("the run was not interrupted")

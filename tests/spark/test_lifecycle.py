@@ -8,7 +8,16 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tests.spark.helpers import KillOnce, Paced, Stuck, busy, dense, train_locally, weights
+from tests.spark.helpers import (
+    KillOnce,
+    Paced,
+    Stuck,
+    busy,
+    dense,
+    interrupt,
+    train_locally,
+    weights,
+)
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -286,8 +295,7 @@ def test_interrupt_in_a_long_step_keeps_the_last_average(
     run = training.run
     wait_until(lambda: run.status.averagings >= 2, 60)
     marker.write_text("from now on each step takes ten minutes")
-    time.sleep(1)
-    run._stop_now()  # what an interrupt does
+    interrupt(run, after_s=1.0)
     assert run.finished
     assert spark.sparkContext.parallelize(range(4), 4).count() == 4
     training.assert_model_is_last_average()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.helpers import Stuck, dense, weights
+from tests.spark.helpers import Stuck, dense, interrupt, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -64,7 +64,7 @@ def test_interrupt_in_a_long_step_keeps_shared_updates(
     wait_until(lambda: run.status.epoch >= 2, 60)
     marker.write_text("from now on each step takes ten minutes")
     wait_until(lambda: all(w.last_heard_s < 2 for w in run.status.workers), 5)
-    run._stop_now()
+    interrupt(run)
     assert run.finished
     assert abs(weights(model) - before).max() > 0
 
