@@ -87,6 +87,8 @@ def test_pixel_scaling_matches_single_precision_division() -> None:
         of(ImageScale(), DataSet(pixels)), pixels.astype(np.float32) / np.float32(255)
     )
     assert of(ImageScale(low=-1), DataSet(pixels)).min() == -1
+    named: Any = "image"
+    assert ImageScale(inputs=named).inputs == ("image",)
     np.testing.assert_array_equal(
         ImageScale().revert_features(ImageScale().transform(pixels)), pixels
     )
