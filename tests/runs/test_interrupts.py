@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,15 @@ def test_interrupt_stops_the_run_and_reports_the_model_state(
         run.wait()
     assert (engine.calls, cancelled) == (["stop"], [])
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
+
+
+def test_interrupt_names_the_epoch_whose_weights_were_restored() -> None:
+    callbacks: Any = SimpleNamespace(restored_epoch=2)
+    run = run_of(FakeEngine(7), RunRecord(workers=1, epochs=3, name="run"), callbacks=callbacks)
+    interrupt_when(waits)
+    with pytest.raises(RunInterrupted, match="the model holds the weights of epoch 2"):
+        run.wait()
+    assert run.status.message == "stopped; the model holds the weights of epoch 2"
 
 
 @pytest.mark.parametrize("waits_with", ["wait", "await"])
