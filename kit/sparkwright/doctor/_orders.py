@@ -1,4 +1,4 @@
-"""What the tasks of the doctor's job are told, and what they share.
+"""What the tasks of the doctor's job receive, and what they share.
 
 The module is pickled by value, see `_probe`.
 """
