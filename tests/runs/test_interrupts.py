@@ -181,6 +181,7 @@ def test_a_script_that_is_asked_to_end_writes_its_model_first(
 
 def test_a_script_that_ends_before_its_run_stops_it_and_writes_the_model() -> None:
     code = """
+import os, sys
 from sparkwright.runs import _waiting
 from sparkwright.runs.record import RunRecord
 from tests.runs.recorded import run_of
@@ -190,6 +191,9 @@ _waiting.save_model = lambda _model, url: print("saved", url)
 for name, averagings in (("first", 7), ("second", 0), ("over", 3)):
     engine = FakeEngine(averagings)
     run = run_of(engine, RunRecord(workers=1, epochs=3, name=name), name=name)
+if not os.fork():
+    sys.exit()
+os.wait()
 run.stop()
 run.wait()
 """

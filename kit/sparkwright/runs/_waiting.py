@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import contextlib
 import logging
+import os
 import signal
 import sys
 import threading
@@ -45,6 +46,7 @@ class Waiting:
         self._is_urgent = False
         self._wakers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
+        self._process = os.getpid()
         # After `start_spark`, so called before the session is stopped.
         atexit.register(self._at_exit)
 
@@ -175,6 +177,8 @@ class Waiting:
 
     def _at_exit(self) -> None:
         """Stop the run that the end of the script or of the kernel overtakes; write its model."""
+        if os.getpid() != self._process:  # a fork of it
+            return
         # On this thread, because none can be started any more.
         self._stop()
         self._keep_model("the end of the process")
