@@ -155,16 +155,16 @@ def test_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) 
 
 @pytest.mark.cluster
 def test_command_starts_spark_with_settings_and_checks_them() -> None:
-    settings = (
-        "--conf",
-        "spark.task.maxFailures=1",
-        "--conf",
-        "spark.excludeOnFailure.enabled=true",
-    )
-    code, found = command("--workers", "1", *settings)
+    settings = {
+        "spark.task.maxFailures": "1",
+        "spark.speculation": "true",
+        "spark.speculation.task.duration.threshold": "3s",
+    }
+    given = [text for pair in settings.items() for text in ("--conf", "=".join(pair))]
+    code, found = command("--workers", "1", *given)
     wrong = {c["name"]: c["status"] for c in found["checks"] if c["where"] == "Spark"}
     assert code == 1
-    assert (wrong["Retries"], wrong["Exclusion"]) == ("problem", "warning")
+    assert (wrong["Retries"], wrong["Speculation"]) == ("problem", "problem")
     assert wrong["Executors"] == "ok"
 
 
