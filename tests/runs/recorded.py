@@ -1,11 +1,11 @@
 """Runs whose training is scripted and whose recording is real, here and in other processes."""
 
+import contextlib
 import sys
 import threading
 from typing import Any
 
 import numpy as np
-from tests.waiting import wait_until
 
 from sparkwright.masters import TrainingPlan
 from sparkwright.runs import TrainingRun
@@ -95,7 +95,8 @@ def train(store: RunStore, **more: Any) -> TrainingRun:
     """A run that has ended and is stored."""
     run, engine, recorder = begin(store, **more)
     engine.may_end.set()
-    wait_until(lambda: run.finished)
+    with contextlib.suppress(Exception):  # of a run that fails
+        run.wait(10)
     assert recorder.wait(30)
     return run
 
