@@ -27,9 +27,9 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
         return modules_of(ast.parse(namespace["__loader__"].get_source(package)), package)
 
     def get(name: str) -> Any:
-        module = None if name.startswith("__") else modules().get(name)
-        own = f"{package}.{name}"
-        if module is None and own not in modules().values():
+        known = {} if name.startswith("__") else modules()
+        module, own = known.get(name), f"{package}.{name}"
+        if module is None and own not in known.values():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if module in (None, own):
             return import_module(own)
