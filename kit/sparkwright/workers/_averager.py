@@ -16,7 +16,8 @@ from sparkwright.workers.protocol import Group, Progress
 from sparkwright.workers.work import Span
 
 from ._flat import sample_of, update_ratio
-from ._member import RunMember, exchanged
+from ._gathering import exchanged
+from ._member import RunMember
 from ._minibatches import RoundDone
 from .requests import WorkerSettings
 
@@ -98,11 +99,11 @@ class Averager:
     def __init__(
         self, settings: WorkerSettings[ParameterAveragingTrainingMaster], member: RunMember
     ) -> None:
-        self._settings, self._member = settings, member
+        self._settings, self._member, self._kept = settings, member, member.kept
         self._replica, self._phases = member.replica, member.phases
         self.is_delayed = settings.master.averaging_delay > 0
         # This worker's state at the end of the round; later its difference from the average.
-        self._copy = np.empty(member.size if self.is_delayed else 0, member.average.dtype)
+        self._copy = np.empty(self._kept.size if self.is_delayed else 0, self._kept.average.dtype)
         self._thread = (
             ThreadPoolExecutor(1, thread_name_prefix="sparkwright-averaging")
             if self.is_delayed
@@ -123,7 +124,7 @@ class Averager:
         future, self._future = self._future, None
         if future.exception() is not None:
             return False
-        self._member.keep_average(averaging.after, changed=averaging.changed)
+        self._kept.keep(averaging.after, changed=averaging.changed)
         return True
 
     def begin(self, ring: Ring, group: Group, averaging: Averaging) -> None:
@@ -157,7 +158,7 @@ class Averager:
             met_s = max(asked_s, averaging.met_s)
             self._phases.add(PhaseCode.WAIT, asked_s, met_s)
             averaged_s = self._phases.since(PhaseCode.AVERAGE, met_s)
-        self._member.keep_average(averaging.after, changed=averaging.changed)
+        self._kept.keep(averaging.after, changed=averaging.changed)
         self._apply(averaging, trained=trained)
         if averaging.changed:
             self._phases.since(PhaseCode.APPLY, averaged_s)
@@ -166,50 +167,50 @@ class Averager:
 
     def _average(self, ring: Ring, group: Group, averaging: Averaging) -> None:
         """Exchange reports and compute the new average in the member's `work`."""
-        member, outer = self._member, self._settings.master.outer_optimizer
+        kept, outer = self._kept, self._settings.master.outer_optimizer
         metas = exchanged(ring, averaging.meta, _META)
         averaging.metas = {s.worker: m for s, m in zip(group.seats, metas, strict=True)}
         averaging.met_s = averaging.averaged_s = time.monotonic()
         if not self.is_delayed:
             self._phases.add(PhaseCode.WAIT, averaging.trained_s, averaging.met_s)
         weights = [meta.minibatches if meta.finite else 0 for meta in metas]
-        averaging.changed = member.mean(ring, weights, self._copy if self.is_delayed else None)
+        averaging.changed = kept.mean(ring, weights, self._copy if self.is_delayed else None)
         done = averaging.done
         if any(meta.measures for meta in metas) and done.readings and averaging.meta.finite:
             done.readings["update_ratio"] = self._update_ratio(ring, weights)
         if not averaging.changed:
             return
-        work = member.work[: member.size]
+        work = kept.work[: kept.size]
         if ring.size > 1:
-            if member.rounded is None:
+            if kept.rounded is None:
                 ring.all_reduce(work)
             else:
                 share = weights[ring.rank] / sum(weights)
-                member.rounded.reduce(ring, member.average, work, share=share)
+                kept.rounded.reduce(ring, kept.average, work, share=share)
             phase = PhaseCode.OVERLAP if self.is_delayed else PhaseCode.AVERAGE
             averaging.averaged_s = self._phases.since(phase, averaging.met_s)
         if outer is not None:
-            member.take_outer_step(outer)
+            kept.take_outer_step(outer)
         if self.is_delayed:
             np.subtract(self._copy, work, out=self._copy)
 
     def _update_ratio(self, ring: Ring, weights: list[int]) -> float:
         """Return the update ratio of this worker's round; `work` holds its part of the mean."""
         mine, size = weights[ring.rank], self._replica.state.trainable_size
-        after = sample_of([self._member.work[:size]])
+        after = sample_of([self._kept.work[:size]])
         after *= sum(weights) / mine
-        return update_ratio(sample_of([self._member.average[:size]]), after, minibatches=mine)
+        return update_ratio(sample_of([self._kept.average[:size]]), after, minibatches=mine)
 
     # -- on the training thread -------------------------------------------------------------
 
     def _apply(self, averaging: Averaging, *, trained: bool) -> None:
         """Apply the new average to the replica."""
-        member, replica, mine = self._member, self._replica, averaging.meta
+        kept, replica, mine = self._kept, self._replica, averaging.meta
         metas = averaging.metas.values()
         # Minibatches trained since then are added to the maximum over workers.
         if behind := max(meta.iterations for meta in metas) - mine.iterations:
             replica.iterations += behind
-        average, is_finite = member.average[: member.size], mine.finite
+        average, is_finite = kept.average[: kept.size], mine.finite
         if not averaging.changed:
             if all(meta.finite for meta in metas):  # no worker had data to train
                 return
@@ -220,7 +221,7 @@ class Averager:
                 replica.state.change(self._copy, average)
             else:
                 replica.write(average)
-        if member.updater == "reset" or (member.updater == "local" and not is_finite):
+        if kept.updater == "reset" or (kept.updater == "local" and not is_finite):
             replica.reset_updater()
 
 

@@ -2,30 +2,29 @@
 
 import os
 import struct
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparkwright.errors import DataError, NetworkError
-from sparkwright.masters import OuterOptimizer
 from sparkwright.masters.parameter_averaging import Updater
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring, RingPort
-from sparkwright.networks import pack_arrays, unpack_arrays
+from sparkwright.networks import pack_arrays
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers.protocol import Ending, Failure, Group, Progress
+from sparkwright.workers.protocol import Ending, Failure, Group
 
 from ._batch_layout import BatchLayout
 from ._control import ControlLine, Dismissed
+from ._delivery import Delivery
+from ._gathering import broadcast_bytes
 from ._histogram_taker import HistogramTaker
+from ._kept_state import KeptState
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
-from ._rounded_average import RoundedAverage
 from ._row_buffer import RowBuffer
 from ._scoring import validation_sums
 from ._usage import UsageMeter
@@ -34,8 +33,6 @@ from .requests import WorkerSettings
 from .shard import Shard, ShardServer, ShardSource
 from .stream import StreamedShard
 
-Meta = TypeVar("Meta", bound=tuple[Any, ...])
-# Early-stopping decision that rank 0 sends to the ring.
 # Answer of the callbacks: whether to end, and the learning rate; NaN: unchanged.
 _ANSWER = struct.Struct("<?d")
 # Interval at which rank 0 sends a message to the ring while it waits for callbacks.
@@ -54,13 +51,8 @@ class RunMember:
         shards: other workers' examples.
         rows: buffer of log rows for the driver.
         histograms: computes histograms of the replica.
-        average: the last average in the layout of `ModelState.read`, followed by the velocity of
-            the outer optimizer, if any.
-        size: elements of `average` without the velocity.
-        progress: the progress at that average.
-        synchronized: whether the worker has a state to continue from.
-        updater: how averaging treats the optimizer's moments.
-        rounded: averages with reduced precision; None: full precision.
+        kept: the average that it keeps.
+        delivery: sends it to the driver.
         phases: records the duration of phases.
     """
 
@@ -85,7 +77,7 @@ class RunMember:
             DataError: if the data does not fit the network.
         """
         self.settings, self.replica, self.control = settings, replica, control
-        self.shard, self.validation, self.updater = shard, validation, updater
+        self.shard, self.validation = shard, validation
         self.shards = ShardSource(
             port,
             connect_timeout_s=settings.master.mesh.connect_timeout_s,
@@ -101,20 +93,14 @@ class RunMember:
         self._validation_layout = (
             BatchLayout(replica.model, validation.columns) if validation.rows else None
         )
-        state = replica.state
-        self.size = state.averaged_size + (state.updater_size if updater == "average" else 0)
-        # The last average, which the driver or new workers may request, and the next one.
-        self.average = np.zeros(self.size + velocity, state.dtype)
-        self.work = np.empty_like(self.average)
-        self.progress = Progress()
-        exchange = settings.master.exchange
-        self.rounded = (
-            RoundedAverage(exchange.precision, state.trainable_size, state.dtype)
-            if exchange.is_rounded
-            else None
+        self.kept = KeptState(
+            replica,
+            worker=settings.worker,
+            exchange=settings.master.exchange,
+            updater=updater,
+            velocity=velocity,
         )
-        self._keeping = threading.Lock()  # held while average and progress change together
-        self.synchronized = False
+        self.delivery = Delivery(self.kept, replica, control, self.rows, phases)
 
     def close(self) -> None:
         """Close the connections to other workers."""
@@ -126,7 +112,7 @@ class RunMember:
 
     def register(self) -> None:
         """Register this worker and its data with the coordinator."""
-        self.control.on_snapshot_request(self._send_snapshot)
+        self.control.on_snapshot_request(self.delivery.send_snapshot)
         self.control.send(
             "register",
             {
@@ -149,7 +135,7 @@ class RunMember:
             {
                 "generation": group.generation,
                 "ending": ending,
-                "progress": self.progress.to_dict() if self.synchronized else None,
+                "progress": self.kept.progress.to_dict() if self.kept.synchronized else None,
                 "failure": failure.to_dict() if failure else None,
             },
         )
@@ -216,32 +202,25 @@ class RunMember:
         """
         began_s = time.monotonic()
         replica, source = self.replica, max(group.source, 0)
-        if self.rounded is not None:
-            self.rounded.begin()
+        if self.kept.rounded is not None:
+            self.kept.rounded.begin()
         extras = b""
         if ring.rank == source:
-            extras = self._fetch_start() if group.source < 0 else pack_arrays(self.extras())
-            self.work[:] = self.average
-        extras = _broadcast_bytes(ring, extras, source=source)
+            extras = self._fetch_start() if group.source < 0 else pack_arrays(self.kept.extras())
+            self.kept.work[:] = self.kept.average
+        extras = broadcast_bytes(ring, extras, source=source)
         # Into `work`, because an interrupted broadcast must not corrupt the current average.
-        ring.broadcast(self.work, source=source)
-        self.keep_average(group.progress)
-        replica.write(self.average[: self.size])
-        replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronized)
-        if not self.synchronized or group.source < 0:
-            self.write_extras(extras, workers=group.owners)
-            self.synchronized = True
+        ring.broadcast(self.kept.work, source=source)
+        self.kept.keep(group.progress)
+        replica.write(self.kept.average[: self.kept.size])
+        replica.use_learning_rate(group.progress.learning_rate, afresh=not self.kept.synchronized)
+        if not self.kept.synchronized or group.source < 0:
+            self.kept.write_extras(extras, workers=group.owners)
+            self.kept.synchronized = True
         replica.iterations = group.progress.iterations
-        if self.updater == "reset":
+        if self.kept.updater == "reset":
             replica.reset_updater()
         self.phases.since(PhaseCode.STATE, began_s)
-
-    def keep_average(self, progress: Progress, *, changed: bool = True) -> None:
-        """Make `work` the current average, if it `changed`, and set `progress`."""
-        with self._keeping:
-            if changed:
-                self.average, self.work = self.work, self.average
-            self.progress = progress
 
     def has_validation(self, group: Group) -> bool:
         """Whether any member of `group` has validation examples."""
@@ -254,70 +233,14 @@ class RunMember:
         if message.kind != "start":
             raise NetworkError(f"expected the starting state. Received: {message.kind!r}.")
         size = int(message.fields["size"])
-        if size != self.average.size:
+        if size != self.kept.average.size:
             raise DataError(
-                f"the worker's network has {self.average.size} numbers to average. Received: "
+                f"the worker's network has {self.kept.average.size} numbers to average. Received: "
                 f"{size} from the driver. Implement `get_config` of custom layers completely."
             )
-        vector = np.frombuffer(message.payload, self.average.dtype, size)
-        np.copyto(self.average, vector)
+        vector = np.frombuffer(message.payload, self.kept.average.dtype, size)
+        np.copyto(self.kept.average, vector)
         return bytes(memoryview(message.payload)[vector.nbytes :])
-
-    def extras(self) -> list[NDArray[Any]]:
-        """Return the state that is not averaged, with the seeds of worker 0."""
-        state = self.replica.state
-        values = state.read_extras()
-        state.own_seeds(values, worker=-self.settings.worker)
-        return values
-
-    def write_extras(self, content: bytes, *, workers: int = 1) -> None:
-        """Load the state that is not averaged.
-
-        Args:
-            content: the state of worker 0. In a checkpoint, followed by the own state of each other
-                worker and by the rounding errors of all workers.
-            workers: number of workers whose state may follow. Default 1.
-        """
-        state, worker = self.replica.state, self.settings.worker
-        like = state.read_extras()
-        size = sum(array.nbytes for array in like)
-        values = unpack_arrays(content[:size], like)
-        if len(content) == size or worker >= workers:
-            state.own_seeds(values, worker=worker)
-            return state.write_extras(values)
-        like = state.read_counters()
-        each = sum(array.nbytes for array in like)
-        start = size + (worker - 1) * each
-        if worker:
-            values[: len(like)] = unpack_arrays(content[start : start + each], like)
-        if self.rounded is not None:
-            lost, start = self.rounded.lost.nbytes, size + (workers - 1) * each
-            self.rounded.begin(content[start:][worker * lost : (worker + 1) * lost])
-        return state.write_extras(values)
-
-    def mean(self, ring: Ring, weights: list[int], own: NDArray[Any] | None = None) -> bool:
-        """Write this worker's part of the weighted mean to `work`; return False if weights are 0.
-
-        `own` is its state without the optimizer's. Default None: the current state of the replica.
-        """
-        total, mine = sum(weights), weights[ring.rank]
-        if not total:
-            return False
-        if mine and own is not None:
-            np.multiply(own, own.dtype.type(mine / total), out=self.work[: self.size])
-        elif mine:
-            averages = self.updater == "average"
-            part = self.work[: self.size]
-            self.replica.state.read(updater=averages, out=part, scale=mine / total)
-        else:
-            self.work[: self.size] = 0
-        return True
-
-    def take_outer_step(self, outer: OuterOptimizer) -> None:
-        """Apply the outer optimizer to the mean in `work`, in place."""
-        parameters = slice(self.replica.state.trainable_size)
-        before, after = self.average, self.work
-        outer.step(before[parameters], after[parameters], before[self.size :], after[self.size :])
 
     def validate(self, ring: Ring) -> None:
         """Compute loss and metrics on the validation data of all workers."""
@@ -340,14 +263,14 @@ class RunMember:
         ring.all_reduce(sums)
         self.phases.since(PhaseCode.WAIT, scored_s)
         metrics = replica.metric_results(sums[2:])
-        self.progress = replace(self.progress, validated=self.progress.epoch)
+        self.kept.progress = replace(self.kept.progress, validated=self.kept.progress.epoch)
         replica.reset_metrics()
         if ring.rank == 0:
             self.rows.flush()
             self.control.send(
                 "validated",
                 {
-                    "epoch": self.progress.epoch,
+                    "epoch": self.kept.progress.epoch,
                     "loss": float(sums[0] / sums[1]),
                     "metrics": metrics,
                 },
@@ -364,7 +287,7 @@ class RunMember:
             Dismissed: at the end of the run, or if the coordinator has disconnected.
         """
         began_s, answer = time.monotonic(), b""
-        now = {"epoch": self.progress.epoch, "round": self.progress.round}
+        now = {"epoch": self.kept.progress.epoch, "round": self.kept.progress.round}
         if ring.rank == 0:
             self.control.send("callbacks", now)
         while not answer:
@@ -378,109 +301,6 @@ class RunMember:
         self.phases.since(PhaseCode.WAIT, began_s)
         if not ends:
             rate = None if np.isnan(rate) else rate
-            self.progress = self.progress.after_callbacks(rate)
-            self.replica.use_learning_rate(self.progress.learning_rate)
+            self.kept.progress = self.kept.progress.after_callbacks(rate)
+            self.replica.use_learning_rate(self.kept.progress.learning_rate)
         return ends
-
-    # -- to the driver ----------------------------------------------------------------------
-
-    def send_checkpoint(self, ring: Ring, group: Group, *, write: bool = True) -> None:
-        """Send a checkpoint of the last average from rank 0 to the driver.
-
-        The driver keeps it in memory and, with `write`, in a file.
-        """
-        with self.phases.phase(PhaseCode.CHECKPOINT):
-            self._send_checkpoint(ring, group, write=write)
-
-    def _send_checkpoint(self, ring: Ring, group: Group, *, write: bool) -> None:
-        state = self.replica.state
-        # First, so that the checkpoint's log contains the rows of all workers.
-        self.rows.flush()
-        complete = group.is_complete
-        own, lost = pack_arrays(state.read_counters()), []
-        if not state.own_updater:
-            own = ring.all_gather(own)
-        elif complete and write:  # moments are too large to gather on all workers
-            own = self._of_all(ring, own)
-        else:  # the driver's memory does not hold the moments of every worker
-            own, complete = ring.all_gather(b""), False
-        if self.rounded is not None and complete and write:
-            lost = self._of_all(ring, self.rounded.lost.tobytes())
-        if ring.rank:
-            return
-        # If a worker is absent, all workers later get the state of rank 0.
-        own, lost = (
-            [
-                one
-                for seat, one in zip(group.seats, each, strict=False)
-                if seat.worker < group.owners
-            ]
-            for each in (own if complete else [], lost)
-        )
-        extras = self.extras()
-        fixed = pack_arrays(extras[len(state.own) :])
-        first = own[0] if complete else pack_arrays(extras[: len(state.own)])
-        self._send_average("checkpoint", (first, fixed, *own[1:], *lost), {"write": write})
-
-    def _of_all(self, ring: Ring, mine: bytes) -> list[bytes]:
-        """Gather large contents by rank on rank 0; return empty bytes on other ranks."""
-        everyone = (_broadcast_bytes(ring, mine, source=rank) for rank in range(ring.size))
-        return [b"" if ring.rank else each for each in everyone]
-
-    def deliver(self) -> None:
-        """Send the driver the last average, and the counters with the seeds of worker 0."""
-        with self.phases.phase(PhaseCode.DELIVER):
-            replica = self.replica
-            replica.write(self.average[: self.size])
-            replica.iterations = self.progress.iterations
-            counters = self.extras()[: len(replica.state.own)]
-            self._send_average("result", (pack_arrays(counters),))
-
-    def send_vector(self, vector: NDArray[Any]) -> None:
-        """Send the driver a state to keep if the run ends immediately."""
-        self._send_average("result", (), vector=vector)
-
-    def _send_snapshot(self) -> None:
-        """Send the driver the last average, on the reader thread, even within a step."""
-        with self._keeping:
-            if self.progress.averagings:
-                self._send_average("result", ())
-
-    def _send_average(
-        self,
-        kind: str,
-        rest: tuple[bytes, ...],
-        fields: dict[str, Any] | None = None,
-        *,
-        vector: NDArray[Any] | None = None,
-    ) -> None:
-        vector = self.average if vector is None else vector
-        self.control.send(
-            kind,
-            {
-                "epoch": self.progress.epoch,
-                "size": int(vector.size),
-                "dtype": vector.dtype.str,
-                "progress": self.progress.to_dict(),
-                "xla": self.replica.uses_xla,
-                **(fields or {}),
-            },
-            (vector, *rest),
-        )
-
-
-def exchanged(ring: Ring, mine: Meta, layout: struct.Struct) -> list[Meta]:
-    """All-gather a named tuple, encoded by `layout`; return the tuples by rank."""
-    kind: Any = type(mine)
-    contents = ring.all_gather(layout.pack(*mine), same_size=True)
-    return [kind(*layout.unpack(content)) for content in contents]
-
-
-def _broadcast_bytes(ring: Ring, content: bytes, *, source: int) -> bytes:
-    sizes = ring.all_gather(len(content).to_bytes(8, "little"), same_size=True)
-    lengths = [int.from_bytes(raw, "little") for raw in sizes]
-    buffer = np.frombuffer(content, np.uint8).copy() if ring.rank == source else None
-    if buffer is None:
-        buffer = np.empty(lengths[source], np.uint8)
-    ring.broadcast(buffer, source=source)
-    return buffer.tobytes()

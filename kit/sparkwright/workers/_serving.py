@@ -27,8 +27,9 @@ from ._averaging import AveragingWorker
 from ._batch_layout import BatchLayout
 from ._control import ControlLine
 from ._flat import sample_of, update_ratio
+from ._local_trainer import LocalTrainer
 from ._member import RunMember
-from ._minibatches import LocalTrainer, may_be_averaged
+from ._minibatches import may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
 from ._replica_base import Replica
 from ._replicas import make_replica

@@ -34,7 +34,8 @@ from sparkwright.workers.work import Span
 
 from ._control import Dismissed
 from ._flat import MEASURE_EVERY_S, Vector, sample_of, update_ratio
-from ._member import RunMember, exchanged
+from ._gathering import exchanged
+from ._member import RunMember
 from ._minibatches import Block, Minibatches, non_finite_state
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
@@ -68,7 +69,7 @@ class SharingWorker:
         Raises:
             DataError: if the data does not fit the network.
         """
-        self._settings, self._member = settings, member
+        self._settings, self._member, self._kept = settings, member, member.kept
         self._replica, self._control, self._port = member.replica, member.control, port
         self._phases, self._data_phase = member.phases, PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(
@@ -134,7 +135,7 @@ class SharingWorker:
                 with self._mesh.reading_all():
                     self._handle_orders()
                     self._fetch_missed_state()
-                if self._member.synchronized:
+                if self._kept.synchronized:
                     self._states.serve(self._snapshot)
                 self._absorb()
                 if self._piece is not None and self._is_within_staleness():
@@ -166,7 +167,7 @@ class SharingWorker:
                 self._meet(order)
             elif order.kind == "deliver":
                 self._deliver()
-        if self._piece is None and self._member.synchronized:
+        if self._piece is None and self._kept.synchronized:
             self._rest()
 
     def _next_order(self) -> Message | None:
@@ -174,7 +175,7 @@ class SharingWorker:
             return self._control.poll_order(0)
         began_s = time.monotonic()
         order = self._control.poll_order(_IDLE_S)
-        code = PhaseCode.WAIT if self._member.synchronized else PhaseCode.ASSEMBLE
+        code = PhaseCode.WAIT if self._kept.synchronized else PhaseCode.ASSEMBLE
         self._phases.since(code, began_s, joins=True)
         return order
 
@@ -193,7 +194,7 @@ class SharingWorker:
         }
         if self._settings.master.combine == "mean":
             self._replica.share_updates(1 / len(group.seats))
-        fresh = not member.synchronized
+        fresh = not member.kept.synchronized
         if fresh:
             self._shared.continue_from(group.progress.thresholds)
         try:
@@ -222,7 +223,7 @@ class SharingWorker:
             self._member.synchronize(ring, group)
         finally:
             self._member.leave(ring, group)
-        self._shared.reset(self._member.average[: self._shared.vector.size])
+        self._shared.reset(self._kept.average[: self._shared.vector.size])
 
     def _take_state(self, group: Group, seat: Seat) -> None:
         """Join a running group: load the state of one member."""
@@ -231,20 +232,20 @@ class SharingWorker:
             (seat.host, seat.port),
             of=(seat.worker, seat.attempt),
             port=self._port,
-            size=member.average.size,
+            size=member.kept.average.size,
             connect_timeout_s=self._settings.master.mesh.connect_timeout_s,
             peer_timeout_s=self._settings.master.mesh.peer_timeout_s,
         )
-        member.work[:] = found.vector
-        member.keep_average(group.progress)
+        member.kept.work[:] = found.vector
+        member.kept.keep(group.progress)
         self._replica.write(found.vector)
-        member.write_extras(found.extras)
+        member.kept.write_extras(found.extras)
         self._replica.iterations = found.iterations
         self._shared.reset(found.vector[: self._shared.vector.size])
         self._clock = max(self._clock, found.clock)
         self._clocks = {worker: found.clocks.get(worker, self._clock) for worker in self._clocks}
         self._mesh.restored(found.versions)
-        member.synchronized = True
+        member.kept.synchronized = True
         self._phases.since(PhaseCode.STATE, began_s)
 
     def _fetch_missed_state(self) -> None:
@@ -272,7 +273,7 @@ class SharingWorker:
         vector[: self._shared.vector.size] = self._shared.vector
         return Snapshot(
             vector=vector,
-            extras=pack_arrays(member.extras()),
+            extras=pack_arrays(member.kept.extras()),
             iterations=self._replica.iterations,
             clock=self._clock,
             clocks={**self._clocks, self._me[0]: _RESTING if self._resting else self._clock},
@@ -281,8 +282,8 @@ class SharingWorker:
 
     def _send_snapshot(self) -> None:
         """Send the driver the shared state, on the reader thread, even within a step."""
-        if self._member.synchronized:
-            self._member.send_vector(self._snapshot().vector)
+        if self._kept.synchronized:
+            self._member.delivery.send_vector(self._snapshot().vector)
 
     # -- pieces -----------------------------------------------------------------------------
 
@@ -426,7 +427,7 @@ class SharingWorker:
     def _reset_to_shared(self) -> None:
         """Reset to the shared state; this worker then has weight 0 in the next average."""
         # Including the optimizer's moments, which may be NaN.
-        state = self._member.average.copy()
+        state = self._kept.average.copy()
         state[: self._shared.vector.size] = self._shared.vector
         self._replica.write(state)
         self._since_meeting = 0
@@ -517,7 +518,7 @@ class SharingWorker:
         def average(ring: Ring) -> Ending:
             self._average(ring, group, validate=order.fields["validate"])
             if order.fields["checkpoint"]:
-                self._member.send_checkpoint(ring, group)
+                self._member.delivery.send_checkpoint(ring, group)
             return "met"
 
         ending, failure = self._member.meet(group, average)
@@ -534,12 +535,12 @@ class SharingWorker:
         member = self._member
         if not self._met:
             # The replica's variables include updates that have not been sent.
-            member.work[:] = self._replica.state.read(updater=True)
-            if not np.isfinite(member.work).all():
-                member.work[:] = self._snapshot().vector
-            progress = replace(member.progress, iterations=self._replica.iterations)
-            member.keep_average(progress)
-        member.deliver()
+            member.kept.work[:] = self._replica.state.read(updater=True)
+            if not np.isfinite(member.kept.work).all():
+                member.kept.work[:] = self._snapshot().vector
+            progress = replace(member.kept.progress, iterations=self._replica.iterations)
+            member.kept.keep(progress)
+        member.delivery.deliver()
 
     def _average(self, ring: Ring, group: Group, *, validate: bool) -> None:
         member, replica, shared = self._member, self._replica, self._shared
@@ -564,23 +565,23 @@ class SharingWorker:
         size, share = shared.vector.size, weights[ring.rank] / sum(weights)
         residual = shared.residual()
         mean_residual = residual / ring.size
-        member.mean(ring, weights)
-        np.multiply(shared.vector, share, out=member.work[:size])
+        member.kept.mean(ring, weights)
+        np.multiply(shared.vector, share, out=member.kept.work[:size])
         if ring.size > 1:
-            ring.all_reduce(member.work)
+            ring.all_reduce(member.kept.work)
             ring.all_reduce(mean_residual)
         averaged_s = self._phases.since(PhaseCode.AVERAGE, met_s)
-        shared.reset(member.work[:size])
+        shared.reset(member.kept.work[:size])
         # Validate, keep and deliver the mean of the replicas, which includes unsent updates. The
         # full sum of residuals would overshoot, because they point in similar directions.
-        member.work[:size] -= mean_residual
-        replica.write(member.work)
+        member.kept.work[:size] -= mean_residual
+        replica.write(member.kept.work)
         replica.iterations = max(meta.iterations for meta in metas)
         self._clock = max(meta.clock for meta in metas)
         self._clocks = dict.fromkeys(self._clocks, self._clock)
         self._resting = False
         progress = replace(group.progress, iterations=replica.iterations)
-        member.keep_average(progress)
+        member.kept.keep(progress)
         self._phases.since(PhaseCode.APPLY, averaged_s)
         try:
             if validate:

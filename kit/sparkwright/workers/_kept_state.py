@@ -1,0 +1,113 @@
+"""The state that a worker keeps: the last average, and the arithmetic that makes the next."""
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.masters import OuterOptimizer
+from sparkwright.masters.parameter_averaging import Updater
+from sparkwright.masters.plan import Exchange
+from sparkwright.mesh.ring import Ring
+from sparkwright.networks import unpack_arrays
+from sparkwright.workers.protocol import Progress
+
+from ._replica_base import Replica
+from ._rounded_average import RoundedAverage
+
+
+class KeptState:
+    """The last average, which the driver or new workers may request, and the next one.
+
+    Attributes:
+        average: the last average in the layout of `ModelState.read`, followed by the velocity of
+            the outer optimizer, if any.
+        work: the next average, of the same size, while it is computed.
+        size: elements of `average` without the velocity.
+        progress: the progress at that average.
+        synchronized: whether the worker has a state to continue from.
+        updater: how averaging treats the optimizer's moments.
+        rounded: averages with reduced precision; None: full precision.
+        keeping: held while average and progress change together.
+    """
+
+    def __init__(
+        self, replica: Replica, *, worker: int, exchange: Exchange, updater: Updater, velocity: int
+    ) -> None:
+        self._replica, self._worker, self.updater = replica, worker, updater
+        state = replica.state
+        self.size = state.averaged_size + (state.updater_size if updater == "average" else 0)
+        self.average = np.zeros(self.size + velocity, state.dtype)
+        self.work = np.empty_like(self.average)
+        self.progress = Progress()
+        self.rounded = (
+            RoundedAverage(exchange.precision, state.trainable_size, state.dtype)
+            if exchange.precision in ("bfloat16", "int8")
+            else None
+        )
+        self.keeping = threading.Lock()
+        self.synchronized = False
+
+    def keep(self, progress: Progress, *, changed: bool = True) -> None:
+        """Make `work` the current average, if it `changed`, and set `progress`."""
+        with self.keeping:
+            if changed:
+                self.average, self.work = self.work, self.average
+            self.progress = progress
+
+    def extras(self) -> list[NDArray[Any]]:
+        """Return the state that is not averaged, with the seeds of worker 0."""
+        state = self._replica.state
+        values = state.read_extras()
+        state.own_seeds(values, worker=-self._worker)
+        return values
+
+    def write_extras(self, content: bytes, *, workers: int = 1) -> None:
+        """Load the state that is not averaged.
+
+        Args:
+            content: the state of worker 0. In a checkpoint, followed by the own state of each other
+                worker and by the rounding errors of all workers.
+            workers: number of workers whose state may follow. Default 1.
+        """
+        state, worker = self._replica.state, self._worker
+        like = state.read_extras()
+        size = sum(array.nbytes for array in like)
+        values = unpack_arrays(content[:size], like)
+        if len(content) == size or worker >= workers:
+            state.own_seeds(values, worker=worker)
+            return state.write_extras(values)
+        like = state.read_counters()
+        each = sum(array.nbytes for array in like)
+        start = size + (worker - 1) * each
+        if worker:
+            values[: len(like)] = unpack_arrays(content[start : start + each], like)
+        if self.rounded is not None:
+            lost, start = self.rounded.lost.nbytes, size + (workers - 1) * each
+            self.rounded.begin(content[start:][worker * lost : (worker + 1) * lost])
+        return state.write_extras(values)
+
+    def mean(self, ring: Ring, weights: list[int], own: NDArray[Any] | None = None) -> bool:
+        """Write this worker's part of the weighted mean to `work`; return False if weights are 0.
+
+        `own` is its state without the optimizer's. Default None: the current state of the replica.
+        """
+        total, mine = sum(weights), weights[ring.rank]
+        if not total:
+            return False
+        if mine and own is not None:
+            np.multiply(own, own.dtype.type(mine / total), out=self.work[: self.size])
+        elif mine:
+            averages = self.updater == "average"
+            part = self.work[: self.size]
+            self._replica.state.read(updater=averages, out=part, scale=mine / total)
+        else:
+            self.work[: self.size] = 0
+        return True
+
+    def take_outer_step(self, outer: OuterOptimizer) -> None:
+        """Apply the outer optimizer to the mean in `work`, in place."""
+        parameters = slice(self._replica.state.trainable_size)
+        before, after = self.average, self.work
+        outer.step(before[parameters], after[parameters], before[self.size :], after[self.size :])
