@@ -34,11 +34,6 @@ class AveragingWorker:
     def __init__(
         self, settings: WorkerSettings[ParameterAveragingTrainingMaster], member: RunMember
     ) -> None:
-        """Prepare to train.
-
-        Raises:
-            DataError: if the data does not fit the network.
-        """
         self._settings, self._member = settings, member
         self._replica, self._control = member.replica, member.control
         self._phases = member.phases
@@ -73,7 +68,6 @@ class AveragingWorker:
             return
 
     def close(self) -> None:
-        """Stop all threads."""
         self._member.shards.close()  # ends a wait for another worker's data
         self._trainer.close()
         self._averager.close()
@@ -178,10 +172,7 @@ class AveragingWorker:
         return self._shares(group, progress_if_all_done(self._progress, shares)).get(worker)
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
-        """Train, then average or start averaging; return True if a member stops.
-
-        Within this round, finishes the pending averaging of the previous one.
-        """
+        """Train, then average or start averaging; return True if a member stops."""
         self._control.check()
         mine, delay = shares.get(self._settings.worker), self._settings.master.averaging_delay
         began_s, waited_s = time.monotonic(), 0.0
@@ -239,23 +230,14 @@ class AveragingWorker:
         return self._finish(ring, group)
 
     def _checks_updater(self, before: Progress, planned: Progress) -> bool:
-        """Whether to check that the optimizer's moments are finite after this round.
-
-        Moments that are not averaged are checked less often, and at the end of an epoch.
-        """
+        """Whether to check that the optimizer's moments are finite after this round."""
         if self._member.updater == "local" and planned.todo:
             frequency = self._settings.master.frequency_in(before.epoch)
             return planned.round % -(-_OWN_MOMENTS_EVERY // frequency) == 0
         return self._member.updater != "reset"
 
     def _finish(self, ring: Ring, group: Group, *, trained: bool = False) -> bool:
-        """Finish the pending averaging, if any; return True if a member stops.
-
-        Args:
-            ring: the ring of all members.
-            group: the group that averages.
-            trained: whether the replica has been trained since it began. Default False.
-        """
+        """Finish the pending averaging, if any; return True if a member stops."""
         if (averaging := self._pending) is None:
             return False
         self._averager.finish(averaging, trained=trained)

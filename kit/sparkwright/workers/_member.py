@@ -43,26 +43,7 @@ _LOOK_S = 1.0
 
 
 class RunMember:
-    """A worker's membership in a run: its state, and averaging with the other workers.
-
-    Attributes:
-        settings: the worker's settings.
-        replica: its copy of the network.
-        shard: its examples.
-        validation: its validation examples.
-        control: its connection to the coordinator.
-        shards: other workers' examples.
-        rows: buffer of log rows for the driver.
-        histograms: computes histograms of the replica.
-        average: the last average in the layout of `ModelState.read`, followed by the velocity of
-            the outer optimizer, if any.
-        size: elements of `average` without the velocity.
-        progress: the progress at that average.
-        synchronized: whether the worker has a state to continue from.
-        updater: how averaging treats the optimizer's moments.
-        rounded: averages with reduced precision; None: full precision.
-        phases: records the duration of phases.
-    """
+    """A worker's membership in a run: its state, and averaging with the other workers."""
 
     def __init__(
         self,
@@ -79,11 +60,7 @@ class RunMember:
         phases: PhaseRecorder = NO_PHASES,
         usage: UsageMeter | None = None,
     ) -> None:
-        """Prepare the worker; `register` sends the first message.
-
-        Raises:
-            DataError: if the data does not fit the network.
-        """
+        """Prepare the worker; `register` sends the first message."""
         self.settings, self.replica, self.control = settings, replica, control
         self.shard, self.validation, self.updater = shard, validation, updater
         self.shards = ShardSource(
@@ -104,9 +81,10 @@ class RunMember:
         state = replica.state
         self.size = state.averaged_size + (state.updater_size if updater == "average" else 0)
         # The last average, which the driver or new workers may request, and the next one.
+        # In the layout of `ModelState.read`, then the velocity of the outer optimizer, if any.
         self.average = np.zeros(self.size + velocity, state.dtype)
         self.work = np.empty_like(self.average)
-        self.progress = Progress()
+        self.progress = Progress()  # at `average`
         exchange = settings.master.exchange
         self.rounded = (
             RoundedAverage(exchange.precision, state.trainable_size, state.dtype)
@@ -161,11 +139,7 @@ class RunMember:
     # -- ring -------------------------------------------------------------------------------
 
     def meet(self, group: Group, work: Callable[[Ring], Ending]) -> tuple[Ending, Failure | None]:
-        """Join the ring of `group` and run `work` with it; return how it ended.
-
-        Raises:
-            Dismissed: at the end of the run, or if the coordinator has disconnected.
-        """
+        """Join the ring of `group` and run `work` with it; return how it ended."""
         ring: Ring | None = None
         try:
             ring = self.join(group)
@@ -184,11 +158,6 @@ class RunMember:
         self.shards.use({s.worker: (s.host, s.port) for s in group.seats}, group.rows)
 
     def join(self, group: Group) -> Ring:
-        """Join the ring of `group`.
-
-        Raises:
-            NetworkError: if a neighbor does not connect in time.
-        """
         with self.phases.phase(PhaseCode.WAIT):
             ring = self._ring_port.join(
                 generation=group.generation,
@@ -203,17 +172,12 @@ class RunMember:
         return ring
 
     def leave(self, ring: Ring | None, group: Group) -> None:
-        """Leave the ring, if any."""
         self.control.ring.use(None, generation=group.generation)
         if ring is not None:
             ring.abort()
 
     def synchronize(self, ring: Ring, group: Group) -> None:
-        """Load the same starting state on all workers.
-
-        Raises:
-            NetworkError: if the ring breaks.
-        """
+        """Load the same starting state on all workers."""
         began_s = time.monotonic()
         replica, source = self.replica, max(group.source, 0)
         if self.rounded is not None:
@@ -271,13 +235,9 @@ class RunMember:
         return values
 
     def write_extras(self, content: bytes, *, workers: int = 1) -> None:
-        """Load the state that is not averaged.
-
-        Args:
-            content: the state of worker 0. In a checkpoint, followed by the own state of each other
-                worker and by the rounding errors of all workers.
-            workers: number of workers whose state may follow. Default 1.
-        """
+        """Load the state that is not averaged."""
+        # The state of worker 0; in a checkpoint, then the own state of each other worker, and the
+        # rounding errors of all workers.
         state, worker = self.replica.state, self.settings.worker
         like = state.read_extras()
         size = sum(array.nbytes for array in like)
@@ -296,14 +256,11 @@ class RunMember:
         return state.write_extras(values)
 
     def mean(self, ring: Ring, weights: list[int], own: NDArray[Any] | None = None) -> bool:
-        """Write this worker's part of the weighted mean to `work`; return False if weights are 0.
-
-        `own` is its state without the optimizer's. Default None: the current state of the replica.
-        """
+        """Write this worker's part of the weighted mean to `work`; False if weights are 0."""
         total, mine = sum(weights), weights[ring.rank]
         if not total:
             return False
-        if mine and own is not None:
+        if mine and own is not None:  # without the optimizer's state
             np.multiply(own, own.dtype.type(mine / total), out=self.work[: self.size])
         elif mine:
             averages = self.updater == "average"
@@ -354,19 +311,12 @@ class RunMember:
             )
 
     def await_callbacks(self, ring: Ring) -> bool:
-        """Wait until the driver's callbacks have run; return True if training ends.
-
-        There is no timeout: rank 0 waits and sends a message to the ring every second. All workers
-        continue with the learning rate set by the callbacks.
-
-        Raises:
-            NetworkError: if the ring breaks.
-            Dismissed: at the end of the run, or if the coordinator has disconnected.
-        """
+        """Wait until the driver's callbacks have run; return True if training ends."""
         began_s, answer = time.monotonic(), b""
         now = {"epoch": self.progress.epoch, "round": self.progress.round}
         if ring.rank == 0:
             self.control.send("callbacks", now)
+        # Without a timeout: rank 0 sends a message to the ring every second.
         while not answer:
             if ring.rank == 0:
                 found = self.control.answer(**now, timeout_s=_LOOK_S)
@@ -385,10 +335,7 @@ class RunMember:
     # -- to the driver ----------------------------------------------------------------------
 
     def send_checkpoint(self, ring: Ring, group: Group, *, write: bool = True) -> None:
-        """Send a checkpoint of the last average from rank 0 to the driver.
-
-        The driver keeps it in memory and, with `write`, in a file.
-        """
+        """Send a checkpoint of the last average from rank 0 to the driver; `write`: for a file."""
         with self.phases.phase(PhaseCode.CHECKPOINT):
             self._send_checkpoint(ring, group, write=write)
 

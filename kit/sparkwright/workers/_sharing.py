@@ -63,11 +63,6 @@ class SharingWorker:
         member: RunMember,
         port: PeerPort,
     ) -> None:
-        """Prepare to train.
-
-        Raises:
-            DataError: if the data does not fit the network.
-        """
         self._settings, self._member = settings, member
         self._replica, self._control, self._port = member.replica, member.control, port
         self._phases, self._data_phase = member.phases, PhaseCode.FIRST_DATA
@@ -146,7 +141,6 @@ class SharingWorker:
                 gc.enable()
 
     def close(self) -> None:
-        """Stop all threads."""
         self._member.shards.close()  # ends a wait for another worker's data
         self._feeder.shutdown(wait=True, cancel_futures=True)
         self._states.close()
@@ -448,7 +442,6 @@ class SharingWorker:
         self._sequence = self._mesh.publish(payload)
 
     def _absorb(self) -> None:
-        """Apply received updates."""
         began_s = time.monotonic()
         messages: list[NDArray[np.int32]] = []
         for update in self._mesh.take():
