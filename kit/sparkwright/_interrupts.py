@@ -19,11 +19,7 @@ _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Ending(BaseException):
-    """SIGTERM or SIGHUP: this process is asked to end.
-
-    Attributes:
-        number: the signal's number.
-    """
+    """SIGTERM or SIGHUP: this process is asked to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -35,19 +31,12 @@ class Interrupts:
 
     def __init__(
         self,
-        act: Callable[[int], None] | None = None,
+        act: Callable[[int], None] | None = None,  # instead of raising
         *,
-        again: Callable[[], None] | None = None,
-        ends: bool = False,
+        again: Callable[[], None] | None = None,  # at each signal after the first that raised
+        ends: bool = False,  # SIGTERM and SIGHUP raise `Ending`
     ) -> None:
-        """Hold the first signal until `begin`.
-
-        Args:
-            act: called with the number of each signal instead of raising. Default None: raise.
-            again: called, instead of raising, at each signal after the first that raised. It runs
-                within whatever the main thread does, so it may only set an attribute.
-            ends: whether SIGTERM and SIGHUP raise `Ending`, where they would end the process.
-        """
+        """Hold the first signal until `begin`; `again` may only set an attribute."""
         self._act, self._again, self._ends = act, again, ends
         self._before: Any = None
         self._ending: list[signal.Signals] = []  # signals whose default is replaced
@@ -55,7 +44,6 @@ class Interrupts:
         self._number = int(signal.SIGINT)  # of the signal that is held
 
     def __call__(self, number: int, _frame: object) -> None:
-        """Handle a signal."""
         if self._act is not None:
             self._act(number)
         elif self._has_raised and self._again is not None:
@@ -70,11 +58,7 @@ class Interrupts:
         raise Ending(number) if number in _ENDINGS else KeyboardInterrupt
 
     def begin(self) -> None:
-        """Raise KeyboardInterrupt at each signal from now on.
-
-        Raises:
-            KeyboardInterrupt: if this handler or the enclosing one holds a signal.
-        """
+        """Raise KeyboardInterrupt at each signal from now on."""
         self._begun = True
         around = self._before
         if isinstance(around, Interrupts) and around.is_held:
@@ -146,23 +130,13 @@ def interrupts_held() -> Generator[None]:
 
 
 class TaskInterrupts:
-    """Cancels the current asyncio task on SIGINT where PySpark has set its handler.
-
-    Notebook kernels do so themselves, unless Spark is started in the same cell.
-
-    Attributes:
-        ending: number of the signal, SIGTERM or SIGHUP, that cancelled the task; else None.
-    """
+    """Cancels the current asyncio task on SIGINT where PySpark has set its handler."""
 
     def __init__(self, *, ends: bool = False) -> None:
-        """Call it within the task; the handlers change with `install`.
-
-        Args:
-            ends: whether SIGTERM and SIGHUP cancel the task too, where they would end the process.
-        """
+        """Call it within the task; the handlers change with `install`."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        self.ending: int | None = None
+        self.ending: int | None = None  # the signal that cancelled the task
 
         def act(number: int) -> None:
             if number in _ENDINGS:
@@ -183,11 +157,9 @@ class TaskInterrupts:
 
 
 def traceback_hidden(kind: type[BaseException]) -> None:
-    """Make an uncaught exception of `kind` end a script with only its message.
-
-    Does nothing if another program, such as an IDE, has replaced `sys.excepthook`.
-    """
+    """Make an uncaught exception of `kind` end a script with only its message."""
     if sys.excepthook is not sys.__excepthook__:
+        # Another program, such as an IDE, has replaced it.
         return
 
     def report(found: type[BaseException], error: BaseException, trace: Any) -> None:

@@ -15,15 +15,12 @@ from typing import Any
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of `package`, a module that is being imported.
-
-    Its public names are those that its source imports from this project, for type checkers within
-    `if TYPE_CHECKING:`.
-    """
+    """Return `__getattr__` and `__dir__` of `package`, a module that is being imported."""
     namespace = vars(sys.modules[package])
 
     @cache
     def modules() -> dict[str, str]:
+        # For type checkers, these imports are within `if TYPE_CHECKING:`.
         return modules_of(ast.parse(namespace["__loader__"].get_source(package)), package)
 
     def get(name: str) -> Any:
@@ -43,10 +40,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 
 
 def modules_of(tree: ast.Module, package: str) -> dict[str, str]:
-    """Return the module of each public name that a package's source imports from this project.
-
-    A module that is itself a public name is its own.
-    """
+    """Return the module of each public name that `package` imports; a module is its own."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):

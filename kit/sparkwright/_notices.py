@@ -21,13 +21,7 @@ _INFORMATION = re.compile(
 
 
 def pass_on(source: int, notices: "re.Pattern[bytes]", target: int) -> threading.Thread:
-    """Start a thread that copies the lines of `source` to `target`, without notices.
-
-    Args:
-        source: file descriptor to read until its end, then close.
-        notices: matches the beginning of lines to drop.
-        target: file descriptor to write to.
-    """
+    """Start a thread that copies the lines of the descriptor `source`, without notices."""
 
     def run() -> None:
         with open(source, "rb") as lines, contextlib.suppress(OSError):
@@ -46,7 +40,6 @@ class _Quiet(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`."""
         spec = PathFinder.find_spec(fullname, path) if fullname == _TENSORFLOW else None
         loader: Any = None if spec is None else spec.loader
         if loader is not None:
@@ -82,11 +75,7 @@ def _without_notices() -> Generator[None]:
 
 
 def quiet_tensorflow() -> None:
-    """Suppress TensorFlow's start-up notices about the machine.
-
-    Sets its log level to "3" unless the user has set one; with "0" all notices are shown. Does
-    nothing if TensorFlow is already loaded.
-    """
+    """Suppress TensorFlow's start-up notices, unless the user has set its log level to "0"."""
     level = os.environ.setdefault(_LEVEL, "3")
     if _TENSORFLOW not in sys.modules and level != "0":
         sys.meta_path.insert(0, _Quiet())

@@ -430,11 +430,7 @@ def _examples(
     chosen: FrameColumns | None = None,
     schema: TableSchema | None = None,
 ) -> LocalData:
-    """Read all examples of `data`, of any type that `ParallelWrapper.start` accepts.
-
-    Raises:
-        ConfigurationError: if the type is not supported.
-    """
+    """Read all examples of `data`, of any type that `ParallelWrapper.start` accepts."""
     if isinstance(data, str | os.PathLike):
         data = read_minibatches(data)
     if isinstance(data, Iterator | list):

@@ -224,11 +224,7 @@ def _executors(
 
 
 def _sizes_of(model: Any) -> dict[str, int]:
-    """Return `vector_bytes` and `updater_bytes` of a compiled model or a number of parameters.
-
-    Raises:
-        ConfigurationError: if `model` is neither.
-    """
+    """Return `vector_bytes` and `updater_bytes` of a compiled model or a number of parameters."""
     if isinstance(model, int) and not isinstance(model, bool):
         found = training_sizes(model, batch_size=1)
         return {"vector_bytes": found.parameters, "updater_bytes": found.optimizer}

@@ -54,10 +54,7 @@ class Alternative:
 
 
 def alternatives_to(given: TrainingMaster, workers: int, load: Load) -> Iterator[Alternative]:
-    """Yield the given training master, then others in decreasing order of safety.
-
-    A change that does not speed up training is not part of later alternatives.
-    """
+    """Yield the given training master, then others in decreasing order of safety."""
 
     def predicted(each: TrainingMaster, risks: tuple[str, ...], added: str) -> Alternative:
         return Alternative(

@@ -73,17 +73,11 @@ class ScalingPoint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExchangeCost:
-    """The cost of one exchange for each worker.
-
-    Attributes:
-        sent_bytes: bytes that the worker sends.
-        wire_s: seconds of sending and waiting, which can overlap with training.
-        handling_s: processor seconds of reading, rounding, adding and writing back.
-    """
+    """The cost of one exchange for each worker."""
 
     sent_bytes: int = 0
-    wire_s: float = 0.0
-    handling_s: float = 0.0
+    wire_s: float = 0.0  # sending and waiting, which can overlap with training
+    handling_s: float = 0.0  # processor time: reading, rounding, adding and writing back
 
     @property
     def seconds(self) -> float:

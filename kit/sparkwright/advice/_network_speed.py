@@ -43,17 +43,7 @@ class NetworkSpeed(NamedTuple):
 def measure_network(
     spark: "SparkSession", *, workers: int, mesh: MeshConfig, timeout_s: float = 60.0
 ) -> NetworkSpeed:
-    """Measure bandwidth and latency between `workers` tasks, all sending at the same time.
-
-    Runs one Spark job of a few seconds, whose tasks connect like the workers of a run.
-
-    Raises:
-        ConfigurationError: with fewer than two workers, or with dynamic allocation, which Spark
-            does not support for barrier jobs.
-        SlotsError: if there are not enough task slots.
-        RunTimeoutError: if the job takes longer than `timeout_s`.
-        NetworkError: if the tasks cannot connect to each other.
-    """
+    """Measure bandwidth and latency between `workers` tasks, all sending at the same time."""
     check_count("workers", workers, minimum=2)
     if is_dynamic(context_of(spark).getConf()):
         raise ConfigurationError(

@@ -33,12 +33,7 @@ def measure_runs(
     counts: Iterable[int],
     step_s: float,
 ) -> tuple[MeasuredRun, ...]:
-    """Train copies of a compiled model for some seconds with each number of workers.
-
-    Raises:
-        ConfigurationError: if `data` is invalid, or minibatches are too slow to be measured.
-        SparkwrightError: if a training fails.
-    """
+    """Train copies of a compiled model for some seconds with each number of workers."""
     held = in_memory(data)
     found: list[MeasuredRun] = []
     # The largest first, because it starts all trainers.

@@ -102,18 +102,7 @@ def padding(
 def pad_columns(
     columns: dict[str, Array], names: Iterable[str], length: int, *, align: Alignment, masked: bool
 ) -> dict[str, Array]:
-    """Pad the sequence features and labels in `names` to `length`.
-
-    Args:
-        columns: flat name -> array; those in `names` are (n, time, ...). Changed in place.
-        names: names of inputs and outputs.
-        length: at least `time`.
-        align: "end" pads at the start.
-        masked: whether to add an (n, length) mask to arrays without a mask.
-
-    Returns:
-        The columns, with masks that are 0 at the added steps; existing masks are kept.
-    """
+    """Pad the features and labels in `names` to `length`, in place; masks are 0 at added steps."""
     for flat in [f"{group}/{name}" for name in names for group in ("features", "labels")]:
         if flat in columns:
             array, mask = columns[flat], columns.get(mask_name(flat))

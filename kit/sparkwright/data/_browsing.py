@@ -75,12 +75,7 @@ def _browse(url: str, most: int) -> Folder:
 
 
 def shown_entries(url: str) -> list[Entry]:
-    """List the direct entries of a folder, in the store's order, without hidden ones.
-
-    Raises:
-        FileNotFoundError: if the folder does not exist.
-        OSError: if the store fails, naming the URL.
-    """
+    """List the direct entries of a folder, in the store's order, without hidden ones."""
     # Some stores keep an empty object for the folder itself.
     return [
         entry
@@ -105,11 +100,7 @@ def parent_of(url: str) -> str | None:
 
 
 def run_with_timeout(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
-    """Return the result of `function`, run on its own thread.
-
-    Raises:
-        RunTimeoutError: on a timeout, naming the URL; the thread continues until `function` ends.
-    """
+    """Return the result of `function`, run on a thread that continues after a timeout."""
     answer = on_thread(function, timeout_s, name="sparkwright-browse")
     if answer.done():
         return answer.result()

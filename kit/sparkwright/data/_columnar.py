@@ -27,19 +27,12 @@ Batches = Iterator[tuple[int, int, Any]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenTable:
-    """An open Parquet or Arrow file.
-
-    Attributes:
-        names: column names.
-        types: column types.
-        parts: (bytes, rows) of each part; rows is -1 if unknown.
-        tables: (used columns, range of parts) -> `Batches`.
-    """
+    """An open Parquet or Arrow file."""
 
     names: tuple[str, ...]
     types: tuple[Any, ...]
-    parts: Sequence[tuple[int, int]]
-    tables: Callable[[Sequence[str], tuple[int, int] | None], Batches]
+    parts: Sequence[tuple[int, int]]  # (bytes, rows) of each; rows is -1 if unknown
+    tables: Callable[[Sequence[str], tuple[int, int] | None], Batches]  # of columns and parts
 
 
 # Opens a file; raises OSError naming its URL, or an error of PyArrow.
@@ -48,19 +41,12 @@ Open = Callable[[str], contextlib.AbstractContextManager[OpenTable]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnarReader:
-    """Reader of files with a schema; the parts of a `Piece` are those of its `OpenTable`.
-
-    Attributes:
-        open_table: function that opens a file.
-        names: all columns of the files.
-        used: columns to read.
-        is_exact: whether every file must have exactly the columns `names`.
-    """
+    """Reader of files with a schema; the parts of a `Piece` are those of its `OpenTable`."""
 
     open_table: Open
-    names: tuple[str, ...]
-    used: tuple[str, ...] = ()
-    is_exact: bool = True
+    names: tuple[str, ...]  # all columns of the files
+    used: tuple[str, ...] = ()  # columns to read
+    is_exact: bool = True  # every file must have exactly the columns `names`
 
     @classmethod
     def of(

@@ -68,11 +68,7 @@ def _transcoded(read: Read, encoding: str) -> Read:
 
 
 def read_head(read: Read, form: CsvFormat, url: str) -> tuple[Head, bytes]:
-    """Read the head of a file; return it and the bytes read beyond it.
-
-    Raises:
-        UnusableItem: if the file has no line, or its first line is invalid.
-    """
+    """Read the head of a file; return it and the bytes read beyond it."""
     text = b""
     while True:
         more = read(max(HEAD_BYTES, len(text)))
@@ -112,7 +108,6 @@ def read_head(read: Read, form: CsvFormat, url: str) -> tuple[Head, bytes]:
 
 
 def limit_bytes(read: Read, size_bytes: int) -> Read:
-    """Limit `read` to `size_bytes`."""
     left = size_bytes
 
     def reader(size: int) -> bytes:
@@ -127,11 +122,7 @@ def limit_bytes(read: Read, size_bytes: int) -> Read:
 def blocks(
     read: Read, carried: bytes, form: CsvFormat, place: Callable[[int], str], log: SkipLog
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield blocks of whole records, each with the number of lines before it.
-
-    `carried` holds the bytes read so far. `place` maps a line number, from 0, to its location in
-    messages.
-    """
+    """Yield blocks of whole records and the lines before each; `carried` was read before."""
     buffer, lines = carried, 0
     while True:
         more = read(BLOCK_BYTES)

@@ -42,22 +42,13 @@ _BY_RECORD_BYTES = 64 << 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CsvReader:
-    """Reader of CSV files; the parts of a `Piece` are byte ranges.
-
-    Attributes:
-        form: the CSV dialect.
-        names: all columns of the files.
-        used: the columns to read.
-        texts: the columns to read as text.
-        is_exact: whether every header must equal `names`; otherwise it must contain the used
-            columns in any order.
-    """
+    """Reader of CSV files; the parts of a `Piece` are byte ranges."""
 
     form: CsvFormat
-    names: tuple[str, ...]
-    used: tuple[str, ...]
-    texts: frozenset[str]
-    is_exact: bool = True
+    names: tuple[str, ...]  # all columns of the files
+    used: tuple[str, ...]  # columns to read
+    texts: frozenset[str]  # columns to read as text
+    is_exact: bool = True  # every header must equal `names`, not only contain the used columns
 
     @classmethod
     def of(
@@ -68,11 +59,7 @@ class CsvReader:
         *,
         is_exact: bool = True,
     ) -> "CsvReader":
-        """Create a reader of all columns as text; names come from the header or from `schema`.
-
-        Raises:
-            DataError: if no file is readable, or the header of the first readable one is invalid.
-        """
+        """Create a reader of all columns as text; names come from the header or from `schema`."""
         trouble = ""
         for file in files:
             # Invalid files are reported when they are read, unless all files are invalid.
@@ -156,10 +143,7 @@ class CsvReader:
     def _converted(
         self, block: bytes, before: int, convert: Convert, place: Callable[[int], str], log: SkipLog
     ) -> Iterator[Any]:
-        """Yield the converted valid records of a block, if there are any; report the others.
-
-        `before` is the number of lines before the block; `place` maps a line to its location.
-        """
+        """Yield the converted valid records of a block, if there are any; report the others."""
         table, faults = self._parsed(block), list[Fault]()
         if table is None and len(block) > _BY_RECORD_BYTES:
             half = self.form.complete_end(block[: len(block) // 2])
@@ -232,7 +216,6 @@ class _Records:
         return self.records[row].begin
 
     def value(self, name: str, row: int) -> str:
-        """Return the text of a value."""
         return readable(self.records[row].fields[self._reader.names.index(name)])
 
     def checked(self) -> tuple[Any, NDArray[np.int64], list[Fault]]:

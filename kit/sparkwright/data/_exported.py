@@ -255,13 +255,10 @@ def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> b
 
 
 def remove_until_empty(folder: str, *, quiet_tries: int) -> None:
-    """Remove a folder repeatedly, until it is empty `quiet_tries` times in a row.
-
-    Tasks being killed may still write to it. After ten seconds the remaining files stay; readers
-    ignore them, and `delete_export` removes them.
-    """
+    """Remove a folder until it is empty `quiet_tries` times in a row: killed tasks may write."""
     end = time.monotonic() + _CLEANING_S
     quiet = 0
+    # Readers ignore files that remain, and `delete_export` removes them.
     while quiet < quiet_tries and time.monotonic() < end:
         # Removal fails with "not empty" if a task writes at the same time.
         with contextlib.suppress(OSError):

@@ -113,10 +113,7 @@ def read_file_batch(url: str) -> FileBatch:
 
 
 def iterate(content: bytes, url: str) -> Iterator[tuple[str, str, bytes | DataError]]:
-    """Yield (URI, entry name, bytes) of each file of an archive, in order.
-
-    For an unreadable file, a DataError that names it takes the place of the bytes.
-    """
+    """Yield (URI, entry name, bytes) of an archive's files; a DataError for unreadable bytes."""
     with _opened(io.BytesIO(content), f"{url} with {len(content):,} bytes") as archive:
         for uri, entry in _checked(archive, url):
             try:

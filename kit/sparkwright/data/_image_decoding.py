@@ -97,11 +97,7 @@ def fitted(image: "Image.Image", options: ImageOptions) -> Array:
 
 
 def decode_mask(content: bytes, where: str, size: tuple[int, int], *, binary: bool) -> Array:
-    """Return the values of a single-channel or palette mask, resized by nearest neighbor.
-
-    The result is (height, width) int32; with `binary`, (height, width, 1) float32, 1 where the
-    value is above 0.
-    """
+    """Return the values of a single-channel or palette mask, resized by nearest neighbor."""
     from PIL import Image
 
     with _opened(content, where) as image:

@@ -113,7 +113,6 @@ Label: TypeAlias = Literal["parent"] | PatternLabel | MaskFile | Callable[[str],
 
 
 def check_label(label: Any) -> None:
-    """Raise if `label` is invalid."""
     known = label is None or label == "parent" or isinstance(label, PatternLabel | MaskFile)
     if not known and (isinstance(label, str | type) or not callable(label)):
         raise ConfigurationError(
@@ -168,14 +167,7 @@ def collect_classes(label: Label, urls: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_found_classes(found: tuple[str, ...], label: Label, place: str, example: str) -> None:
-    """Raise unless `collect_classes` found at least two classes.
-
-    Args:
-        found: the classes found.
-        label: the source of the labels.
-        place: the location of the images, for the message.
-        example: the URL of one image, for the message.
-    """
+    """Raise unless `collect_classes` found at least two classes."""
     if len(found) > 1:
         return
     if found:
@@ -201,11 +193,7 @@ class LabelEncoder:
     one_hot: bool
 
     def encode(self, found: Any, url: str) -> Array:
-        """Encode one example's label: a scalar int32 or float32, or an array.
-
-        Text becomes its class number; 64-bit numbers become 32-bit. With `classes`, an integral
-        float such as 1.0 is a class number, too. With `one_hot`, all labels must be classes.
-        """
+        """Encode one example's label: a scalar int32 or float32, or an array."""
         classes = self.classes
         if isinstance(found, str):
             return self._class(self._number(found, url), url)

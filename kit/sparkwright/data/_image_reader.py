@@ -37,8 +37,6 @@ class ImageArguments(TypedDict, total=False):
 
 
 class EncodedImage(NamedTuple):
-    """An encoded image."""
-
     url: str  # location of the original file; the source of the label
     where: str  # name in messages
     content: bytes | None = None  # content of the file; None: read from `url` when decoded

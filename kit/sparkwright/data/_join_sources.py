@@ -22,7 +22,6 @@ class Source:
     delimiter: str
 
     def __post_init__(self) -> None:
-        """Check the table."""
         if not (isinstance(self.where, str) or hasattr(self.where, "mapInArrow")):
             raise ConfigurationError(
                 "a source must be a Spark DataFrame or the URL of CSV files. Received: a "

@@ -189,10 +189,7 @@ def _of_examples(
 
 
 def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]:
-    """Summarize columns and format their first rows.
-
-    Values are numbers, arrays, lists of bytes, or None if missing.
-    """
+    """Summarize columns of numbers, arrays or bytes (None: missing); format their first rows."""
     looks: list[ColumnPreview] = []
     for name, values in columns.items():
         shapes = {np.shape(value) for value in values if value is not None}
@@ -333,10 +330,7 @@ def _of_images(source: DataSource, rows: int) -> DataPreview:
 
 
 def _listed_images(source: DataSource) -> tuple[list[Any], bool]:
-    """List the images of the source, and whether the list is complete.
-
-    The search stops after 200 folders or 200,000 files.
-    """
+    """List the images of the source, and whether the list is complete."""
     recursive = bool(source.all_options["recursive"])
     if not is_folder(source.url):
         found = list_files(source.url, extensions=source.info.endings, recursive=recursive)

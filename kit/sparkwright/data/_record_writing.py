@@ -170,13 +170,10 @@ def write_parts(
     max_files: int | None,
     overwrite: bool,
     *,
-    varying: int = MAX_AXES,
-    finish: Callable[[str, list[Part]], None] | None = None,
+    varying: int = MAX_AXES,  # axes of a column that may vary
+    finish: Callable[[str, list[Part]], None] | None = None,  # completes the folder of the parts
 ) -> int:
-    """Write examples as parts of a folder, atomically; see `write_sequence_file`.
-
-    At most `varying` axes of a column may vary. `finish` completes the folder of the parts.
-    """
+    """Write examples as parts of a folder, atomically; see `write_sequence_file`."""
     check_count("examples_per_part", examples_per_part, optional=True)
     check_count("max_files", max_files, optional=True)
     url = absolute(url)  # executors may have other working directories

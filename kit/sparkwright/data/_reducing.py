@@ -29,10 +29,7 @@ def reduced(
     description: str,
     per_partition: bool = False,
 ) -> list[Summary | None]:
-    """Summarize all partitions in order, or each; None stands for no examples.
-
-    The executors merge many partitions in groups, so that few summaries reach the driver.
-    """
+    """Summarize all partitions in order, or each; None stands for no examples."""
 
     def of_partition(index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, Summary | None]]:
         yield index, fold(map(from_bytes, chunks), summarize, merge, partition=index)
@@ -40,6 +37,7 @@ def reduced(
     pairs: Any = rdd.mapPartitionsWithIndex(of_partition)
     count = 0 if per_partition else rdd.getNumPartitions()
     merged = partial(_merged, merge=merge)
+    # Executors merge in groups, so that few summaries reach the driver.
     if count > _FAN_IN:
         pairs = pairs.mapPartitionsWithIndex(merged)
     while count > _FAN_IN:

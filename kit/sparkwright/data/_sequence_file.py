@@ -121,16 +121,8 @@ class SequenceFileReader:
     def records(
         self, start: int = 0, end: int | None = None, log: SkipLog = STRICT
     ) -> Iterator[Record]:
-        """Yield the records of the bytes [start, end) in order.
-
-        These are the records between a sync mark (or the header) that begins in the range and the
-        next mark. Adjacent ranges therefore yield each record once.
-
-        Args:
-            start: first byte; default 0.
-            end: the byte after the last; default None: the end of the file.
-            log: receives reports of damage; reading then continues at the next sync mark.
-        """
+        """Yield the records after the header or sync marks that begin in the bytes [start, end)."""
+        # So adjacent ranges yield each record once.
         end = self._stream.size_bytes if end is None else end
         at = self._first if start <= self._first else self._next_mark(start, end)
         while at is not None and at < end:

@@ -68,27 +68,16 @@ class StepFiles:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SequenceReader:
-    """Reader of pairs of files as examples of one length; serialized for the executors.
+    """Reader of pairs of files as examples of one length; serialized for the executors."""
 
-    Attributes:
-        files: reader of the files with features, and with labels without `label_files`.
-        label_files: reader of separate files with labels, or None.
-        flat: whether to drop the column axis of the labels.
-        per_step: whether labels are per step, not per sequence.
-        align: alignment of features and labels of different lengths.
-        length: number of steps of all examples; 0 if not yet known.
-        truncate: whether to truncate longer sequences.
-        masked: whether to create masks.
-    """
-
-    files: StepFiles
+    files: StepFiles  # with features, and with labels without `label_files`
     label_files: StepFiles | None
-    flat: bool
-    per_step: bool
+    flat: bool  # drop the column axis of the labels
+    per_step: bool  # labels are per step, not per sequence
     align: Alignment
-    length: int = 0
-    truncate: bool = False
-    masked: bool = False
+    length: int = 0  # of all examples; 0: not yet known
+    truncate: bool = False  # longer sequences
+    masked: bool = False  # create masks
 
     def __call__(self, pairs: Iterable[Pair], log: SkipLog) -> Iterator[DataSet]:
         """Yield the examples of a piece in chunks."""
@@ -126,11 +115,9 @@ class SequenceReader:
 
     @property
     def to_infer(self) -> bool:
-        """Whether classes must be inferred."""
         return any(part.classes == "infer" for part in self.label_parts)
 
     def with_classes(self, classes: tuple[str, ...]) -> "SequenceReader":
-        """Return a copy with the inferred classes."""
         others = None if self.label_files is None else self.label_files.with_classes(classes)
         return replace(self, files=self.files.with_classes(classes), label_files=others)
 

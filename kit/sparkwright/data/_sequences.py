@@ -84,10 +84,7 @@ def prepared(
     quote: str | None = '"',
     on_error: OnError = "raise",
 ) -> tuple[SequenceReader, Pairs]:
-    """Create the reader, without what a survey must find, and list the pairs of files.
-
-    Arguments and errors are those of `from_csv_sequences`.
-    """
+    """Create the reader of `from_csv_sequences`, except what a survey finds; pair the files."""
     form = CsvFormat(
         delimiter=delimiter,
         quote=quote,

@@ -197,11 +197,7 @@ def equal_sizes(total: int, largest: int) -> Counts:
 def stratified_sizes(
     counts: Sequence[int], weights: Sequence[float] | NDArray[np.float64]
 ) -> Counts:
-    """Return (classes, parts) numbers of examples, each within one example of its share.
-
-    Remaining examples go to the parts furthest below their share of all previous classes, so that
-    many small classes do not all favor the same part.
-    """
+    """Return (classes, parts) numbers of examples, each within one example of its share."""
     shares = check_weights(weights)
     sizes = np.zeros((len(counts), len(shares)), np.int64)
     behind = np.zeros(len(shares))
@@ -212,6 +208,8 @@ def stratified_sizes(
         # At most one more per part, and none if the share is an integer.
         open_parts = np.flatnonzero(exact - row > 1e-9)
         rest = int(count - row.sum())
+        # To the parts furthest below their share so far, so that many small classes do not all
+        # favor the same part.
         chosen = open_parts[np.argsort(-behind[open_parts], kind="stable")[:rest]]
         row[chosen] += 1
         behind[chosen] -= 1
@@ -267,17 +265,12 @@ def assigned(quotas: NDArray[Any], seed: Sequence[int]) -> NDArray[np.int32]:
 
 
 class Assignment:
-    """Assignment of the examples of one partition to parts, chunk by chunk and per class.
-
-    Args:
-        quotas: class -> (parts,) numbers of examples; a single class 0 if classes do not matter.
-        seed: seed of the random order.
-        partition: index of the partition, for error messages.
-    """
+    """Assigns the examples of one partition to parts, chunk by chunk and per class."""
 
     def __init__(
         self, quotas: Mapping[int, Counts], seed: Sequence[int], *, partition: int
     ) -> None:
+        # A single class 0 if classes do not matter.
         present = [number for number in sorted(quotas) if quotas[number].any()]
         self._parts = {
             number: assigned(quotas[number], [*seed, index]) for index, number in enumerate(present)

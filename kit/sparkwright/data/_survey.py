@@ -36,7 +36,6 @@ class LengthRange:
 
     @classmethod
     def of(cls, lengths: Iterable[int], *, masked: bool = False) -> "LengthRange":
-        """Create the range of `lengths`."""
         found = [int(length) for length in lengths]
         return cls(shortest=min(found, default=None), longest=max(found, default=0), masked=masked)
 
@@ -50,22 +49,17 @@ class LengthRange:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all sequences have the same length."""
         return self.shortest is None or self.shortest == self.longest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Survey:
-    """The results of a pass over data; `+` merges two surveys.
-
-    Attributes:
-        examples: number of valid examples.
-        lengths: name of an array -> lengths of its sequences.
-        classes: name of a column -> values found, from `merge_values`.
-    """
+    """The results of a pass over data; `+` merges two surveys."""
 
     examples: int = 0
+    # By name of the array.
     lengths: Mapping[str, LengthRange] = field(default_factory=dict[str, LengthRange])
+    # By column.
     classes: Mapping[Any, frozenset[str]] = field(default_factory=dict[Any, frozenset[str]])
 
     def __add__(self, other: "Survey") -> "Survey":

@@ -37,16 +37,7 @@ _error, _warning = DataProblem.error, DataProblem.warning
 
 
 def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
-    """Preview tables, and sequences, where each file is a table.
-
-    Args:
-        source: the data source.
-        rows: number of rows to show.
-        sample_bytes: maximum number of bytes of text to read per file that can be split.
-
-    Raises:
-        ConfigurationError, DataError, OSError: from the reader, if no row can be shown.
-    """
+    """Preview tables, and sequences, where each file is a table."""
     problems: list[DataProblem] = []
     try:
         table = _opened(source)
@@ -163,27 +154,17 @@ class _EnoughError(Exception):
 
 
 class _Beginning:
-    """The first rows of a table, from its first file with rows.
-
-    Attributes:
-        piece: the piece that was read.
-        tables: the rows as Arrow tables, without columns of arrays.
-        values: column -> texts, None if missing; for columns of arrays only the displayed rows.
-        arrays: summary of each column of arrays.
-        log: the reports of the reader.
-        read: number of rows read.
-        rows: number of rows kept.
-        in_all: number of rows of all files; None if unknown.
-        is_estimate: whether `in_all` is an estimate.
-    """
+    """The first rows of a table, from its first file with rows."""
 
     def __init__(self, table: TableSource, shown: int, sample_bytes: int) -> None:
         self.log = Findings()
+        # None: missing. For columns of arrays, only the displayed rows.
         self.values: dict[str, list[str | None]] = {name: [] for name in table.reader.names}
         self.arrays: dict[str, ColumnPreview] = {}
-        self.tables: list[Any] = []
+        self.tables: list[Any] = []  # Arrow tables, without columns of arrays
         self._shown = shown
         self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.reader.names))))
+        # Rows kept, and rows read.
         self.rows = self.read = self._blocks = self._bytes = 0
         is_csv, is_whole = isinstance(table.reader, CsvReader), True
         for self.piece in table.reader.pieces(table.files, sample_bytes if is_csv else _WHOLE):
@@ -199,6 +180,7 @@ class _Beginning:
         self.looked_at = self.rows + bad
         found = self.read + bad if is_whole else _parquet_rows(table, self.piece.url)
         share = sum(file.size_bytes for file in table.files) / max(1, self.piece.size_bytes)
+        # Rows of all files; None: unknown.
         self.in_all = None if found is None else round(found * max(1.0, share))
         self.is_estimate = found is not None and share > 1
 
@@ -228,7 +210,6 @@ class _Beginning:
         return table, []
 
     def columns(self, table: TableSource) -> list[ColumnPreview]:
-        """Summarize all columns."""
         shapes = table.reader.shapes(table.files, list(self.arrays)) if self.arrays else {}
         return [
             replace(self.arrays[name], shape=shapes.get(name))

@@ -51,26 +51,16 @@ TableReader = ColumnarReader | CsvReader
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableSource:
-    """Files of one format and the use of their columns.
-
-    Attributes:
-        files: the files in order.
-        reader: reader of all columns.
-        options: options of the reader in JSON types, for the fingerprint.
-        choice: the column options; see `schema_of`.
-        schema: schema of other data, which replaces `choice`; or None.
-        on_error: "raise" or "skip".
-    """
+    """Files of one format and the use of their columns."""
 
     files: Sequence[StoredFile]
-    reader: TableReader
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    choice: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    schema: TableSchema | None = None
+    reader: TableReader  # reads all columns
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])  # for the fingerprint
+    choice: Mapping[str, Any] = field(default_factory=dict[str, Any])  # see `schema_of`
+    schema: TableSchema | None = None  # of other data, instead of `choice`
     on_error: OnError = "raise"
 
     def __post_init__(self) -> None:
-        """Check `on_error`."""
         check_on_error(self.on_error)
 
     def distribute(self, spark: "SparkSession", partitions: int | None) -> DistributedDataSet:

@@ -42,12 +42,10 @@ message_type { name: "Example"
 
 @functools.cache
 def _example_class(floats: str = "TYPE_FLOAT") -> Any:
-    """Return the class of tf.train.Example, in a separate pool; TensorFlow uses the default one.
-
-    A list of floats is encoded like their bytes as one element, which is written faster.
-    """
+    """Return the class of tf.train.Example, in a separate pool; TensorFlow uses the default one."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
+    # "TYPE_BYTES" encodes a list of floats alike, as one element, which is written faster.
     types = {"Bytes": "TYPE_BYTES", "Float": floats, "Int64": "TYPE_INT64"}
     lists = [_LIST.format(name, kind) for name, kind in types.items()]
     kinds = [_KIND.format(name.lower(), name, i) for i, name in enumerate(types, start=1)]
@@ -120,11 +118,7 @@ def _column(values: Any, spec: FeatureSpec) -> Array:
 
 
 def serialized_examples(columns: Mapping[str, Array]) -> Iterator[bytes]:
-    """Yield a serialized Example per row of `columns` (key -> array).
-
-    float32 and float16 become a float_list, integers and booleans an int64_list. float64, uint8 and
-    uint64 become a bytes_list with one little-endian element.
-    """
+    """Yield a serialized Example per row of `columns` (key -> array)."""
     rows: dict[str, tuple[str, Any]] = {}
     for key, array in columns.items():
         flat = array.reshape(len(array), -1)

@@ -79,11 +79,7 @@ def framed(content: bytes) -> bytes:
 def read_frames(
     file: BinaryIO, source: str, log: SkipLog = STRICT, expected: int | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset in the decompressed data and the content of each record of an open file.
-
-    Damaged contents, and the rest of the file after a damaged length, are reported to `log`; so are
-    fewer or more records than `expected`. Raises OSError if the file's compression is damaged.
-    """
+    """Yield the offset in the decompressed data and the content of each record of an open file."""
     read = file.read
     head = read(_HEAD_BYTES)
     file.seek(0)

@@ -109,10 +109,7 @@ def validate(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
-    """The required shapes of every item: name ("" if there is only one) -> shape.
-
-    None: not checked.
-    """
+    """Required shapes of every item: name ("" if there is only one) -> shape; None: not checked."""
 
     features: dict[str, tuple[int, ...]] | None = None
     labels: dict[str, tuple[int, ...]] | None = None
@@ -322,15 +319,13 @@ def _result_of(
 
 
 def _clear(where: Any, checked: CheckedFiles, move_to: str | None) -> ValidationResult:
-    """Delete or move files, and remove these and missing files from an export's manifest.
-
-    Moved files keep their paths relative to the common folder of all files.
-    """
+    """Delete or move files, and remove these and missing files from an export's manifest."""
     urls = list(dict.fromkeys(checked.invalid))  # a list may contain duplicates
     if move_to is None:
         for url in urls:
             remove(url)
     else:
+        # Files keep their paths relative to the common folder of all files.
         root = (checked.prefix or "").rpartition("/")[0] + "/"
         targets = [join(absolute(move_to), _plain(url).removeprefix(root)) for url in urls]
         # A pattern or a list may include files below `move_to`, even valid ones.

@@ -76,13 +76,11 @@ def _best_format(
 
 
 def _rows(block: bytes, form: CsvFormat, *, is_all: bool) -> list[list[str]]:
-    """Return the fields of each complete record; none where a quote is left open.
-
-    The result is also empty if an unclosed quote may explain the line breaks within values.
-    """
+    """Return the fields of each complete record; none where a quote is left open."""
     lines = (block if is_all else block[: form.complete_end(block)]).splitlines(keepends=True)
     found: list[list[str]] = []
     for record in form.records(lines):
+        # An unclosed quote may explain the line breaks.
         if form.newlines_in_values and record.end - record.begin > 1:
             text = b"".join(lines[record.begin : record.end])
             if not record.is_closed or form.well_formed_quotes(text) is None:

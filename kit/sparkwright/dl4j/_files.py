@@ -27,21 +27,13 @@ class Unmapped(Exception):
 
 
 class Stored(NamedTuple):
-    """The content of a file.
-
-    Attributes:
-        configuration: the network's configuration.
-        parameters: all parameters, flat.
-        updater: the state of all updaters, flat; None if it was not saved.
-        normalizer: bytes for `read_normalizer`; None if the file has no normalizer.
-        left_out: descriptions of content that is not read.
-    """
+    """The content of a file."""
 
     configuration: dict[str, Any]
-    parameters: Array
-    updater: Array | None
-    normalizer: bytes | None
-    left_out: list[str]
+    parameters: Array  # all, flat
+    updater: Array | None  # state of all updaters, flat; None: not saved
+    normalizer: bytes | None  # for `read_normalizer`
+    left_out: list[str]  # descriptions of content that is not read
 
 
 def read_file(file: BinaryIO, url: str) -> Stored:
@@ -120,15 +112,7 @@ class Reader:
 
 
 def read_normalizer(content: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Normalizer:
-    """Read a normalizer that Deeplearning4j's `NormalizerSerializer` wrote.
-
-    In a normalizer for one input, the arrays are named "features" and "labels", as in a DataSet.
-    With several inputs, the names are those in `inputs` and `outputs`.
-
-    Raises:
-        Unmapped: if the kind of normalizer has no counterpart.
-        ValueError: if `content` is damaged.
-    """
+    """Read a normalizer that Deeplearning4j's `NormalizerSerializer` wrote."""
     if content[:2] == b"\xac\xed":
         raise Unmapped("the normalizer, a serialized Java object")
     reader = Reader(content)

@@ -39,20 +39,13 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 
 class Parameter(NamedTuple):
-    """Part of a network's parameters.
+    """Part of a network's parameters."""
 
-    Attributes:
-        variable: the Keras variable to assign them to.
-        size: number of parameters.
-        convert: function from flat parameters to the variable's value.
-        layer: settings of the layer.
-        role: a "statistic" has no updater; a "bias" may have its own updater.
-    """
-
-    variable: Any
+    variable: Any  # of Keras
     size: int
-    convert: Callable[[Array], Array]
-    layer: Settings
+    convert: Callable[[Array], Array]  # flat parameters -> value of the variable
+    layer: Settings  # settings of the layer
+    # A statistic has no updater; a bias may have its own.
     role: Literal["weight", "bias", "statistic"]
 
 
@@ -69,24 +62,15 @@ def lowered(value: Any) -> Any:
 
 
 class Layers:
-    """Creates Keras layers from settings, and records the variable of each parameter.
-
-    Args:
-        size: number of parameters in the file; larger layers are not built.
-
-    Attributes:
-        parameters: the parameters in file order.
-        left_out: training settings without a counterpart.
-    """
+    """Creates Keras layers from settings, and records the variable of each parameter."""
 
     def __init__(self, size: int) -> None:
-        """Import Keras."""
         import keras
 
         self._keras: Any = keras
-        self._size = size
-        self.parameters: list[Parameter] = []
-        self.left_out: list[str] = []
+        self._size = size  # parameters in the file; larger layers are not built
+        self.parameters: list[Parameter] = []  # in file order
+        self.left_out: list[str] = []  # training settings without a counterpart
         self._makers: dict[str, Callable[[Settings, Any], Any]] = {
             **dict.fromkeys(("DenseLayer", "OutputLayer", "RnnOutputLayer"), self._dense),
             **dict.fromkeys(("ActivationLayer", "LossLayer", "RnnLossLayer"), self._activated),

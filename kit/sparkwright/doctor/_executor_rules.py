@@ -47,23 +47,14 @@ _KNOWN_FAILURES = {
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Version requirements of a package.
+    """Version requirements of a package."""
 
-    Attributes:
-        fails: training fails if versions differ in the first `fails` components; 0: never.
-        warns: training may fail if versions differ in the first `warns` components.
-        least: the minimum version.
-        needed: whether executors need the package.
-        exact: whether training fails for any difference.
-        why: consequence of a difference.
-    """
-
-    fails: int = 2
-    warns: int = 3
-    least: tuple[int, ...] = ()
-    needed: bool = True
-    exact: bool = False
-    why: str = ""
+    fails: int = 2  # training fails if versions differ in so many first components; 0: never
+    warns: int = 3  # likewise: training may fail
+    least: tuple[int, ...] = ()  # minimum version
+    needed: bool = True  # by executors
+    exact: bool = False  # training fails for any difference
+    why: str = ""  # consequence of a difference
 
 
 PACKAGES = {

@@ -38,8 +38,6 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SparkFacts:
-    """Facts about the Spark session."""
-
     master: str
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     tasks: int = 1  # of the doctor's job: maximum number of concurrent tasks
@@ -50,8 +48,6 @@ class SparkFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Findings:
-    """All findings."""
-
     driver: Place
     executors: tuple[Place, ...] = ()
     spark: SparkFacts | None = None

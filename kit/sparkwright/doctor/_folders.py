@@ -37,11 +37,7 @@ def redacted_url(url: str) -> str:
 def folders_at(
     urls: Iterable[str], seconds: float
 ) -> Generator[tuple[dict[str, str], dict[str, str]]]:
-    """Create temporary folders at the URLs, each with a file of the driver; remove them at the end.
-
-    Yields:
-        (writable folder -> URL without secrets; URL -> problem, "" if none)
-    """
+    """Create temporary folders at the URLs, each with a file of the driver; remove them after."""
     told = {redacted_url(url): url for url in urls}
     made: set[str] = set()
     content = secrets.token_bytes(64)
@@ -68,6 +64,7 @@ def folders_at(
     problems = {shown: redacted_url(text) for shown, text in each(write, mine).items()}
     written = [shown for shown in mine if not problems[shown]]
     try:
+        # Writable folder -> URL without secrets; URL -> problem, "" if none.
         yield {mine[shown]: shown for shown in written}, problems
     finally:
         each(clear, written)

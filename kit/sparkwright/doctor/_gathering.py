@@ -136,14 +136,7 @@ def _visit(
     meeting: Meeting | None,
     gives_gpus: bool,
 ) -> tuple[list[dict[str, Any]], str]:
-    """Send the kit as a run would, then run a job that visits every executor.
-
-    After `orders.wait_s` the job is cancelled, and the answers so far are used. Return the answers
-    of one task per executor, sorted by label, and the reason for a failure of the job, or "".
-
-    Raises:
-        RunInterrupted: on a KeyboardInterrupt, after the job has been cancelled.
-    """
+    """Visit every executor with a job; return their answers, and why the job failed, or ""."""
     try:
         ship_engine(spark)
     except ConfigurationError as error:

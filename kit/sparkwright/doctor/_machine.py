@@ -36,21 +36,16 @@ _COMMAND_S = 15.0
 
 
 def no_kit(package: str) -> dict[str, Any]:
-    """Find no kit."""
     del package
     return {}
 
 
 def examine(
     *,
-    find_kit: Callable[[str], dict[str, Any]] = no_kit,
-    java: dict[str, Any] | None = None,
+    find_kit: Callable[[str], dict[str, Any]] = no_kit,  # without importing it
+    java: dict[str, Any] | None = None,  # None: found among the parents of this process
 ) -> dict[str, Any]:
-    """Return the fields of a `Place` that need no other process, as JSON-serializable values.
-
-    `find_kit` locates the kit without importing it. With `java` None, the Java process is found
-    among the parents of this process.
-    """
+    """Return the fields of a `Place` that need no other process, as JSON-serializable values."""
     java = java_above() if java is None else java
     gpus, gpu_problem = _gpus()
     return {

@@ -35,17 +35,10 @@ class Meeting:
         host: str,
         ports: Sequence[int],
         tasks: int,
-        quiet_s: float,
-        timeout_s: float,
+        quiet_s: float,  # without a new task: continue without those that have not started
+        timeout_s: float,  # without a message
     ) -> None:
-        """Open a port for `tasks` tasks.
-
-        After `quiet_s` without a new task, the meeting continues without the missing tasks that
-        Spark has not started. Connections time out after `timeout_s` without a message.
-
-        Raises:
-            NetworkError: if none of the ports can be opened.
-        """
+        """Open a port for `tasks` tasks."""
         self.came: set[int] = set()
         self.answers: dict[str, dict[str, Any]] = {}
         self.running: Callable[[], int] = lambda: 0
@@ -157,11 +150,7 @@ class Meeting:
 def attend(
     orders: Orders, hello: dict[str, Any], place: Callable[..., dict[str, Any]]
 ) -> dict[str, Any]:
-    """Run a task's side of the meeting; `place` examines the machine.
-
-    Raises:
-        OSError: if the driver is unreachable, disconnects, or does not respond in time.
-    """
+    """Run a task's side of the meeting; `place` examines the machine."""
     assert orders.driver is not None
     connection = Connection(*dial(orders.driver, secret=orders.secret, timeout_s=orders.connect_s))
     connection.socket.settimeout(orders.wait_s)
@@ -242,11 +231,6 @@ def _send(connection: Connection, **fields: Any) -> None:
 
 
 def _receive(connection: Connection) -> dict[str, Any]:
-    """Return the fields of the next message.
-
-    Raises:
-        OSError: if the peer disconnects, times out, or sends an invalid message.
-    """
     message = connection.receive(max_payload_bytes=0)
     if message is None:
         raise ConnectionError("the other end closed the connection.")

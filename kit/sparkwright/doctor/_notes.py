@@ -31,11 +31,7 @@ unchecked = partial(Note, "not checked")
 
 
 class Rule(NamedTuple):
-    """A check of the places, of the executors, or of the session's settings.
-
-    `judge` returns one note, several notes or None, for a place and all findings, or for the
-    settings.
-    """
+    """A check: `judge` returns note(s) or None, for a place and all findings, or for settings."""
 
     name: str
     judge: Callable[..., Any]

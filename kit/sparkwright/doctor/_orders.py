@@ -33,18 +33,13 @@ class Orders:
 
 
 def file_of(executor: str) -> str:
-    """Return the name of an executor's file."""
     return hashlib.sha256(executor.encode()).hexdigest()[:16]
 
 
 def all_within(
     actions: Mapping[str, Callable[[], str]], seconds: float, otherwise: str
 ) -> dict[str, str]:
-    """Run actions concurrently; return their results by name.
-
-    Exceptions are returned as text. The result of actions that take longer than `seconds` is
-    `otherwise`; their threads are not stopped.
-    """
+    """Run actions concurrently; return results, exceptions as text, or `otherwise` if late."""
     found = dict.fromkeys(actions, otherwise)
     left = list(actions.items())
 

@@ -17,11 +17,7 @@ _HOLD_S = 1.0
 
 
 def look(orders: Orders, task: int) -> dict[str, Any]:
-    """Return one task's answer: `executor`, `label`, `place`, `samples`; or `executor` alone.
-
-    The first task of an executor does the work. The executor's other tasks keep their slots busy
-    meanwhile, so that Spark starts the remaining tasks on other executors.
-    """
+    """Return one task's answer: `executor`, `label`, `place`, `samples`; or `executor` alone."""
     java = java_above()
     number, host = java.get("executor"), socket.gethostname()
     executor = f"{host}/{java.get('pid', os.getppid())}"
@@ -39,6 +35,8 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
         else:
             from sparkwright.doctor._meeting import attend
 
+            # An executor's first task does the work. The others keep their slots busy meanwhile, so
+            # that Spark starts the remaining tasks on other executors.
             answer.update(attend(orders, {**answer, "task": task}, place))
     except ImportError as error:
         time.sleep(_HOLD_S)

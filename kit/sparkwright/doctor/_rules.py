@@ -21,5 +21,4 @@ _RULES: tuple[Callable[[Findings], Iterator[Check]], ...] = (
 
 
 def diagnose(findings: Findings) -> Diagnosis:
-    """Apply all rules to the findings."""
     return Diagnosis(tuple(check for rule in _RULES for check in rule(findings)))

@@ -206,7 +206,6 @@ def mirrored_bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
 def _block(
     rows: LabeledRows, predicted: Classes, block: slice, bins: tuple[int, int]
 ) -> CalibrationCounts:
-    """Count the rows of a block."""
     actual, predicted = rows.actual[block].astype(np.int64), predicted[block]
     classes, scores = rows.classes, rows.scores[block]
     own = np.clip(scores if scores.dtype.kind == "f" else scores.astype(np.float64), 0, 1)

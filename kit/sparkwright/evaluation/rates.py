@@ -249,11 +249,7 @@ class BinaryRates(AbstractEvaluation):
         return {f"{n} (macro)": int(np.isnan(self._each(r)).sum()) for n, r in rates.items()}
 
     def _per_column(self, metric: Metric | Literal["accuracy"]) -> Rates:
-        """(C,) float64, the metric of each class or output; 0 where it is 0/0.
-
-        Raises:
-            ConfigurationError: if the metric does not exist.
-        """
+        """(C,) float64, the metric of each class or output; 0 where it is 0/0."""
         return np.nan_to_num(self._each(metric), nan=0.0)
 
     def _each(self, metric: str) -> Rates:

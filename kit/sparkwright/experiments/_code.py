@@ -35,7 +35,6 @@ class Step(NamedTuple):
 
 
 def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
-    """Yield the steps of the experiment, in order."""
     names = _parameters(experiment) if in_notebook else {}
     if in_notebook:
         yield Step(
@@ -85,7 +84,6 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
 
 
 def script(experiment: "Experiment") -> str:
-    """Return the steps as one script."""
     blocks = (f"# {step.title}\n{step.code}" for step in steps(experiment, in_notebook=False))
     return f'"""{_one_line(experiment.title)}"""\n\n' + "\n\n".join(blocks) + "\n"
 
@@ -122,13 +120,10 @@ def _cell(kind: str, source: str, *, tags: Sequence[str] = ()) -> dict[str, Any]
 
 
 def _parameters(experiment: "Experiment") -> dict[str, Any]:
-    """Name -> value of the notebook's parameters, in the order of use.
-
-    Executors and workers share one name unless their numbers differ. A cluster sets its own number
-    of executors.
-    """
+    """Name -> value of the notebook's parameters, in the order of use."""
     source, spark = experiment.data, experiment.spark
     master = experiment.seeded_master
+    # Executors and workers share one name unless their numbers differ.
     executors = "workers" if master.workers in (None, spark.workers) else "executors"
     found: dict[str, Any] = {
         "data_url": source.url if source.info.needs_url else None,

@@ -34,29 +34,19 @@ class Update(NamedTuple):
 
 
 class Versions(NamedTuple):
-    """The sender's version vector.
+    """The sender's version vector."""
 
-    Attributes:
-        tick: number of this message; increases with each `Versions` of the sender.
-        echo: the highest tick received from the receiver on this connection, or 0. All messages
-            that the receiver sent before that tick have arrived or are lost.
-        vector: origin -> sequence number up to which the sender has all updates.
-    """
-
-    tick: int
+    tick: int  # increases with each `Versions` of the sender
+    # The highest tick received from the receiver on this connection, or 0: all that it sent before
+    # that tick has arrived or is lost.
     echo: int
-    vector: Mapping[Origin, int]
+    vector: Mapping[Origin, int]  # origin -> sequence number up to which the sender has all updates
 
 
 class TooFarBehind(NamedTuple):
-    """Notice that the receiver lacks updates that the sender no longer keeps.
+    """Notice that the receiver lacks updates that the sender no longer keeps."""
 
-    Attributes:
-        floors: origin -> highest sequence number that cannot be retransmitted.
-        vector: the sender's version vector, as in `Versions`.
-    """
-
-    floors: Mapping[Origin, int]
+    floors: Mapping[Origin, int]  # origin -> highest sequence number that cannot be retransmitted
     vector: Mapping[Origin, int]
 
 
@@ -123,11 +113,7 @@ def _number(value: Any, minimum: int = 0) -> int:
 
 
 class UpdateLog:
-    """A bounded log of updates in order of delivery; drops the oldest.
-
-    Attributes:
-        size_bytes: size of all payloads in the log.
-    """
+    """A bounded log of updates in order of delivery; drops the oldest."""
 
     __slots__ = ("_floors", "_max_bytes", "_max_messages", "_updates", "size_bytes")
 
@@ -137,7 +123,7 @@ class UpdateLog:
         self._updates: deque[Update] = deque()
         # Origin -> highest sequence number no longer in the log.
         self._floors: dict[Origin, int] = {}
-        self.size_bytes = 0
+        self.size_bytes = 0  # of all payloads
 
     def __len__(self) -> int:
         return len(self._updates)
@@ -158,12 +144,7 @@ class UpdateLog:
     def missing(
         self, theirs: Mapping[Origin, int], upto: Mapping[Origin, int]
     ) -> tuple[list[Update], dict[Origin, int]]:
-        """Return the updates up to `upto` that a peer with versions `theirs` lacks.
-
-        Returns:
-            The missing updates in order, and floors: origin -> highest sequence number that is no
-            longer kept, for origins with a gap. Updates of these origins are not returned.
-        """
+        """Return the updates up to `upto` that a peer with versions `theirs` lacks, and gaps."""
         lacking = {
             origin: theirs.get(origin, 0)
             for origin, last in upto.items()
@@ -171,6 +152,7 @@ class UpdateLog:
         }
         if not lacking:
             return [], {}
+        # The last sequence number that is lost. No updates of these origins are returned.
         floors = {
             origin: self._floors[origin]
             for origin, first in lacking.items()

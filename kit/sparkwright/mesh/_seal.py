@@ -37,10 +37,7 @@ class Unsealed:
 
 
 class Sealed:
-    """One direction of a connection: one end seals pieces, the other opens them in that order.
-
-    A piece has at most `piece_bytes` bytes.
-    """
+    """One direction of a connection: one end seals pieces, the other opens them in that order."""
 
     tag_bytes = 16
 
@@ -50,7 +47,7 @@ class Sealed:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         self._cipher, self._encrypt, self._invalid = AESGCM(key), encrypt, InvalidTag
-        self.piece_bytes = ENCRYPTED_PIECE_BYTES if encrypt else PIECE_BYTES
+        self.piece_bytes = ENCRYPTED_PIECE_BYTES if encrypt else PIECE_BYTES  # at most
         self._number = 0
 
     def _nonce(self) -> bytes:
@@ -65,11 +62,7 @@ class Sealed:
         return sealed[: -self.tag_bytes], sealed[-self.tag_bytes :]
 
     def open(self, content: memoryview, tag: Buffer, clear: bytes = b"") -> None:
-        """Check `content` and decrypt it in place.
-
-        Raises:
-            NetworkError: if the other end did not seal `content` as its next piece.
-        """
+        """Check `content` and decrypt it in place."""
         try:
             if not self._encrypt:
                 self._cipher.decrypt(self._nonce(), tag, _joined(clear, content))

@@ -17,17 +17,12 @@ _JOIN_S = 5.0
 
 @dataclass(eq=False, slots=True)
 class _Half:
-    """One socket of a pair.
-
-    Attributes:
-        sock: the non-blocking socket.
-        waiting: bytes from the other half not yet sent to this socket.
-        events: the events registered with the selector.
-    """
+    """One socket of a pair."""
 
     sock: socket
+    # From the other half, not yet sent.
     waiting: memoryview = field(default_factory=lambda: memoryview(b""))
-    events: int = 0
+    events: int = 0  # registered with the selector
     _other: "_Half | None" = None
 
     @classmethod
@@ -168,11 +163,7 @@ class Splicer:
 
 
 def _send(sock: socket, content: memoryview) -> int:
-    """Send as much as possible without blocking; return the number of bytes.
-
-    Raises:
-        OSError: if the peer has disconnected.
-    """
+    """Send as much as possible without blocking; return the number of bytes."""
     if not content:
         return 0
     try:

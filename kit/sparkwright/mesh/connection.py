@@ -326,11 +326,6 @@ def connect(
 
 
 def _send_all(sock: socket.socket, buffers: Sequence[Buffer]) -> None:
-    """Send all of `buffers` in order.
-
-    Raises:
-        OSError: if the peer has disconnected.
-    """
     left = deque(memoryview(buffer) for buffer in buffers if len(buffer))
     while left:
         left = _after(sock.sendmsg(left), left)

@@ -71,12 +71,7 @@ def dial(
 
 
 def _greet_server(sock: socket.socket, secret: bytes, to: str, where: str) -> Keys:
-    """Run the client's half of the handshake; close `sock` on failure.
-
-    Raises:
-        OSError: if the listener disconnects, as it does when overloaded; the client can retry.
-        NetworkError: if the listener does not prove the secret and the identity `to`.
-    """
+    """Run the client's half of the handshake; close `sock` on failure."""
     try:
         return greet_server(sock, secret, to=to)
     except NetworkError as error:
@@ -84,7 +79,7 @@ def _greet_server(sock: socket.socket, secret: bytes, to: str, where: str) -> Ke
         raise NetworkError(
             f"the listener at {where} did not prove this run's secret as its {to}: {error}"
         ) from None
-    except OSError:
+    except OSError:  # for example, the listener is overloaded: the client can retry
         sock.close()
         raise
 

@@ -195,12 +195,7 @@ class RelayClient:
     def _reach(
         self, to: Origin, *, until_s: float, timeout_s: float, give_up: Callable[[], bool]
     ) -> socket.socket:
-        """Open a relayed socket to `to`, before the handshake.
-
-        Raises:
-            OSError: if the worker does not answer in time.
-            NetworkError: if the driver cannot be reached.
-        """
+        """Open a relayed socket to `to`, before the handshake."""
         left_s = max(0.0, until_s - time.monotonic())
         connection = connect(self._driver, secret=self._secret, timeout_s=left_s, give_up=give_up)
         try:

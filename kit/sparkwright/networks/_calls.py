@@ -25,15 +25,10 @@ _drawing = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a class or function of Keras.
+    """A call of a class or function of Keras."""
 
-    Attributes:
-        function: qualified name in Keras, such as "layers.Dense".
-        arguments: (name, value) pairs; the name of a positional argument is "". A value is None, a
-            bool, number or string, a tuple, list or dict of values, or a `Call`.
-    """
-
-    function: str
+    function: str  # such as "layers.Dense"
+    # Names of positional arguments are "". A value may be a `Call`, also within containers.
     arguments: tuple[tuple[str, Any], ...] = ()
 
 
@@ -137,7 +132,6 @@ def _value(value: Any) -> Any:
 
 
 def compile_arguments(optimizer: OptimizerSpec, outputs: Sequence[OutputSpec]) -> dict[str, Any]:
-    """The arguments of `model.compile`."""
     found: dict[str, dict[str, Any]] = {
         "loss": {o.layer: _by_name(o.loss) for o in outputs},
         "metrics": {o.layer: list(map(_by_name, o.metrics)) for o in outputs if o.metrics},

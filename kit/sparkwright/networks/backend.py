@@ -111,10 +111,7 @@ class Variables:
 
 
 class _JaxVariables(Variables):
-    """Access to variables on JAX, whose arrays are immutable: each update creates a new array.
-
-    NumPy computes the update, because JAX would compile a function for each number of offsets.
-    """
+    """Access to variables on JAX, whose arrays are immutable: each update creates a new array."""
 
     def __init__(self) -> None:
         import jax  # pyright: ignore[reportMissingImports]
@@ -149,6 +146,7 @@ class _JaxVariables(Variables):
         del held
 
     def subtract_at(self, held: Any, offsets: Array, values: Array) -> None:
+        # NumPy, because JAX would compile a function for each number of offsets.
         changed = np.array(self.read(held))
         flat = changed.reshape(-1)
         np.subtract.at(flat, offsets, values.astype(changed.dtype, copy=False))

@@ -158,14 +158,12 @@ def _described(layer: Any, uses: Sequence[Use]) -> LayerSpec:
 def _changed(
     kind: Kind, config: Mapping[str, Any], made: Callable[[Mapping[str, Any]], Any]
 ) -> dict[str, Any]:
-    """The options for which `made`, the configuration that Keras makes of them, is `config`.
-
-    Options that Keras derives from others, such as strides from the pool size, are left out.
-    """
+    """The options for which `made`, the configuration that Keras makes of them, is `config`."""
     given = _options(kind, config)
     found = {n: value for n, value in given.items() if n in kind.required or n == "layer"}
     usual = _options(kind, made(found))
     found |= {n: value for n, value in given.items() if n in found or usual.get(n) != value}
+    # Leave out options that Keras derives from others, such as strides from the pool size.
     whole = _plain(made(found))
     for name, value in list(found.items()):
         others = {key: each for key, each in found.items() if key != name}

@@ -67,11 +67,9 @@ def _mentioned(serialized: Any) -> dict[str, Any]:
 
 
 def _leave_out_refused(serialized: Any, objects: Mapping[str, Any]) -> None:
-    """Remove `trainable` and `dtype` where a custom `__init__` does not accept them.
-
-    Keras writes both for every layer. Without them, a rebuilt layer is trainable, and its dtype
-    policy is the default policy, which is the model's own while it is rebuilt.
-    """
+    """Remove `trainable` and `dtype` where a custom `__init__` does not accept them."""
+    # Keras writes both for every layer. Without them, a rebuilt layer is trainable, and its dtype
+    # policy is the default policy, which is the model's own while it is rebuilt.
     for entry in entries(serialized):
         kind, config = objects.get(str(entry.get("registered_name"))), entry.get("config")
         if isinstance(kind, type) and isinstance(config, dict) and config.get("trainable"):

@@ -291,11 +291,9 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
 
 
 def _averaged_slots(optimizer: Any) -> Iterator[Any]:
-    """Yield optimizer state that is averaged with the weights and kept by `reset_updater`.
-
-    Moments may be reset, because they decay. Resetting moving averages of weights or accumulated
-    gradients would lose updates.
-    """
+    """Yield optimizer state that is averaged with the weights and kept by `reset_updater`."""
+    # Moments may be reset, because they decay. Resetting moving averages of weights or
+    # accumulated gradients would lose updates.
     yield from getattr(optimizer, "_model_variables_moving_average", ())
     yield from getattr(optimizer, "_accumulated_gradients", ())
     if type(optimizer).__name__ == "ScheduleFreeAdamW":

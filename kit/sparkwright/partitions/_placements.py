@@ -36,12 +36,7 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """A rule that maps the examples of each source partition to target partitions.
-
-    Attributes:
-        source_counts: examples in each source partition.
-        targets: number of target partitions.
-    """
+    """A rule that maps the examples of each source partition to target partitions."""
 
     source_counts: tuple[int, ...]
     targets: int
@@ -65,7 +60,6 @@ class Placement:
 
     @cached_property
     def total(self) -> int:
-        """All examples."""
         return sum(self.source_counts)
 
     @cached_property
@@ -86,7 +80,6 @@ class Grouped(Placement):
     groups: tuple[int, ...]
 
     def destinations_of(self, source: int, numbers: Counts) -> Destinations:
-        """See `Placement`."""
         return np.full(len(numbers), self.groups[source], np.int32)
 
     def _counts(self) -> tuple[Counts, Counts]:
@@ -97,16 +90,9 @@ class Grouped(Placement):
 
 @dataclass(frozen=True)
 class Balanced(Placement):
-    """Split the examples, in order over all source partitions, into `targets` blocks.
-
-    With `total = targets * size + surplus`, the first `surplus` blocks hold `size + 1` examples,
-    the others `size`. Deeplearning4j's BalancedPartitioner fixes the size in advance: excess
-    examples go to a partition drawn without a seed, and too little data leaves the last
-    partitions empty. Neither can happen here.
-    """
+    """Split the examples, in order over all source partitions, into `targets` blocks."""
 
     def destinations_of(self, source: int, numbers: Counts) -> Destinations:
-        """See `Placement`."""
         index = numbers + self.starts[source]
         return np.searchsorted(self._block_ends, index, side="right").astype(np.int32)
 
@@ -126,17 +112,11 @@ class Balanced(Placement):
 
 @dataclass(frozen=True)
 class SparkDefault(Placement):
-    """Deal examples to the targets in turn; each source partition has its own first target.
-
-    Like `RDD.repartition`, with two differences: it deals single examples instead of chunks, and
-    `seed` determines the first targets. They are hashed instead of drawn from NumPy's generator,
-    whose stream may differ between the NumPy versions of driver and executor.
-    """
+    """Deal examples to the targets in turn; each source partition has its own first target."""
 
     seed: int
 
     def destinations_of(self, source: int, numbers: Counts) -> Destinations:
-        """See `Placement`."""
         return ((numbers + self._first_targets[source]) % self.targets).astype(np.int32)
 
     def _counts(self) -> tuple[Counts, Counts]:
@@ -153,33 +133,24 @@ class SparkDefault(Placement):
     def _first_targets(self) -> Counts:
         """(sources,) the target of each source partition's first example."""
         seed = np.array([self.seed & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
+        # Not NumPy's generator: its stream may differ between the versions of driver and executor.
         hashed = split_mix(split_mix(seed) + np.arange(len(self.rows), dtype=np.uint64))
         return (hashed % np.uint64(self.targets)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class ApproximateBalanced(Placement):
-    """Move few examples; target counts are close to the mean, not equal to it.
+    """Move few examples; target counts are close to the mean, not equal to it."""
 
-    The rules are those of Deeplearning4j's HashingBalancedPartitioner. A partition's weight is its
-    count over the mean count. An example of a partition of weight `w > 1` leaves it with
-    probability `1 - 1 / w`; an example of a removed partition always leaves; the others stay.
-    Leaving examples are spread over the partitions of weight below 1, in proportion to their
-    deficits. The draws come from a linear congruential generator seeded by the example's number,
-    so a plan can be repeated and needs no exchange between partitions.
-
-    Three differences. Deeplearning4j numbers examples `position * partitions + partition`,
-    which avoids counting. For some numbers of partitions (29, 33) the generator's draws are then
-    correlated, and targets are up to half too small. Counts are known here, so an example's number
-    is its position in the whole data. Deeplearning4j uses `number mod targets` as the partition of
-    an example, which is wrong when partitions are added; here it is the actual partition. And its
-    mean is rounded down (to 0 for few examples); here weights are compared exactly, as integers.
-    """
+    # The rules are those of Deeplearning4j's HashingBalancedPartitioner, with exact weights. A
+    # partition above the mean keeps an example with probability mean / count. The others go to
+    # partitions below the mean, in proportion to their deficits.
 
     def destinations_of(self, source: int, numbers: Counts) -> Destinations:
-        """See `Placement`."""
         if not self._may_leave(source):
             return np.full(len(numbers), source, np.int32)
+        # Not `position * partitions + partition`, as in Deeplearning4j: for some numbers of
+        # partitions (29, 33), the draws would be correlated, and targets up to half too small.
         number = numbers.astype(np.uint64) + np.uint64(self.starts[source])
         first = number * _MULTIPLIER + _ONE
         second = first * _MULTIPLIER + _ONE
@@ -211,14 +182,12 @@ class ApproximateBalanced(Placement):
 
     @cached_property
     def _cumulative_shortage(self) -> NDArray[np.float64]:
-        """(targets,) cumulative share of the missing examples of partitions 0 to i; ends at 1.
-
-        If an example may leave, some partition has a deficit, because counts sum to the total.
-        """
+        """(targets,) cumulative share of the missing examples of partitions 0 to i; ends at 1."""
         kept = np.zeros(self.targets, np.int64)
         shared = min(self.targets, len(self.source_counts))
         kept[:shared] = self.source_counts[:shared]
         cumulative = np.cumsum(np.maximum(self.total - kept * self.targets, 0))
+        # Not 0: if an example may leave, some partition has a deficit.
         return cumulative / cumulative[-1]
 
 

@@ -47,11 +47,7 @@ def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
 
 
 def _grouped(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
-    """Return one partition per worker, made of whole source partitions, without a shuffle.
-
-    `RDD.coalesce(n)` chooses groups by locality. So each worker's partitions are selected first
-    and coalesced to one; a union puts the workers' partitions in order.
-    """
+    """Return one partition per worker, made of whole source partitions, without a shuffle."""
     from pyspark import RDD
 
     context: Any = rdd.context
@@ -59,6 +55,7 @@ def _grouped(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
     for partition, worker in enumerate(plan.groups):
         members[worker].append(partition)
     parts: list[Any] = []
+    # `RDD.coalesce(n)` would choose groups by locality.
     for group in members:
         if group:
             java = _selected(context, rdd, group)

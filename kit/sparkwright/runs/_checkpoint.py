@@ -40,23 +40,7 @@ class CheckpointNotFoundError(SparkwrightError, FileNotFoundError):
 
 
 def write_checkpoint(folder_url: str, checkpoint: Checkpoint, *, keep: int) -> str:
-    """Write `checkpoint` to a folder, then remove the oldest checkpoints beyond `keep`.
-
-    The file is written atomically. Only checkpoints up to this one count and are removed. Later
-    checkpoints of another run stay, with a warning. A file that cannot be removed causes a warning.
-
-    Args:
-        folder_url: target folder, a URL or local path; created if missing.
-        checkpoint: the checkpoint to write.
-        keep: number of files to keep, at least 1.
-
-    Returns:
-        The URL of the file.
-
-    Raises:
-        ConfigurationError: if `keep` is not a count.
-        OSError: if writing fails, naming the URL.
-    """
+    """Write `checkpoint` to a folder, then remove the oldest checkpoints beyond `keep`."""
     check_count("keep", keep)
     name = f"checkpoint-{checkpoint.progress.averagings:08d}.swc"
     url = join(folder_url, name)

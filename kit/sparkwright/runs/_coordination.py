@@ -39,18 +39,12 @@ Member = TypeVar("Member", bound=_MemberOfRun)
 
 
 class RunRules(Generic[Member]):
-    """The part of a coordinator that does not depend on what its workers exchange.
+    """The part of a coordinator that does not depend on what its workers exchange."""
 
-    Attributes:
-        phase: the phase of the run; each coordinator has its own phases.
-        generation: number of the current group; 0 before the first.
-        workers: number of workers of the run, including those that may join.
-        exact: whether minibatches logged beyond `progress` are repeated, so that they do not count.
-    """
-
+    # Minibatches logged beyond `progress` are repeated, so that they do not count.
     exact: ClassVar[bool]
-    phase: Any
-    generation: int
+    phase: Any  # each coordinator has its own phases
+    generation: int  # of the current group; 0 before the first
 
     def __init__(
         self,
@@ -63,18 +57,7 @@ class RunRules(Generic[Member]):
         stall_timeout_s: float = 60.0,
         **membership: Any,
     ) -> None:
-        """Start in the phase "gathering".
-
-        Args:
-            workers: number of workers of the run.
-            required: number of workers that hold data and must register. The others have no data;
-                they join and leave at any time. Default None: all are required.
-            slots: number of task slots of Spark, for error messages; default None: unknown.
-            replacement_grace_s: see `MeshConfig`.
-            now_s: the current time of the clock.
-            stall_timeout_s: see `MeshConfig`.
-            **membership: deadlines and limits, see `Membership`.
-        """
+        """Start in the phase "gathering"; see `Membership` for its arguments."""
         self.phase = "gathering"
         self.generation = 0
         self.workers = workers
@@ -125,7 +108,6 @@ class RunRules(Generic[Member]):
 
     @property
     def _replaces_lost(self) -> bool:
-        """Whether lost workers are replaced."""
         raise NotImplementedError
 
     def _lose(self, connection: int, *, silent: bool) -> list[Action]:
@@ -156,12 +138,7 @@ class RunRules(Generic[Member]):
         return [Dismiss(connection=event.connection, reason=reason)] if reason else []
 
     def _admit(self, event: WorkerRegistered) -> tuple[int | None, list[Action]]:
-        """Admit a worker.
-
-        Returns:
-            The connection of the attempt that it replaces, or None; and the actions: the dismissal
-            of that attempt, and the launch of workers that may join once all others are present.
-        """
+        """Admit a worker; return the connection of the attempt that it replaces; actions."""
         replaced = self._membership.admit(event, self._now_s)
         actions: list[Action] = []
         if replaced is not None:

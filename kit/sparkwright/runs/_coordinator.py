@@ -360,11 +360,9 @@ class Coordinator(RunRules[_Member]):
         return self._end()
 
     def _best(self) -> tuple[WorkerReported, Progress] | None:
-        """Return the report with the latest progress, of the lowest worker; None: no progress.
-
-        All members of a ring have the same bits after an averaging.
-        """
+        """Return the report with the latest progress, of the lowest worker; None: no progress."""
         best: tuple[WorkerReported, Progress] | None = None
+        # All members of a ring have the same bits after an averaging.
         for report in (member.report for member in self._by_worker):
             if report is None or report.progress is None:
                 continue

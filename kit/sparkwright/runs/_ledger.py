@@ -8,18 +8,7 @@ from sparkwright.workers.work import Span, next_piece, without
 
 
 class Ledger:
-    """Assigns pieces of work and counts the completed minibatches.
-
-    Every minibatch of the epochs opened so far is in exactly one place: in `progress.todo`, in an
-    assigned piece, or in `progress.steps`.
-
-    A piece is risky after the loss of a worker that had minibatches of it: they may have ended its
-    process.
-
-    Attributes:
-        progress: the completed work, and the remaining work without the assigned pieces.
-        start: the progress from which the run continues if all workers are lost.
-    """
+    """Assigns pieces of work and counts the completed minibatches."""
 
     def __init__(
         self,
@@ -31,6 +20,8 @@ class Ledger:
         lends: bool = True,
     ) -> None:
         """Continue from `start`; see `SharingCoordinator` for the other arguments."""
+        # Every minibatch of the epochs opened so far is in exactly one place: `progress.todo`, an
+        # assigned piece, or `progress.steps`. The run continues from `start` if all are lost.
         self.progress = self.start = start
         self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
         self._lends = lends
@@ -78,7 +69,6 @@ class Ledger:
         self.progress = self.progress.after_epoch()
 
     def count_meeting(self) -> None:
-        """Count a meeting in which the workers averaged."""
         self.progress = replace(self.progress, averagings=self.progress.averagings + 1)
 
     def count_validation(self, epoch: int) -> None:
@@ -106,31 +96,20 @@ class Ledger:
         self,
         worker: int,
         *,
-        present: Collection[int],
-        wanted: int = 0,
-        workers: int = 1,
+        present: Collection[int],  # only their data is assigned
+        wanted: int = 0,  # minibatches; 0: the size of a piece
+        workers: int = 1,  # that share the remaining work
         risky: bool = True,
     ) -> Span | None:
-        """Assign the next piece of the remaining work to `worker`; return None if there is none.
-
-        Only data of workers that are `present` is assigned. A fast worker gets the number of
-        minibatches that it requests, but at most half its share of the remaining work. So pieces
-        become small towards the end of an epoch (guided self-scheduling, Polychronopoulos and Kuck,
-        IEEE Transactions on Computers 1987).
-
-        Args:
-            worker: the requesting worker.
-            present: the workers whose data is available.
-            wanted: requested number of minibatches; default 0: the size of a piece.
-            workers: number of workers that share the remaining work; default 1.
-            risky: whether it may be a risky piece; default True.
-        """
+        """Assign the next piece of the remaining work to `worker`; return None if there is none."""
         progress, left = self.progress, self._left(risky=risky)
         size = self._size
         if not self._lends:
             present = {worker}.intersection(present)
         if wanted > size:
             minibatches = sum(span.size for span in left if span.owner in present)
+            # At most half its share, so that pieces become small towards the end of an epoch
+            # (guided self-scheduling, Polychronopoulos and Kuck, IEEE Trans. on Computers 1987).
             size = max(size, min(wanted, minibatches // (2 * workers)))
         piece = next_piece(
             left,
@@ -173,7 +152,6 @@ class Ledger:
         self.return_piece(piece)
 
     def return_piece(self, piece: Span) -> None:
-        """Return `piece` to the remaining work."""
         if piece.size:
             todo = self.progress.todo
             # If no other worker can train it, keep the pieces of its worker in order.

@@ -136,7 +136,6 @@ class ProgressLines:
         self._end(self._record.status())
 
     def _print_epochs(self, *, over: bool = False) -> None:
-        """Print the lines of complete epochs."""
         status = self._record.status()
         if over:  # rows may have been dropped, or added for lost workers
             self._start = 0

@@ -12,10 +12,7 @@ _GIT_S = 5.0
 
 
 def git_revision(folder: str | os.PathLike[str]) -> str | None:
-    """Return the commit that git has checked out in `folder` or a parent; None without one.
-
-    Uncommitted changes are not reported.
-    """
+    """Return the commit that git has checked out in `folder` or a parent; None without one."""
     command = ["git", "-C", str(folder), "rev-parse", "--verify", "-q", "HEAD"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_S)
@@ -25,11 +22,7 @@ def git_revision(folder: str | os.PathLike[str]) -> str | None:
 
 
 class WarningKeeper(logging.Handler):
-    """Keeps the first 50 distinct warnings that sparkwright logs during a run.
-
-    Loggers are shared by the process. The thread identifies the run: its name is the run's, or
-    begins with it and a hyphen. Warnings from other threads are kept by all active runs.
-    """
+    """Keeps the first 50 distinct warnings that sparkwright logs during a run."""
 
     _listening: ClassVar[list[str]] = []
 
@@ -46,6 +39,7 @@ class WarningKeeper(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a warning, unless it belongs to another run."""
+        # Loggers are shared by the process: the name of the thread identifies the run.
         owners = [name for name in tuple(self._listening) if _is_of(name, record.threadName or "")]
         if owners and self._thread_name not in owners:
             return

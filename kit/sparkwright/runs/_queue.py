@@ -35,11 +35,10 @@ class Place:
 
 
 class RunQueue:
-    """The active runs of this process, in the order of their start.
+    """The active runs of this process, in the order of their start."""
 
-    A run starts when it can have all its slots, beside those of all earlier runs. It keeps them to
-    its end: the slot of a lost worker is for that worker's replacement.
-    """
+    # A run starts when it can have all its slots, beside those of all earlier runs. It keeps them
+    # to its end: the slot of a lost worker is for that worker's replacement.
 
     def __init__(self) -> None:
         self._places: list[Place] = []

@@ -50,17 +50,9 @@ def reserve_names() -> None:
 
 
 class RunRecorder:
-    """Stores one run, on a thread that ends with it.
-
-    Training never waits for it. A failed write is retried with the next one; the first failure is
-    logged as a warning.
-
-    Attributes:
-        id: the run's identifier in the store.
-    """
+    """Stores one run, on a thread that ends with it, so that training never waits."""
 
     def __init__(self, store: RunStore, run: TrainingRun, record: RunRecord) -> None:
-        """Start the thread."""
         self.id = uuid.uuid4().hex
         self._store, self._run, self._record = store, run, record
         self._restart()
@@ -194,7 +186,6 @@ class Curve:
     """
 
     def __init__(self, *, sharing: bool = False) -> None:
-        """Create without points."""
         self.rounds = RoundMeans(sharing=sharing)
         self._steps = 1  # steps per point
         self._parts: dict[str, Any] = {}  # aggregation -> DataFrame with one row per point

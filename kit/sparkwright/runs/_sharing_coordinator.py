@@ -61,25 +61,14 @@ Phase = Literal["gathering", "training", "meeting", "answering", "delivering", "
 
 
 class CheckpointSchedule(Protocol):
-    """Schedule of checkpoints."""
-
     def due(self, rounds_since: int, seconds_since: float) -> bool:
-        """Whether a checkpoint is due.
-
-        Args:
-            rounds_since: minibatches since the last checkpoint; with 0, none is due.
-            seconds_since: seconds since the last checkpoint.
-        """
+        """Whether a checkpoint is due; with 0 minibatches since the last one, none is."""
         ...
 
 
 @dataclass(slots=True)
 class _Member:
-    """A connected worker.
-
-    Invariant: `piece` is not part of the ledger's remaining work; it returns there if the worker is
-    lost.
-    """
+    """A connected worker; if it is lost, its `piece` returns to the ledger's remaining work."""
 
     connection: int
     worker: int

@@ -2,28 +2,19 @@
 
 
 class Standstill:
-    """Compares what counts in a run from tick to tick.
+    """Compares what counts in a run from tick to tick."""
 
-    `Stalls` looks at workers that compute. A worker that waits is never stalled, so all workers can
-    wait for each other, or repeat work that never counts, without one of them being stalled.
-
-    Attributes:
-        shown: whether the run stands still, and that has been noticed.
-    """
+    # `Stalls` looks at workers that compute. All can wait for each other, or repeat work that never
+    # counts, without one of them being stalled.
 
     def __init__(self, *, timeout_s: float) -> None:
-        """Notice a standstill of `timeout_s`."""
         self._timeout_s = timeout_s
         self._counts: object = None
         self._since_s = 0.0
-        self.shown = False
+        self.shown = False  # has been noticed
 
     def check(self, counts: object, now_s: float) -> float | None:
-        """Compare `counts` with those of the previous tick.
-
-        Returns:
-            The seconds of a standstill, when it is first noticed; 0 when it is over; else None.
-        """
+        """Return the seconds of a standstill that is first noticed, 0 when it is over, or None."""
         if counts != self._counts:
             shown, self.shown = self.shown, False
             self._counts, self._since_s = counts, now_s

@@ -64,7 +64,6 @@ class RunTracking:
             self._try(self._tracker.end, self._run.status.state)
 
     def _send_new(self, over: bool) -> None:
-        """Send the new measurements."""
         log = self._run.log
         if was_cut := len(log) < self._row:  # training restarted, or rows were dropped
             self._row, self._counts = 0, Counter()
@@ -112,10 +111,7 @@ class RunTracking:
 
 
 def step_values(rows: Mapping[str, Any]) -> tuple[dict[str, float], dict[int, dict[str, float]]]:
-    """Return the means of rows of the log over the workers, and the means of each worker.
-
-    Columns without a measurement and minibatches that no worker reported are left out.
-    """
+    """Return the means of rows of the log over the workers, and the means of each worker."""
     import pandas as pd
 
     frame = pd.DataFrame(dict(rows))

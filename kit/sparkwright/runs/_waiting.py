@@ -31,11 +31,7 @@ _HARD_STOP_S = 5.0
 
 
 class Waiting:
-    """The waits for the end of one run.
-
-    Whatever ends the process in Python's order, SIGTERM and SIGHUP during a wait included, first
-    stops the run and writes its model beside the stored runs.
-    """
+    """The waits for the end of one run; if the process ends, stop it and write its model first."""
 
     def __init__(
         self, run: "TrainingRun", *, cancel: Callable[[], None], lines: ProgressLines | None
@@ -60,12 +56,7 @@ class Waiting:
             wake()
 
     def until_over(self, timeout_s: float | None) -> bool:
-        """Return whether the run is over within `timeout_s` seconds; default None: without limit.
-
-        Raises:
-            RunInterrupted: see `TrainingRun.wait`.
-            SystemExit: see `TrainingRun.wait`.
-        """
+        """Return whether the run is over within `timeout_s` seconds; None: without limit."""
         with interrupts_raise(again=self._hurry, ends=True) as interrupts, self._attended():
             try:
                 interrupts.begin()

@@ -392,10 +392,7 @@ class PeerEngine:
         return {"size": int(vector.size)}, (vector, pack_arrays(self._start.extras()))
 
     def _keep_state(self, message: Message, progress: Progress, *, write: bool) -> None:
-        """Keep a received state, for the case that all workers are lost.
-
-        With `write`, also write it as a checkpoint.
-        """
+        """Keep a received state in case all workers are lost; `write`: also as a checkpoint."""
         vector = vector_of(message)
         extras = bytes(memoryview(message.payload)[vector.nbytes :])
         self._beginning = {"size": int(vector.size)}, (vector, extras)

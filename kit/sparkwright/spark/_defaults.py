@@ -35,10 +35,7 @@ def default_settings(home: Path) -> dict[str, str]:
 
 
 def forget_earlier_settings(names: Collection[str]) -> None:
-    """Reset the JVM's properties from an earlier session; call this before each session.
-
-    Otherwise a later session would keep cores, GPUs or addresses of the first unless it sets them.
-    """
+    """Reset the JVM's properties from an earlier session, which a later one would keep."""
     import pyspark
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:

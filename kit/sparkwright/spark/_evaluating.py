@@ -39,12 +39,7 @@ Evaluations = Some | Mapping[str, Some]
 def by_output(
     evaluations: Evaluations, outputs: Sequence[str]
 ) -> dict[str, tuple[AbstractEvaluation, ...]]:
-    """Return evaluations by output name, from the argument of `SparkNetwork.do_evaluation`.
-
-    Raises:
-        ConfigurationError: if an output is unknown, a network with several outputs needs output
-            names, or a value is not an evaluation.
-    """
+    """Return evaluations by output name, from the argument of `SparkNetwork.do_evaluation`."""
     if not isinstance(evaluations, Mapping):
         if len(outputs) != 1:
             raise ConfigurationError(
@@ -89,17 +84,11 @@ def _alike(some: Some, found: tuple[AbstractEvaluation, ...]) -> Any:
 
 
 class _Folded(NamedTuple):
-    """The result of one or several partitions.
+    """The result of one or several partitions."""
 
-    Attributes:
-        result: the combined result of the blocks; None without examples.
-        partition: index of the first partition.
-        error: a DataError of that partition. It is returned instead of raised, because Spark
-            would retry the task three times with the same error.
-    """
-
-    result: Any
-    partition: int
+    result: Any  # None without examples
+    partition: int  # index of the first
+    # A DataError of that partition. If it were raised, Spark would retry the task three times.
     error: Exception | None = None
 
 
@@ -114,11 +103,7 @@ def evaluate(
     *,
     normalizer: Normalizer | None,
 ) -> Counted:
-    """Evaluate all of `data` with the prototypes of each output, in one pass.
-
-    Raises:
-        DataError: if the data does not fit the network or has no labels, or is empty.
-    """
+    """Evaluate all of `data` with the prototypes of each output, in one pass."""
     what = Evaluating(evaluations=evaluations, normalizer=normalizer)
     prototypes = [each for several in evaluations.values() for each in several]
     named = any(each.keeps_records for each in prototypes)
@@ -142,11 +127,7 @@ def evaluate(
 def score(
     inference: Inference, data: DistributedDataSet, *, normalizer: Normalizer | None
 ) -> LossSum:
-    """Compute the loss over all of `data`, with normalized features and labels.
-
-    Raises:
-        DataError: if the data does not fit the network or has no labels, or is empty.
-    """
+    """Compute the loss over all of `data`, with normalized features and labels."""
 
     def visit(
         session: InferenceSession, block: Block[DataSet], partition: int, row: int
@@ -166,18 +147,9 @@ def worst_examples(
     normalizer: Normalizer | None,
     class_names: Mapping[str, tuple[str, ...]],
 ) -> WorstExamples:
-    """Return the `count` examples with the highest loss.
-
-    Each task keeps `count` examples and predicts only these. A reduction combines pairs of
-    tasks. The loss excludes regularization, which is the same for all examples. The network gets
-    normalized examples; the returned examples are not normalized.
-
-    Raises:
-        ConfigurationError: if `count` is no integer of at least 1.
-        DataError: if the data does not fit the network, has no labels, or no examples.
-    """
+    """Return the `count` examples with the highest loss."""
     empty = WorstExamples(count, class_names=dict(class_names))
-    what = Scoring(each=True, regularization=False)
+    what = Scoring(each=True, regularization=False)  # regularization is the same for all
 
     def visit(
         session: InferenceSession, block: Block[DataSet], partition: int, row: int
@@ -244,11 +216,7 @@ def _folded(
 
 
 def _total(parts: "RDD[_Folded]", added: Callable[[Any, Any], Any], needs: str) -> Any:
-    """Return the sum of the partitions' results; runs a Spark job.
-
-    Raises:
-        DataError: of the first failed partition, or if there are no examples.
-    """
+    """Return the sum of the partitions' results; runs a Spark job."""
 
     def add(one: _Folded, other: _Folded) -> _Folded:
         first, second = sorted((one, other), key=lambda part: part.partition)

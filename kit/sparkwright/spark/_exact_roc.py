@@ -32,22 +32,12 @@ _POINTS = 10_000
 
 def digested(
     kind: AbstractEvaluation,
-    parts: "RDD[Any]",
+    parts: "RDD[Any]",  # read three times, so persist it
     *,
     examples: int,
     rows_per_range: int = _ROWS_PER_RANGE,
 ) -> AbstractEvaluation:
-    """Compute the exact evaluation of all parts without collecting their rows.
-
-    Args:
-        kind: the prototype: `ROC()`, `ROCBinary()` or `ROCMultiClass()`.
-        parts: results of the partitions; read three times, so persist it.
-        examples: number of examples in all parts.
-        rows_per_range: maximum number of rows per task; default four million.
-
-    Raises:
-        DataError: if this kind of evaluation requires its rows.
-    """
+    """Compute the exact evaluation of all parts without collecting their rows."""
     if isinstance(kind, ROC):
         return _digests(parts.map(lambda part: (part,)), rows_per_range)[0]
     if not isinstance(kind, RocColumns):

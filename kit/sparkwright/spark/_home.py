@@ -19,17 +19,14 @@ _VARIABLE = "SPARK_HOME"
 
 @contextlib.contextmanager
 def own_home(master: str) -> Generator[None]:
-    """Within the block, a JVM for a local cluster starts with a home of links to Spark's.
-
-    So nothing is written to the installed package. The home is removed at exit, or by the next
-    session of this user if this process is killed.
-    """
+    """Within the block, a JVM for a local cluster starts with a home of links to Spark's."""
     from pyspark import SparkContext
 
     is_there: bool = SparkContext._gateway is not None  # pyright: ignore[reportPrivateUsage]
     if is_there or not master.startswith("local-cluster"):
         yield
         return
+    # So nothing is written to the installed package.
     root = Path(tempfile.gettempdir())
     name = f"sparkwright-{os.getuid() if hasattr(os, 'getuid') else 0}-spark-"
     remove_abandoned(root, f"{name}*")

@@ -44,37 +44,22 @@ Tag = TypeVar("Tag")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inference:
-    """Everything a task needs to run the network; part of the task's closure.
-
-    Attributes:
-        definition: the network.
-        weights: the bytes of the weights, in broadcasts.
-        digest: SHA-256 of these bytes.
-        batch_size: examples per call.
-        workers: maximum number of concurrent copies of the network per machine; None: no limit
-            below the number of tasks.
-        outputs: (dtype, shape of one example) of each output; None is any length.
-        secret: the driver's secret for the trainers.
-    """
+    """Everything a task needs to run the network; part of the task's closure."""
 
     definition: ModelDefinition
-    weights: SharedBytes = field(repr=False)
-    digest: str
-    batch_size: int
-    workers: int | None
+    weights: SharedBytes = field(repr=False)  # the bytes
+    digest: str  # SHA-256 of these bytes
+    batch_size: int  # examples per call
+    workers: int | None  # most copies of the network per machine at a time; None: no limit
+    # (dtype, shape of one example); None is any length.
     outputs: tuple[tuple[str, tuple[int | None, ...]], ...]
-    secret: bytes = field(repr=False)
+    secret: bytes = field(repr=False)  # of the driver, for the trainers
 
     @classmethod
     def of(
         cls, spark: "SparkSession", model: Any, *, batch_size: int, workers: int | None = None
     ) -> "Inference":
-        """Create an Inference from the current state of `model`, and broadcast its weights.
-
-        Raises:
-            ConfigurationError: if a number is below 1, or the model cannot be serialized.
-            SlotsError: if no executor with the required resources registers.
-        """
+        """Create an Inference from the current state of `model`, and broadcast its weights."""
         check_count("batch_size", batch_size)
         check_count("eval_workers", workers, optional=True)
         state = ModelState.of(model, training=False)
@@ -106,11 +91,7 @@ class Inference:
     def blocks(
         self, pieces: Iterable[tuple[Tag, DataSet]], *, size_bytes: int = BLOCK_BYTES
     ) -> "Iterator[Block[Tag]]":
-        """Join pieces into blocks of about `size_bytes`, outputs included, in order.
-
-        A piece with another layout, such as another sequence length, starts a new block. Empty
-        pieces are skipped.
-        """
+        """Join pieces into blocks of about `size_bytes`, outputs included, in order."""
         waiting: list[tuple[Tag, DataSet]] = []
         waiting_bytes = 0
         for tag, dataset in pieces:
@@ -137,14 +118,7 @@ class Inference:
 
 
 class InferenceSession:
-    """Runs a network in a Spark task, block by block.
-
-    Each block borrows a trainer and returns it. A task may predict with several networks in a
-    chain, so keeping a trainer could deadlock.
-
-    Attributes:
-        inference: the network.
-    """
+    """Runs a network in a Spark task, block by block."""
 
     def __init__(self, inference: Inference) -> None:
         """Connect to the trainer pool of this machine."""
@@ -159,12 +133,7 @@ class InferenceSession:
         self._pool = TrainerPool(owner=os.getppid(), secret=inference.secret)
 
     def run(self, dataset: DataSet, what: What, records: list[Any] | None = None) -> Any:
-        """Return the result of `run_inference` for the examples.
-
-        Raises:
-            DataError: if the examples do not fit the network.
-            WorkerError: if the network or the trainer fails.
-        """
+        """Return the result of `run_inference` for the examples."""
         request = InferRequest(
             definition=self.inference.definition,
             digest=self.inference.digest,
@@ -173,6 +142,7 @@ class InferenceSession:
             batch_size=self.inference.batch_size,
             what=what,
         )
+        # A task may predict with several networks in a chain: keeping a trainer could deadlock.
         with self._pool.borrow(**self._device, at_most=self.inference.workers) as trainer:
             answer = trainer.ask(request)
             if answer.kind == "weights":
@@ -205,15 +175,10 @@ def _error_of(answer: Answer) -> Exception:
 
 
 class Block(NamedTuple, Generic[Tag]):
-    """Joined neighboring pieces of one layout.
-
-    Attributes:
-        dataset: the examples.
-        parts: tag and rows of each piece.
-    """
+    """Joined neighboring pieces of one layout."""
 
     dataset: DataSet
-    parts: list[tuple[Tag, slice]]
+    parts: list[tuple[Tag, slice]]  # tag and rows of each piece
 
 
 def _joined(pieces: list[tuple[Tag, DataSet]]) -> Block[Tag]:
@@ -230,16 +195,9 @@ def mapped_pieces(
     what: What,
     pieces: Iterable[tuple[Tag, DataSet]],
     *,
-    called: Callable[[Tag], str] | None = None,
+    called: Callable[[Tag], str] | None = None,  # name of a tag in error messages
 ) -> Iterator[tuple[Tag, Any]]:
-    """Yield each piece's tag and result, in a Spark task.
-
-    Args:
-        inference: the network.
-        what: the request.
-        pieces: tagged examples.
-        called: function from a tag to its name in error messages; default None: no names.
-    """
+    """Yield each piece's tag and result, in a Spark task."""
     session = InferenceSession(inference)
     for block in inference.blocks(pieces):
         try:
@@ -258,11 +216,7 @@ def mapped_pieces(
 
 
 def with_normalized_features(normalizer: Normalizer | None, data: DataSet) -> DataSet:
-    """Return `data` with normalized features and unchanged labels.
-
-    Raises:
-        DataError: if the names differ from those the normalizer was fitted to.
-    """
+    """Return `data` with normalized features and unchanged labels."""
     if normalizer is None:
         return data
     seen = normalized(normalizer, DataSet(data.features, features_masks=data.features_masks))
@@ -276,16 +230,10 @@ def with_normalized_features(normalizer: Normalizer | None, data: DataSet) -> Da
 
 
 def normalized(normalizer: Normalizer | None, data: DataSet) -> DataSet:
-    """Return `data` with normalized features and labels.
-
-    A single input or output may have a different name than in the fitted data; several are
-    matched by name.
-
-    Raises:
-        DataError: if names do not match.
-    """
+    """Return `data` with normalized features and labels."""
     if normalizer is None:
         return data
+    # A single input or output may have another name than in the fitted data.
     names: dict[str, str] = {
         **_renamed("features", data.features, normalizer.feature_names),
         **_renamed("labels", data.labels, normalizer.label_names),

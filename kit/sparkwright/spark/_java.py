@@ -33,11 +33,7 @@ def configures_log(settings: Mapping[str, str]) -> bool:
 
 
 def check_room() -> None:
-    """Raise if the folder for temporary files is full: PySpark would wait for Java without end.
-
-    Raises:
-        ConfigurationError: naming the folder and the reason.
-    """
+    """Raise if the folder for temporary files is full: PySpark would wait for Java without end."""
     try:
         with tempfile.TemporaryFile() as file:
             file.write(bytes(_ROOM_BYTES))
@@ -70,11 +66,7 @@ def forget_ended_java() -> None:
 
 
 def start_java(settings: Mapping[str, str]) -> None:
-    """Start the JVM with logging at level ERROR; no-op if it runs or the user configured logging.
-
-    Args:
-        settings: settings of the session to start.
-    """
+    """Start the JVM with logging at level ERROR, unless it runs or the user configured logging."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 

@@ -96,16 +96,10 @@ def kubernetes_settings(
 def pod_settings(
     chosen: Mapping[str, str], pod: PodFacts | None, *, elsewhere: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return Kubernetes settings derived from the driver's pod; {} for other masters.
-
-    `elsewhere` names settings from Spark's own configuration.
-
-    Raises:
-        ConfigurationError: if no image is set.
-    """
+    """Return Kubernetes settings derived from the driver's pod; {} for other masters."""
     if not chosen.get("spark.master", "").startswith("k8s:"):
         return {}
-    known = set(chosen) | set(elsewhere)
+    known = set(chosen) | set(elsewhere)  # given, or in Spark's own configuration
     if not {_IMAGE, _EXECUTOR_IMAGE} & known:
         raise ConfigurationError(
             "executors on Kubernetes need an image. Received: no "

@@ -158,24 +158,13 @@ class Exports:
     """The minibatches exported by the runs of a network."""
 
     def __init__(self, spark: "SparkSession") -> None:
-        """Start without exports."""
         self._spark = spark
         self._folders: list[str] = []
 
     def write(
         self, rdd: "RDD[bytes]", *, directory: str | os.PathLike[str] | None, batch_size: int
     ) -> "RDD[str]":
-        """Export `rdd` (a Spark job) and return an RDD of the paths, partition by partition.
-
-        Args:
-            rdd: chunks of examples.
-            directory: a URL that all executors can access; None: a temporary folder of this
-                machine.
-            batch_size: examples per file.
-
-        Raises:
-            ConfigurationError: if the executors cannot access the directory.
-        """
+        """Export `rdd` (a Spark job) and return an RDD of the paths, partition by partition."""
         parent = absolute(os.fspath(directory or tempfile.mkdtemp(prefix="sparkwright-export-")))
         folder = join(parent, uuid.uuid4().hex[:12])
         self._folders.append(folder if directory else parent)
@@ -229,11 +218,7 @@ def _facts(data: DistributedDataSet) -> dict[str, Any]:
 
 
 def first_layout(data: DistributedDataSet) -> Mapping[str, Any]:
-    """Return `DataSet.layout` of the first examples; runs a Spark job.
-
-    Raises:
-        DataError: if there are no examples.
-    """
+    """Return `DataSet.layout` of the first examples; runs a Spark job."""
     chunks = run_job(data.spark, lambda: data.rdd.take(1), description="read the layout")
     if not chunks:
         raise DataError("the data has no examples. Received: only empty partitions.")

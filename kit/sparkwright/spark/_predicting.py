@@ -28,13 +28,7 @@ def predict_dataset(
     *,
     normalizer: Normalizer | None,
 ) -> DistributedDataSet:
-    """Return a data set whose features are the network's outputs, with labels and weights.
-
-    Args:
-        inference: the network.
-        data: the examples.
-        normalizer: applied to features; outputs are converted to the labels' units. None: none.
-    """
+    """Return a data set whose features are the network's outputs, with labels and weights."""
     what = Predicting(normalizer=normalizer)
 
     @errors_as_chunks
@@ -79,14 +73,7 @@ def predict_keyed(
     inputs: Mapping[str, int],
     normalizer: Normalizer | None,
 ) -> "RDD[Any]":
-    """Map (key, features) to (key, outputs); see `SparkNetwork.predict`.
-
-    Args:
-        inference: the network.
-        pairs: RDD of (key, features).
-        inputs: input name -> number of axes of one example.
-        normalizer: applied to features; outputs are converted to the labels' units. None: none.
-    """
+    """Map (key, features) to (key, outputs); see `SparkNetwork.predict`."""
     what = Predicting(normalizer=normalizer)
 
     def outputs_of(records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:

@@ -18,17 +18,7 @@ RunJob = Callable[[Callable[[], Any], str], Any]
 def validated(
     elements: Any, template: ValidateRequest, state: Any, run_job: RunJob, *, epoch: int
 ) -> tuple[float, dict[str, float]] | None:
-    """Return mean loss and metrics of all validation examples; None if there are none.
-
-    Keras computes metrics from the sums of all workers, so a second job asks one of them.
-
-    Args:
-        elements: RDD of the run's examples.
-        template: the request without the worker's fields.
-        state: a Spark broadcast of (vector, extras).
-        run_job: runs an action with a description.
-        epoch: complete epochs, for descriptions.
-    """
+    """Return mean loss and metrics of all validation examples; None if there are none."""
 
     def answers(template: ValidateRequest, *, only: int | None = None) -> list[Answer]:
         task = validation_task(template, state, only=only)
@@ -44,6 +34,7 @@ def validated(
         return None
     sums = np.sum([np.frombuffer(answer.payload) for answer in found], axis=0)
     metrics: dict[str, float] = found[0].fields["metrics"]
+    # Keras computes metrics from the sums of all workers, so a second job asks one of them.
     if len(found) > 1 and metrics:
         total = replace(template, sums=tuple(sums.tolist()))
         (answer,) = answers(total, only=found[0].fields["worker"])

@@ -45,15 +45,11 @@ _LARGEST_VECTOR_BYTES = 1 << 30
 
 
 class SparkRoundsEngine:
-    """A run with `communication="spark"`: broadcast, train a round, tree-aggregate.
-
-    It uses the same minibatches in the same order as the ring: results agree up to rounding.
-    """
+    """Trains by broadcasts, rounds and tree-aggregation; equal to the ring up to rounding."""
 
     def __init__(
         self, spark: "SparkSession", launcher: SparkLauncher, beginning: RunBeginning
     ) -> None:
-        """Prepare the run; `run` starts it."""
         self._spark, self._run, self._launcher = spark, beginning.id, launcher
         master = beginning.master
         assert isinstance(

@@ -53,13 +53,7 @@ def distributed_master(url: str) -> TrainingMaster | None:
 
 
 def training_summary(master: TrainingMaster | None, run: TrainingRun | None) -> dict[str, Any]:
-    """Return JSON-serializable settings of the master, and a summary of the last run.
-
-    Returns:
-        "master" (settings by name), "run" (its id), "state", "epochs", "examples", "averagings",
-        "seconds", "loss" (mean over the examples of the last epoch, as trained), "validation_loss"
-        (the last one); each only if known.
-    """
+    """Return JSON-serializable settings of the master, and a summary of the last run."""
     found: dict[str, Any] = {} if master is None else {"master": master.to_dict()}
     if run is None:
         return found
@@ -71,7 +65,7 @@ def training_summary(master: TrainingMaster | None, run: TrainingRun | None) -> 
         "examples": int(rows["examples"].sum()),
         "averagings": status.averagings,
         "seconds": round(status.elapsed_s, 3),
-        "loss": _last_loss(rows),
+        "loss": _last_loss(rows),  # mean over the examples of the last epoch, as trained
     }
     if status.validation:
         found["validation_loss"] = float(status.validation[-1].loss)

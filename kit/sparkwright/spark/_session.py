@@ -314,20 +314,13 @@ def _warn_about_differences(
 
 
 def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
-    """Return settings for YARN or Kubernetes; none for other masters.
-
-    If `spark-submit` started the driver (`submitted`), it has already set up YARN.
-
-    Raises:
-        ConfigurationError: if a cluster's configuration or image is missing, or a value is invalid.
-        NetworkError: if the cluster does not answer.
-    """
+    """Return settings for YARN or Kubernetes; none for other masters."""
     if not chosen["spark.master"].startswith(("yarn", "k8s:")):
         return {}
     elsewhere = default_settings(spark_home()).keys()
     return {
         **overhead_settings(chosen, elsewhere=elsewhere),
-        **({} if submitted else yarn_settings(chosen)),
+        **({} if submitted else yarn_settings(chosen)),  # `spark-submit` has set up YARN
         **(tag_settings(chosen) if chosen["spark.master"] == "yarn" else {}),
         **pod_settings(chosen, pod_facts(), elsewhere=elsewhere),
     }

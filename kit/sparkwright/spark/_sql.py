@@ -24,25 +24,13 @@ _SQL_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnReader:
-    """Converts the columns of an SQL call to a network's inputs.
+    """Converts the columns of an SQL call to a network's inputs."""
 
-    Attributes:
-        inputs: input name -> shape of one example; None is any length.
-        schema: the arguments are its `schema_columns`; None: see `SparkNetwork.as_udf`.
-    """
-
-    inputs: Mapping[str, tuple[int | None, ...]]
-    schema: TableSchema | None
+    inputs: Mapping[str, tuple[int | None, ...]]  # shape of one example; None is any length
+    schema: TableSchema | None  # of the arguments; None: see `SparkNetwork.as_udf`
 
     def datasets(self, columns: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], DataSet]]:
-        """Yield row numbers and examples, grouped by the lengths of the inputs.
-
-        Args:
-            columns: pyarrow Arrays, one per argument of the function.
-
-        Raises:
-            DataError: if the columns do not fit the network's inputs.
-        """
+        """Yield row numbers and examples, grouped by the lengths of the inputs."""
         if self.schema is not None:
             dataset = _by_schema(columns, self.schema)
             yield np.arange(len(dataset)), dataset
@@ -97,17 +85,11 @@ def sql_function(
     inference: Inference,
     *,
     reader: ColumnReader,
+    # (dtype, shape of one example) by name.
     outputs: Mapping[str, tuple[str, tuple[int | None, ...]]],
     normalizer: Normalizer | None,
 ) -> Any:
-    """Create a Spark SQL function; see `SparkNetwork.as_udf`.
-
-    Args:
-        inference: the network.
-        reader: converts columns to inputs.
-        outputs: output name -> (dtype, shape of one example).
-        normalizer: applied to features; outputs are converted to the labels' units. None: none.
-    """
+    """Create a Spark SQL function; see `SparkNetwork.as_udf`."""
     import pyarrow as pa
 
     def predict(batches: Any) -> Any:
@@ -128,16 +110,13 @@ def sql_function(
 
 
 def _udf(predict: Any, kind: str) -> Any:
-    """Wrap `predict`, a function of batches of pyarrow columns, as an SQL function.
-
-    Before PySpark 4.1, Spark passes pandas columns. pandas cannot distinguish missing numbers from
-    NaN: a NaN then counts as missing.
-    """
+    """Wrap `predict`, a function of batches of pyarrow columns, as an SQL function."""
     from pyspark.sql import functions
 
     if hasattr(functions, "arrow_udf"):
         return functions.arrow_udf(predict, returnType=kind)  # pyright: ignore
 
+    # Before PySpark 4.1. pandas cannot distinguish missing numbers from NaN: NaN counts as missing.
     import pandas as pd
     import pyarrow as pa
 
@@ -241,14 +220,11 @@ def _by_schema(columns: Sequence[Any], schema: TableSchema) -> DataSet:
 
 
 def _from_pandas(column: Any) -> Any:
-    """Convert a pandas column to pyarrow.
-
-    pyarrow converts rows that are arrays one by one; joining them first takes a quarter of the
-    time.
-    """
+    """Convert a pandas column to pyarrow."""
     import pyarrow as pa
 
     rows = column.to_numpy()
+    # pyarrow converts rows that are arrays one by one; joining them takes a quarter of the time.
     if len(rows) and all(isinstance(row, np.ndarray) for row in rows):
         values = np.concatenate(rows)
         # A NaN may stand for a missing number; `pa.Array.from_pandas` handles that.

@@ -66,12 +66,7 @@ def training_task(
 def round_task(
     template: RoundRequest, state: Any
 ) -> Callable[[int, Iterable[Element]], list[Answer]]:
-    """Return a function for `mapPartitionsWithIndex` that trains one round of its partition.
-
-    Args:
-        template: the request without the worker's fields.
-        state: a Spark broadcast of (vector, extras, progress, share of each worker).
-    """
+    """Return a function for `mapPartitionsWithIndex` that trains one round of its partition."""
     secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
@@ -98,13 +93,7 @@ def round_task(
 def validation_task(
     template: ValidateRequest, state: Any, *, only: int | None = None
 ) -> Callable[[int, Iterable[Element]], list[Answer]]:
-    """Return a function for `mapPartitionsWithIndex` that scores its partition.
-
-    Args:
-        template: the request without the worker's fields.
-        state: a Spark broadcast of (vector, extras).
-        only: the partition to score; default None: those with validation examples.
-    """
+    """Return a function for `mapPartitionsWithIndex` that scores its partition."""
     secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:

@@ -42,13 +42,7 @@ _WAITING = {"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED"}
 
 
 def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return settings for executors on YARN; none for other masters.
-
-    Raises:
-        ConfigurationError: if Hadoop's configuration is missing.
-        NetworkError: if the ResourceManager does not answer.
-        PermissionError: if HDFS requires Kerberos and there is no valid ticket.
-    """
+    """Return settings for executors on YARN; none for other masters."""
     if chosen.get("spark.master") != "yarn":
         return {}
     hadoop = _hadoop_settings(chosen)
@@ -121,11 +115,7 @@ def _check_manager(hadoop: Mapping[str, str]) -> None:
 
 
 def check_ticket() -> None:
-    """Check the Kerberos ticket on HDFS, if available, to raise a short error before Spark starts.
-
-    Raises:
-        PermissionError: if HDFS requires Kerberos and this process has no valid ticket.
-    """
+    """Check the Kerberos ticket on HDFS, if any, to raise a short error before Spark starts."""
     try:
         exists("hdfs:///")
     except PermissionError:
@@ -135,11 +125,7 @@ def check_ticket() -> None:
 
 
 def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
-    """Parse the settings of a file such as yarn-site.xml.
-
-    Raises:
-        ConfigurationError: if the text is not valid XML.
-    """
+    """Parse the settings of a file such as yarn-site.xml."""
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -163,10 +149,7 @@ def setting(settings: Mapping[str, str], name: str) -> str | None:
 
 
 def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Return host and port of each ResourceManager.
-
-    There are several with high availability. Without any setting, it is this machine.
-    """
+    """Return host and port of each ResourceManager; high availability has several."""
     names = [""]
     if setting(settings, f"{_MANAGER}.ha.enabled") == "true":
         given = settings.get(f"{_MANAGER}.ha.rm-ids", "")
@@ -184,11 +167,7 @@ def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[str, str]:
-    """Return `spark.yarn.archive`, uploading the archive if missing; {} if jars are configured.
-
-    The archive is `.sparkwright/spark-jars-KEY.zip` in the user's HDFS folder, shared by all
-    sessions with the same jars. Nodes cache it.
-    """
+    """Return `spark.yarn.archive`, uploading the archive if missing; {} if jars are configured."""
     home = spark_home()
     system = chosen.get("spark.hadoop.fs.defaultFS") or hadoop.get("fs.defaultFS", "")
     settled = set(_DECIDING) & {*chosen, *default_settings(home)}
@@ -230,11 +209,7 @@ def write_jars(jars: list[Path], url: str) -> None:
 
 
 def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return the application's tags with a unique one added, to find the application later.
-
-    Raises:
-        ConfigurationError: if the timeout is invalid.
-    """
+    """Return the application's tags with a unique one added, to find the application later."""
     _timeout_s(chosen)
     own = f"sparkwright-{secrets.token_hex(8)}"
     return {TAGS: ",".join(filter(None, [chosen.get(TAGS), own]))}
@@ -242,12 +217,7 @@ def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def waiting_for_yarn(chosen: Mapping[str, str]) -> Generator[None]:
-    """Wait for YARN while a session starts: log why it waits, and cancel it at the timeout.
-
-    Raises:
-        RunTimeoutError: if YARN allocates no container within `spark.sparkwright.yarnTimeout`
-            seconds, default 300; with YARN's diagnostics.
-    """
+    """Wait for YARN while a session starts: log why it waits, and cancel it at the timeout."""
     if chosen.get("spark.master") != "yarn":
         yield
         return

@@ -199,12 +199,9 @@ def on_gpus(rdd: "RDD[Any]") -> "RDD[Any]":
 
 
 def _profile(conf: Any) -> Any:
-    """Return a resource profile with a GPU per task, and executors with GPUs if they are optional.
-
-    Returns None for sessions without GPUs, or in which each task already gets one.
-    """
+    """Return a resource profile with a GPU per task, and executors with optional GPUs."""
     if not gpus_of_executor(conf) or conf.get(TASK_AMOUNT):
-        return None
+        return None  # no GPUs, or each task already gets one
     from pyspark.resource import (
         ExecutorResourceRequests,
         ResourceProfileBuilder,

@@ -34,17 +34,7 @@ _used_by: list[int] = []
 
 
 def hdfs_system_of(url: str) -> tuple[Any, str]:
-    """Return the file system of an "hdfs://" URL, and the path in it.
-
-    User: HADOOP_USER_NAME, or the owner of this process. With Kerberos, the user of the ticket or,
-    in tasks, of the job's delegation tokens.
-
-    Host: a host without a port is a nameservice in HADOOP_CONF_DIR, or a NameNode on port 8020. If
-    the URL has no host, `fs.defaultFS` in core-site.xml in HADOOP_CONF_DIR is used.
-
-    Options: fsspec's settings under "hdfs" can contain `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default
-    60) and Hadoop's own options, by name.
-    """
+    """Return the file system of an "hdfs://" URL, see `docs/storage.md`, and the path in it."""
     if _used_by and _used_by[0] != os.getpid():
         raise ConfigurationError(
             "a process that uses HDFS must not be forked from one that has used it: they would "
@@ -128,7 +118,6 @@ class HdfsOperations:
         return normal(path)
 
     def unstrip_protocol(self, name: str) -> str:
-        """Return the URL of a path."""
         return f"{self._server}{self._strip_protocol(name)}"
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -210,11 +199,9 @@ class HdfsOperations:
         self._ask(lambda client: client.rename(source, target, overwrite), f"rename {source}")
 
     def rm_file(self, path: str) -> None:
-        """Remove one file."""
         self.rm(path)
 
     def rmdir(self, path: str) -> None:
-        """Remove an empty folder."""
         self.rm(path)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:

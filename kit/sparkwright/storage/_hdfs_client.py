@@ -83,15 +83,8 @@ def on_thread(function: Callable[[], _T], timeout_s: float, *, name: str) -> "Fu
 
 
 def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: str) -> _T:
-    """Call `function` of the client on another thread and wait for it.
-
-    The client waits for a NameNode without limit, and ignores Ctrl-C meanwhile. A call that times
-    out continues until the client ends it. `what` and `server` are used in messages.
-
-    Raises:
-        RunTimeoutError: after `timeout_s`.
-        OSError: if `function` fails; the message contains a remedy where one is known.
-    """
+    """Call `function` of the client on another thread and wait for it."""
+    # The client waits for a NameNode without limit, and ignores Ctrl-C meanwhile.
     future = on_thread(function, timeout_s, name="hdfs-call")
     if not future.done():
         raise RunTimeoutError(
@@ -172,11 +165,7 @@ def _unescaped(text: str) -> str:
 def open_reader(
     open_inner: Callable[[], Any], call: _Call, path: str, version: Callable[[], Any] | None = None
 ) -> BinaryIO:
-    """Open a file for buffered reading.
-
-    `open_inner` opens it with the client. `call` runs a client function with a time-out; its second
-    argument describes the action. `version` returns a value that changes if the file is replaced.
-    """
+    """Open a file for buffered reading; `version()` changes if the file is replaced."""
     return cast(
         BinaryIO, io.BufferedReader(_Reader(open_inner, call, path, version), _BUFFER_BYTES)
     )

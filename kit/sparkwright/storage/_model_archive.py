@@ -140,7 +140,6 @@ def opened(file: BinaryIO, url: str) -> zipfile.ZipFile:
 
 
 def damaged(url: str, reason: str) -> DataError:
-    """Return the error for a damaged file."""
     return DataError(
         f"a model file must be complete and in the Keras format. Received: {url} ({reason}). "
         "Save the model again."

@@ -49,10 +49,7 @@ def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def open_study(storage: Any, name: str, *, maximizes: bool, seed: int | None, **given: Any) -> Any:
-    """Create or load the `optuna.Study` called `name`; its lost trials are enqueued again.
-
-    `given` are the sampler and the pruner; None: Optuna's defaults.
-    """
+    """Create or load the `optuna.Study` called `name`; its lost trials are enqueued again."""
     import optuna
 
     direction = "maximize" if maximizes else "minimize"
@@ -93,12 +90,10 @@ def _storage_of(given: Any) -> Any:
 
 
 def _take(study: Any) -> None:
-    """Make this process the driver of the study, and repeat the trials of a driver that ended.
-
-    Optuna's heartbeats would do so for databases only, and after a time-out.
-    """
+    """Make this process the driver of the study, and repeat the trials of a driver that ended."""
     from optuna.trial import TrialState
 
+    # Optuna's heartbeats would do so for databases only, and after a time-out.
     driver = study.user_attrs.get(_DRIVER)
     for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
         # Silence says nothing about drivers on other machines.

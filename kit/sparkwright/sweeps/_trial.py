@@ -102,10 +102,7 @@ class Objective:
         return parts
 
     def score(self, trial: Any, run: TrainingRun) -> float:
-        """Report the score of each epoch to Optuna until the run ends; return that of the model.
-
-        A run that was stopped, such as by Optuna's pruner, raises TrialPruned.
-        """
+        """Report the score of each epoch to Optuna until the run ends; return that of the model."""
         from optuna import TrialPruned
 
         scores: dict[int, float] = {}
@@ -147,7 +144,6 @@ class Objective:
         return found[name]
 
     def release(self) -> None:
-        """Unpersist the data."""
         with unless_ended(self.spark):
             for each in self._persisted:
                 each.unpersist()

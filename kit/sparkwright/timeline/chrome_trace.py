@@ -63,11 +63,7 @@ def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
 
 
 def _events(spans: Spans, until: _Until, more: str = "") -> Iterator[str]:
-    """Yield an event for each row; `until` is updated.
-
-    Perfetto drops an event that begins within another event and ends after it. If the overlap is a
-    rounding error, the event begins where the other ends. Otherwise it is on a separate thread.
-    """
+    """Yield an event for each row; `until` is updated."""
     order = np.lexsort((spans.starts_s, np.isin(spans.codes, _ENCLOSING), spans.lanes))
     starts_ns = np.floor(spans.starts_s[order] * 1e9).astype(np.int64)
     lengths_ns = np.rint(spans.seconds[order].astype(np.float64) * 1e9).astype(np.int64)
@@ -77,6 +73,8 @@ def _events(spans: Spans, until: _Until, more: str = "") -> Iterator[str]:
     width_ns = round(spans.width_s * 1e9)
     for lane, code, thread, start_ns, length_ns in zip(*(r.tolist() for r in rows), strict=True):
         end_ns, slack_ns = until.get((lane, thread), (0, 0))
+        # Perfetto drops an event that begins within another event and ends after it. If the
+        # overlap is a rounding error, begin where the other ends; otherwise use another thread.
         late_ns = max(0, end_ns - start_ns)
         if not width_ns and late_ns <= slack_ns:
             length_ns = max(0, length_ns - late_ns)

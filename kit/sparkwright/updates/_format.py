@@ -32,22 +32,13 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """One valid segment of a message.
+    """One valid segment of a message."""
 
-    Attributes:
-        start: index of its first element in the vector.
-        size: elements that it covers, N.
-        threshold: t, exactly the float32 of the message.
-        dense: whether it is a bitmap.
-        payload: the words after the header, a view of the message; indices of a sparse
-            segment are ascending.
-    """
-
-    start: int
-    size: int
-    threshold: float
-    dense: bool
-    payload: Words
+    start: int  # index of its first element in the vector
+    size: int  # elements that it covers
+    threshold: float  # exactly the float32 of the message
+    dense: bool  # a bitmap
+    payload: Words  # a view of the words after the header; ascending indices if sparse
 
     @property
     def stop(self) -> int:
@@ -91,16 +82,7 @@ def check_threshold(value: Any) -> float:
 
 
 def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
-    """Split a message into segments and validate all of it.
-
-    Args:
-        words: (L,) int32 array, or the bytes of one (little-endian).
-        size: elements that the message must cover; default None: the number in the message, at
-            most 2**31 - 1.
-
-    Raises:
-        NetworkError: if the message is malformed or of another length.
-    """
+    """Split a message into segments and validate all of it."""
     message = _as_words(words)
     segments: list[Segment] = []
     position = start = 0

@@ -19,18 +19,14 @@ Target = Vector | Sequence[Vector]
 
 
 class Pieces:
-    """A vector that consists of one or more 1-D arrays.
-
-    Attributes:
-        arrays: the arrays, in order.
-        starts: start index of each array, then the total length.
-    """
+    """A vector that consists of one or more 1-D arrays."""
 
     def __init__(self, target: Target, *, name: str, writable: bool = True) -> None:
         """Check the arrays; raise DataError unless all are 1-D arrays of float32 or float64."""
         self.arrays: list[Vector] = [target] if isinstance(target, np.ndarray) else list(target)
         for array in self.arrays:
             _check(array, name, writable=writable)
+        # The start of each array, then the total length.
         self.starts = [0, *accumulate(array.size for array in self.arrays)]
 
     @property
@@ -75,21 +71,13 @@ def difference(
 
 
 def single(name: str, vector: Any, *, writable: bool = True) -> Vector:
-    """Check that `vector` is one array, by default a writable one, and return it.
-
-    Raises:
-        DataError: if it is not a 1-D array of float32 or float64, or not `writable`.
-    """
+    """Check that `vector` is one array, by default a writable one, and return it."""
     _check(vector, name, writable=writable)
     return vector
 
 
 def paired(shared: Vector, local: Target) -> Pieces:
-    """Check that `local` is as long as `shared`, and return it as pieces.
-
-    Raises:
-        DataError: if the lengths differ, or an array is not 1-D float32 or float64.
-    """
+    """Check that `local` is as long as `shared`, and return it as pieces."""
     pieces = Pieces(local, name="local", writable=False)
     if pieces.size != shared.size:
         raise DataError(
@@ -102,11 +90,7 @@ def paired(shared: Vector, local: Target) -> Pieces:
 def segments(
     pieces: Pieces, threshold: float | Sequence[float]
 ) -> tuple[Sequence[int], Sequence[float]]:
-    """Return the bounds of a message's segments, and their thresholds.
-
-    Raises:
-        ConfigurationError: if there are several thresholds, but not one per array.
-    """
+    """Return the bounds of a message's segments, and their thresholds."""
     if not isinstance(threshold, Sequence):
         return [0, pieces.size], [threshold]
     if len(threshold) != len(pieces.arrays):

@@ -41,34 +41,20 @@ _META = struct.Struct("<qq?????qd")
 
 @dataclass(kw_only=True, slots=True)
 class Averaging:
-    """One round of a worker, and the averaging that ends it; times are monotonic.
+    """One round of a worker, and the averaging that ends it; times are monotonic."""
 
-    Attributes:
-        before: progress at the beginning of the round.
-        planned: progress after the round if all workers train their whole shares; includes the next
-            epoch once it has begun.
-        shares: worker -> assigned span.
-        done: results of this worker.
-        meta: report of this worker.
-        began_s: time at which the round began.
-        trained_s: time at which this worker finished its share.
-        metas: worker -> report; known after the exchange.
-        met_s: time of the exchange.
-        averaged_s: time at which the average was complete.
-        changed: whether there is a new average.
-    """
-
-    before: Progress
+    before: Progress  # at the beginning of the round
+    # After the round if all train their whole shares; includes the next epoch once it has begun.
     planned: Progress
-    shares: Mapping[int, Span]
-    done: RoundDone
-    meta: Meta
+    shares: Mapping[int, Span]  # by worker
+    done: RoundDone  # of this worker
+    meta: Meta  # of this worker
     began_s: float
-    trained_s: float
-    metas: dict[int, Meta] = field(default_factory=dict[int, Meta])
-    met_s: float = 0.0
-    averaged_s: float = 0.0
-    changed: bool = False
+    trained_s: float  # when this worker finished its share
+    metas: dict[int, Meta] = field(default_factory=dict[int, Meta])  # by worker, after the exchange
+    met_s: float = 0.0  # time of the exchange
+    averaged_s: float = 0.0  # when the average was complete
+    changed: bool = False  # there is a new average
 
     @property
     def after(self) -> Progress:
@@ -90,11 +76,10 @@ class Averaging:
 
 
 class Averager:
-    """Average with the other workers, one averaging at a time.
+    """Average with the other workers, one averaging at a time."""
 
-    With `averaging_delay`, a background thread averages a copy of the state while training
-    continues. Nothing else may use the ring between `begin` and the end of `finish`.
-    """
+    # With `averaging_delay`, a thread averages a copy of the state while training continues.
+    # Nothing else may use the ring between `begin` and the end of `finish`.
 
     def __init__(
         self, settings: WorkerSettings[ParameterAveragingTrainingMaster], member: RunMember
@@ -128,11 +113,7 @@ class Averager:
         return True
 
     def begin(self, ring: Ring, group: Group, averaging: Averaging) -> None:
-        """Start averaging; without a delay, finish the exchange.
-
-        Raises:
-            NetworkError: if the ring breaks.
-        """
+        """Start averaging; without a delay, finish the exchange."""
         if self._thread is None:
             self._average(ring, group, averaging)
             return
@@ -141,15 +122,7 @@ class Averager:
         self._future = self._thread.submit(self._average, ring, group, averaging)
 
     def finish(self, averaging: Averaging, *, trained: bool) -> None:
-        """Wait for the average, keep it, and apply it to the replica.
-
-        Args:
-            averaging: the averaging passed to `begin`.
-            trained: whether the replica has been trained since `begin`.
-
-        Raises:
-            NetworkError: if the ring breaks.
-        """
+        """Wait for the average, keep it, and apply it to the replica; `trained`: since `begin`."""
         averaged_s = averaging.averaged_s
         if self._future is not None:
             asked_s = time.monotonic()
@@ -204,7 +177,6 @@ class Averager:
     # -- on the training thread -------------------------------------------------------------
 
     def _apply(self, averaging: Averaging, *, trained: bool) -> None:
-        """Apply the new average to the replica."""
         kept, replica, mine = self._kept, self._replica, averaging.meta
         metas = averaging.metas.values()
         # Minibatches trained since then are added to the maximum over workers.

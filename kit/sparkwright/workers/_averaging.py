@@ -36,11 +36,6 @@ class AveragingWorker:
     def __init__(
         self, settings: WorkerSettings[ParameterAveragingTrainingMaster], member: RunMember
     ) -> None:
-        """Prepare to train.
-
-        Raises:
-            DataError: if the data does not fit the network.
-        """
         self._settings, self._member, self._kept = settings, member, member.kept
         self._replica, self._control = member.replica, member.control
         self._trainer = LocalTrainer(
@@ -118,10 +113,8 @@ class AveragingWorker:
             self._progress = self._progress.after_epoch()
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> None:
-        """Train this worker's share, then average; with a delay, start to.
-
-        Within this round, finishes the pending averaging of the previous one.
-        """
+        """Train this worker's share, then average; with a delay, start to."""
+        # Within this round, the pending averaging of the previous one is finished.
         self._control.check()
         began_s = time.monotonic()
         with self._control.activity.compute():
@@ -187,13 +180,7 @@ class AveragingWorker:
         return done, waited_s
 
     def _finish(self, ring: Ring, group: Group, *, trained: bool = False) -> None:
-        """Finish the pending averaging, if any.
-
-        Args:
-            ring: the ring of all members.
-            group: the group that averages.
-            trained: whether the replica has been trained since it began. Default False.
-        """
+        """Finish the pending averaging, if any; `trained`: the replica was, since it began."""
         if (averaging := self._pending) is None:
             return
         self._averager.finish(averaging, trained=trained)
@@ -276,10 +263,8 @@ class AveragingWorker:
         return self._shares(group, progress_if_all_done(self._progress, shares)).get(worker)
 
     def _checks_updater(self, before: Progress, planned: Progress) -> bool:
-        """Whether to check that the optimizer's moments are finite after this round.
-
-        Moments that are not averaged are checked less often, and at the end of an epoch.
-        """
+        """Whether to check that the optimizer's moments are finite after this round."""
+        # Those that are not averaged are checked less often, and at the end of an epoch.
         if self._kept.updater == "local" and planned.todo:
             frequency = self._settings.master.frequency_in(before.epoch)
             return planned.round % -(-_OWN_MOMENTS_EVERY // frequency) == 0

@@ -223,22 +223,12 @@ def _shape_text(shape: Sequence[int | None]) -> str:
 def check_labels(
     model: Any,
     labels: Mapping[str, NDArray[Any]],
+    # Output name -> label name, in the model's order; empty without labels.
     outputs: Mapping[str, str],
     *,
     training: bool,
 ) -> None:
-    """Raise DataError if labels are invalid for the model's loss.
-
-    Args:
-        model: a compiled keras.Model.
-        labels: label name -> (n, ...) array.
-        outputs: output name -> label name, in the model's order; empty without labels.
-        training: whether labels are required.
-
-    Raises:
-        DataError: if labels are missing in training, one-hot where the loss takes class numbers
-            or the reverse, or contain class numbers outside the range of the output.
-    """
+    """Raise DataError if labels are invalid for the model's loss."""
     if training and not outputs and getattr(model, "_compile_loss", None) is not None:
         raise DataError(
             "labels are needed, because the network was compiled with a loss. Received: "

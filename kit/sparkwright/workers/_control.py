@@ -31,10 +31,7 @@ class Dismissed(Exception):
 
 
 class Activity:
-    """State of the training thread in heartbeats: minibatches trained, whether it computes.
-
-    Heartbeats are sent from another thread, so they alone do not prove progress.
-    """
+    """Steps of the training thread, for heartbeats, which alone do not prove progress."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -94,36 +91,19 @@ class CurrentRing:
 
 
 class ControlLine:
-    """Exchange messages with the coordinator on behalf of the training thread.
-
-    A reader thread queues orders for `next_order` and answers for `answer`. It handles "stop" and
-    "regroup" immediately, by setting `stopping` and by aborting the ring.
-
-    Attributes:
-        activity: activity of the training thread, sent with heartbeats.
-        ring: the worker's current ring, aborted by "regroup".
-        stopping: set when the run ends with the next averaging.
-        gone: set when the connection is closed.
-        histograms_asked: set when the driver requests histograms.
-        paused: the latest generation whose ring ends with the next averaging, so that workers can
-            join.
-    """
+    """Exchange messages with the coordinator on behalf of the training thread."""
 
     def __init__(self, address: Address, *, secret: bytes, timeout_s: float, name: str) -> None:
-        """Connect and start reading.
-
-        Raises:
-            NetworkError: if the coordinator cannot be reached.
-        """
         self.activity = Activity()
-        self.ring = CurrentRing()
-        self.stopping = threading.Event()
-        self.gone = threading.Event()
+        self.ring = CurrentRing()  # aborted by "regroup"
+        self.stopping = threading.Event()  # the run ends with the next averaging
+        self.gone = threading.Event()  # the connection is closed
         self.histograms_asked = threading.Event()
         self._dismissed = False
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._at_beat: Callable[[], None] | None = None
+        # The latest generation whose ring ends with the next averaging, so that workers can join.
         self.paused = 0
         # Handlers on the reader thread, by kind. All other kinds are orders.
         self._handlers: dict[str, Callable[[Message], object]] = {
@@ -151,11 +131,6 @@ class ControlLine:
     def send(
         self, kind: str, fields: dict[str, Any] | None = None, payload: tuple[Any, ...] = ()
     ) -> None:
-        """Send one message.
-
-        Raises:
-            Dismissed: if the coordinator has disconnected.
-        """
         try:
             self._connection.send(kind, fields, payload)
         except NetworkError as error:
@@ -163,21 +138,13 @@ class ControlLine:
             raise Dismissed(str(error)) from None
 
     def next_order(self) -> Message:
-        """Wait for the next order, such as "group", "deliver" or "start".
-
-        Raises:
-            Dismissed: at the end of the run, or if the coordinator has disconnected.
-        """
+        """Wait for the next order, such as "group", "deliver" or "start"."""
         message = self.poll_order(None)
         assert message is not None
         return message
 
     def poll_order(self, timeout_s: float | None) -> Message | None:
-        """Return the next order; None on timeout (`timeout_s` None: no timeout).
-
-        Raises:
-            Dismissed: see `next_order`.
-        """
+        """Return the next order; None on timeout (`timeout_s` None: no timeout)."""
         try:
             message = self._orders.get(timeout=timeout_s, block=timeout_s != 0)
         except queue.Empty:
@@ -187,18 +154,7 @@ class ControlLine:
         return message
 
     def answer(self, *, epoch: int, round: int, timeout_s: float) -> Message | None:
-        """Wait for the answer of the driver's callbacks; return None on timeout.
-
-        Answers about other moments are outdated and dropped.
-
-        Args:
-            epoch: complete epochs.
-            round: round of the next epoch; 0: the answer is about the epoch's end.
-            timeout_s: timeout in seconds.
-
-        Raises:
-            Dismissed: at the end of the run, or if the coordinator has disconnected.
-        """
+        """Return the callbacks' answer about this moment (`round` 0: epoch's end), or None."""
         deadline = time.monotonic() + timeout_s
         while True:
             self.check()
@@ -212,11 +168,7 @@ class ControlLine:
                 return message
 
     def check(self) -> None:
-        """Raise if this worker's run or task has ended.
-
-        Raises:
-            Dismissed: if the coordinator, or the task of this request, has disconnected.
-        """
+        """Raise if this worker's run or task has ended."""
         if self.gone.is_set():
             raise Dismissed("the coordinator or the task has disconnected")
 
@@ -235,10 +187,7 @@ class ControlLine:
             self._handlers["snapshot"](Message(kind="snapshot", fields={}))
 
     def on_clock_answer(self, tell: Callable[[Message, float], None]) -> None:
-        """Call `tell` with each answer to "clock" and its monotonic time of arrival.
-
-        Runs on the reader thread, so `tell` must not block.
-        """
+        """Call `tell`, which must not block, with each answer to "clock" and its arrival."""
         self._handlers["clock"] = lambda message: tell(message, self._connection.received_s)
 
     def on_connect_back(self, connect_back: Callable[[int], None]) -> None:
@@ -316,10 +265,7 @@ def stacks() -> str:
 
 
 def say_farewell() -> None:
-    """Send the driver the last average of each run of this process, which is about to end.
-
-    The end of its task or of Spark is no reason to lose what the workers have learned.
-    """
+    """Send the driver the last average of each run of this process, which is about to end."""
     for line in tuple(_open):
         thread = threading.Thread(target=line.send_snapshot, daemon=True)
         thread.start()

@@ -32,10 +32,7 @@ class Delivery:
         self._control, self._rows, self._phases = control, rows, phases
 
     def send_checkpoint(self, ring: Ring, group: Group, *, write: bool = True) -> None:
-        """Send a checkpoint of the last average from rank 0 to the driver.
-
-        The driver keeps it in memory and, with `write`, in a file.
-        """
+        """Send a checkpoint of the last average from rank 0 to the driver; `write`: for a file."""
         with self._phases.phase(PhaseCode.CHECKPOINT):
             self._send_checkpoint(ring, group, write=write)
 

@@ -16,14 +16,9 @@ Vector = NDArray[np.floating[Any]]
 
 
 class SparseSubtraction:
-    """Subtracts values at indices of the flat vector of some variables.
-
-    Each variable is changed by one eager operation; calling a compiled function takes longer than
-    all these operations.
-    """
+    """Subtracts values at indices of the flat vector of some variables."""
 
     def __init__(self, of: Sequence[Any]) -> None:
-        """Compute the positions of the variables `of` in their flat vector."""
         self._variables = of
         sizes = [int(np.prod(tuple(variable.shape))) for variable in of]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -32,12 +27,9 @@ class SparseSubtraction:
         self,
         indices: NDArray[np.int64],
         values: NDArray[Any],
-        windows: Sequence[Vector] | None = None,
+        windows: Sequence[Vector] | None = None,  # views of the variables' memory
     ) -> None:
-        """Subtract `values` at `indices` of the vector; repeated indices accumulate.
-
-        If given, write to `windows`, views of the variables' memory.
-        """
+        """Subtract `values` at `indices` of the vector; repeated indices accumulate."""
         order = np.argsort(indices, kind="stable")
         indices, values = indices[order], values[order]
         bounds = np.searchsorted(indices, self._starts)
@@ -49,6 +41,7 @@ class SparseSubtraction:
                 if windows is not None:
                     np.subtract.at(windows[number], offsets, values[start:stop])
                     continue
+                # Eager: a call of a compiled function takes longer than all these operations.
                 access.subtract_at(access.held(variable), offsets, values[start:stop])
 
 

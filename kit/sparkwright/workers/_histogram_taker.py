@@ -24,11 +24,7 @@ _MOST_EXAMPLES = 64
 
 
 class HistogramTaker:
-    """Computes histograms on the worker with the lowest number in the group.
-
-    It only reads, so training results are bitwise identical. Errors become notes for the driver and
-    do not end the run.
-    """
+    """Computes histograms on the group's lowest worker; only reads, so results stay identical."""
 
     def __init__(
         self,

@@ -21,27 +21,21 @@ _SCANNED = (32, 4)  # minibatches per compiled loop; the remaining ones are trai
 
 
 class _TrainCall(NamedTuple):
-    """Compiled functions, and the variables that hold their state.
+    """Compiled functions, and the variables that hold their state."""
 
-    Attributes:
-        variables: trainable variables, then the optimizer's, then all others.
-        step: (state, minibatch, share) -> (state, loss, readings); donates the given state. The
-            readings are the metrics and the learning rate.
-        scan: (state, minibatches, share) -> (state, losses, readings); donates the given state.
-    """
-
-    variables: list[Any]
+    variables: list[Any]  # trainable ones, then the optimizer's, then all others
+    # (state, minibatch, share) -> (state, loss, readings: metrics and learning rate); donates
+    # the given state.
     step: Callable[..., Any]
+    # (state, minibatches, share) -> (state, losses, readings); donates it, too.
     scan: Callable[..., Any]
 
 
 class JaxReplica(Replica):
-    """A replica that calls a compiled step per minibatch, or per several short ones on a GPU.
+    """A replica that calls a compiled step per minibatch, or per several short ones on a GPU."""
 
-    JAX compiles a function for each shape. Any number of minibatches needs no new compilation; a
-    shorter last minibatch is compiled once. On CPUs, XLA runs convolutions in a compiled loop more
-    than ten times slower.
-    """
+    # JAX compiles a function for each shape, so a shorter last minibatch once. On CPUs, XLA runs
+    # convolutions in a compiled loop more than ten times slower.
 
     def __init__(self, definition: ModelDefinition) -> None:
         import jax  # pyright: ignore[reportMissingImports]
@@ -57,12 +51,10 @@ class JaxReplica(Replica):
 
     @property
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
-        """See `Replica`."""
         threads = int(os.environ.get("NPROC", 0)) or os.cpu_count() or 1
         return ("GPU" if self._jax.default_backend() == "gpu" else "CPU"), threads
 
     def share_updates(self, share: float | None) -> None:
-        """See `Replica`."""
         self._share = share
 
     # -- training ---------------------------------------------------------------------------
@@ -70,7 +62,6 @@ class JaxReplica(Replica):
     def train(
         self, layout: BatchLayout, columns: Columns
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
-        """See `Replica`."""
         arrays = [columns[name] for name in layout.order]
         if layout.key not in self._calls:
             self._calls[layout.key] = self._compile_train(layout, [array[0] for array in arrays])

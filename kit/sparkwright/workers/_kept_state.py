@@ -18,19 +18,7 @@ from ._rounded_average import RoundedAverage
 
 
 class KeptState:
-    """The last average, which the driver or new workers may request, and the next one.
-
-    Attributes:
-        average: the last average in the layout of `ModelState.read`, followed by the velocity of
-            the outer optimizer, if any.
-        work: the next average, of the same size, while it is computed.
-        size: elements of `average` without the velocity.
-        progress: the progress at that average.
-        synchronized: whether the worker has a state to continue from.
-        updater: how averaging treats the optimizer's moments.
-        rounded: averages with reduced precision; None: full precision.
-        keeping: held while average and progress change together.
-    """
+    """The last average, which the driver or new workers may request, and the next one."""
 
     def __init__(
         self, replica: Replica, *, worker: int, exchange: Exchange, updater: Updater, velocity: int
@@ -38,16 +26,17 @@ class KeptState:
         self._replica, self._worker, self.updater = replica, worker, updater
         state = replica.state
         self.size = state.averaged_size + (state.updater_size if updater == "average" else 0)
+        # In the layout of `ModelState.read`, then the velocity of the outer optimizer, if any.
         self.average = np.zeros(self.size + velocity, state.dtype)
-        self.work = np.empty_like(self.average)
-        self.progress = Progress()
+        self.work = np.empty_like(self.average)  # the next average
+        self.progress = Progress()  # at `average`
+        self.keeping = threading.Lock()  # held while average and progress change together
+        self.synchronized = False  # whether the worker has a state to continue from
         self.rounded = (
             RoundedAverage(exchange.precision, state.trainable_size, state.dtype)
             if exchange.precision in ("bfloat16", "int8")
             else None
         )
-        self.keeping = threading.Lock()
-        self.synchronized = False
 
     def keep(self, progress: Progress, *, changed: bool = True) -> None:
         """Make `work` the current average, if it `changed`, and set `progress`."""
@@ -64,13 +53,9 @@ class KeptState:
         return values
 
     def write_extras(self, content: bytes, *, workers: int = 1) -> None:
-        """Load the state that is not averaged.
-
-        Args:
-            content: the state of worker 0. In a checkpoint, followed by the own state of each other
-                worker and by the rounding errors of all workers.
-            workers: number of workers whose state may follow. Default 1.
-        """
+        """Load the state that is not averaged."""
+        # The state of worker 0; in a checkpoint, then the own state of each other worker, and the
+        # rounding errors of all workers.
         state, worker = self._replica.state, self._worker
         like = state.read_extras()
         size = sum(array.nbytes for array in like)
@@ -89,14 +74,11 @@ class KeptState:
         return state.write_extras(values)
 
     def mean(self, ring: Ring, weights: list[int], own: NDArray[Any] | None = None) -> bool:
-        """Write this worker's part of the weighted mean to `work`; return False if weights are 0.
-
-        `own` is its state without the optimizer's. Default None: the current state of the replica.
-        """
+        """Write this worker's part of the weighted mean to `work`; False if weights are 0."""
         total, mine = sum(weights), weights[ring.rank]
         if not total:
             return False
-        if mine and own is not None:
+        if mine and own is not None:  # without the optimizer's state
             np.multiply(own, own.dtype.type(mine / total), out=self.work[: self.size])
         elif mine:
             averages = self.updater == "average"

@@ -23,14 +23,9 @@ _CALL_S = 0.5
 
 
 class Pause(NamedTuple):
-    """A callback within a round.
+    """A callback within a round."""
 
-    Attributes:
-        after: minibatches before the call, at least 1. A round with fewer does not call.
-        call: the callback.
-    """
-
-    after: int
+    after: int  # minibatches before the call, at least 1; a round with fewer does not call
     call: Callable[[], None]
 
 
@@ -60,7 +55,6 @@ class LocalTrainer:
         )
 
     def close(self) -> None:
-        """Stop the prefetching thread."""
         if self._gatherer is not None:
             self._gatherer.shutdown(wait=True, cancel_futures=True)
 
@@ -72,22 +66,11 @@ class LocalTrainer:
         self,
         share: Span | None,
         *,
-        stopping: threading.Event,
+        stopping: threading.Event,  # ends training after a compiled call
         pause: Pause | None = None,
-        next_borrowed: Span | None = None,
+        next_borrowed: Span | None = None,  # span of another worker to prefetch
     ) -> RoundDone:
-        """Train the minibatches of `share`; another worker's from the end, see `without`.
-
-        Args:
-            share: the span to train, or None.
-            stopping: if set, ends training after a compiled call.
-            pause: callback within the round. Default None.
-            next_borrowed: span of another worker to prefetch. Default None.
-
-        Raises:
-            NonFiniteLossError: if a loss is NaN or infinite and the master stops at that.
-            NetworkError: if another worker's data is unavailable.
-        """
+        """Train the minibatches of `share`; another worker's from the end, see `without`."""
         asked_s = time.monotonic()
         blocks = self._blocks(share, next_borrowed) if share is not None else []
         data_s = time.monotonic() - asked_s

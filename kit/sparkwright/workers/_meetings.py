@@ -33,11 +33,7 @@ _REPORT = struct.Struct("<qqqq")
 
 
 class Meetings:
-    """Average a worker's state with the others'.
-
-    Attributes:
-        minibatches: trained since the last averaging; the worker's weight in the next one.
-    """
+    """Average a worker's state with the others'."""
 
     def __init__(
         self,
@@ -48,7 +44,7 @@ class Meetings:
     ) -> None:
         self._settings, self._member, self._kept = settings, member, member.kept
         self._replica, self._shared, self._updates = member.replica, shared, updates
-        self.minibatches = 0
+        self.minibatches = 0  # since the last averaging: the weight in the next one
 
     def reset_to_shared(self) -> None:
         """Reset to the shared state; this worker then has weight 0 in the next average."""
@@ -59,12 +55,7 @@ class Meetings:
         self.minibatches = 0
 
     def average(self, ring: Ring, group: Group, *, validate: bool) -> None:
-        """Apply all updates, average, keep the average, and validate it if asked.
-
-        Raises:
-            NetworkError: if the ring breaks, or updates are missing.
-            NonFiniteLossError: if the state is not finite and the master stops at that.
-        """
+        """Apply all updates, average, keep the average, and validate it if asked."""
         replica, shared, kept = self._replica, self._shared, self._kept
         phases, updates = self._member.phases, self._updates
         began_s = time.monotonic()

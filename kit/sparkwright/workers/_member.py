@@ -40,21 +40,7 @@ _LOOK_S = 1.0
 
 
 class RunMember:
-    """A worker's membership in a run: its state, and averaging with the other workers.
-
-    Attributes:
-        settings: the worker's settings.
-        replica: its copy of the network.
-        shard: its examples.
-        validation: its validation examples.
-        control: its connection to the coordinator.
-        shards: other workers' examples.
-        rows: buffer of log rows for the driver.
-        histograms: computes histograms of the replica.
-        kept: the average that it keeps.
-        delivery: sends it to the driver.
-        phases: records the duration of phases.
-    """
+    """A worker's membership in a run: it joins rings, synchronizes, validates, and reports."""
 
     def __init__(
         self,
@@ -71,11 +57,7 @@ class RunMember:
         phases: PhaseRecorder = NO_PHASES,
         usage: UsageMeter | None = None,
     ) -> None:
-        """Prepare the worker; `register` sends the first message.
-
-        Raises:
-            DataError: if the data does not fit the network.
-        """
+        """Prepare the worker; `register` sends the first message."""
         self.settings, self.replica, self.control = settings, replica, control
         self.shard, self.validation = shard, validation
         self.shards = ShardSource(
@@ -147,11 +129,7 @@ class RunMember:
     # -- ring -------------------------------------------------------------------------------
 
     def meet(self, group: Group, work: Callable[[Ring], Ending]) -> tuple[Ending, Failure | None]:
-        """Join the ring of `group` and run `work` with it; return how it ended.
-
-        Raises:
-            Dismissed: at the end of the run, or if the coordinator has disconnected.
-        """
+        """Join the ring of `group` and run `work` with it; return how it ended."""
         ring: Ring | None = None
         try:
             ring = self.join(group)
@@ -170,11 +148,6 @@ class RunMember:
         self.shards.use({s.worker: (s.host, s.port) for s in group.seats}, group.rows)
 
     def join(self, group: Group) -> Ring:
-        """Join the ring of `group`.
-
-        Raises:
-            NetworkError: if a neighbor does not connect in time.
-        """
         with self.phases.phase(PhaseCode.WAIT):
             ring = self._ring_port.join(
                 generation=group.generation,
@@ -189,17 +162,12 @@ class RunMember:
         return ring
 
     def leave(self, ring: Ring | None, group: Group) -> None:
-        """Leave the ring, if any."""
         self.control.ring.use(None, generation=group.generation)
         if ring is not None:
             ring.abort()
 
     def synchronize(self, ring: Ring, group: Group) -> None:
-        """Load the same starting state on all workers.
-
-        Raises:
-            NetworkError: if the ring breaks.
-        """
+        """Load the same starting state on all workers."""
         began_s = time.monotonic()
         replica, source = self.replica, max(group.source, 0)
         if self.kept.rounded is not None:
@@ -277,15 +245,8 @@ class RunMember:
             )
 
     def await_callbacks(self, ring: Ring) -> bool:
-        """Wait until the driver's callbacks have run; return True if training ends.
-
-        There is no timeout: rank 0 waits and sends a message to the ring every second. All workers
-        continue with the learning rate set by the callbacks.
-
-        Raises:
-            NetworkError: if the ring breaks.
-            Dismissed: at the end of the run, or if the coordinator has disconnected.
-        """
+        """Wait until the driver's callbacks have run; return True if training ends."""
+        # Without a timeout: rank 0 sends a message to the ring every second.
         began_s, answer = time.monotonic(), b""
         now = {"epoch": self.kept.progress.epoch, "round": self.kept.progress.round}
         if ring.rank == 0:

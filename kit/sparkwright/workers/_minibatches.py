@@ -31,29 +31,17 @@ Block = dict[str, NDArray[Any]]
 
 @dataclass(slots=True)
 class RoundDone:
-    """Results of one worker in one round.
+    """Results of one worker in one round."""
 
-    Attributes:
-        losses: (minibatches,) float32.
-        examples: (minibatches,) int32.
-        metrics: the compiled metrics since the beginning of the epoch.
-        data_s: seconds spent waiting for minibatches.
-        readings: further log columns, for the last minibatch only.
-    """
-
-    losses: NDArray[np.float32]
-    examples: NDArray[np.int32]
-    metrics: dict[str, float]
-    data_s: float
-    readings: dict[str, float] = field(default_factory=dict[str, float])
+    losses: NDArray[np.float32]  # (minibatches,)
+    examples: NDArray[np.int32]  # (minibatches,)
+    metrics: dict[str, float]  # since the beginning of the epoch
+    data_s: float  # spent waiting for minibatches
+    readings: dict[str, float] = field(default_factory=dict[str, float])  # of the last minibatch
 
 
 class Minibatches:
-    """Gather the examples of spans in the order of their epoch, and train on them.
-
-    Attributes:
-        step_s: seconds per minibatch of the last block; infinite before the first.
-    """
+    """Gather the examples of spans in the order of their epoch, and train on them."""
 
     def __init__(
         self,
@@ -64,23 +52,11 @@ class Minibatches:
         phases: PhaseRecorder = NO_PHASES,
         activity: Activity | None = None,
     ) -> None:
-        """Match the shard's columns with the network.
-
-        Args:
-            settings: settings of the worker.
-            replica: the replica to train.
-            shard: this worker's data.
-            shards: other workers' data.
-            phases: records the duration of phases. Default: no recording.
-            activity: counts minibatches. Default None: not reported.
-
-        Raises:
-            DataError: if the data does not fit the network.
-        """
+        """Match the shard's columns with the network."""
         self._settings, self._replica = settings, replica
         self._shard, self._shards = shard, shards
         self._phases, self._activity = phases, activity or Activity()
-        self.step_s = math.inf
+        self.step_s = math.inf  # per minibatch of the last block
         self._layout: BatchLayout | None = (
             BatchLayout(replica.model, shard.columns, training=True) if shard.columns else None
         )
@@ -93,13 +69,7 @@ class Minibatches:
         return self._layout
 
     def gather(self, span: Span) -> list[Block]:
-        """Return the minibatches of `span` in order: full ones in one block, a shorter in another.
-
-        Each array of a block has shape (minibatches, batch, ...).
-
-        Raises:
-            NetworkError: if another worker's data is unavailable.
-        """
+        """Return the minibatches of `span`, (steps, batch, ...): full ones in one block."""
         settings = self._settings
         mine = span.owner == settings.worker
         shard = self._shard if mine else self._shards.of(span.owner)
@@ -150,24 +120,12 @@ class Minibatches:
         blocks: Iterable[Block],
         span: Span | None,
         *,
-        data_s: float,
-        done: int = 0,
-        backwards: bool = False,
-        stopping: threading.Event | None = None,
+        data_s: float,  # spent waiting for the blocks
+        done: int = 0,  # minibatches of the span trained before
+        backwards: bool = False,  # the span is trained from its end
+        stopping: threading.Event | None = None,  # ends training after a block
     ) -> RoundDone:
-        """Train blocks in order; with hooks, minibatch by minibatch.
-
-        Args:
-            blocks: the blocks of `span`.
-            span: the span to train, or None.
-            data_s: seconds spent waiting for the blocks.
-            done: minibatches of the span trained before. Default 0.
-            backwards: whether the span is trained from its end. Default False.
-            stopping: if set, ends training after a block. Default None.
-
-        Raises:
-            NonFiniteLossError: if a loss is NaN or infinite and the master stops at that.
-        """
+        """Train blocks in order; with hooks, minibatch by minibatch."""
         losses, examples = list[NDArray[np.float32]](), list[int]()
         metrics: dict[str, float] = {}
         for block in blocks:
@@ -238,11 +196,7 @@ def _part(span: Span, done: int, steps: int, *, backwards: bool) -> Span:
 def may_be_averaged(
     done: RoundDone, replica: Replica, settings: WorkerSettings[Any], *, epoch: int, updater: bool
 ) -> bool:
-    """Return whether the state after a round is finite, with the optimizer's if `updater`.
-
-    Raises:
-        NonFiniteLossError: if it is not finite and the master stops at that.
-    """
+    """Return whether the state after a round is finite, with the optimizer's if `updater`."""
     if not len(done.losses) or replica.state.is_finite(updater=updater):
         return True
     if settings.stop_at_non_finite:

@@ -32,14 +32,7 @@ _RESTING = (1 << 62) - 1
 
 
 class PeerUpdates:
-    """Send this worker's updates and apply the others'.
-
-    Attributes:
-        sequence: number of the last update sent.
-        clock: minibatches trained; a new worker starts at the others' clock.
-        behind: neighbors to fetch a state from, because this worker missed too many updates.
-        absorbed_s: seconds spent applying received updates since the caller last reset it.
-    """
+    """Send this worker's updates and apply the others'."""
 
     def __init__(
         self,
@@ -60,10 +53,12 @@ class PeerUpdates:
             peer_timeout_s=mesh.peer_timeout_s,
             connect_timeout_s=mesh.connect_timeout_s,
         )
+        # Neighbors to fetch a state from, because this worker missed too many updates.
         self.behind: deque[tuple[int, int]] = deque()
         self._mesh.on_catch_up = self.behind.append
-        self.sequence = self.clock = 0
-        self.absorbed_s = 0.0
+        self.sequence = 0  # of the last update sent
+        self.clock = 0  # minibatches trained; a new worker starts at the others' clock
+        self.absorbed_s = 0.0  # to apply received updates, since the caller last reset it
         self._clocks: dict[int, int] = {}  # other worker -> clock
         self._attempts: dict[int, int] = {}  # other worker -> attempt
         self._resting = False
@@ -144,11 +139,7 @@ class PeerUpdates:
     def absorb_until(
         self, ring: Ring, group: Group, sequences: Sequence[int], *, check: Callable[[], None]
     ) -> None:
-        """Apply all updates that the other workers sent, up to their `sequences` by rank.
-
-        Raises:
-            NetworkError: if they do not arrive in time, or this worker missed too many.
-        """
+        """Apply all updates that the other workers sent, up to their `sequences` by rank."""
         versions = {
             (seat.worker, seat.attempt): sequence
             for seat, sequence in zip(group.seats, sequences, strict=True)

@@ -31,10 +31,7 @@ _FULL = 0.5
 
 
 class PhaseRecorder:
-    """Record spans in a preallocated buffer; times are from `time.monotonic`.
-
-    A disabled recorder, such as `NO_PHASES`, does nothing.
-    """
+    """Record spans in a preallocated buffer; times are from `time.monotonic`."""
 
     def __init__(self, *, on: bool = True) -> None:
         self.on = on
@@ -44,14 +41,7 @@ class PhaseRecorder:
         self._lock = threading.Lock()
 
     def add(self, code: int, start_s: float, end_s: float, *, joins: bool = False) -> None:
-        """Record a span; if the buffer is full, only count it.
-
-        Args:
-            code: code of the phase.
-            start_s: start time.
-            end_s: end time.
-            joins: whether to merge it with a span of the same phase that has just ended.
-        """
+        """Record a span; if the buffer is full, only count it."""
         if not self.on:
             return
         with self._lock:
@@ -103,23 +93,11 @@ NO_PHASES = PhaseRecorder(on=False)
 
 
 class PhaseReporter:
-    """Send a recorder's spans every second, with the clock state.
-
-    Without another time source, measures the offset from the driver's clock: eight exchanges at the
-    start, and again every ten seconds.
-    """
+    """Send a recorder's spans every second, with the clock state."""
 
     def __init__(
         self, control: ControlLine, recorder: PhaseRecorder, clock: MachineClock, *, measure: bool
     ) -> None:
-        """Start reporting.
-
-        Args:
-            control: the connection to the driver.
-            recorder: the recorder of the spans.
-            clock: this process's clocks.
-            measure: whether to measure the offset from the driver's clock.
-        """
         self._control, self._recorder, self._clock = control, recorder, clock
         self._measure = measure
         self._estimator = OffsetEstimator()
@@ -198,7 +176,6 @@ class WorkerClocks:
         self._key: tuple[NtpClock | None, float] | None = None
 
     def of(self, time_source: TimeSource | None, *, worker: int) -> MachineClock:
-        """Return the clocks for a run with this time source."""
         ntp = time_source if isinstance(time_source, NtpClock) else None
         key = ntp, shift_from(os.environ, worker)
         if self._clock is None or key != self._key:
@@ -209,14 +186,8 @@ class WorkerClocks:
 
 
 def add_beginning(phases: PhaseRecorder, times: tuple[float, float], *, ready_s: float) -> None:
-    """Record the phases of a task before its request to the trainer.
-
-    Args:
-        phases: the recorder.
-        times: see `TrainRequest.times`.
-        ready_s: time at which the trainer had loaded TensorFlow.
-    """
-    began_s, written_s = times
+    """Record the phases of a task before its request to the trainer."""
+    began_s, written_s = times  # see `TrainRequest.times`
     if written_s > began_s:
         phases.add(PhaseCode.SHARD, began_s, written_s)
     if ready_s > written_s:

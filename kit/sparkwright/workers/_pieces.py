@@ -31,11 +31,7 @@ class Piece:
 
 
 class Pieces:
-    """The current piece, in messages of some minibatches that suit the measured speed.
-
-    Attributes:
-        current: the piece in work, if any.
-    """
+    """The current piece, in messages of some minibatches that suit the measured speed."""
 
     def __init__(
         self, settings: WorkerSettings[SharedTrainingMaster], minibatches: Minibatches
@@ -73,11 +69,7 @@ class Pieces:
         }
 
     def fetch(self, piece: Piece) -> tuple[int, list[Block]]:
-        """Return the number and data of the next message's minibatches; prefetch what follows.
-
-        Raises:
-            NetworkError: if another worker's data is unavailable.
-        """
+        """Return the number and data of the next message's minibatches; prefetch what follows."""
         while piece.asked < piece.span.size and (
             not piece.ahead
             or piece.asked - piece.done < self._per_message + self._master.prefetch_batches

@@ -18,12 +18,10 @@ from ._replica_base import Arrays, Columns, Replica, XlaChoice, last_rate, loss_
 
 
 class TensorFlowReplica(Replica):
-    """A replica that trains all minibatches of a call by a `tf.while_loop` in a compiled function.
+    """A replica that trains all minibatches of a call by a compiled `tf.while_loop`."""
 
-    `model.fit` spends more than half of a small step in Python. Arrays have the shape
-    (steps, batch, ...). Steps and batch are variable, so a shorter last minibatch needs no
-    retracing.
-    """
+    # `model.fit` spends more than half of a small step in Python. Arrays are (steps, batch, ...),
+    # both variable, so a shorter last minibatch needs no retracing.
 
     def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
         super().__init__(definition)
@@ -36,14 +34,12 @@ class TensorFlowReplica(Replica):
 
     @property
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
-        """See `Replica`."""
         import tensorflow as tf
 
         threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
         return ("GPU" if tf.config.list_logical_devices("GPU") else "CPU"), threads
 
     def share_updates(self, share: float | None) -> None:
-        """See `Replica`."""
         import tensorflow as tf
 
         if (share is None) != (self._update_share is None):
@@ -58,7 +54,6 @@ class TensorFlowReplica(Replica):
     def train(
         self, layout: BatchLayout, columns: Columns
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
-        """See `Replica`."""
         arrays = [columns[name] for name in layout.order]
         known = len(self._train_calls)
         if layout.has_texts:
@@ -135,10 +130,7 @@ class TensorFlowReplica(Replica):
         return tf.function(steps, autograph=False, jit_compile=xla, input_signature=[signature])
 
     def _choose_xla(self, layout: BatchLayout, arrays: Arrays) -> bool:
-        """Return whether to use XLA: not on a CPU, otherwise as measured on these minibatches.
-
-        The measurement trains actual steps, then restores every variable.
-        """
+        """Return whether to use XLA: not on a CPU, otherwise as measured on these minibatches."""
         import tensorflow as tf
 
         if self._xla == "auto" and not tf.config.list_logical_devices("GPU"):
@@ -164,7 +156,6 @@ class TensorFlowReplica(Replica):
     # -- evaluation -------------------------------------------------------------------------
 
     def loss(self, layout: BatchLayout, columns: Columns) -> float:
-        """See `Replica`."""
         if not self.own_test_step:
             return super().loss(layout, columns)
 
@@ -196,12 +187,7 @@ class TensorFlowReplica(Replica):
 def _own_step(
     model: Any, step: Callable[[Any], Any], layout: BatchLayout
 ) -> Callable[[Arrays], tuple[Any, dict[str, Any]]]:
-    """Wrap `step`, a `train_step` or `test_step`, as a function of arrays.
-
-    The function returns the loss of the minibatch, float32, and the other scalars of `step`. The
-    loss is the entry "loss", or else the first entry. If a keras.metrics.Mean of this name averages
-    over all minibatches so far, the loss is the mean of this minibatch alone.
-    """
+    """Wrap a `train_step` or `test_step` as a function of arrays; return loss and other scalars."""
     import keras
     import tensorflow as tf
 
@@ -223,6 +209,7 @@ def _own_step(
         name = "loss" if "loss" in {*found, *means} else next(iter(found))
         loss: Any = found.pop(name, math.nan)
         loss = tf.cast(loss, tf.float32)
+        # Of this minibatch alone; the metric is the mean of all so far.
         if name in means:
             total, count = before[name]
             added = means[name].count.value - count

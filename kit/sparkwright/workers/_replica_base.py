@@ -242,11 +242,7 @@ def example_losses(
     over: Callable[[Callable[[Any], Any], Any], Any],
     regularization: bool,
 ) -> Any:
-    """Return (batch,) losses, see `Replica.losses`; `over` maps a function over examples of a tree.
-
-    The network runs once for the batch. The loss is called for one example at a time, because
-    losses reduce over examples in different ways.
-    """
+    """Return (batch,) losses, see `Replica.losses`; `over` maps a function over a tree."""
     from keras import ops, tree
     from keras.src.backend import get_keras_mask, set_keras_mask
 
@@ -262,6 +258,7 @@ def example_losses(
         "weights": _without_gaps(sample_weight),
     }
 
+    # One example at a time, because losses reduce over examples in different ways.
     def of_one(one: Any) -> Any:
         one = tree.map_structure(lambda part: part[None], one)
         for i, its_mask in one["masks"].items():

@@ -16,11 +16,7 @@ from .requests import WorkerSettings
 
 
 class RoundReports:
-    """Reports, log rows, histograms and checkpoints of one worker's rounds.
-
-    Attributes:
-        writes_next: with `averaging_delay`, whether a checkpoint follows the round that has begun.
-    """
+    """Reports, log rows, histograms and checkpoints of one worker's rounds."""
 
     def __init__(
         self, settings: WorkerSettings[ParameterAveragingTrainingMaster], member: RunMember
@@ -30,7 +26,7 @@ class RoundReports:
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
         self._copies = CopySchedule() if settings.copies else None
         self._measured_s = -math.inf
-        self.writes_next = False
+        self.writes_next = False  # with a delay: whether a checkpoint follows this round
 
     def begin(self) -> None:
         """Start with a new group."""

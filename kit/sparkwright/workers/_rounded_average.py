@@ -13,52 +13,27 @@ _PIECE = 65_536  # numbers that fit into a CPU cache
 
 
 class RoundedAverage:
-    """A worker's state for averaging with `exchange_precision`.
+    """A worker's state for averaging with `exchange_precision`."""
 
-    Changes are smaller than parameters, so their rounding errors are smaller. Rounding errors are
-    added to this worker's part of the next average.
-
-    Attributes:
-        lost: (trainable parameters,) accumulated rounding errors that are not sent yet.
-    """
+    # Changes are smaller than parameters, so their rounding errors are smaller. These are added to
+    # this worker's part of the next average.
 
     def __init__(self, precision: Precision, size: int, dtype: np.dtype[Any]) -> None:
-        """Start with rounding errors of zero.
-
-        Args:
-            precision: precision of the sent numbers.
-            size: number of trainable parameters.
-            dtype: dtype of the vectors.
-        """
         self._rounding = ROUNDINGS[precision]()
-        self.lost = np.zeros(size, dtype)
+        self.lost = np.zeros(size, dtype)  # rounding errors that are not sent yet
 
     def begin(self, lost: bytes = b"") -> None:
-        """Reset when a group forms, because an aborted round leaves `lost` undefined.
-
-        Args:
-            lost: the bytes of `lost` in a checkpoint; default: zeros.
-        """
+        """Reset when a group forms, because an aborted round leaves `lost` undefined."""
         self.lost[:] = np.frombuffer(lost, self.lost.dtype) if lost else 0
 
     def reduce(self, ring: Ring, average: Vector, work: Vector, *, share: float) -> None:
-        """Replace this worker's part of the mean, in `work`, by the mean.
-
-        Args:
-            ring: ring of all workers, with a connection between each two.
-            average: the last average, equal on all workers.
-            work: `share` times this worker's state, trainable parameters first; the rest is
-                averaged at full precision.
-            share: this worker's weight in the mean; all weights sum to 1.
-
-        Raises:
-            NetworkError: if the ring breaks.
-        """
+        """Replace this worker's part of the mean, in `work`, by the mean."""
         size = self.lost.size
         for start in range(0, size, _PIECE):
             piece = slice(start, min(start + _PIECE, size))
             self.lost[piece] += work[piece] - work.dtype.type(share) * average[piece]
         work[:size] = average[:size]
         all_reduce_rounded(ring, self.lost, work[:size], self._rounding)
+        # The rest is averaged at full precision.
         if work.size > size:
             ring.all_reduce(work[size:])

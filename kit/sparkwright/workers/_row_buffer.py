@@ -28,22 +28,12 @@ class RowBuffer:
         self,
         done: RoundDone,
         *,
-        epoch: int,
-        round: int,
+        epoch: int,  # from 1
+        round: int,  # from 1
         seconds: float,
-        averagings: int | None = None,
-        columns: dict[str, NDArray[np.float32]] | None = None,
+        averagings: int | None = None,  # of the run so far, including theirs
+        columns: dict[str, NDArray[np.float32]] | None = None,  # the same ones each time
     ) -> None:
-        """Add the rows of averaged minibatches.
-
-        Args:
-            done: the minibatches.
-            epoch: their epoch, from 1.
-            round: their round, from 1.
-            seconds: their duration.
-            averagings: averagings of the run so far, including theirs; default None: none.
-            columns: further columns of the log, each (minibatches,) float32; the same each time.
-        """
         self._blocks.append(
             {
                 "epoch": epoch,
@@ -68,7 +58,6 @@ class RowBuffer:
         return {} if self._usage is None or not len(done.losses) else self._usage.readings()
 
     def flush(self) -> None:
-        """Send the collected rows."""
         if not self._blocks:
             return
         now_s = time.monotonic()

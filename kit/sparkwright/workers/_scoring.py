@@ -20,15 +20,7 @@ def validation_sums(
     batch_size: int,
     next_batch: Callable[[], None] = lambda: None,
 ) -> NDArray[np.float64]:
-    """Return the sum of the losses, the number of examples, and the metrics' accumulators.
-
-    Args:
-        replica: the network; its metrics are reset first.
-        shard: the validation examples.
-        layout: their layout; None: there are none.
-        batch_size: examples of a minibatch in training; at least 64 are scored together.
-        next_batch: called before each minibatch.
-    """
+    """Return the sum of the losses, the number of examples, and the metrics' accumulators."""
     replica.reset_metrics()
     loss_sum, size = 0.0, max(batch_size, _LEAST_BATCH)
     for start in range(0, shard.rows, size):

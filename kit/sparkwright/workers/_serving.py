@@ -60,13 +60,7 @@ class Service:
     """Answer requests, with a cache of replicas."""
 
     def __init__(self, device: str, refusal: ConfigurationError | None, *, ready_s: float) -> None:
-        """Create a service on `device`.
-
-        Args:
-            device: description of the device.
-            refusal: error to raise for each request if the device is unusable, or None.
-            ready_s: monotonic time at which Keras was loaded.
-        """
+        # Each request raises `refusal`, if any; Keras was loaded at `ready_s`.
         self._device, self._refusal, self._ready_s = device, refusal, ready_s
         self._replicas: OrderedDict[tuple[str, str], Replica] = OrderedDict()
         self._digests: dict[tuple[str, str], str] = {}  # of the weights of replicas that infer
@@ -75,10 +69,7 @@ class Service:
         self._usage = UsageMeter(device)
 
     def answer(self, request: Any, gone: threading.Event) -> Answer:
-        """Process a request; stop early if `gone` is set.
-
-        Errors propagate; see `Answer.of_error`.
-        """
+        """Process a request; stop early if `gone` is set."""
         match request:
             case TrainRequest():
                 return self._train(request, gone)
@@ -303,13 +294,7 @@ def worker_of(
     phases: PhaseRecorder,
     usage: UsageMeter | None = None,
 ) -> Worker:
-    """Create the worker for `request`, which trains `replica` and records `phases`.
-
-    With `usage`, the log includes its measurements.
-
-    Raises:
-        DataError: if the data does not fit the network.
-    """
+    """Create the worker for `request`, which trains `replica` and records `phases`."""
     settings = request.settings
     replica.share_updates(None)  # reset the setting of an earlier run
     averaging = isinstance(settings.master, ParameterAveragingTrainingMaster)

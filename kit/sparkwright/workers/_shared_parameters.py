@@ -37,15 +37,10 @@ _MOST_EMPTY, _MOST_TIMES, _LONG_WORDS = 4, 2, 1 << 16
 
 
 class SharedParameters:
-    """A vector equal on all workers: the initial values minus all messages.
+    """A vector equal on all workers: the initial values minus all messages."""
 
-    The replica's variables differ from it by the residual: updates that this worker has not sent
-    yet. The worker continues from its own variables, as on one machine. Only messages of other
-    workers change them.
-
-    Attributes:
-        vector: (N,) shared parameters, in the order of the trainable variables.
-    """
+    # The replica's variables differ from it by the residual: updates that this worker has not sent
+    # yet. The worker continues from its own variables; only messages of others change them.
 
     def __init__(
         self,
@@ -53,22 +48,14 @@ class SharedParameters:
         *,
         algorithm: ThresholdAlgorithm,
         clipping: ResidualClipping | None,
-        per_variable: bool,
-        in_place: bool = True,
+        per_variable: bool,  # one threshold for each
+        in_place: bool = True,  # the variables' memory has no other users
     ) -> None:
-        """Create shared parameters of zeros; `reset` sets their values.
-
-        Args:
-            replica: the replica with the trainable variables.
-            algorithm: the threshold algorithm.
-            clipping: clipping of the residual; None: no clipping.
-            per_variable: one threshold for each variable instead of one for all.
-            in_place: whether the variables' memory has no other users; default True.
-        """
+        """Create shared parameters of zeros; `reset` sets their values."""
         self._replica, self._algorithm, self._clipping = replica, algorithm, clipping
         self._in_place = in_place
         state = replica.state
-        self.vector = np.zeros(state.trainable_size, state.dtype)
+        self.vector = np.zeros(state.trainable_size, state.dtype)  # of the trainable variables
         segments = state.trainable if per_variable else 1
         first = algorithm.init()
         self._states: list[ThresholdState] = [first] * segments
@@ -79,7 +66,6 @@ class SharedParameters:
 
     @property
     def thresholds(self) -> list[float]:
-        """The thresholds of the next message."""
         return [state.threshold for state in self._states]
 
     @property
@@ -134,7 +120,6 @@ class SharedParameters:
         return encoded
 
     def _choose(self, views: Sequence[NDArray[Any]]) -> None:
-        """Choose thresholds from the residual."""
         bounds = [0, self.vector.size]
         if len(self._states) > 1:
             bounds = list(accumulate((view.size for view in views), initial=0))
@@ -158,11 +143,7 @@ class SharedParameters:
         return self._replica.state.trainable_windows() if self._in_place else None
 
     def absorb(self, messages: Sequence[NDArray[np.int32]]) -> None:
-        """Apply messages of other workers.
-
-        Raises:
-            NetworkError: if a message is malformed; it is not applied.
-        """
+        """Apply messages of other workers."""
         if not messages:
             return
         windows = self._windows()

@@ -42,27 +42,15 @@ class SharingWorker:
     """Train pieces of work and exchange updates with other workers until the run ends."""
 
     def __init__(
-        self,
-        settings: WorkerSettings[SharedTrainingMaster],
-        member: RunMember,
-        port: PeerPort,
+        self, settings: WorkerSettings[SharedTrainingMaster], member: RunMember, port: PeerPort
     ) -> None:
-        """Prepare to train.
-
-        Raises:
-            DataError: if the data does not fit the network.
-        """
         master = settings.master
         self._settings, self._member, self._kept = settings, member, member.kept
         self._replica, self._control, self._port = member.replica, member.control, port
         self._phases, self._data_phase = member.phases, PhaseCode.FIRST_DATA
+        activity = member.control.activity
         self._minibatches = Minibatches(
-            settings,
-            member.replica,
-            member.shard,
-            member.shards,
-            member.phases,
-            member.control.activity,
+            settings, member.replica, member.shard, member.shards, member.phases, activity
         )
         self._pieces = Pieces(settings, self._minibatches)
         self._shared = SharedParameters(

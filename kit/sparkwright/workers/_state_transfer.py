@@ -20,23 +20,14 @@ INTRODUCTION = "state"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """A worker's state between two minibatches.
+    """A worker's state between two minibatches."""
 
-    Attributes:
-        vector: the state in the layout of `ModelState.read`, including the optimizer's.
-        extras: the state that is not averaged, with the seeds of worker 0.
-        iterations: the optimizer's iterations.
-        clock: minibatches trained.
-        clocks: worker -> minibatches trained, as far as known.
-        versions: (worker, attempt) -> its last update included in the state.
-    """
-
-    vector: NDArray[Any]
-    extras: bytes
-    iterations: int
-    clock: int
-    clocks: dict[int, int]
-    versions: dict[tuple[int, int], int]
+    vector: NDArray[Any]  # in the layout of `ModelState.read`, with the optimizer's
+    extras: bytes  # not averaged, with the seeds of worker 0
+    iterations: int  # of the optimizer
+    clock: int  # minibatches trained
+    clocks: dict[int, int]  # by worker, as far as known
+    versions: dict[tuple[int, int], int]  # (worker, attempt) -> its last update included
 
 
 class StateServer:
@@ -93,13 +84,7 @@ def fetch_state(
     connect_timeout_s: float,
     peer_timeout_s: float,
 ) -> Snapshot:
-    """Fetch the state of the worker at `address`, which must be (worker, attempt) `of`.
-
-    `port` is the port of the calling worker.
-
-    Raises:
-        NetworkError: if the worker has disconnected, times out, or trains another network.
-    """
+    """Fetch the state of the worker at `address`, which must be (worker, attempt) `of`."""
     connection = port.connect(address, worker=of[0], timeout_s=connect_timeout_s)
     try:
         connection.send(INTRODUCTION, {"of": of})

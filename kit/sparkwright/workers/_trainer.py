@@ -52,7 +52,6 @@ class Trainer:
     """Serve requests sequentially."""
 
     def __init__(self, path: Path, *, device: str, secret: bytes) -> None:
-        """Prepare to listen at `path` and to compute on `device`."""
         self._path, self._device, self._secret = path, device, secret
         self._refusal: ConfigurationError | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -99,7 +98,6 @@ class Trainer:
             _serve_task(Connection(sock), service)
 
     def close(self) -> None:
-        """Stop listening."""
         close_socket(self._socket)
 
 
@@ -236,7 +234,6 @@ def _is_alive(pid: int) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Run a trainer."""
     path, owner, device, cores, backend = arguments
     faulthandler.enable()
     secret = sys.stdin.buffer.read(SECRET_BYTES)

@@ -10,20 +10,12 @@ _QUERY_S = 5.0  # after a slower GPU query, the GPU is no longer measured
 
 
 class UsageMeter:
-    """Measures this process at most every 2 s, for the readings in the log.
-
-    A GPU is measured by nvidia-smi, which its driver includes; after a failure it is not measured.
-    The query runs on a separate thread, so training never waits for it. Its result is part of the
-    next measurement.
-
-    Args:
-        device: display name of the process' device: "CPU", or "GPU 3 (…)".
-        clock: seconds; default: the monotonic clock.
-    """
+    """Measures this process at most every 2 s, for the readings in the log."""
 
     def __init__(self, device: str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._cores, self._measured = clock, 1, (clock(), time.process_time())
         self._gpu = device.split()[1] if device.startswith("GPU ") else ""  # GPU address
+        # For nvidia-smi, so that training never waits; the next readings include its result.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sparkwright-gpu")
         self._asked: Future[dict[str, float]] | None = None
 
@@ -32,13 +24,7 @@ class UsageMeter:
         self._cores, self._measured = max(1, cores), (self._clock(), time.process_time())
 
     def readings(self) -> dict[str, float]:
-        """Return columns of the log; none within 2 s of the last call or the start of the run.
-
-        Returns:
-            processor: CPU time since the last readings, as a share of the time of this worker's
-            cores; memory_bytes: resident set size. With a GPU also gpu, its utilization as a
-            share, and gpu_memory_bytes, of all processes that use it.
-        """
+        """Return columns of the log; none within 2 s of the last call or the start of the run."""
         import psutil
 
         now_s, before = self._clock(), self._measured

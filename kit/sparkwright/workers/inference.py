@@ -106,16 +106,7 @@ def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> 
 def _in_labels_units(
     outputs: dict[str, Array], normalizer: Normalizer | None, *, labels: Sequence[str]
 ) -> dict[str, Array]:
-    """Convert outputs to the original units of their labels.
-
-    Args:
-        outputs: output name -> (n, ...).
-        normalizer: normalizer of the labels, or None.
-        labels: names of the data's labels; may be empty.
-
-    Raises:
-        DataError: if the assignment of outputs to normalized labels is ambiguous.
-    """
+    """Convert outputs to the original units of their labels."""
     scaled = () if normalizer is None else normalizer.label_names
     if normalizer is None or not scaled or not outputs:
         return outputs

@@ -29,22 +29,14 @@ M = TypeVar("M", bound=TrainingMaster)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Training:
-    """Common fields of training requests.
-
-    Attributes:
-        definition: the network.
-        xla: see the master.
-        run: the run's id; also used in thread names.
-        shard: folder of the worker's examples.
-        settings: `WorkerSettings`.
-        times: monotonic times at which the task began and its files were ready, for the timeline.
-    """
+    """Common fields of training requests."""
 
     definition: ModelDefinition
     xla: XlaChoice
-    run: str
-    shard: str
-    settings: Any
+    run: str  # also in names of threads
+    shard: str  # folder of the worker's examples
+    settings: Any  # `WorkerSettings`
+    # Monotonic: when the task began and when its files were ready, for the timeline.
     times: tuple[float, float] = (0.0, 0.0)
 
 

@@ -213,11 +213,7 @@ class ShardServer:
         self._port.off(INTRODUCTION)
 
     def _serve(self, connection: Connection, _: Message) -> None:
-        """Answer the requests of one connection until it closes.
-
-        A request's payload is an int64 array of row numbers of any shape; the answer is the result
-        of `gather`.
-        """
+        """Answer the requests of one connection until it closes."""
         try:
             while (message := connection.receive(max_payload_bytes=_MAX_ROWS_BYTES)) is not None:
                 rows = np.frombuffer(message.payload, np.int64).reshape(message.fields["shape"])

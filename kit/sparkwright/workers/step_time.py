@@ -158,15 +158,12 @@ def _seconds_of(
 def _random_batch(
     model: Any, batch_size: int, *, other_labels: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """Return a random minibatch that fits the network's inputs and losses: flat name -> column.
-
-    Features are in [0, 1), so index lookups get the first entry. Labels are the first class.
-    `other_labels` swaps the label format of custom losses: class numbers or the output's shape.
-    """
+    """Return a random minibatch that fits the network's inputs and losses: flat name -> column."""
     draw = np.random.default_rng(0)
     found: dict[str, NDArray[Any]] = {}
     signature = signature_of(model)
     for name, (dtype, inside) in signature.inputs.items():
+        # In [0, 1), so that index lookups get the first entry.
         values = draw.random((batch_size, *_closed(inside)), np.float32)
         values = values.astype(str) if dtype == "string" else values
         found[f"features/{name}"] = values.astype(_numpy_type(dtype))
@@ -175,6 +172,7 @@ def _random_batch(
         shape = (batch_size, *_closed(inside))
         if loss is None:
             continue
+        # `other_labels` swaps the label format of custom losses.
         if _is_sparse(loss) != (other_labels and not is_known_loss(loss)):
             found[f"labels/{name}"] = np.zeros(shape[:-1], np.int32)
             continue
