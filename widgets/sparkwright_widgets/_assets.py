@@ -12,10 +12,6 @@ def asset(name: str) -> str:
 
 @cache
 def joined_module(*names: str) -> str:
-    """Join several ES modules of `static/`, because a widget's front end is a single module.
-
-    The files must import each other on single lines (`import { … } from "./NAME";`). There is no
-    build step.
-    """
+    """Join ES modules of `static/`, which must import each other on single lines."""
     lines = (line for name in names for line in asset(name).splitlines())
     return "\n".join(line for line in lines if not (line.startswith("import ") and '"./' in line))

@@ -46,7 +46,6 @@ class Block:
 
 
 def joined(kind: str, *parts: Block) -> Block:
-    """Join several blocks."""
     text = "\n".join(part.text for part in parts if part.text)
     return Block(html="".join(part.html for part in parts), text=text, kind=kind)
 
@@ -62,21 +61,11 @@ def table_block(
     *,
     label: str,
     caption: str = "",
-    kind: str = "table",
-    text_columns: Collection[int] = (),
-    drawn_columns: Collection[int] = (),
+    kind: str = "table",  # of the block
+    text_columns: Collection[int] = (),  # aligned left
+    drawn_columns: Collection[int] = (),  # pictures, omitted from the text
 ) -> Block:
-    """A table with a sentence above it.
-
-    Args:
-        heads: column titles.
-        rows: the cells, see `html_table`.
-        label: name of the table for screen readers.
-        caption: the sentence; default none.
-        kind: kind of the block.
-        text_columns: columns to align left.
-        drawn_columns: columns of pictures, omitted from the text.
-    """
+    """A table with a sentence above it."""
     html = html_table(heads, rows, label=label, text_columns={*text_columns, *drawn_columns})
     kept = [column for column in range(len(heads)) if column not in drawn_columns]
     words = text_table(
@@ -95,14 +84,7 @@ def facts_block(pairs: Sequence[tuple[str, object]], *, label: str, kind: str = 
 
 
 def fold(title: str, html: str, *, opens: bool = False, prints: bool = False) -> Block:
-    """HTML in a collapsible element; its text is empty.
-
-    Args:
-        title: title of the fold.
-        html: the content.
-        opens: whether it is initially open; default False.
-        prints: whether it is open in print; default False.
-    """
+    """HTML in a collapsible element; its text is empty. `prints`: open in print."""
     kind = ' class="sparkwright-printed"' if prints else ""
     html = (
         f"<details{kind}{' open' if opens else ''}><summary>{escaped(title)}</summary>"

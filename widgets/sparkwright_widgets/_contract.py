@@ -28,13 +28,9 @@ MEAN_NAME = "mean of the workers"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sharing:
-    """Settings of a run with gradient sharing.
+    """Settings of a run with gradient sharing."""
 
-    Attributes:
-        batch_size: examples per minibatch; 0 if unknown.
-    """
-
-    batch_size: int = 0
+    batch_size: int = 0  # examples per minibatch; 0: unknown
 
     def planned(self, status: Status) -> int:
         """Minibatches of all workers in the whole run; 0 while unknown."""

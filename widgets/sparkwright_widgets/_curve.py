@@ -47,12 +47,7 @@ class NotFinite:
 
 
 class Curve:
-    """Collects rows of the log and validation points into lines.
-
-    Args:
-        sharing: whether the run shares gradients; the mean is then over some minibatches.
-        numbers: numbers of the quantities; default None: new numbers.
-    """
+    """Collects rows of the log and validation points into lines."""
 
     def __init__(self, *, sharing: bool = False, numbers: QuantityNumbers | None = None) -> None:
         self.not_finite: NotFinite | None = None

@@ -28,22 +28,12 @@ from ._worst_examples import worst_blocks as worst_blocks
 
 
 def evaluation_figures(evaluations: Any) -> list[Block]:
-    """All blocks of one evaluation, or of a list of them, in the order given.
-
-    Raises:
-        ConfigurationError: if an item is not an evaluation.
-    """
+    """All blocks of one evaluation, or of a list of them, in the order given."""
     return [block for evaluation in _listed(evaluations) for block in blocks_of(evaluation)]
 
 
 def blocks_of(evaluation: Any, **options: Any) -> list[Block]:
-    """Headline and figures of one evaluation, or the cards of the worst examples.
-
-    `options` are passed to its method `figures`, or to `worst_blocks`.
-
-    Raises:
-        ConfigurationError: if `evaluation` is not an evaluation.
-    """
+    """Headline and figures of one evaluation, or the cards of the worst examples."""
     if isinstance(evaluation, WorstExamples):
         return worst_blocks(evaluation, **options)
     if not isinstance(evaluation, AbstractEvaluation):
@@ -84,7 +74,6 @@ def confusion_figure(evaluation: Evaluation, *, caption: str | None = None) -> B
 
 
 def headline_block(evaluation: AbstractEvaluation) -> Block:
-    """The headline metrics of an evaluation."""
     figures = [("Examples", count_text(evaluation.examples))]
     figures += [(name, number_text(value)) for name, value in evaluation.headline().items()]
     words = "\n".join(f"{name}: {value}" for name, value in figures)
@@ -101,14 +90,7 @@ def _shown(
 
 
 def evaluation_section(evaluations: Any) -> list[Block]:
-    """All blocks of evaluations, with a heading for each.
-
-    Args:
-        evaluations: an evaluation, a list, or a dict of either by name; None: no evaluations.
-
-    Raises:
-        ConfigurationError: if an item is not an evaluation.
-    """
+    """All blocks of evaluations, of one, a list, or a dict of these, with a heading for each."""
     if evaluations is None:
         return []
     if not isinstance(evaluations, Mapping):

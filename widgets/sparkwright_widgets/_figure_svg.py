@@ -81,31 +81,18 @@ def tabled(table: Table, *, label: str, kind: str) -> Block:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Line:
-    """A line of a chart.
+    """A line of a chart."""
 
-    Attributes:
-        label: name in the legend; empty: not in the legend.
-        points: (n, 2) of x and y; values that are not finite are gaps.
-        color: color of the line; default: the color of the surrounding text.
-        style: matplotlib line style; default solid.
-        marker: matplotlib marker; default none.
-        hollow: whether markers are outlines.
-        marks: maximum number of markers; 1: one at the line's end.
-        width: width of the line.
-        alpha: opacity.
-        layer: z-order; higher lines are drawn on top.
-    """
-
-    label: str
-    points: NDArray[np.floating]
+    label: str  # in the legend; empty: none
+    points: NDArray[np.floating]  # (n, 2) of x and y; values that are not finite are gaps
     color: str = INK
-    style: str = "-"
+    style: str = "-"  # of matplotlib
     marker: str = ""
-    hollow: bool = False
-    marks: int = 40
+    hollow: bool = False  # markers are outlines
+    marks: int = 40  # maximum number of markers; 1: one at the line's end
     width: float = 1.6
     alpha: float = 1.0
-    layer: float = 2.0
+    layer: float = 2.0  # higher lines are drawn on top
 
 
 def draw_lines(
@@ -114,21 +101,11 @@ def draw_lines(
     *,
     x: str,
     y: str,
-    legend: int = 0,
-    pixels: int = 300,
-    from_zero: bool = True,
+    legend: int = 0,  # columns of the legend; 0: none
+    pixels: int = 300,  # horizontal resolution, which limits the file size
+    from_zero: bool = True,  # include zero if it is near, like the live chart
 ) -> None:
-    """Draw overlaid lines.
-
-    Args:
-        axes: the matplotlib axes.
-        lines: the lines, in drawing order.
-        x: label of the x axis.
-        y: label of the y axis.
-        legend: number of columns of the legend; default 0: no legend.
-        pixels: horizontal resolution in pixels, which limits the file size.
-        from_zero: whether to include zero if it is near, like the live chart.
-    """
+    """Draw overlaid lines."""
     for line in lines:
         points = per_column(np.asarray(line.points, np.float64).reshape(-1, 2), columns=pixels)
         across, height = points.T

@@ -100,20 +100,11 @@ def result_figures(
     loss: float | None,
     sharing: Sharing | None = None,
     *,
-    seconds: float | None = None,
-    start_seconds: float | None = None,
+    seconds: float | None = None,  # None: that of the status
+    start_seconds: float | None = None,  # until the first loss; None: not shown
     loss_name: str = "Loss",
 ) -> list[tuple[str, str]]:
-    """The results of a run as (label, value) pairs.
-
-    Args:
-        status: the last status of the run.
-        loss: the final training loss.
-        sharing: settings of gradient sharing; default None: no gradient sharing.
-        seconds: duration of the run; default None: that of the status.
-        start_seconds: seconds until the first loss; default None: not shown.
-        loss_name: label of the loss.
-    """
+    """The results of a run as (label, value) pairs."""
     figures = [
         ("Epochs", f"{count_text(status.epoch)} of {count_text(status.epochs)}"),
         (loss_name, loss_text(loss)),
@@ -143,10 +134,7 @@ def figure_list(figures: Sequence[tuple[str, str]]) -> str:
 
 
 def progress_text(status: Status, mean_loss: float | None, sharing: Sharing | None = None) -> str:
-    """The progress in one line of plain text, for screen readers, terminals and notebooks.
-
-    Example: `training; epoch 2 of 5; round 12 of 38; loss 0.2130; 6,120 examples/s; 12 s left`.
-    """
+    """The progress in one line of plain text, for screen readers, terminals and notebooks."""
     parts = [STATES.get(status.state, ("", status.state))[1].lower()]
     has_ended = status.state in ENDED
     if status.epoch:

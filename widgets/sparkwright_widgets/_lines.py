@@ -62,17 +62,7 @@ def _extended(old: FloatPoints, new: FloatPoints) -> FloatPoints:
 
 
 def halved(points: Points) -> Points:
-    """Keep the lowest and the highest of every four consecutive points, in their order.
-
-    A group with a gap keeps the gap and its highest finite point. An incomplete last group is
-    kept unchanged.
-
-    Args:
-        points: (n, 2).
-
-    Returns:
-        (n // 4 * 2 + n % 4, 2), a new array.
-    """
+    """Keep the lowest and highest of every four consecutive points, in order; gaps stay gaps."""
     groups = len(points) // 4
     values = points[: groups * 4, 1].reshape(groups, 4)
     finite = np.isfinite(values)
@@ -89,23 +79,13 @@ def halved(points: Points) -> Points:
 
 
 def per_column(points: Points, *, columns: int) -> Points:
-    """Keep at most four points of each of `columns` equal spans of x, in their order.
-
-    Args:
-        points: (n, 2); x may decrease (after a worker has restarted).
-        columns: number of pixel columns, at least 1.
-
-    Returns:
-        (m, 2) with m ≤ n.
-
-    Raises:
-        ValueError: if `columns` is less than 1.
-    """
+    """Keep at most four points of each of `columns` equal spans of x, in their order."""
     if columns < 1:
         raise ValueError(f"`columns` must be at least 1. Received: columns={columns!r}.")
     if len(points) <= 2:
         return points
     x, y = points[:, 0], points[:, 1]
+    # x may decrease after a worker has restarted.
     span = float(np.ptp(x)) or 1.0
     column = np.minimum((x - x.min()) / span * columns, columns - 1).astype(np.int64)
     column[~np.isfinite(y)] = -1  # a gap is a separate span

@@ -131,7 +131,6 @@ class LiveChart(AnyPageWidget, anywidget.AnyWidget, Generic[Feed]):
         layout.close()
 
     def _start(self, *, name: str) -> None:
-        """Start the thread."""
         self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
         self._thread.start()
 
@@ -140,7 +139,6 @@ class LiveChart(AnyPageWidget, anywidget.AnyWidget, Generic[Feed]):
         raise NotImplementedError
 
     def _end(self) -> None:
-        """Run at the end of the thread."""
         self.has_ended = True
 
     def _follow(self) -> None:

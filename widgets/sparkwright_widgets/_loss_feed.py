@@ -93,11 +93,7 @@ class PointFeed:
 
 
 class LossFeed(PointFeed):
-    """Feeds the curve of one run.
-
-    Args:
-        sharing: as for `Curve`.
-    """
+    """Feeds the curve of one run."""
 
     def __init__(self, *, sharing: bool = False) -> None:
         super().__init__()
@@ -105,11 +101,9 @@ class LossFeed(PointFeed):
         self.curve = Curve(sharing=sharing)
 
     def add_rows(self, rows: Rows) -> None:
-        """Take new rows of the run's log."""
         self._add(self.curve.add_rows(rows))
 
     def add_validation(self, points: Sequence[Validation]) -> None:
-        """Take new validation results."""
         self._add(self.curve.add_validation(points))
 
     def finish(self) -> None:

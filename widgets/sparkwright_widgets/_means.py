@@ -49,10 +49,7 @@ class Clock:
         self._step = 0.0
 
     def add(self, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the new steps, ascending, and their seconds since the run began.
-
-        Both are empty without `time_s`.
-        """
+        """Return the new steps, ascending, and their seconds since the run began."""
         if "time_s" not in rows:
             return np.empty(0), np.empty(0)
         known = np.isfinite(rows["time_s"])
@@ -64,11 +61,10 @@ class Clock:
 
 
 class QuantityMeans:
-    """Converts log rows to points (line, step, value), one for each quantity and time interval.
+    """Converts log rows to points (line, step, value), one for each quantity and time interval."""
 
-    An interval is reported when its worker has begun the next one, so the points do not depend on
-    the batches in which rows arrive. `numbers` defines the numbers of the quantities.
-    """
+    # An interval is reported when its worker has begun the next one, so that the points do not
+    # depend on the batches in which rows arrive.
 
     def __init__(self, numbers: QuantityNumbers) -> None:
         self._numbers = numbers
@@ -76,11 +72,7 @@ class QuantityMeans:
         self._due_s = -np.inf  # next time to process them, by the clock of the log
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
-        """Add rows, and return the points of the intervals that they end, (k, 3) float64.
-
-        Columns of quantities may be missing; without `time_s`, there are no points. Values that are
-        not finite are ignored; an interval without finite values has no point.
-        """
+        """Add rows, and return the finite points of the intervals that they end, (k, 3)."""
         if "time_s" not in rows or not len(rows["worker"]):
             return np.empty((0, 3))
         self._rows.append(rows)

@@ -44,22 +44,13 @@ _SETTLE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotebookFailure:
-    """Why a notebook failed.
+    """Why a notebook failed."""
 
-    Attributes:
-        cell: position of the cell among the code cells, from 1; 0 if none had started.
-        source: the first lines of that cell.
-        reason: one line.
-        details: the last lines of the traceback, or of what the kernel's process wrote, without
-            terminal colors; may be empty.
-        was_interrupted: whether the user or a signal interrupted it.
-    """
-
-    cell: int
-    source: str
+    cell: int  # among the code cells, from 1; 0: none had started
+    source: str  # the first lines of that cell
     reason: str
-    details: str = ""
-    was_interrupted: bool = False
+    details: str = ""  # end of the traceback, or of the output of the kernel's process
+    was_interrupted: bool = False  # by the user or a signal
 
 
 def run_notebook(
@@ -69,17 +60,7 @@ def run_notebook(
     timeout_s: float | None,
     say: Callable[[str], None],
 ) -> NotebookFailure | None:
-    """Execute `notebook` in place; outputs are kept even if it fails.
-
-    Args:
-        notebook: the notebook, modified.
-        folder: working directory of the kernel.
-        timeout_s: limit for each cell; None for no limit.
-        say: called with one line of progress at a time.
-
-    Returns:
-        None if every cell ran, else the reason why not.
-    """
+    """Execute `notebook` in place, with outputs even if it fails; None if every cell ran."""
     return asyncio.run(_run(notebook, folder=folder, timeout_s=timeout_s, say=say))
 
 

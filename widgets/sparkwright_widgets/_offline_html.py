@@ -31,28 +31,13 @@ def offline_html(
     *,
     name: str,
     made_at: datetime,
-    took: str,
+    took: str,  # "": unknown
     failure: NotebookFailure | None = None,
     parameters: Mapping[str, Any] | None = None,
-    code: bool = False,
-    folder: Path | None = None,
+    code: bool = False,  # include the code in collapsed sections
+    folder: Path | None = None,  # of pictures that texts refer to; None: none are embedded
 ) -> str:
-    """Render the outputs and texts of `notebook` as a standalone page.
-
-    Cells tagged "remove_cell" are omitted, and so are outputs of cells tagged "remove_output".
-
-    Args:
-        notebook: the executed notebook; not modified.
-        name: file name of the notebook, for the header.
-        made_at: time of the execution.
-        took: duration of the execution as text; "" if unknown.
-        failure: shown at the top if the notebook failed.
-        parameters: parameters of the notebook, shown at the top; default: none.
-        code: include the code in collapsed sections, except for cells tagged "remove_input";
-            default False.
-        folder: folder of pictures that texts refer to, which are embedded; default None: no
-            pictures are embedded.
-    """
+    """Render the outputs and texts of `notebook` as a standalone page."""
     from nbconvert import HTMLExporter
 
     options: dict[str, Any] = {"raw_template": _FOLDED} if code else {"template_name": "basic"}

@@ -28,12 +28,7 @@ _LEFT_OUT = ("residual_p99",)
 def loss_figure(
     lines: Mapping[int, FloatPoints], *, mean_name: str = "mean of the round"
 ) -> Figure:
-    """Return a figure of the loss of each worker, their mean and the validation loss.
-
-    Args:
-        lines: points (n, 2) of each line, from `Curve.lines()`.
-        mean_name: legend of the mean.
-    """
+    """Return a figure of the loss of each worker, their mean and the validation loss."""
     drawn = {line: points for line, points in lines.items() if line != EPOCH}
 
     def draw(axes: "Axes") -> None:
@@ -55,12 +50,7 @@ def loss_figure(
 
 
 def quantity_figure(quantities: Sequence[Quantity], lines: QuantityLines) -> Figure:
-    """Return a figure of logged quantities other than the loss, at most 12 small charts.
-
-    Args:
-        quantities: quantities to draw, in this order.
-        lines: their lines, from `Curve.quantity_lines()`.
-    """
+    """Return a figure of logged quantities other than the loss, at most 12 small charts."""
     known = [q for q in quantities if q.column in lines and q.column not in _LEFT_OUT]
     shown = known[:_MOST_CHARTS]
     rows = -(-len(shown) // 2)

@@ -14,28 +14,17 @@ from ._run_figures import loss_figure, quantity_figure
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Still:
-    """A snapshot of a run that can be shown without a kernel or widgets.
+    """A snapshot of a run that can be shown without a kernel or widgets."""
 
-    Attributes:
-        at: time of day, as text.
-        title: title of the run.
-        status: status of the run.
-        mean_loss: mean loss of the last complete round; None before the first.
-        lines: points of the loss curve, from `Curve.lines()`.
-        not_finite: the first NaN or infinite loss; None if there was none.
-        sharing: state of gradient sharing; None for parameter averaging.
-        quantities: other quantities to draw, in display order.
-        quantity_lines: their lines, from `Curve.quantity_lines()`.
-    """
-
-    at: str
+    at: str  # time of day
     title: str
     status: Status
-    mean_loss: float | None
-    lines: dict[int, FloatPoints]
-    not_finite: NotFinite | None
-    sharing: Sharing | None = None
+    mean_loss: float | None  # of the last complete round; None before the first
+    lines: dict[int, FloatPoints]  # from `Curve.lines()`
+    not_finite: NotFinite | None  # the first one
+    sharing: Sharing | None = None  # None: parameter averaging
     quantities: tuple[Quantity, ...] = ()
+    # From `Curve.quantity_lines()`.
     quantity_lines: QuantityLines = field(default_factory=dict[str, dict[int, FloatPoints]])
 
     def text(self) -> str:
@@ -59,12 +48,9 @@ class Still:
         return Block(html=html, text=self.text(), kind="copy")
 
     def card(self) -> Block:
-        """Return the summary card: the result in one line, with figures, curve and workers below.
-
-        The card is a separate output. Neither the panel nor its static copy is shown when a saved
-        notebook is reopened without its kernel, or exported with the state of its widgets. Next to
-        a panel or its copy, the style sheet shows only the line, so no curve appears twice.
-        """
+        """Return the summary card: the result in one line; below, figures, curve and workers."""
+        # For saved notebooks without their kernel. Next to a panel or its copy, the style sheet
+        # shows only the line, so no curve appears twice.
         if self.status.state not in ENDED:
             # The card is rarely refreshed, so it omits progress that would soon be outdated.
             begun = self.status.state not in ("queued", "starting")

@@ -104,7 +104,6 @@ class SweepView(Part):
 
 
 def sweep_block(sweep: Sweep) -> Block:
-    """Return the current results of a sweep."""
     trials = sweep.study.get_trials(deepcopy=False)
     best = sweep.best
     ended = sum(trial.state.is_finished() for trial in trials)
@@ -146,13 +145,7 @@ def _table(trials: Sequence[Any], monitor: str) -> Block:
 
 
 def parallel_coordinates(trials: Sequence[Any], monitor: str, best: int | None) -> str:
-    """Return a parallel coordinates plot of hyperparameters and score as SVG, a line per trial.
-
-    Args:
-        trials: Optuna trials; those without a score are omitted.
-        monitor: name of the score.
-        best: number of the trial to draw bold; None for no trial.
-    """
+    """Return hyperparameters and score of each trial with a score as SVG; `best` in bold."""
     drawn = [t for t in trials if t.value is not None and math.isfinite(t.value)][-_MOST_LINES:]
     names = list(dict.fromkeys(name for trial in drawn for name in trial.params))
     if not drawn or not names:

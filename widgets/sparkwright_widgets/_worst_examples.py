@@ -29,11 +29,7 @@ _MOST_CHARACTERS = 240  # characters of a text
 
 
 def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Block]:
-    """Return the examples with the highest loss, each with label, prediction and location.
-
-    `look` shows features as an "image", a "sequence" (steps first) or a "row"; by default, it
-    depends on their shape.
-    """
+    """Return the examples with the highest loss, each with label, prediction and location."""
     caption = (
         f"The {count_text(len(worst))} examples with the highest loss, of "
         f"{count_text(worst.scored)}."

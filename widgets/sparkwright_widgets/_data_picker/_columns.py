@@ -32,25 +32,18 @@ _TASKS = (
 
 
 class ColumnChooser(widgets.VBox):
-    """Controls for the label, task, classes and features of tabular data.
-
-    Attributes:
-        problem: why the choice is invalid, in a sentence; empty if it is valid.
-
-    Args:
-        guarded: wraps a callback so that its exceptions are shown.
-        changed: called with a function that maps the old source to the new one.
-    """
+    """Controls for the label, task, classes and features of tabular data."""
 
     def __init__(
         self,
         guarded: Callable[[Callable[..., None]], Callable[..., None]],
+        # Called with a function that maps the old source to the new one.
         changed: Callable[[Callable[[DataSource], DataSource]], None],
     ) -> None:
         self._changed = changed
         self._guarded = guarded
         self._setting = False
-        self.problem = ""
+        self.problem = ""  # why the choice is invalid; empty: it is valid
         self.alert = widgets.HTML()
         self._columns: tuple[ColumnPreview, ...] = ()
         self.boxes: dict[str, Checkbox] = {}
@@ -86,13 +79,7 @@ class ColumnChooser(widgets.VBox):
     def show(
         self, source: DataSource, columns: Sequence[ColumnPreview], *, reset: bool = False
     ) -> None:
-        """Show the columns that a source selects.
-
-        Args:
-            source: the data source.
-            columns: the columns of the preview.
-            reset: also replace an invalid choice; default False.
-        """
+        """Show the columns that a source selects; with `reset`, also replace an invalid choice."""
         if reset or [c.name for c in columns] != [c.name for c in self._columns]:
             self.complain("")
         if self.problem:

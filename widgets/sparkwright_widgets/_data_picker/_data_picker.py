@@ -276,12 +276,7 @@ class DataPicker(Part):
         self._changed()
 
     def _take(self, source: DataSource, *, reset: bool = False) -> None:
-        """Set and show a source; read its preview if it changed.
-
-        Args:
-            source: the new source.
-            reset: whether more than the columns or an option of this widget changed.
-        """
+        """Set and show a source; read its preview if it changed, or with `reset`."""
         is_new = reset or source != self._source
         self._source = source
         self._show_source(reset=reset)
@@ -315,10 +310,7 @@ class DataPicker(Part):
     # --- showing
 
     def _show_source(self, *, reset: bool = False) -> None:
-        """Show the source except its split, which the form of the split holds.
-
-        Fields with unchanged values keep the typed text.
-        """
+        """Show the source except its split, which has its own form; keep equal typed text."""
         source, info, seen = self._source, self._source.info, self._seen
         self.format.value = source.format
         self.advice.value = advice(info.advice)

@@ -19,14 +19,9 @@ _LEFT_OUT = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fix:
-    """A change of the source that fixes a problem.
+    """A change of the source that fixes a problem."""
 
-    Attributes:
-        label: text of the button.
-        source: the changed source.
-    """
-
-    label: str
+    label: str  # text of the button
     source: DataSource
 
 
@@ -81,11 +76,7 @@ def _changes(
 
 
 def _without(preview: DataPreview, column: str) -> DataSource:
-    """Return the source without a column among its features.
-
-    Raises:
-        ConfigurationError: if no feature would be left, because an empty tuple means all columns.
-    """
+    """Return the source without `column` among its features; an empty tuple would mean all."""
     source = preview.source
     names = source.features or tuple(each.name for each in preview.columns)
     unused = {column, source.label, source.options.get("weights")}

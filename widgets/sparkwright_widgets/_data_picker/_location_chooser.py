@@ -11,11 +11,7 @@ from sparkwright_widgets._ui import Fold, ListBox, Part, Text, row
 
 
 class LocationChooser(Part):
-    """A path or URL, typed or browsed; folders are listed in the background.
-
-    Args:
-        chosen: called with the new path or URL.
-    """
+    """A path or URL, typed or browsed; folders are listed in the background."""
 
     def __init__(self, chosen: Callable[[str], None]) -> None:
         super().__init__()

@@ -8,13 +8,7 @@ from sparkwright.errors import RunTimeoutError
 
 
 def read_preview(source: DataSource, *, guess: bool, refit: bool) -> tuple[DataSource, DataPreview]:
-    """Return the source and its preview.
-
-    Args:
-        source: the data source.
-        guess: guess format and options from its location; keep split and partitions.
-        refit: guess label and features again if the columns lack them.
-    """
+    """Return the source and its preview; guess its format, or label and features, if asked."""
     found = _guessed(source) if guess else source
     seen = _previewed(found)
     if refit and (fitted := _refitted(found, seen)) != found:

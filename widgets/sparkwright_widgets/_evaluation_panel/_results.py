@@ -46,22 +46,14 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Results:
-    """Evaluations of one network on one data set.
+    """Evaluations of one network on one data set."""
 
-    Attributes:
-        places: lists of evaluations by key: "evaluation" (classes or binary outputs), "roc",
-            "calibration", "regression", "worst" or "others". Only "others" may have several.
-    """
-
+    # By key of `_PLACES`.
     places: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
 
     @classmethod
     def of(cls, found: Any) -> "Results":
-        """Create results from `Results`, an evaluation, `WorstExamples`, or a list of these.
-
-        Raises:
-            ConfigurationError: if an item has another type, or two are of the same kind.
-        """
+        """Create results from `Results`, an evaluation, `WorstExamples`, or a list of these."""
         if isinstance(found, Results):
             return found
         single = isinstance(found, AbstractEvaluation | WorstExamples)
@@ -112,7 +104,6 @@ class Results:
 
     @property
     def examples(self) -> int:
-        """Number of evaluated examples."""
         scored = 0 if self.worst is None else self.worst.scored
         return max((each.examples for each in self.evaluations), default=scored)
 

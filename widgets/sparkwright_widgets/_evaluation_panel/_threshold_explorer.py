@@ -41,21 +41,18 @@ class ThresholdReading(NamedTuple):
 
     @property
     def threshold_text(self) -> str:
-        """The threshold as text."""
         return "above all scores" if math.isinf(self.threshold) else short_number(self.threshold)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ThresholdPoints:
-    """Exact counts at some thresholds, in descending order, starting with infinity.
+    """Exact counts at some thresholds, in descending order, starting with infinity."""
 
-    `static/threshold.mjs` computes the same in the browser, so that the slider responds
-    immediately. `best_f1` and `best_youden` are the indices of the best F1 and Youden index.
-    """
+    # `static/threshold.mjs` computes the same in the browser, so that the slider responds at once.
 
     counts: ThresholdCounts
-    best_f1: int
-    best_youden: int
+    best_f1: int  # its index
+    best_youden: int  # its index
 
     @classmethod
     def of(cls, roc: RocReadings, *, most: int = _MOST_POINTS) -> "ThresholdPoints":
@@ -97,18 +94,7 @@ class ThresholdPoints:
 
 
 class ThresholdExplorer(AnyPageWidget, anywidget.AnyWidget):
-    """Shows counts, rates, costs and the position on the curves for a chosen threshold.
-
-    Args:
-        rocs: name and ROC of at least one class or output, with positive and negative rows.
-
-    Attributes:
-        place: index of the chosen point.
-        choice: index of the shown entry of `choices`.
-        choices: names of the classes or outputs.
-        cost_false_positive: cost of a false positive, in any unit; default 1.
-        cost_false_negative: cost of a false negative; default 1.
-    """
+    """Shows counts, rates, costs and the position on the curves for a chosen threshold."""
 
     _esm = joined_module("threshold.mjs", "threshold_explorer.mjs")
     _css = asset("panel.css") + asset("evaluation.css")
@@ -120,8 +106,8 @@ class ThresholdExplorer(AnyPageWidget, anywidget.AnyWidget):
     best_youden = traitlets.Int(0).tag(sync=True)
     choices = traitlets.List(traitlets.Unicode()).tag(sync=True)
     # With echo: both sides set them, and the page must end with the kernel's values.
-    choice = traitlets.Int(0).tag(sync=True)
-    place = traitlets.Int(0).tag(sync=True)
+    choice = traitlets.Int(0).tag(sync=True)  # shown entry of `choices`
+    place = traitlets.Int(0).tag(sync=True)  # index of the chosen point
     cost_false_positive = traitlets.Float(1.0).tag(sync=True)
     cost_false_negative = traitlets.Float(1.0).tag(sync=True)
 
@@ -148,10 +134,7 @@ class ThresholdExplorer(AnyPageWidget, anywidget.AnyWidget):
 
     @property
     def threshold(self) -> float:
-        """The chosen threshold; infinity if nothing is predicted positive.
-
-        Setting it chooses the lowest available threshold at or above the value.
-        """
+        """The chosen threshold, when set the lowest one available at or above the value."""
         return self.reading.threshold
 
     @threshold.setter

@@ -128,14 +128,11 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForecastSection:
-    """A forecast and advice as text and HTML; `found` is None if nothing is known of the run.
+    """A forecast and advice as text and HTML."""
 
-    `slots` is set for a run on Spark, `cores` for a run on one machine.
-    """
-
-    found: Advice | None
-    slots: int | None = None
-    cores: int | None = None
+    found: Advice | None  # None: nothing is known of the run
+    slots: int | None = None  # for a run on Spark
+    cores: int | None = None  # for a run on one machine
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -144,7 +141,6 @@ class ForecastSection:
 
     @property
     def figures(self) -> list[tuple[str, str]]:
-        """Labels and values."""
         return [] if self.found is None else _figures(self.found)
 
     @property
@@ -168,7 +164,6 @@ class ForecastSection:
         )
 
     def text(self) -> str:
-        """The forecast as plain text."""
         _, word, sentence = self.verdict
         lines = [f"{label}: {value}" for label, value in self.figures]
         remarks = [remark.sentence for remark in self.remarks]
@@ -192,7 +187,6 @@ class ForecastSection:
 
 
 def remark_html(remark: Remark) -> str:
-    """A remark with its icon."""
     return (
         '<div class="sparkwright-remark"><span aria-hidden="true">⚠</span> '
         f"<b>Note:</b> {escaped(remark.sentence)}</div>"

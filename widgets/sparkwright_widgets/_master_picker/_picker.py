@@ -308,7 +308,6 @@ class TrainingMasterPicker(Part):
     # --- showing
 
     def _use(self, kind: type[TrainingMaster], values: Mapping[str, Any]) -> None:
-        """Show the options of a master."""
         self._kind = kind
         self._setting = True
         try:

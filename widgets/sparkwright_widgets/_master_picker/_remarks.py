@@ -36,10 +36,7 @@ _BALANCED = (
 def remedies(
     remark: Remark, master: TrainingMaster, expect: Callable[[TrainingMaster], list[Remark]]
 ) -> tuple[Remedy, ...]:
-    """The settings that remove the remark.
-
-    `expect` returns the remarks on other settings, and raises ConfigurationError for invalid ones.
-    """
+    """The settings that remove the remark; `expect` returns the remarks on other settings."""
     offered: list[Remedy] = []
     names = {field.name for field in fields(master)}
     for label, options in remark.settings:

@@ -24,21 +24,13 @@ MOST_COMPARED = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Catalog:
-    """A listing of models, with search text, order and page.
-
-    Attributes:
-        folder_url: URL of the folder.
-        models: metadata of each model.
-        wanted: text that name, title or comment must contain, ignoring case; empty: all.
-        order: one of `orders`.
-        page: page index from 0; values beyond the last page select the last page.
-    """
+    """A listing of models, with search text, order and page."""
 
     folder_url: str
     models: tuple[ModelInfo, ...] = ()
-    wanted: str = ""
-    order: str = NEWEST
-    page: int = 0
+    wanted: str = ""  # in name, title or comment, ignoring case; empty: all
+    order: str = NEWEST  # one of `orders`
+    page: int = 0  # from 0; the last one if it is higher
 
     def name_of(self, info: ModelInfo) -> str:
         """A model's path within the folder."""

@@ -23,16 +23,7 @@ _DIFFERS = "≠"
 def compared(
     infos: Sequence[ModelInfo], names: Sequence[str], *, only_differences: bool = False
 ) -> tuple[list[str], list[list[object]]]:
-    """Column titles and rows of a comparison: a row per property, a column per model.
-
-    The first column marks rows whose values differ. Numbers are followed by their difference from
-    the first model.
-
-    Args:
-        infos: the models.
-        names: the column titles.
-        only_differences: omit rows with equal values; default False.
-    """
+    """Column titles and rows of a comparison: a row per property, a column per model."""
     fields = [dict(_fields(info)) for info in infos]
     labels = dict.fromkeys(label for known in fields for label in known)
     rows: list[list[object]] = []

@@ -59,11 +59,9 @@ class Operations:
         return type(network).load(network.spark, url, network.master, custom_objects=custom_objects)
 
     def verify(self, url: str) -> ModelInfo:
-        """Call `verify_model`."""
         return verify_model(url)
 
     def delete(self, url: str) -> bool:
-        """Call `delete_model`."""
         return delete_model(url)
 
 
@@ -120,17 +118,7 @@ def is_network(network: Any) -> bool:
 
 
 def answered(work: Callable[[], Result], *, what: str, timeout_s: float) -> Result:
-    """Run `work` with a timeout and return its result.
-
-    Args:
-        work: runs on a daemon thread; a late result is dropped.
-        what: description of the work, such as "Listing hdfs://models".
-        timeout_s: timeout in seconds.
-
-    Raises:
-        RunTimeoutError: if `work` takes longer than `timeout_s`.
-        Exception: any exception of `work`.
-    """
+    """Run `work` on a daemon thread and return its result; a late one is dropped."""
     outcome: Future[Result] = Future()
 
     def main() -> None:

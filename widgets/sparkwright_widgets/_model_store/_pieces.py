@@ -40,12 +40,7 @@ def hint(sentence: str) -> str:
 
 
 class SaveForm(Fold):
-    """Form with file name, title, comment, and options for optimizer state and normalizer.
-
-    Args:
-        button: the button that saves.
-        confirmation: asks before a file is replaced.
-    """
+    """Form with file name, title, comment, and options for optimizer state and normalizer."""
 
     def __init__(self, button: Button, confirmation: Confirmation) -> None:
         self.name_field = Text(value="", placeholder="model", description="File name")
@@ -77,7 +72,6 @@ class SaveForm(Fold):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The save options of the form."""
         found: dict[str, Any] = {
             "save_updater": self.updater_field.value,
             "title": self.title_field.value.strip() or None,
@@ -88,13 +82,7 @@ class SaveForm(Fold):
         return found
 
     def describe(self, network: Any, metrics: Any, *, of_spark: bool) -> None:
-        """Show what will be saved, or why there is nothing to save.
-
-        Args:
-            network: the network to save; None: there is none.
-            metrics: metrics by name, or an evaluation.
-            of_spark: whether it is a SparkNetwork, which may have a normalizer.
-        """
+        """Show what will be saved, or why there is nothing to save."""
         normalizes = of_spark and getattr(network, "normalizer", None) is not None
         self.normalizer_field.layout.display = None if normalizes else "none"
         if network is None:
@@ -114,12 +102,7 @@ class SaveForm(Fold):
 
 
 class ModelRows(widgets.VBox):
-    """The list of models, with search, sort order and pages.
-
-    Args:
-        guarded: wraps callbacks so that their exceptions are shown.
-        changed: called when the selection changes.
-    """
+    """The list of models, with search, sort order and pages."""
 
     def __init__(
         self,
@@ -170,7 +153,6 @@ class ModelRows(widgets.VBox):
         self._draw_page()
 
     def untick(self, urls: Sequence[str]) -> None:
-        """Deselect models."""
         self._urls -= set(urls)
         self._draw_page()
 

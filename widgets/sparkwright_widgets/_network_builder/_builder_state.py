@@ -34,20 +34,12 @@ class BuilderState:
             object.__setattr__(self, "selected", min(max(row, 0), last) if last >= 0 else None)
 
     def selecting(self, row: int | None) -> "BuilderState":
-        """Select another row."""
         return replace(self, selected=row, typing="")
 
     def changed(
         self, spec: NetworkSpec, what: str, *, selected: int | None = None, typing: str = ""
     ) -> "BuilderState":
-        """Change the network.
-
-        Args:
-            spec: the new network.
-            what: a short description of the change.
-            selected: the row to select; default None: keep the selection.
-            typing: the edited field; default: none.
-        """
+        """Change the network; consecutive changes by `typing` in one field are one step."""
         row = self.selected if selected is None else selected
         if spec == self.spec:
             return replace(self, selected=row)

@@ -31,14 +31,11 @@ _AT_EACH_PLACE = ("Dense", "Dropout", "Activation")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataFacts:
-    """Known facts about the data, by the name of the input or output.
+    """Known facts about the data, by the name of the input or output."""
 
-    `features` and `labels` are shapes of one example; `classes` are numbers of classes.
-    """
-
-    features: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
-    labels: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
-    classes: Mapping[str, int] = field(default_factory=dict[str, int])
+    features: Mapping[str, Shape] = field(default_factory=dict[str, Shape])  # shapes of one example
+    labels: Mapping[str, Shape] = field(default_factory=dict[str, Shape])  # shapes of one example
+    classes: Mapping[str, int] = field(default_factory=dict[str, int])  # their numbers
 
     def __hash__(self) -> int:
         """Hash the names only; mappings are not hashable, and `preset_for` is cached."""
@@ -62,14 +59,9 @@ class Misfit(NamedTuple):
 
 
 def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tuple[Misfit, ...]:
-    """Compare the inputs of `spec` with the features, and its outputs with the labels.
-
-    A single input matches a single feature regardless of their names; several are matched by
-    name. Outputs and labels are matched in the same way. Fixes are offered only if the analysis
-    accepts them and they solve the misfit; if there are none, presets that fit the data are
-    offered. While Keras is loading, no fix is offered.
-    """
+    """Compare the inputs of `spec` with the features, and its outputs with the labels."""
     found = _compared(spec, analysis, data)
+    # While Keras is loading, fixes cannot be checked.
     if analysis.is_pending:
         return tuple(found)
     return tuple(misfit._replace(fixes=_fixes(spec, misfit, data)) for misfit in found)

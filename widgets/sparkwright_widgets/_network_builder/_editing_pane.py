@@ -39,11 +39,7 @@ _KEYS = "Arrow keys select a layer. Alt+↑ or Alt+↓ moves it. Delete removes 
 
 
 class EditingPane(NetworkPane):
-    """Edits a network.
-
-    `guarded` wraps callbacks so that their exceptions are shown, `say` shows one status line, and
-    `changed` is called when the network or its problem has changed.
-    """
+    """Edits a network."""
 
     def __init__(
         self,
@@ -69,12 +65,10 @@ class EditingPane(NetworkPane):
 
     @property
     def spec(self) -> NetworkSpec:
-        """The network."""
         return self._state.spec
 
     @property
     def known(self) -> NetworkSpec:
-        """The network."""
         return self.spec
 
     @property
@@ -106,7 +100,6 @@ class EditingPane(NetworkPane):
         return True
 
     def set_data(self, data: DataFacts) -> None:
-        """Set the facts about the data."""
         if data != self._data:
             self._data = data
             self._show_presets()

@@ -19,10 +19,7 @@ _PLUS = '<span class="sparkwright-preset-plus" aria-hidden="true">+</span>'
 
 
 def preset_cards(data: DataFacts, *, is_loaded: bool) -> list[dict[str, Any]]:
-    """A card for each preset, those that fit the data first, and one for an empty network.
-
-    Fit is checked only after Keras is loaded.
-    """
+    """A card for each preset, those that fit the data first, and one for an empty network."""
     fitting = [name for name, preset in PRESETS.items() if is_loaded and fits(preset, data)]
     names = [*fitting, *(name for name in PRESETS if name not in fitting)]
     cards = [
@@ -42,10 +39,7 @@ def _card(name: str, text: str, picture: str, is_fitting: bool) -> dict[str, Any
 
 
 class PresetGallery(AnyPageWidget, anywidget.AnyWidget):
-    """Shows the presets in `cards`.
-
-    `taken` is called with the name of a preset, or `EMPTY`, when its button is pressed.
-    """
+    """Shows the presets in `cards`; `taken` is called with the name of one, or `EMPTY`."""
 
     _esm = asset("gallery.mjs")  # text, not a path: see `_live_chart`
 

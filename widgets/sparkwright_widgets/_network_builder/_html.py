@@ -24,12 +24,9 @@ _GROUP_SIGNS = {
 
 
 class RowState(NamedTuple):
-    """The state of a row: a CSS key, a sign and a word, so that color is never the only cue.
+    """The state of a row: a CSS key, a sign and a word, so that color is never the only cue."""
 
-    `key` is "ok", "problem", "waiting" or "off".
-    """
-
-    key: str
+    key: str  # "ok", "problem", "waiting" or "off"
     sign: str
     word: str
 
@@ -81,10 +78,7 @@ def layer_rows(
     outputs: Sequence[str] = (),
     mistakes: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
-    """HTML and state ("ok", "problem", ...) of each row of the list.
-
-    `mistakes` maps layer names to validation errors of typed values.
-    """
+    """HTML and state ("ok", "problem", ...) of each row; `mistakes` by name of the layer."""
     found: list[dict[str, str]] = []
     for before, row in zip([None, *rows], rows, strict=False):
         mistake = (mistakes or {}).get(row.name, "")
@@ -104,7 +98,6 @@ def layer_rows(
 
 
 def kind_sign(kind: str) -> str:
-    """The symbol of a layer kind."""
     return "→" if kind == "Input" else _GROUP_SIGNS.get(group_of(kind), "□")
 
 

@@ -38,19 +38,14 @@ _NAME = (Option(name="name", kind="text", label="Name", default=""),)
 
 
 class LayerEditor(widgets.VBox):
-    """Edits one layer. Fields are reused while the user types.
-
-    Args:
-        change: called with the new network, a short description of the change, the row to select
-            and the edited field.
-        say: shows one status line.
-        mistaken: called when a field becomes invalid, or valid again.
-    """
+    """Edits one layer. Fields are reused while the user types."""
 
     def __init__(
         self,
+        # Called with the new network, what changed, the row to select and the edited field.
         change: Callable[[NetworkSpec, str, int, str], None],
         say: Callable[[str], None],
+        # Called when a field becomes invalid, or valid again.
         mistaken: Callable[[], None],
     ) -> None:
         self._change, self._say, self._mistaken = change, say, mistaken
@@ -111,7 +106,6 @@ class LayerEditor(widgets.VBox):
         self._shown = None
 
     def act(self, what: str) -> None:
-        """Apply one of `ACTIONS` to the layer."""
         if self._shown is None:
             return
         spec, selected, name = self._spec, self._row, self._shown.name
@@ -162,10 +156,7 @@ def _known(layer: LayerSpec) -> LayerKind | None:
 
 
 class InputsEditor(widgets.Box):
-    """Chooses the inputs of a layer by name.
-
-    `chosen` is called with the names when the user changes them; empty: the layer above.
-    """
+    """Chooses the inputs of a layer by name; calls `chosen` with them, empty: the layer above."""
 
     def __init__(self, chosen: Callable[[tuple[str, ...]], None]) -> None:
         super().__init__()
@@ -177,14 +168,7 @@ class InputsEditor(widgets.Box):
     def show(
         self, most: int | None, names: Sequence[str], chosen: Sequence[str], before: str
     ) -> None:
-        """Show the chosen inputs without calling back.
-
-        Args:
-            most: maximum number of inputs; None: unlimited.
-            names: names of the layers above.
-            chosen: names of the inputs, also of layers that are not above; empty: the layer above.
-            before: name of the layer above; empty: there is none.
-        """
+        """Show the chosen inputs, at most `most` (None: any number), without calling back."""
         count = len(chosen) + 1 if most is None or most > 1 else most
         self._setting = True
         try:

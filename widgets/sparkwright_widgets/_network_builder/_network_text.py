@@ -18,11 +18,7 @@ _CODE = re.compile(r"^\s*(import|from)\s+\w|^\s*\w+ = keras\.", flags=re.MULTILI
 
 
 def read(text: str) -> NetworkSpec:
-    """Read a network from JSON or YAML, without executing code.
-
-    Raises:
-        ConfigurationError: if the text is not a valid network.
-    """
+    """Read a network from JSON or YAML, without executing code."""
     if not text.strip():
         raise ConfigurationError("the text is empty. Paste a network's JSON or YAML.")
     if len(text) > LONGEST_TEXT:

@@ -32,7 +32,6 @@ class NetworkPane(widgets.VBox):
 
     @property
     def name(self) -> str:
-        """The network's name."""
         return self.known.name if self.known else ""
 
     @property
@@ -43,10 +42,7 @@ class NetworkPane(widgets.VBox):
     def show_network(
         self, problem: str | None, selected: int, mistakes: Mapping[str, str] | None = None
     ) -> None:
-        """Show the network, its problem (None: none) and the selected row (-1: none).
-
-        `mistakes` maps layer names to validation errors of typed values.
-        """
+        """Show the network, its problem (None: none) and the selected row (-1: none)."""
         rows, spec = self.analysis.rows, self.known
         outputs = [output.layer for output in spec.outputs] if spec else []
         self.layers.graph = graph_svg(rows, name=self.name, outputs=outputs)
@@ -56,17 +52,14 @@ class NetworkPane(widgets.VBox):
 
 
 class LayerList(AnyPageWidget, anywidget.AnyWidget):
-    """Shows the rows and their graph; `selected` is the selected row, -1 for none.
-
-    `graph` is the SVG of `graph_svg`, `rows` the output of `layer_rows`: both are escaped.
-    """
+    """Shows the rows and their graph; `graph` and `rows` are escaped."""
 
     _esm = asset("layer_list.mjs")  # text, not a path: see `_live_chart`
 
     graph = traitlets.Unicode("").tag(sync=True, echo_update=False)
     rows = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
     # With echo: both sides set it, and the page must end with the kernel's value.
-    selected = traitlets.Int(-1).tag(sync=True)
+    selected = traitlets.Int(-1).tag(sync=True)  # -1: none
     label = traitlets.Unicode("Layers").tag(sync=True, echo_update=False)
 
     def on_action(self, callback: Callable[[str], None]) -> None:

@@ -54,13 +54,7 @@ def metrics_of(loss: str) -> tuple[str, ...]:
 
 
 class TrainingEditor(widgets.VBox):
-    """Edits everything of a network except its layers.
-
-    Args:
-        change: called with the new network, a short description of the change and the edited
-            field.
-        mistaken: called when a field becomes invalid, or valid again.
-    """
+    """Edits everything of a network except its layers."""
 
     def __init__(
         self, change: Callable[[NetworkSpec, str, str], None], mistaken: Callable[[], None]
@@ -125,7 +119,6 @@ class TrainingEditor(widgets.VBox):
     # --- user actions
 
     def change_outputs(self, place: int, what: str, field: str, *outputs: OutputSpec) -> None:
-        """Replace the output at `place` by `outputs`."""
         before = self._spec.outputs
         changed = (*before[:place], *outputs, *before[place + 1 :])
         typing = f"output {place} {field}" if field else ""

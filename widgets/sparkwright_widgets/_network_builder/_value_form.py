@@ -12,12 +12,7 @@ from sparkwright_widgets._ui import OptionForm, close_all
 
 
 class ValueForm(widgets.VBox):
-    """Fields for options, generated when the options change.
-
-    Args:
-        changed: called with the name of an option when the user changes its value.
-        mistaken: called when a field becomes invalid, or valid again.
-    """
+    """Fields for options, generated when the options change."""
 
     def __init__(self, changed: Callable[[str], None], mistaken: Callable[[], None]) -> None:
         self._changed, self._mistaken = changed, mistaken
@@ -28,7 +23,6 @@ class ValueForm(widgets.VBox):
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The field of each option."""
         return self._form.fields
 
     @property
@@ -44,10 +38,8 @@ class ValueForm(widgets.VBox):
     def show(
         self, options: Sequence[Option], values: Mapping[str, Any], *, reset: bool = False
     ) -> None:
-        """Show values; keep typed text with the same value, unless `reset`.
-
-        Options with objects of Keras as values, such as seeded initializers, are left out.
-        """
+        """Show values; keep typed text with the same value, unless `reset`."""
+        # Leave out objects of Keras, such as seeded initializers.
         options = [each for each in options if not isinstance(values.get(each.name), Mapping)]
         if tuple(options) != self._options:
             old, self._options, reset = self._form, tuple(options), True

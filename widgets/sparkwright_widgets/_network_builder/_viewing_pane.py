@@ -48,7 +48,6 @@ class ViewingPane(NetworkPane):
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return str(getattr(self.model, "name", "model"))
 
     @property

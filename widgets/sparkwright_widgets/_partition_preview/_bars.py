@@ -22,19 +22,12 @@ _HATCHES = ("", "//", "..", "--", "||")
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Bars:
-    """The data of a bar chart.
+    """The data of a bar chart."""
 
-    Attributes:
-        rows: number of rows of each partition.
-        labels: (partitions, classes) number of labels of each class; no columns if unknown.
-        class_names: names of the columns of `labels`.
-        noun: what a bar represents, "partition" or "worker".
-    """
-
-    rows: tuple[int, ...]
-    labels: NDArray[np.float64]
+    rows: tuple[int, ...]  # of each partition
+    labels: NDArray[np.float64]  # (partitions, classes) counts; no columns if unknown
     class_names: tuple[str, ...]
-    noun: str
+    noun: str  # "partition" or "worker"
 
     @property
     def per_bar(self) -> int:
@@ -73,11 +66,7 @@ class Bars:
 
 
 def pieces(bars: Bars) -> dict[str, NDArray[np.float64]]:
-    """Return the rows of each class in each bar, in proportion to the labels.
-
-    Keys are class names. The least frequent classes share one entry if there are more than
-    `MOST_CLASSES`. Without labels, all rows are one entry with an empty name.
-    """
+    """Return the rows of each class in each bar, in proportion to labels; rare ones share one."""
     sums = np.array([bars.labels[group.start : group.stop].sum(axis=0) for group in bars.groups])
     if not bars.labels.size or not len(sums):
         return {"": bars.heights}

@@ -66,7 +66,6 @@ class Choice(Configuration):
         )
 
     def among(self, forecasts: tuple[PartitionForecast, ...]) -> PartitionForecast:
-        """The forecast of this choice."""
         return next(
             each
             for each in forecasts

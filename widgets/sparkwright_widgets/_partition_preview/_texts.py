@@ -59,7 +59,6 @@ def choice_of(forecast: PartitionForecast) -> str:
 
 
 def figures_html(forecast: PartitionForecast) -> str:
-    """The figures with explanations, as HTML."""
     helps = (
         " With gradient sharing, idle workers take over minibatches of busy ones."
         if forecast.kind == "sharing"
@@ -78,7 +77,6 @@ def figures_html(forecast: PartitionForecast) -> str:
 
 
 def advice_html(sentences: Sequence[str]) -> str:
-    """The advice as an HTML list."""
     if not sentences:
         return ""
     items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in sentences)

@@ -79,11 +79,7 @@ def comparison_html(
 
 
 def winner_sentence(best: Mapping[str, Best | None]) -> str:
-    """Return a sentence that names the best run, if all runs are judged by the same figure.
-
-    Args:
-        best: name of the run -> its best epoch; None if unknown.
-    """
+    """Return a sentence that names the best run, if all runs are judged by the same figure."""
     known = {name: each for name, each in best.items() if each is not None}
     figures = {each.name for each in known.values()}
     if not known:

@@ -53,12 +53,7 @@ def network_block(network: NetworkFacts) -> Block:
 
 
 def master_block(facts: RunFacts, *, code: str = "") -> Block:
-    """Return the settings of the run and its training master, and all of them as JSON.
-
-    Args:
-        facts: facts of the run.
-        code: Python code that creates the master; default "": not shown.
-    """
+    """Return the settings of the run and its training master, and all of them as JSON."""
     configuration, master = facts.configuration, facts.master
     run: list[tuple[str, object]] = [
         ("Training master", str(master.get("name", "—"))),

@@ -34,13 +34,7 @@ Overviews = Mapping[str, Mapping[str, Any]]
 
 
 def data_blocks(facts: RunFacts, overviews: Overviews) -> list[Block]:
-    """Return blocks on sets, arrays, classes and partitions, as far as they are known.
-
-    Args:
-        facts: facts of the run, including those recorded about its data.
-        overviews: set -> `DataOverview.to_dict()`, which overrides the recorded facts; may be
-            empty.
-    """
+    """Return blocks on sets, arrays, classes and partitions; overviews override recorded facts."""
     noted: Any = facts.configuration.get("data") or {}
     sets: dict[str, Mapping[str, Any]] = {**noted}
     for name, overview in overviews.items():

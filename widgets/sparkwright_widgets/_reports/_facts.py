@@ -16,39 +16,23 @@ from sparkwright_widgets._quantities import LOGGED
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunFacts:
-    """A snapshot of a run, the input of all blocks of a report.
-
-    Attributes:
-        id: id of the run.
-        title: title of the run.
-        status: last status of the run.
-        rows: all rows of the log.
-        timeline: phases of driver and workers; None if unknown.
-        configuration: JSON-serializable configuration.
-        warnings: warnings raised during the run.
-        started_at: start time; None if unknown.
-        ended_at: end time; None if unknown.
-        seconds: duration of the run in seconds.
-        start_seconds: seconds until the first loss; None if no loss was logged.
-        code: Python code that reproduces the training and its data; None if unknown.
-    """
+    """A snapshot of a run, the input of all blocks of a report."""
 
     id: str
     title: str
     status: Status
-    rows: Rows
-    timeline: Timeline | None = None
-    configuration: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    rows: Rows  # all rows of the log
+    timeline: Timeline | None = None  # None: unknown
+    configuration: Mapping[str, Any] = field(default_factory=dict[str, Any])  # JSON-serializable
     warnings: Sequence[str] = ()
     started_at: datetime | None = None
     ended_at: datetime | None = None
     seconds: float = 0.0
-    start_seconds: float | None = None
-    code: str | None = None
+    start_seconds: float | None = None  # until the first loss; None: none was logged
+    code: str | None = None  # that reproduces the training and its data; None: unknown
 
     @property
     def master(self) -> Mapping[str, Any]:
-        """The settings of the training master."""
         master = self.configuration.get("master")
         return master if isinstance(master, Mapping) else {}
 
@@ -60,7 +44,6 @@ class RunFacts:
 
 
 def facts_of(run: ComparedRun) -> RunFacts:
-    """Take a snapshot of a run."""
     whole: Any = run  # some kinds of runs lack attributes that only reports read
     return RunFacts(
         id=run.id,
@@ -80,21 +63,12 @@ def facts_of(run: ComparedRun) -> RunFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Epoch:
-    """One epoch.
+    """One epoch."""
 
-    Attributes:
-        number: number of the epoch, from 1.
-        loss: mean training loss over the examples; NaN if unknown.
-        metrics: training values of the compiled metrics by name.
-        validation_loss: loss of the averaged network at the end of the epoch; None without
-            validation.
-        validation_metrics: validation metrics by name.
-    """
-
-    number: int
-    loss: float
+    number: int  # from 1
+    loss: float  # mean over the examples; NaN: unknown
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    validation_loss: float | None = None
+    validation_loss: float | None = None  # of the averaged network at the end; None: no validation
     validation_metrics: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
@@ -107,16 +81,10 @@ class Epoch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Best:
-    """The best epoch, and the figure that selects it.
-
-    Attributes:
-        epoch: number of the epoch, from 1.
-        name: name of the figure, such as "validation accuracy".
-        value: value of the figure.
-    """
+    """The best epoch, and the figure that selects it."""
 
     epoch: int
-    name: str
+    name: str  # such as "validation accuracy"
     value: float
 
 
@@ -141,10 +109,7 @@ def epochs_of(facts: RunFacts) -> tuple[Epoch, ...]:
 
 
 def best_of(facts: RunFacts, epochs: Sequence[Epoch]) -> Best | None:
-    """Return the best epoch by a validation metric, else by the loss.
-
-    The metric is the first one whose name indicates whether larger values are better.
-    """
+    """Return the best epoch by a validation metric with a known direction, else by loss."""
     validated = [epoch for epoch in epochs if epoch.validation_loss is not None]
     for name in validated[0].validation_metrics if validated else ():
         if (sign := direction_of(name)) == 0:

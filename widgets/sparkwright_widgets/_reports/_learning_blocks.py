@@ -27,12 +27,7 @@ Values = Mapping[int, float]  # epoch -> figure
 
 
 def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
-    """Return a block for the loss and one for each metric; empty before the first epoch.
-
-    Args:
-        epochs: result of `epochs_of`.
-        best: epoch to mark; None to mark no epoch.
-    """
+    """Return a block for the loss and one for each metric; empty before the first epoch."""
     if not epochs:
         return []
     validation = {e.number: e.validation_loss for e in epochs if e.validation_loss is not None}
@@ -73,11 +68,7 @@ def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
 
 
 def curve_blocks(epochs: Mapping[str, Sequence[Epoch]]) -> list[Block]:
-    """Return overlaid curves of the losses and validation metrics of several runs.
-
-    Args:
-        epochs: name of the run -> its epochs.
-    """
+    """Return overlaid curves of the losses and validation metrics of several runs."""
     validated = {
         name: {e.number: e.validation_loss for e in each if e.validation_loss is not None}
         for name, each in epochs.items()

@@ -13,31 +13,19 @@ from sparkwright_widgets._format import plain
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkFacts:
-    """Facts on a network.
-
-    Attributes:
-        name: name of the network.
-        layers: (name, kind, output shape, parameters) of each layer, as text.
-        parameters: number of parameters; None if unknown.
-        trainable: number of trainable parameters; None if unknown.
-        optimizer: class of the optimizer; "" if unknown.
-        optimizer_settings: settings of the optimizer by name.
-        loss: loss as text.
-        metrics: names of the metrics.
-        json: complete configuration as JSON; "" if there is none.
-        code: Python code that builds the network; "" if there is none.
-    """
+    """Facts on a network."""
 
     name: str
+    # (name, kind, output shape, parameters) as text.
     layers: Sequence[tuple[str, str, str, str]] = ()
-    parameters: int | None = None
+    parameters: int | None = None  # None: unknown
     trainable: int | None = None
-    optimizer: str = ""
+    optimizer: str = ""  # class; "": unknown
     optimizer_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     loss: str = ""
     metrics: Sequence[str] = ()
-    json: str = ""
-    code: str = ""
+    json: str = ""  # complete configuration; "": none
+    code: str = ""  # that builds the network; "": none
 
 
 def network_facts(network: Any) -> NetworkFacts | None:

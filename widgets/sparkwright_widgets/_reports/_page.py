@@ -34,14 +34,7 @@ _OWN_SCRIPTS = "; script-src 'unsafe-inline' 'unsafe-eval'; media-src data:; wor
 
 
 def page(*, title: str, line: str, body: str, scripts: bool = False) -> str:
-    """Return a complete page whose policy forbids browsers to fetch external resources.
-
-    Args:
-        title: title of the page.
-        line: HTML of the header line.
-        body: HTML of the content.
-        scripts: whether inline scripts in `body` may run; default False.
-    """
+    """Return a complete page whose policy forbids browsers to fetch external resources."""
     policy = _NOTHING_OUTSIDE + _OWN_SCRIPTS * scripts
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -61,16 +54,7 @@ def report_page(
     sections: Sequence[Section],
     took: str = "",
 ) -> str:
-    """Return a report as a page: title, opening, contents, and the sections that have blocks.
-
-    Args:
-        title: heading of the report.
-        about: subject of the report, for the header line.
-        made_at: date of the report.
-        opening: HTML below the title, such as the verdict.
-        sections: sections in order.
-        took: duration of the run as text; default "": omitted.
-    """
+    """Return a report as a page: title, opening, contents, and the sections that have blocks."""
     sections = [section for section in sections if section.blocks]
     titles = [escaped(section.title) for section in sections]
     ids = _ids([section.title for section in sections])

@@ -29,11 +29,7 @@ def parameter_value(text: str) -> Any:
 
 
 def parameters_of(pairs: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Parse (name, text) pairs to parameters; the last one wins if a name is repeated.
-
-    Raises:
-        ConfigurationError: if a name is not a Python identifier.
-    """
+    """Parse (name, text) pairs to parameters; the last one wins if a name is repeated."""
     found: dict[str, Any] = {}
     for name, text in pairs:
         if not name.isidentifier():
@@ -46,18 +42,7 @@ def parameters_of(pairs: Sequence[Sequence[str]]) -> dict[str, Any]:
 
 
 def parameterized(notebook: NotebookNode, parameters: Mapping[str, Any]) -> NotebookNode:
-    """Return a copy of the notebook with a cell that sets `parameters`.
-
-    The cell is inserted after the one tagged "parameters".
-
-    Args:
-        notebook: the notebook; not modified.
-        parameters: parameters by name; the tagged cell must set the default of each.
-
-    Raises:
-        ConfigurationError: if no cell is tagged, a parameter has no default, or papermill is not
-            installed.
-    """
+    """Return a copy of the notebook with a cell that sets `parameters`, after the tagged one."""
     cell = next(
         (each for each in notebook.cells if _TAG in each.metadata.get("tags", ())),
         None,

@@ -13,16 +13,7 @@ _TIMEOUT_S = 120
 
 
 def pdf_of(html: str, *, timeout_s: float = _TIMEOUT_S) -> bytes:
-    """Print an offline HTML page as a PDF.
-
-    Args:
-        html: the complete page.
-        timeout_s: time limit for Chromium in seconds; default 120.
-
-    Raises:
-        ConfigurationError: if Chromium is not installed, or prints nothing.
-        RunTimeoutError: if Chromium exceeds the time limit.
-    """
+    """Print an offline HTML page as a PDF."""
     chromium = find_chromium()
     with tempfile.TemporaryDirectory(prefix="sparkwright-pdf-") as folder:
         page, printed = Path(folder) / "report.html", Path(folder) / "report.pdf"
@@ -60,11 +51,7 @@ def pdf_of(html: str, *, timeout_s: float = _TIMEOUT_S) -> bytes:
 
 
 def find_chromium() -> str:
-    """Return the path of Chromium or Chrome.
-
-    Raises:
-        ConfigurationError: if neither is on the PATH.
-    """
+    """Return the path of Chromium or Chrome."""
     for name in _NAMES:
         if path := shutil.which(name):
             return path

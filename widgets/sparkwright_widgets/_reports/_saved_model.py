@@ -17,32 +17,17 @@ _PIECE_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedModel:
-    """Facts on a saved model.
-
-    Attributes:
-        url: URL of the file.
-        size_bytes: size of the file; None if it cannot be read.
-        sha256: checksum of the file; "" if it cannot be read.
-        verdict: result of loading and comparing the model, in one sentence.
-        is_equal: whether all weights equal those of the run's model; None if not compared.
-    """
+    """Facts on a saved model."""
 
     url: str
-    size_bytes: int | None = None
-    sha256: str = ""
-    verdict: str = ""
-    is_equal: bool | None = None
+    size_bytes: int | None = None  # None: cannot be read
+    sha256: str = ""  # "": cannot be read
+    verdict: str = ""  # of loading and comparing, in one sentence
+    is_equal: bool | None = None  # all weights equal those of the run's model; None: not compared
 
 
 def inspect_model(url: str, model: Any) -> SavedModel:
-    """Load the model at `url`, and compare its weights with those of `model`.
-
-    No code in the file is executed. Errors become the verdict.
-
-    Args:
-        url: URL of a saved model.
-        model: a keras.Model to compare with; None to skip the comparison.
-    """
+    """Load the model at `url`, without executing code, and compare its weights with `model`'s."""
     try:
         size_bytes, sha256 = _checksum(url)
     except OSError as error:
@@ -73,7 +58,7 @@ def difference_of_weights(ours: list[Any], theirs: list[Any]) -> str:
         >>> difference_of_weights([np.zeros(2)], [np.zeros(2)])
         ''
         >>> difference_of_weights([np.zeros(2)], [np.array([0.0, 0.5])])
-        '1 of 1 weight arrays of the saved model differ from those of this run, by up to 0.5.'
+        '1 of 1 weight arrays of the saved model differ from those of this run, by up to 0.5000.'
     """
     shapes = [[tuple(each.shape) for each in side] for side in (ours, theirs)]
     if shapes[0] != shapes[1]:

@@ -33,14 +33,7 @@ def verdict_sentence(facts: RunFacts, best: Best | None) -> str:
 def verdict_block(
     facts: RunFacts, epochs: Sequence[Epoch], best: Best | None, sharing: Sharing | None
 ) -> Block:
-    """Return the state, verdict and main figures of a run.
-
-    Args:
-        facts: facts of the run.
-        epochs: result of `epochs_of`.
-        best: result of `best_of`.
-        sharing: state of gradient sharing; None for parameter averaging.
-    """
+    """Return the state, verdict and main figures of a run."""
     status, sentence = facts.status, verdict_sentence(facts, best)
     has_ended = status.state in ENDED
     icon, word = fragments.STATES[status.state] if has_ended else ("▶", "In progress")

@@ -19,7 +19,6 @@ class Background:
 
     @property
     def busy(self) -> bool:
-        """Whether a task is running."""
         return self._thread is not None
 
     def begin(
@@ -29,18 +28,13 @@ class Background:
         then: Callable[[Any], None],
         otherwise: Callable[[BaseException], None],
     ) -> bool:
-        """Run `work` on the thread; return False without starting it if another task is running.
-
-        Args:
-            work: the task.
-            then: called with its result on the same thread, after `busy` becomes False.
-            otherwise: called likewise with the exception that `work` or `then` raises.
-        """
+        """Run `work` on the thread; return False without starting it if another task is running."""
 
         def main() -> None:
             try:
                 result = work()
             except BaseException as error:
+                # The callbacks are called after `busy` becomes False.
                 self._thread = None
                 otherwise(error)
                 return
@@ -62,10 +56,7 @@ class Background:
     _last: threading.Thread | None = None
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the last task and its callback; return False on a timeout.
-
-        Tasks that the callback starts are waited for as well, each with its own timeout.
-        """
+        """Wait for the last task, its callback, and tasks it starts; return False on a timeout."""
         while True:
             last = self._last
             if last is None or last is threading.current_thread():

@@ -57,19 +57,7 @@ def _kind_of(nested: NestedOption, value: Any) -> str | None:
 
 
 class ConfigurationForm(widgets.VBox, Generic[ValueType]):
-    """A form of all options of a configuration; each group of options is a collapsible section.
-
-    Attributes:
-        value: the most recent valid configuration; None before the first.
-        valid: the current configuration; None if it is invalid.
-        values: current value of each option; the combination may be invalid.
-        problems: error messages by path of the option; () for the configuration as a whole.
-
-    Args:
-        value: initial configuration; or a class, to start with its defaults.
-        names: options to show; default None: all options with a form field.
-        check: raises ConfigurationError if a configuration cannot be used.
-    """
+    """A form of all options of a configuration; each group of options is a collapsible section."""
 
     def __init__(
         self,
@@ -79,10 +67,11 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         check: Callable[[ValueType], object] = lambda _value: None,
     ) -> None:
         self.kind: type[Any] = value if isinstance(value, type) else type(value)
-        self.values = values_of(value)
+        self.values = values_of(value)  # the combination may be invalid
+        # The most recent valid one; None before the first.
         self.value: Any = None if isinstance(value, type) else value
-        self.valid: ValueType | None = self.value
-        self.problems: dict[Path, str] = {}
+        self.valid: ValueType | None = self.value  # None: the current one is invalid
+        self.problems: dict[Path, str] = {}  # () for the configuration as a whole
         self._check = check
         self._none_texts: dict[str, str | None] = {}
         self._listeners: list[Callable[[Path], None]] = []
@@ -171,7 +160,6 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         self.whole.value = alert(problems.get((), ""))
 
     def _made(self, options: Sequence[Option | NestedOption]) -> list[widgets.Widget]:
-        """Create the fields of `options`."""
         grid = widgets.Box()
         grid.add_class("sparkwright-grid")
         nested: list[NestedField] = []
@@ -209,7 +197,6 @@ class GroupFold(Fold):
         super().__init__(name, [])
 
     def set_opened(self, opened: bool) -> None:
-        """Expand or collapse the group."""
         if opened and not self.box.children:
             self.box.children = self._make(self._options)
         super().set_opened(opened)
@@ -220,11 +207,7 @@ class GroupFold(Fold):
 
 
 class NestedField(widgets.VBox):
-    """A nested option: a field for its kind, and a form for the options of this kind.
-
-    Attributes:
-        value: the most recent valid object; None if there is none.
-    """
+    """A nested option: a field for its kind, and a form for the options of this kind."""
 
     def __init__(self, nested: NestedOption, value: Any, changed: Callable[..., None]) -> None:
         self._option, self._changed, self.value = nested, changed, value
@@ -243,7 +226,6 @@ class NestedField(widgets.VBox):
 
     @property
     def is_invalid(self) -> bool:
-        """Whether the fields are invalid."""
         return self.form is not None and self.form.valid is None
 
     @property

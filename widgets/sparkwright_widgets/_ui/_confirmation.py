@@ -12,11 +12,7 @@ from ._part import row
 
 
 class Confirmation(widgets.VBox):
-    """Hidden until `ask` is called; then a question with a confirm and a cancel button.
-
-    The cancel button receives the focus. After the answer, focus returns to the button that opened
-    the prompt. `guarded` wraps callbacks; `refused` is called when the prompt is canceled.
-    """
+    """Hidden until `ask` is called; then a question with a confirm and a cancel button."""
 
     def __init__(
         self,
@@ -37,16 +33,12 @@ class Confirmation(widgets.VBox):
 
     @property
     def asking(self) -> bool:
-        """Whether a question is shown."""
         return self._then is not None
 
     def ask(
         self, sentence: str, *, yes: str, no: str, then: Callable[[], Any], button: Button
     ) -> None:
-        """Show a question with the button labels `yes` and `no`; call `then` if it is confirmed.
-
-        `button` opened the prompt, and receives the focus after the answer.
-        """
+        """Show a question; call `then` if it is confirmed. `button` gets the focus after it."""
         self._then, self._from = then, button
         self.question.value = (
             '<div class="sparkwright-alert sparkwright-is-warning" role="alert">'
@@ -57,7 +49,6 @@ class Confirmation(widgets.VBox):
         self.no_button.focus()
 
     def clear(self) -> None:
-        """Hide the question."""
         self._then = None
         self.question.value = ""
         self.layout.display = "none"

@@ -23,16 +23,13 @@ class Fold(widgets.VBox):
 
     @property
     def opened(self) -> bool:
-        """Whether the section is expanded."""
         return self.box.layout.display != "none"
 
     def set_title(self, title: str) -> None:
-        """Change the title."""
         self._title = title
         self._show_title()
 
     def set_opened(self, opened: bool) -> None:
-        """Expand or collapse the section."""
         self.box.layout.display = None if opened else "none"
         self._show_title()
 

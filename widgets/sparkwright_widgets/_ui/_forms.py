@@ -72,7 +72,6 @@ class OptionForm(widgets.VBox):
 
     @property
     def problems(self) -> dict[str, str]:
-        """Problems by option name."""
         return {name: field.problem for name, field in self.fields.items() if field.problem}
 
     def on_change(self, callback: Callable[[str], None]) -> None:

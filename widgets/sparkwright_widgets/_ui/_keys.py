@@ -6,10 +6,7 @@ from sparkwright_widgets._assets import asset
 
 
 class ShortcutBlocker(anywidget.AnyWidget):
-    """Invisible widget that blocks JupyterLab's single-key shortcuts in the part it belongs to.
-
-    A control that loses the focus because it is disabled receives it when it is enabled again.
-    """
+    """Invisible widget that blocks JupyterLab's single-key shortcuts in the part it belongs to."""
 
     # Text instead of a path: anywidget watches paths for changes.
     _esm = asset("keys.mjs")

@@ -17,22 +17,13 @@ FORMS = (("YAML", "yaml"), ("JSON", "json"))
 
 
 class TextEditor(widgets.VBox):
-    """An editor of a value as text.
-
-    Args:
-        description: label of the text.
-        write: returns the value as text in a format, such as "yaml".
-        apply: applies edited text in a format; returns whether it did. Its ConfigurationErrors are
-            shown.
-        forms: title and name of each format; default YAML and JSON.
-        title: returns the title of the file to download; default None: no download.
-    """
+    """An editor of a value as text."""
 
     def __init__(
         self,
         description: str,
         write: Callable[[str], str],
-        apply: Callable[[str, str], bool],
+        apply: Callable[[str, str], bool],  # returns whether it did; ConfigurationErrors are shown
         *,
         forms: Sequence[tuple[str, str]] = FORMS,
         title: Callable[[], str] | None = None,

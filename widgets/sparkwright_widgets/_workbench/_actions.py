@@ -20,12 +20,9 @@ _NEED_A_NETWORK = ("evaluate", "models")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """The action of the primary button, its label, and why it is disabled (empty: enabled).
+    """The action of the primary button, its label, and why it is disabled (empty: enabled)."""
 
-    `does` is "own": do the work of `step`; "open": show that step; or "stop": stop the run.
-    """
-
-    does: Literal["own", "open", "stop"]
+    does: Literal["own", "open", "stop"]  # do the work of `step`, open that step, or stop the run
     step: str
     label: str
     reason: str = ""

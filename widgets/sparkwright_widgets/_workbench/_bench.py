@@ -16,11 +16,10 @@ from ._state import BenchState, Measured, Trained
 
 
 class Bench:
-    """Holds the state of a workbench, and does its long-running work.
+    """Holds the state of a workbench, and does its long-running work."""
 
-    `load`, `begin` and `load_network` call Spark: use them on background threads or in cells,
-    never in callbacks. `change` replaces the whole state.
-    """
+    # `load`, `begin` and `load_network` call Spark: use them on background threads or in cells,
+    # never in callbacks.
 
     def __init__(self, experiment: Experiment, spark: Any | None = None) -> None:
         self._lock = threading.Lock()  # held while the state is replaced
@@ -39,10 +38,7 @@ class Bench:
     def load(
         self, *, reload: bool = False, tell: Callable[[str], None] = lambda _sentence: None
     ) -> None:
-        """Start Spark if needed; load and count the experiment's data, again if `reload`.
-
-        `tell` is called with a sentence for each stage. If loading fails, the old data stays.
-        """
+        """Start Spark if needed; load and count the data, again if `reload`."""
         with self._making:
             if self.state.spark is None:
                 tell("Starting Spark …")
@@ -61,10 +57,7 @@ class Bench:
             )
 
     def begin(self, *, resume: str | None = None, keep_weights: bool = False) -> TrainingRun:
-        """Load the data if needed and start training, from the checkpoint at `resume` if given.
-
-        `keep_weights`: continue with the weights of the current network.
-        """
+        """Load the data if needed and start training, from the checkpoint at `resume` if given."""
         with self._making:
             experiment = self.state.experiment
             self.load()

@@ -30,7 +30,6 @@ class DataStep(Part):
 
     @property
     def source(self) -> DataSource:
-        """The data source."""
         return self.picker.source
 
     @source.setter

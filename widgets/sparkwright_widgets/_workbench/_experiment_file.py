@@ -28,10 +28,7 @@ _REPORT = Option(
 
 
 class ExperimentFile(Part):
-    """Shows the experiment as text, applies edits, and reads and writes files.
-
-    `report` writes the report of the last run to a URL.
-    """
+    """Shows the experiment as text, applies edits, and reads and writes files."""
 
     def __init__(
         self,

@@ -18,11 +18,7 @@ _MOST_POINTS = 48
 
 
 class Header(widgets.HBox):
-    """The title, the run's state and figures, Start, and the primary button; always in view.
-
-    Start is hidden while the primary button starts a run, or a run is in progress. `act` and
-    `begin` are called when the primary button and Start are pressed.
-    """
+    """The title, the run's state and figures, Start (unless it runs), and the primary button."""
 
     def __init__(
         self, title: str, *, act: Callable[[object], None], begin: Callable[[object], None]

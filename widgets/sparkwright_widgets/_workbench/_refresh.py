@@ -9,10 +9,9 @@ _TIMEOUT_S = 10.0
 
 
 class Refresher:
-    """Calls `show` after changes; changes during a call cause one more call.
+    """Calls `show` after changes; changes during a call cause one more call."""
 
-    No lock is held during the call, because parts call back while holding their own locks.
-    """
+    # No lock is held during the call, because parts call back while holding their own locks.
 
     def __init__(self, show: Callable[[], None]) -> None:
         self._show = show
@@ -20,10 +19,7 @@ class Refresher:
         self._stale = self._running = False
 
     def refresh(self, *, wait: bool = False) -> None:
-        """Call `show`, or let the thread that is already in `show` repeat it.
-
-        With `wait`, wait up to 10 s for that thread; raise RunTimeoutError after that.
-        """
+        """Call `show`, or let the thread that is already in `show` repeat it."""
         with self._ended:
             self._stale = True
             if self._running:

@@ -19,10 +19,9 @@ _WORDS: dict[SectionState, tuple[str, str]] = {
 
 
 class Section(widgets.VBox, Generic[PartType]):
-    """A step with its state in one line; its part is created on first use.
+    """A step with its state in one line; its part is created on first use."""
 
-    A part has hundreds of widgets: creating all of them would block a slow browser for seconds.
-    """
+    # A part has hundreds of widgets: creating all of them would block a slow browser for seconds.
 
     def __init__(self, name: str, title: str, make: Callable[[], PartType]) -> None:
         self.name, self.title, self._make = name, title, make
@@ -49,7 +48,6 @@ class Section(widgets.VBox, Generic[PartType]):
 
     @property
     def opened(self) -> bool:
-        """Whether the step is shown."""
         return self.layout.display != "none"
 
     def set_opened(self, opened: bool) -> None:
@@ -71,7 +69,6 @@ class Section(widgets.VBox, Generic[PartType]):
         )
 
     def entry(self) -> dict[str, Any]:
-        """The entry of the step in the rail."""
         icon, word = _WORDS[self.state]
         return {
             **{"name": self.name, "title": self.title, "state": self.state},

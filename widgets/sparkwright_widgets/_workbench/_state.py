@@ -37,8 +37,6 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BenchState:
-    """The state of a workbench."""
-
     experiment: Experiment
     spark: Any = None
     slots: int | None = None  # concurrent tasks of the session
@@ -92,10 +90,7 @@ class BenchState:
 
 
 def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | None) -> Context:
-    """Return the values to pass to the parts, see `Context`.
-
-    `seen`: facts of the step Data, if it exists; `problem`: why no run can start.
-    """
+    """Return the values to pass to the parts; `problem`: why no run can start."""
     master = state.experiment.master
     kind = "sharing" if isinstance(master, SharedTrainingMaster) else "averaging"
     hand = state.current

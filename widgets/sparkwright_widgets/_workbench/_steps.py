@@ -34,8 +34,6 @@ _CHOICES = {
 
 
 class Calls(NamedTuple):
-    """Callbacks of the steps."""
-
     chosen: Callable[[], None]  # the user has changed the experiment
     happened: Callable[[], None]  # data, a run, a network or a result has changed
     began: Callable[[TrainingRun], None]

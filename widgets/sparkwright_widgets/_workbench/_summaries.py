@@ -26,10 +26,7 @@ def of_steps(
     models: int,
     runs: int | None,
 ) -> dict[str, Summary]:
-    """State and summary of every step; a problem takes precedence.
-
-    `problem`: why no run can start; `models`, `runs`: their numbers, as far as known.
-    """
+    """State and summary of every step; a problem takes precedence."""
     experiment, master, run = state.experiment, state.experiment.master, state.last
     found: dict[str, Summary] = {
         "data": data_summary(experiment.data, state.rows if state.is_loaded else {}),
@@ -92,7 +89,6 @@ def network_summary(spec: NetworkSpec) -> Summary:
 
 
 def master_summary(master: Any, *, parallel: bool) -> Summary:
-    """The training method."""
     if isinstance(master, SharedTrainingMaster):
         how = "gradient sharing"
     else:
@@ -116,10 +112,7 @@ def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: 
 
 
 def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait: bool) -> Summary:
-    """The state of the last run, or the `reason` why no run can start.
-
-    `wait`: the reason is temporary.
-    """
+    """The state of the last run, or the `reason` why no run can start; `wait`: for now."""
     if status is not None and status.state not in ENDED:
         return "running", f"epoch {status.epoch} of {status.epochs}"
     if reason is not None:
