@@ -69,10 +69,15 @@ sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgument
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run tests of Spark first, in one process that shares a session; other files beside them."""
+    """Mark tests of Spark, and run them first, in one process that shares a session.
+
+    Other files run beside them.
+    """
     _keep_short_cases(items, config.args)
     items.sort(key=lambda item: not _needs_spark(item))  # stable
     for item in items:
+        if _needs_spark(item):
+            item.add_marker("spark")
         group = "spark" if _needs_spark(item) else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
 

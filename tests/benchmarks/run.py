@@ -27,11 +27,10 @@ BENCHMARKS = {
     "driver": ("training", "by_driver"),
     "mesh": ("mesh_growth", "mesh_growth"),
     "csv": ("csv_files", "csv_files"),
-    "jax": ("jax_backend", "jax"),
     **{
         name: (name, name)
         for name in (
-            *("encoding", "images", "sharing", "coordinator", "scaling", "exported", "inference"),
+            *("images", "sharing", "coordinator", "scaling", "exported", "inference"),
             *("auc", "driver_memory"),
         )
     },

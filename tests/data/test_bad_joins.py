@@ -56,7 +56,6 @@ CASES: dict[str, tuple[Any, Any, str, str, str]] = {
 
 
 @pytest.mark.thorough(but=["no value"])
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("features", "labels", "column", "value", "says"),
     [pytest.param(*case, id=name) for name, case in CASES.items()],
@@ -70,7 +69,6 @@ def test_bad_row_raises_with_its_key(
         data.count()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("features", "says"),
     [
@@ -92,7 +90,6 @@ def test_missing_or_non_numeric_columns_raise(spark: Any, features: Any, says: s
         join(spark, sources(spark), features=features)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("columns", "options", "says"),
     [

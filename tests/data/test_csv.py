@@ -350,7 +350,6 @@ def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
 # -- on Spark -------------------------------------------------------------------------------
 
 
-@pytest.mark.spark
 def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -373,7 +372,6 @@ def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(
     assert data.skipped().total == 0
 
 
-@pytest.mark.spark
 def test_fingerprint_depends_on_files_and_options(spark: Any, tmp_path: Path) -> None:
     path = written(tmp_path, "a,b\n1,2\n")
 
@@ -390,7 +388,6 @@ def test_fingerprint_depends_on_files_and_options(spark: Any, tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_invalid_lines_on_spark_are_named_or_counted(spark: Any, tmp_path: Path) -> None:
     lines = [f"{n},{n % 3}" for n in range(20_000)]
     lines[19_999] = "1,3"

@@ -191,7 +191,6 @@ def test_loader_returns_one_data_set_per_archive(tmp_path: Path) -> None:
         ImageBatchLoader(size=(6, 7))
 
 
-@pytest.mark.spark
 def test_images_of_batches_equal_those_of_the_folder(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in", each=5, classes=("a cat", "dög"))
     written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=3, spark=spark)
@@ -208,7 +207,6 @@ def test_images_of_batches_equal_those_of_the_folder(spark: Any, tmp_path: Path)
     np.testing.assert_array_equal(found.labels["labels"], expected.labels["labels"])
 
 
-@pytest.mark.spark
 def test_archives_are_minibatches_with_a_loader(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in", each=5)
     (folder / "cat/bad.png").write_bytes(b"hello")
@@ -224,7 +222,6 @@ def test_archives_are_minibatches_with_a_loader(spark: Any, tmp_path: Path) -> N
     np.testing.assert_array_equal(found.labels["labels"], expected.labels["labels"])
 
 
-@pytest.mark.spark
 def test_java_reads_our_files_and_we_read_those_of_java(spark: Any, tmp_path: Path) -> None:
     jvm = spark.sparkContext._jvm
     paths = [str(tmp_path / name) for name in ("a b.png", "100%.png", "dög+;,=@&.png")]

@@ -88,7 +88,6 @@ def test_unfillable_data_raises() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 @pytest.mark.parametrize("by", ["mean", "median"])
 def test_split_source_is_filled_from_its_training_part(spark: Any, tmp_path: Path, by: Any) -> None:
     random = np.random.default_rng(2)

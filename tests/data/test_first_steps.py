@@ -147,7 +147,6 @@ def test_local_training_takes_a_table_and_names_other_accepted_types(tmp_path: P
         taken(7, "validation")
 
 
-@pytest.mark.spark
 def test_text_columns_raise_at_the_call(spark: Any) -> None:
     frame = spark.createDataFrame(
         [(0.1, "cat", ["x"])], "width double, kind string, tags array<string>"
@@ -160,7 +159,6 @@ def test_text_columns_raise_at_the_call(spark: Any) -> None:
         sw.data.from_dataframe(dated, features="width", labels="price")
 
 
-@pytest.mark.spark
 def test_the_same_digits_are_exported_once(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "digits")
     assert not sw.data.digits(spark).export(url, batch_size=500).reused

@@ -9,8 +9,6 @@ import sparkwright as sw
 from sparkwright.data.frames import FrameColumns
 from sparkwright.data.from_spark import from_frame
 
-pytestmark = pytest.mark.spark
-
 
 def test_vector_columns_become_one_array(spark: Any) -> None:
     from pyspark.ml.linalg import Vectors

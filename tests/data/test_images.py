@@ -246,7 +246,6 @@ def test_invalid_options_raise_immediately(options: Any) -> None:
         ImageReader.of(**{**OPTIONS, **options})
 
 
-@pytest.mark.spark
 def test_folders_read_on_spark_match_pillow(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path, each=7)
     files = sorted(path for path in folder.rglob("*.*"))
@@ -269,7 +268,6 @@ def test_folders_read_on_spark_match_pillow(spark: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(here.data.features["features"], expected[order])
 
 
-@pytest.mark.spark
 def test_label_function_of_a_notebook_runs_on_executors(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path)
     data = sw.data.from_images(
@@ -282,7 +280,6 @@ def test_label_function_of_a_notebook_runs_on_executors(spark: Any, tmp_path: Pa
     assert found.shape == (2, 2)
 
 
-@pytest.mark.spark
 def test_folder_of_images_and_masks_is_read(spark: Any, tmp_path: Path) -> None:
     for number in range(3):
         write(tmp_path / f"{number}.jpg", pixels(number))

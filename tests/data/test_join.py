@@ -37,7 +37,6 @@ def tables(seed: int = 0, keys: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
     return customers, visits.sample(frac=1, random_state=seed)
 
 
-@pytest.mark.spark
 def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
     customers, visits = tables(keys=600)  # more than are converted at once
     data = join(
@@ -69,7 +68,6 @@ def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
     assert found.features["history"].shape[1] == visits.groupby("customer").size().max()
 
 
-@pytest.mark.spark
 def test_csv_sources_join_on_column_indices(spark: Any, tmp_path: Path) -> None:
     customers, visits = tables(seed=1)
     (tmp_path / "visits").mkdir()
@@ -112,7 +110,6 @@ def test_csv_sources_join_on_column_indices(spark: Any, tmp_path: Path) -> None:
     assert data.rdd.getNumPartitions() == 3
 
 
-@pytest.mark.spark
 def test_two_record_sources_join_as_spark_does(spark: Any) -> None:
     left = spark.createDataFrame([(5, 5.0), (1, 1.0), (3, 3.0), (None, 0.0)], "k int, a double")
     right = [(5, 50.0), (9, 90.0), (5, 51.0), (3, 30.0), (None, 0.0)]
@@ -134,7 +131,6 @@ def test_two_record_sources_join_as_spark_does(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
     people = spark.createDataFrame(
         [("b", 1, [1.0, 2.0]), ("a", 2, [3.0, 4.0]), ("a", 1, [5.0, 6.0])],
@@ -159,7 +155,6 @@ def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_sequences_of_several_sources_are_aligned(spark: Any) -> None:
     short = spark.createDataFrame([(1, 2, 5), (1, 1, 4), (2, 1, 6)], "k int, t int, v int")
     long = spark.createDataFrame([(1, t, t) for t in range(3)] + [(2, 0, 9)], "k int, t int, v int")
@@ -184,7 +179,6 @@ def test_sequences_of_several_sources_are_aligned(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_invalid_sources_raise_with_their_names(spark: Any, tmp_path: Path) -> None:
     files = {
         "good": "id,a\n1,2\n2,3\n",

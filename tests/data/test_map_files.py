@@ -123,7 +123,6 @@ def test_interval_of_the_index_is_chosen(tmp_path: Path) -> None:
     assert list(indexes(str(tmp_path))[0].keys) == [0, 30, 60, 90]
 
 
-@pytest.mark.spark
 def test_a_map_file_without_its_index_is_written_again(spark: Any, tmp_path: Path) -> None:
     data, url = numbers(), str(tmp_path / "map")
     write_map_file(data, url)
@@ -257,7 +256,6 @@ def test_ranges_of_map_files_are_read_in_order(tmp_path: Path) -> None:
 # Hadoop on the other side.
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("index_interval", [1, 9])
@@ -284,7 +282,6 @@ def test_hadoop_finds_keys_in_our_map_files(
 
 
 @pytest.mark.thorough(but=["RECORD"])
-@pytest.mark.spark
 @pytest.mark.parametrize("compression", ["NONE", "RECORD", "BLOCK"])
 def test_keys_are_found_in_map_files_of_hadoop(
     spark: Any, tmp_path: Path, compression: str

@@ -307,7 +307,6 @@ def test_invalid_settings_raise(settings: Any, text: str) -> None:
 # -- on Spark -------------------------------------------------------------------------------------
 
 
-@pytest.mark.spark
 def test_one_pass_over_partitions_equals_one_machine(spark: Any) -> None:
     data = table(1000)
     spread = sw.data.from_arrays(spark, data.features, data.labels, partitions=3)
@@ -331,7 +330,6 @@ def test_one_pass_over_partitions_equals_one_machine(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_non_finite_values_raise_with_their_partition(spark: Any) -> None:
     array = np.zeros((8, 3))
     array[7, 2] = np.nan
@@ -341,7 +339,6 @@ def test_non_finite_values_raise_with_their_partition(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_columns_of_a_table_have_names(spark: Any, tmp_path: Any) -> None:
     (tmp_path / "t.csv").write_text("age,income,label\n30,1000,1.5\n40,3000,2.5\n")
     data = sw.data.from_csv(spark, str(tmp_path / "t.csv"), labels="label")

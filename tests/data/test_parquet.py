@@ -343,7 +343,6 @@ def test_error_in_part_of_a_large_file_names_the_row(save: Saver) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_spark_reads_the_same_data_as_one_process(spark: Any, tmp_path: Path) -> None:
     for part in range(2):
         to_parquet(table(FRAME[part::2]), tmp_path / f"{part}.parquet")

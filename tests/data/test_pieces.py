@@ -37,7 +37,6 @@ def sent(spark: Any, pieces: list[int], **options: Any) -> Any:
     return from_pieces(spark, pieces, read, sizes=[1] * len(pieces), partitions=3, **options)
 
 
-@pytest.mark.spark
 def test_pieces_keep_their_order_and_count_skipped_items_once(spark: Any) -> None:
     data = sent(spark, [1, -5, 2, 3, -1, 4], on_error="skip")
     assert data.collect().features["features"][:, 0].tolist() == [1] + [2] * 2 + [3] * 3 + [4] * 4
@@ -75,7 +74,6 @@ def counted(data: DistributedDataSet) -> DistributedDataSet:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> None:
     attempts = tmp_path / "attempts"
     attempts.mkdir()
@@ -102,7 +100,6 @@ def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_data_error_ends_the_job_while_other_tasks_run(spark: Any, tmp_path: Path) -> None:
     ended = tmp_path / "ended"
 
@@ -129,7 +126,6 @@ def test_invalid_on_error_raises(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_persisted_data_is_computed_once_until_unpersisted(
     spark: Any, leaves_nothing: None
 ) -> None:

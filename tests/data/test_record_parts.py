@@ -139,7 +139,6 @@ def test_invalid_options_raise(tmp_path: Path, form: Format, options: dict[str, 
 
 
 @pytest.mark.thorough(but=["MapFile"])
-@pytest.mark.spark
 @each_format
 def test_distributed_data_is_written_and_read_in_order(
     spark: Any, tmp_path: Path, form: Format

@@ -189,7 +189,6 @@ def hadoop_writes(spark: Any, pairs: list[Any], folder: Path, kind: str, codec: 
     return folder.as_uri()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("kind", "codec"),
     [
@@ -208,7 +207,6 @@ def test_files_of_hadoop_are_read(spark: Any, tmp_path: Path, kind: str, codec: 
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_other_codecs_are_read_with_hadoop(spark: Any, tmp_path: Path) -> None:
     url = hadoop_writes(spark, [("a", 1.0), ("bc", 2.0)], tmp_path / "out", "BLOCK", "SnappyCodec")
     with pytest.raises(sw.DataError, match=r"SnappyCodec.*from_rdd\(spark, .*sequenceFile\(url\)"):
@@ -219,7 +217,6 @@ def test_other_codecs_are_read_with_hadoop(spark: Any, tmp_path: Path) -> None:
     assert found.labels["labels"].tolist() == [1, 2]
 
 
-@pytest.mark.spark
 def test_every_value_type_matches_hadoop(spark: Any) -> None:
     jvm = spark.sparkContext._jvm
     values: dict[str, Any] = {
@@ -237,7 +234,6 @@ def test_every_value_type_matches_hadoop(spark: Any) -> None:
 
 
 @pytest.mark.thorough(but=["block"])
-@pytest.mark.spark
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compression) -> None:
     pairs = [("kéy" + str(i), b"\x00\xff" * (i % 5)) for i in range(3000)]
@@ -251,7 +247,6 @@ def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compres
     assert {len(value) for _, value in found} == {1 + 2 * 8}
 
 
-@pytest.mark.spark
 def test_a_map_file_is_read_without_its_index(spark: Any, tmp_path: Path) -> None:
     sw.data.write_map_file(digits(5), str(tmp_path / "map"))
     assert_same(from_sequence_file(spark, str(tmp_path / "map")).collect(), digits(5))

@@ -57,7 +57,6 @@ def masks(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
     return padded([np.ones(len(a), np.bool_) for a in arrays], length, at_end=at_end)
 
 
-@pytest.mark.spark
 def test_sequences_of_different_length_get_masks(spark: Any, tmp_path: Path) -> None:
     url, arrays = written(tmp_path, "x")
     data = sw.data.from_csv_sequences(spark, url, partitions=2)
@@ -74,7 +73,6 @@ def test_sequences_of_different_length_get_masks(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_many_small_files_become_few_spark_records(spark: Any, tmp_path: Path) -> None:
     names = ["up", "down"] * 300
     (tmp_path / "many").mkdir()
@@ -92,7 +90,6 @@ def test_many_small_files_become_few_spark_records(spark: Any, tmp_path: Path) -
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_skipped_sequences_are_counted_and_do_not_set_the_length(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -107,7 +104,6 @@ def test_skipped_sequences_are_counted_and_do_not_set_the_length(
 
 
 @pytest.mark.thorough(but=["end"])
-@pytest.mark.spark
 @pytest.mark.parametrize("align", ["start", "end"])
 def test_padded_gives_all_chunks_one_length(spark: Any, align: Any) -> None:
     lengths = [2, 4, 4, 3, 1]

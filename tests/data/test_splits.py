@@ -168,7 +168,6 @@ def numbers(data: Any) -> list[int]:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("split", "sizes"),
     [
@@ -188,7 +187,6 @@ def test_parts_contain_every_example_once_in_order(numbered: Any, split: Any, si
     assert numbers(split(numbered, 4)[0]) == found[0] != numbers(split(numbered, 5)[0])
 
 
-@pytest.mark.spark
 def test_stratified_split_preserves_class_proportions(numbered: Any) -> None:
     parts = numbered.stratified_split([3, 1], seed=1)
     balance = [np.bincount(part.collect().labels["labels"]).tolist() for part in parts]
@@ -197,7 +195,6 @@ def test_stratified_split_preserves_class_proportions(numbered: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_tasks_do_not_carry_the_quotas_of_all_partitions(numbered: Any) -> None:
     many = sw.data.from_arrays(
         numbered.spark, np.zeros((3000, 1)), np.arange(3000, dtype=np.int32), partitions=3
@@ -208,7 +205,6 @@ def test_tasks_do_not_carry_the_quotas_of_all_partitions(numbered: Any) -> None:
     assert part.count() == len(part.collect()) == 1500
 
 
-@pytest.mark.spark
 def test_shuffle_moves_examples_across_partitions_without_loss(numbered: Any) -> None:
     shuffled = numbered.shuffle(seed=3, partitions=3)
     assert shuffled.partition_counts() == (67, 67, 67)
@@ -229,7 +225,6 @@ def test_shuffle_moves_examples_across_partitions_without_loss(numbered: Any) ->
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_shuffle_in_several_blocks_loses_no_examples(
     numbered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +234,6 @@ def test_shuffle_in_several_blocks_loses_no_examples(
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_sequences_of_different_length_are_shuffled(spark: Any) -> None:
     parts = [DataSet(np.full((3, length, 1), length)) for length in (2, 5, 4)]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2)).shuffle(seed=1)
@@ -248,7 +242,6 @@ def test_sequences_of_different_length_are_shuffled(spark: Any) -> None:
     assert sorted(lengths) == [2, 2, 2, 4, 4, 4, 5, 5, 5]
 
 
-@pytest.mark.spark
 def test_sample_has_the_requested_size(numbered: Any) -> None:
     sample = numbered.sample(20, seed=1)
     found = numbers(sample)
@@ -256,7 +249,6 @@ def test_sample_has_the_requested_size(numbered: Any) -> None:
     assert numbered.sample(fraction=0.5).count() == 100
 
 
-@pytest.mark.spark
 def test_splitting_changing_data_raises(spark: Any) -> None:
     data = sw.data.from_arrays(spark, np.zeros((8, 1)), partitions=2)
     data._counts = (4, 5)  # what a source without a seed would do
@@ -265,7 +257,6 @@ def test_splitting_changing_data_raises(spark: Any) -> None:
         part.collect()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("action", "error", "text"),
     [

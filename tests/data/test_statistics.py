@@ -10,8 +10,6 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def table() -> DataSet:

@@ -290,7 +290,6 @@ def test_validation_results_merge_in_any_grouping(
     assert ValidationResult(**{**one.to_dict(), "first": one.first}) == one
 
 
-@pytest.mark.spark
 def test_executors_find_the_same_problems_as_one_machine(spark: Any, tmp_path: Path) -> None:
     paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
     alone = sw.data.validate(paths, **SHAPES)

@@ -29,20 +29,17 @@ def test_transferred_network_learns_and_gains_from_fine_tuning() -> None:
     assert 0.2 < found["frozen base"] < found["fine-tuned"]  # 0.2 is by chance
 
 
-@pytest.mark.spark
 def test_transformer_learns_to_reverse(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     # The notebook has all epochs, and a higher accuracy.
     assert main_of("transformer")(spark, epochs=3) > 0.25  # by chance 0.08
     assert "is predicted as" in capsys.readouterr().out
 
 
-@pytest.mark.spark
 def test_masked_series_are_classified_by_unmasked_steps(spark: Any) -> None:
     found = main_of("masked_series")(spark)
     assert found["with masks"] > 0.9 > found["without"]
 
 
-@pytest.mark.spark
 def test_quantized_network_is_as_accurate_and_smaller(spark: Any) -> None:
     found = main_of("quantization")(spark)
     (accuracy, size), (quantized, smaller) = found["float32"], found["int8"]

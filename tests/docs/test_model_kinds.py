@@ -410,7 +410,6 @@ TRIALS = dict(
 
 
 @pytest.mark.notebook  # too long for `make test`
-@pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask")  # though it obeys it
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("name", KINDS)

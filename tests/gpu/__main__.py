@@ -1,4 +1,4 @@
-"""Everything that needs a GPU, by one command; the report is reports/gpu.json and gpu.html.
+"""Everything that needs a GPU, by one command; the report is reports/gpu.json.
 
     make gpu                                    in the environment of the project
     python3 -m tests.gpu --wheels FOLDER        on a machine with JAX alone; see `wheels`
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.machine import look
-from tests.gpu.page import page_of
 from tests.gpu.runner import ROOT, Check, Result, perform, run_all
 from tests.gpu.wheels import install
 
@@ -90,11 +89,10 @@ def _checked(given: Any) -> int:
         date, note = datetime.now(UTC).isoformat(timespec="seconds"), _NOTE if given.cpu else ""
         document = {"date": date, "note": note, "machine": machine, "checks": results}
         given.reports.mkdir(parents=True, exist_ok=True)
-        for name, text in (("json", json.dumps(document, indent=2)), ("html", page_of(document))):
-            # At once or not at all: the run may be cut off.
-            new = given.reports / f"gpu.{name}.new"
-            new.write_text(text)
-            new.replace(given.reports / f"gpu.{name}")
+        # At once or not at all: the run may be cut off.
+        new = given.reports / "gpu.json.new"
+        new.write_text(json.dumps(document, indent=2))
+        new.replace(given.reports / "gpu.json")
 
     with tempfile.TemporaryDirectory(prefix="sparkwright-compiled-") as compiled:
         results = run_all(
@@ -106,7 +104,7 @@ def _checked(given: Any) -> int:
         )
     outcomes = [result["status"] for result in results]
     counts = ", ".join(f"{outcomes.count(k)} {k}" for k in ("passed", "failed", "skipped"))
-    print(f"{counts}; see {given.reports / 'gpu.html'}")
+    print(f"{counts}; see {given.reports / 'gpu.json'}")
     return 1 if "failed" in outcomes else 0
 
 

@@ -57,6 +57,10 @@ def run_all(
             result = run(check, environment, min(check.timeout_s, left_s))
         results.append({"name": check.name, "what": check.what, **result})
         print(f"{result['status']:<8}{check.name:<24}{result['said'][:400]}", flush=True)
+        for row in result["rows"]:
+            ratio = "" if row.get("ratio") is None else f"{row['ratio']:.2f}"
+            texts = f"{row['what']:<84}{row['value']:>12,.2f} {row['unit']:<11}{ratio:>6}"
+            print(f"        {texts}  {row.get('target', '')}", flush=True)
         keep(results)
     return results
 

@@ -2,14 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gpu.machine import look, nvidia_gpus
-from tests.gpu.page import meets, page_of
+from tests.gpu.machine import nvidia_gpus
 from tests.gpu.runner import ROOT, Check, run_all
 from tests.gpu.wheels import NAMES, pinned
 
@@ -39,7 +39,7 @@ echo "0, GPU-aa, NVIDIA H100, 81559, 580.1"
 
 
 @pytest.mark.thorough
-def test_outcomes_are_saved_after_each_check(tmp_path: Path) -> None:
+def test_outcomes_are_saved_after_each_check(tmp_path: Path, capsys: Any) -> None:
     folder = tmp_path / "tests" / "gpu"
     folder.mkdir(parents=True)
     (folder / "trial.py").write_text(_CHECKS)
@@ -59,15 +59,7 @@ def test_outcomes_are_saved_after_each_check(tmp_path: Path) -> None:
     assert ["status 3" in said[3], "no result within 2 s" in said[4]] == [True, True]
     late = run_all(checks[:1], keep=lambda found: None, **{**options, "budget_s": 1})
     assert late[0]["said"] == "The 1 s for all checks were over."
-    document = {"date": "", "note": "", "machine": look("bare"), "checks": results}
-    page = page_of(document)
-    assert "ValueError: a &lt; b" in page
-    assert '<td class="number">2.00</td><td class="">x</td>' in page
-
-
-def test_goal_is_met_or_missed() -> None:
-    assert [meets(">= 0.98", 0.98), meets(">= 0.98", 0.97)] == [True, False]
-    assert [meets("<= 1.5", 1.6), meets("", 1.0), meets("<= 1.5", None)] == [False, None, None]
+    assert re.search(r"speed +2\.00 x +\n", capsys.readouterr().out)
 
 
 def test_nvidia_smi_lists_the_available_gpus(

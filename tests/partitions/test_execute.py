@@ -132,7 +132,6 @@ def test_data_changed_after_counting_raises(planned: int, found: str) -> None:
         )
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("mode", "strategy", "counts"),
     [  # every pair
@@ -152,14 +151,12 @@ def test_execution_matches_the_plan(
     assert [numbers_in(chunks) for chunks in found] == expected(plan)
 
 
-@pytest.mark.spark
 def test_counting_returns_examples_per_partition_in_order(spark: Any) -> None:
     counts = [5, 0, 12, 1]
     assert count_examples(spark, as_rdd(spark, partitions_of(counts))) == counts
     assert count_examples(spark, spark.sparkContext.emptyRDD()) == []
 
 
-@pytest.mark.spark
 def test_repartitioning_shuffles_at_most_once(spark: Any) -> None:
     rdd = as_rdd(spark, partitions_of([23, 0, 5, 1]))
 
@@ -179,7 +176,6 @@ def test_repartitioning_shuffles_at_most_once(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
     # Where cached blocks lie decides what `coalesce` alone would group.
     counts = [9, 1, 1, 1, 4, 4]
@@ -195,7 +191,6 @@ def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_data_without_partitions_becomes_empty_partitions(spark: Any) -> None:
     for mode in MODES:
         plan = plan_repartition([], workers=3, mode=mode)
@@ -203,7 +198,6 @@ def test_data_without_partitions_becomes_empty_partitions(spark: Any) -> None:
         assert found == [[], [], []]
 
 
-@pytest.mark.spark
 def test_plan_for_another_number_of_partitions_raises(spark: Any) -> None:
     rdd = as_rdd(spark, partitions_of([4, 4]))
     with pytest.raises(DataError, match=r"data in 2 partitions, plan for 3"):

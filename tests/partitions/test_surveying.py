@@ -7,8 +7,6 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.partitions import forecast, plan_repartition
 from sparkwright.spark import measure_repartition, survey_partitions
 
-pytestmark = pytest.mark.spark
-
 
 def labels_of(data):
     """The labels that each partition really holds."""

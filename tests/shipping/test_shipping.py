@@ -70,7 +70,6 @@ def test_an_executor_with_another_engine_is_named_with_both_versions(
     assert "spark.sparkwright.ship=never" in str(error.value)
 
 
-@pytest.mark.spark
 def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark: Any) -> None:
     ensure_engine(spark)
     assert not [n for n in spark.sparkContext._python_includes if n.startswith("sparkwright-")]
@@ -79,7 +78,6 @@ def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark: Any
     assert own_engine()["where"] == str(Path(sw.__file__).parent)
 
 
-@pytest.mark.spark
 def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
     spark: Any, own_layers: Any, blobs: sw.DataSet
 ) -> None:

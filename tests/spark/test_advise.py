@@ -10,8 +10,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 
-pytestmark = pytest.mark.spark
-
 network_of = importlib.import_module("sparkwright.advice._network_speed")
 
 

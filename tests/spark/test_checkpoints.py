@@ -64,7 +64,6 @@ OWN_MOMENTS: dict[str, Any] = {
 
 
 @pytest.mark.versions
-@pytest.mark.spark
 @pytest.mark.parametrize("communication", ["ring", "spark"])
 def test_resumed_run_ends_with_identical_bits(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, communication: str

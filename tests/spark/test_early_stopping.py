@@ -165,7 +165,6 @@ def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(
     assert len(set(rates[0])) == 3
 
 
-@pytest.mark.spark
 def test_best_weights_equal_those_of_their_epoch_bit_for_bit(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:

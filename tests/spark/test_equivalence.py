@@ -10,8 +10,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.networks.metrics import F1
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.versions
 def test_averaging_every_step_equals_the_large_batch(spark: Any, blobs: DataSet) -> None:

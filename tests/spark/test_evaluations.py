@@ -25,8 +25,6 @@ from sparkwright.evaluation import (
 from sparkwright.spark import _evaluating
 from sparkwright.spark._exact_roc import digested
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def network(spark: Any) -> sw.SparkNetwork:

@@ -23,7 +23,6 @@ from tests.waiting import wait_until
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
 AVERAGING, SHARING = sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster
 EMPTY = {"workers": 4, "repartition": "never", "batch_size_per_worker": 4}
 SMALL = {"averaging_frequency": 1, "prefetch_batches": 0, "batch_size_per_worker": 64}

@@ -12,8 +12,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 
-pytestmark = pytest.mark.spark
-
 
 def halved() -> Any:
     return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else rate)

@@ -9,8 +9,6 @@ from tests.spark.helpers import RecordingHook, dense, numbered, seen, weights
 
 import sparkwright as sw
 
-pytestmark = pytest.mark.spark
-
 
 def master(**options: Any) -> Any:
     return sw.ParameterAveragingTrainingMaster(

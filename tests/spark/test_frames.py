@@ -11,8 +11,6 @@ from tests.spark import helpers
 import sparkwright as sw
 from sparkwright.networks.metrics import F1
 
-pytestmark = pytest.mark.spark
-
 
 def flowers(count: int = 240) -> pd.DataFrame:
     """Four numbers, and a name that the first three of them give away."""

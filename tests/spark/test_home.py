@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sparkwright.spark._defaults import spark_home
 
 _PROGRAM = """
@@ -42,7 +40,6 @@ def test_the_home_of_a_killed_process_is_removed_by_the_next(tmp_path: Path) -> 
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.spark
 def test_executors_folders_are_in_that_home(spark: Any) -> None:
     context = spark.sparkContext
     home = Path(context._jvm.System.getenv("SPARK_HOME"))

@@ -25,8 +25,6 @@ from sparkwright.cluster.connect import context_of
 from sparkwright.data import DataSet
 from sparkwright.runs import peer_engine
 
-pytestmark = pytest.mark.spark
-
 
 def master_of(workers: int = 2, **options: Any) -> sw.ParameterAveragingTrainingMaster:
     options = {"batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1, **options}

@@ -11,8 +11,6 @@ from tests.spark.helpers import dense, train_locally, weights
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
-
 
 def one_worker(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     """Settings under which training equals training here, minibatch by minibatch."""

@@ -14,8 +14,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module", autouse=True)
 def _by_value() -> Iterator[None]:

@@ -11,8 +11,6 @@ from tests.spark.helpers import dense
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError, DataError
 
-pytestmark = pytest.mark.spark
-
 SIZE = (12, 16)
 IS_DOG = "CAST(element_at(split({path}, '/'), -2) = 'dog' AS INT) AS label"
 

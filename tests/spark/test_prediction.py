@@ -11,8 +11,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet, Standardize, from_arrays
 from sparkwright.errors import ConfigurationError, DataError
 
-pytestmark = pytest.mark.spark
-
 
 def close(found: Any, expected: Any) -> bool:
     return np.allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -32,7 +32,6 @@ def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
 def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs: DataSet) -> None:
     master = sw.ParameterAveragingTrainingMaster(
         **FIXED, averaging_frequency=2, communication="spark"

@@ -11,8 +11,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.runs import extensions
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,6 @@ from tests.waiting import wait_until
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
-
 
 def master_of(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
     threshold = sw.AdaptiveThreshold(initial=1e-3)

@@ -9,8 +9,6 @@ from tests.spark.helpers import KillOnce, RecordingHook, dense, numbered, seen
 import sparkwright as sw
 from sparkwright.data import TfData
 
-pytestmark = pytest.mark.spark
-
 ROWS = 61
 
 

@@ -17,7 +17,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError, SlotsError
 
-pytestmark = pytest.mark.spark
 MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
 UNPRUNED = optuna.pruners.NopPruner()
 

@@ -13,7 +13,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-pytestmark = pytest.mark.spark
 
 
 def without_the_last_letter(texts: Any) -> Any:

@@ -41,7 +41,6 @@ def assert_is_consistent(run: Any) -> Any:
 
 
 @pytest.mark.thorough(but=["ParameterAveragingTrainingMaster-own0"])
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("kind", "own"),
     [
@@ -71,7 +70,6 @@ def test_every_phase_of_a_run_is_recorded_in_order(
     assert "work" not in set(run.stats["phase"])  # it encloses the others
 
 
-@pytest.mark.spark
 def test_only_driver_phases_are_recorded_by_default(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
@@ -91,7 +89,6 @@ def test_only_driver_phases_are_recorded_by_default(
     assert run.timeline.clocks == ()
 
 
-@pytest.mark.spark
 def test_spark_averaging_records_the_phases_of_its_jobs(spark: Any, blobs: DataSet) -> None:
     master = two_workers(
         sw.ParameterAveragingTrainingMaster, communication="spark", averaging_frequency=5
@@ -114,7 +111,6 @@ def test_spark_averaging_records_the_phases_of_its_jobs(spark: Any, blobs: DataS
     )
 
 
-@pytest.mark.spark
 def test_driver_and_workers_query_an_ntp_server(spark: Any, blobs: DataSet) -> None:
     with ntp_server(ahead_s=-30.0) as server:
         clock = sw.NtpClock(server=server.address)

@@ -12,9 +12,6 @@ from tests.spark.helpers import Hook, dense, numbered, partitioned
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
-
-
 SMALL: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
 
 

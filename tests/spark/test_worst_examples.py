@@ -11,8 +11,6 @@ import sparkwright as sw
 from sparkwright.data import DataSet, Standardize, from_arrays
 from sparkwright.errors import DataError
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.thorough
 def test_worst_examples_have_the_highest_loss_for_any_partitioning(
