@@ -62,7 +62,7 @@ def test_image_has_python_and_java_versions_supported_by_spark():
 
 
 @pytest.mark.parametrize("name", ["postBuild", "start"])
-def test_binder_scripts_are_executable_and_stop_at_the_first_error(name: str):
+def test_binder_scripts_are_executable_and_stop_at_the_first_error(name):
     assert os.access(BINDER / name, os.X_OK)
     assert "\nset -e\n" in (BINDER / name).read_text()
 

@@ -73,7 +73,7 @@ values = st.one_of(
 
 
 @pytest.mark.parametrize("cls", [*CLASSES, Experiment, SparkSettings])
-def test_every_option_is_declared_and_documented(cls: Any) -> None:
+def test_every_option_is_declared_and_documented(cls):
     declared = [*plain_options(cls), *nested_options(cls)]
     names = {option.name for option in declared}
     shown = {each.name for each in fields(cls) if each.metadata.get("form", True)}
@@ -85,7 +85,7 @@ def test_every_option_is_declared_and_documented(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_form_shows_the_defaults(cls: Any) -> None:
+def test_form_shows_the_defaults(cls):
     defaults = {each.name: each.default for each in fields(cls) if each.default is not MISSING}
     options = [option for option in plain_options(cls) if option.name in defaults]
     assert len({option.title for option in options}) == len(options)
@@ -98,7 +98,7 @@ def test_form_shows_the_defaults(cls: Any) -> None:
 @pytest.mark.parametrize("cls", [cls for cls in CLASSES if plain_options(cls)])
 @settings(max_examples=100)
 @given(data=st.data())
-def test_constructor_and_form_accept_the_same_values(cls: Any, data: Any) -> None:
+def test_constructor_and_form_accept_the_same_values(cls, data):
     option = data.draw(st.sampled_from(plain_options(cls)))
     value = data.draw(values | st.sampled_from([*option.choices, option.default]))
     others = REQUIRED.get(cls, {}) | BESIDE.get((cls, option.name), {})
@@ -119,7 +119,7 @@ def test_constructor_and_form_accept_the_same_values(cls: Any, data: Any) -> Non
 @pytest.mark.parametrize("cls", CLASSES)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_settings_create_an_equal_configuration(cls: Any, data: Any) -> None:
+def test_settings_create_an_equal_configuration(cls, data):
     made = data.draw(configurations(cls))
     saved = made.to_dict()
     assert cls.from_dict(saved) == made
@@ -133,7 +133,7 @@ def test_settings_create_an_equal_configuration(cls: Any, data: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_unknown_options_are_rejected(cls: Any) -> None:
+def test_unknown_options_are_rejected(cls):
     saved = cls(**REQUIRED.get(cls, {})).to_dict()
     inside = saved.get("configuration", saved)
     inside["most"] = 3
@@ -144,7 +144,7 @@ def test_unknown_options_are_rejected(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", MASTERS)
-def test_nested_settings_are_split_and_combined(cls: Any) -> None:
+def test_nested_settings_are_split_and_combined(cls):
     saved = cls(checkpoint=Checkpointing("/data/runs/7"), time_source=NtpClock()).to_dict()
     off = {"outer_optimizer": OuterOptimizer(), "residual_clipping": ResidualClipping()}
     for option in nested_options(cls):
@@ -172,13 +172,13 @@ def test_nested_settings_are_split_and_combined(cls: Any) -> None:
         ({"name": "ParameterAveragingTrainingMaster"}, "must be 'SharedTrainingMaster' here"),
     ],
 )
-def test_invalid_settings_are_rejected(setting: Any, text: str) -> None:
+def test_invalid_settings_are_rejected(setting, text):
     with pytest.raises(ConfigurationError) as refused:
         SharedTrainingMaster.from_dict(setting)
     assert text in str(refused.value)
 
 
-def test_numpy_numbers_and_exponents_are_written_as_numbers() -> None:
+def test_numpy_numbers_and_exponents_are_written_as_numbers():
     master = SharedTrainingMaster(periodic_gc_interval_s=np.float64(2.5))
     assert SharedTrainingMaster.from_yaml(master.to_yaml()) == master
     # PyYAML alone reads 1e-3 as text.
@@ -188,12 +188,12 @@ def test_numpy_numbers_and_exponents_are_written_as_numbers() -> None:
     )
 
 
-def test_yaml_creates_no_objects() -> None:
+def test_yaml_creates_no_objects():
     with pytest.raises(ConfigurationError, match="could not determine a constructor"):
         MeshConfig.from_yaml("mode: !!python/object/apply:os.getpid []")
 
 
-def test_code_contains_only_non_default_options() -> None:
+def test_code_contains_only_non_default_options():
     assert to_code(OuterOptimizer(momentum=0.5)) == "sw.OuterOptimizer(momentum=0.5)"
     assert to_code((np.float64(0.3), {"a": np.float64(2)})) == '(0.3, {"a": 2.0})'
     named = {"workers": "count"}
@@ -210,11 +210,11 @@ def test_code_contains_only_non_default_options() -> None:
         ),
     )
 )
-def test_code_of_a_plain_value_is_the_value(value: Any) -> None:
+def test_code_of_a_plain_value_is_the_value(value):
     assert ast.literal_eval(to_code(value)) == value
 
 
-def test_code_and_settings_hide_secrets() -> None:
+def test_code_and_settings_hide_secrets():
     spark = SparkSettings(settings={"spark.p.password": "abc"})
     for text in (to_code(spark), to_code(Experiment(spark=spark)), spark.to_yaml(), repr(spark)):
         assert "spark.p.password" in text

@@ -28,7 +28,7 @@ def anchors_of(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_have_existing_targets(page: Path) -> None:
+def test_links_have_existing_targets(page):
     missing: list[str] = []
     for link in _LINK.findall(text_of(page)):
         if re.match(r"[a-z]+:", link):
@@ -40,7 +40,7 @@ def test_links_have_existing_targets(page: Path) -> None:
     assert missing == []
 
 
-def test_modules_in_the_engine_map_exist() -> None:
+def test_modules_in_the_engine_map_exist():
     engine = ROOT / "kit" / "sparkwright"
     named = re.findall(r"`((?:\w+/)*\w+\.py)`", (ROOT / "kit" / "README.md").read_text())
     missing = [name for name in named if not any(engine.rglob(name)) and not (ROOT / name).exists()]

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -25,9 +24,7 @@ print(os.environ["TF_CPP_MIN_LOG_LEVEL"])
 
 
 @pytest.mark.parametrize(("level", "lines"), [(None, 2), ("3", 2), ("0", 4)])
-def test_library_notices_are_hidden_by_default(
-    level: str | None, lines: int, tmp_path: Path
-) -> None:
+def test_library_notices_are_hidden_by_default(level, lines, tmp_path):
     (tmp_path / "tensorflow.py").write_text(LIBRARY)
     given = {n: t for n, t in os.environ.items() if n != "TF_CPP_MIN_LOG_LEVEL"}
     given["PYTHONPATH"] = os.pathsep.join([str(tmp_path), given.get("PYTHONPATH", "")])

@@ -27,16 +27,14 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - soft)
     ("more", "ends"),
     [(100, "59"), (10, "Raise it: `ulimit -n 4096` before Python or JupyterLab starts")],
 )
-def test_limit_is_raised_or_the_error_names_it(more: int, ends: str) -> None:
+def test_limit_is_raised_or_the_error_names_it(more, ends):
     command = [sys.executable, "-c", LIMITED.format(more=more)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ends in (done.stdout or done.stderr.splitlines()[-1])
     assert (done.returncode == 0) == (more == 100)
 
 
-def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(monkeypatch):
     """PySpark asks Spark for local properties before it calls what the thread is for."""
 
     def thread(target: Any, _: Any) -> threading.Thread:
@@ -58,5 +56,5 @@ def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(
     assert "Received: Too many open files" in str(job.error)
 
 
-def test_other_errors_are_not_blamed_on_the_limit() -> None:
+def test_other_errors_are_not_blamed_on_the_limit():
     assert out_of_files(OSError(errno.ENOSPC, "No space left on device")) is None

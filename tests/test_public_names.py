@@ -41,7 +41,7 @@ def documented_members(found: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def test_public_names_match_the_expected_set() -> None:
+def test_public_names_match_the_expected_set():
     found = {
         name
         for name, value in public_names(sw).items()
@@ -52,7 +52,7 @@ def test_public_names_match_the_expected_set() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_every_public_name_and_method_is_documented(name: str) -> None:
+def test_every_public_name_and_method_is_documented(name):
     found = getattr(sw, name)
     assert inspect.getdoc(found)
     assert str(found.__doc__).strip().splitlines()[0].endswith((".", ":"))
@@ -61,7 +61,7 @@ def test_every_public_name_and_method_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_every_public_method_is_documented(name: str) -> None:
+def test_every_public_method_is_documented(name):
     found = getattr(sw, name)
     if inspect.isclass(found):
         missing = [n for n, m in documented_members(found) if not inspect.getdoc(m)]
@@ -69,7 +69,7 @@ def test_every_public_method_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_packages_expose_only_their_own_names(package: str) -> None:
+def test_packages_expose_only_their_own_names(package):
     module = importlib.import_module(f"sparkwright.{package}")
     assert module.__doc__
     if not hasattr(module, "__path__"):
@@ -82,7 +82,7 @@ def test_packages_expose_only_their_own_names(package: str) -> None:
             assert inspect.getdoc(found), name
 
 
-def test_declared_entry_points_exist() -> None:
+def test_declared_entry_points_exist():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     places = [place for group in project["entry-points"].values() for place in group.values()]
     assert places

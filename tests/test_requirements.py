@@ -36,12 +36,12 @@ def exists(reference: str) -> bool:
     return name in names_in(ROOT / file) if file.startswith("tests/") else file.endswith(".md")
 
 
-def test_no_row_is_empty() -> None:
+def test_no_row_is_empty():
     found = list(rows())
     assert len(found) > 400
     assert [n for n, cells, columns in found if len(cells) != columns or not all(cells)] == []
 
 
-def test_named_tests_and_pages_exist() -> None:
+def test_named_tests_and_pages_exist():
     named = {entry for _, cells, _ in rows() for entry in cells[-1].split(", ")} - {"none"}
     assert sorted(entry for entry in named if not exists(entry)) == []

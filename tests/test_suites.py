@@ -14,7 +14,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("mark", TARGETS)
-def test_target_lists_every_file_with_tests_of_its_mark(mark: str) -> None:
+def test_target_lists_every_file_with_tests_of_its_mark(mark):
     line = re.search(rf"(?m)^{TARGETS[mark]} = (.*)$", (ROOT / "Makefile").read_text())
     assert line is not None
     named = [ROOT / path for path in line[1].split()]

@@ -53,8 +53,8 @@ def efficiency(master: TrainingMaster, bandwidth: float, *, step_s: float, size:
 
 @given(masters, bandwidths, st.floats(1, 1000), seconds, sizes)
 def test_more_bandwidth_never_lowers_the_predicted_efficiency(
-    master: TrainingMaster, bandwidth: float, faster: float, step_s: float, size: int
-) -> None:
+    master, bandwidth, faster, step_s, size
+):
     slow, fast = (
         efficiency(master, each, step_s=step_s, size=size)
         for each in (bandwidth, bandwidth * faster)
@@ -64,13 +64,8 @@ def test_more_bandwidth_never_lowers_the_predicted_efficiency(
 
 @given(masters, st.integers(1, 64), seconds, sizes, bandwidths, st.floats(0.05, 1.0))
 def test_the_first_alternative_that_reaches_the_target_is_recommended(
-    master: TrainingMaster,
-    workers: int,
-    step_s: float,
-    size: int,
-    bandwidth: float,
-    target: float,
-) -> None:
+    master, workers, step_s, size, bandwidth, target
+):
     given: dict[str, Any] = {"workers": workers, "step_s": step_s, "vector_bytes": size}
     given |= {"updater_bytes": 2 * size, "costs": costs(bandwidth), "target": target}
     found = predict(master, **given)
@@ -88,9 +83,7 @@ def test_the_first_alternative_that_reaches_the_target_is_recommended(
 
 
 @given(masters, st.integers(2, 64), seconds, sizes, bandwidths)
-def test_an_alternative_is_predicted_as_its_master_is(
-    master: TrainingMaster, workers: int, step_s: float, size: int, bandwidth: float
-) -> None:
+def test_an_alternative_is_predicted_as_its_master_is(master, workers, step_s, size, bandwidth):
     given: dict[str, Any] = {"workers": workers, "step_s": step_s, "vector_bytes": size}
     found = predict(master, **given, costs=costs(bandwidth))
     assert found.at(workers, recommended=True) == found.best.point
@@ -100,7 +93,7 @@ def test_an_alternative_is_predicted_as_its_master_is(
         assert one.bytes_per_exchange == each.sent_bytes
 
 
-def test_settings_become_less_safe_only_as_the_network_becomes_slower() -> None:
+def test_settings_become_less_safe_only_as_the_network_becomes_slower():
     names: list[str] = []
     for gigabits in (400, 10, 2, 1, 0.03):
         found = predict(workers=4, step_s=1.0, costs=costs(gigabits * 1.25e8), **LARGE)
@@ -115,7 +108,7 @@ def test_settings_become_less_safe_only_as_the_network_becomes_slower() -> None:
     ]
 
 
-def test_a_delay_hides_the_network_and_not_the_processors_work() -> None:
+def test_a_delay_hides_the_network_and_not_the_processors_work():
     exact = ScalingCosts(bandwidth_bytes_per_s=1e8, latency_s=1e-9, averaging_s_per_byte=1e-9)
     for delay, waited_s in ((0, 1.0), (1, 0.7), (3, 0.1), (4, 0.0)):
         master = ParameterAveragingTrainingMaster(updater="local", averaging_delay=delay)
@@ -127,7 +120,7 @@ def test_a_delay_hides_the_network_and_not_the_processors_work() -> None:
         assert point.hidden_s == pytest.approx(1.0 - waited_s)
 
 
-def test_the_given_options_stay() -> None:
+def test_the_given_options_stay():
     given = ParameterAveragingTrainingMaster(batch_size_per_worker=64, seed=3, workers=4)
     found = predict(given, workers=4, step_s=0.01, costs=costs(1e7), **LARGE)
     for each in found.alternatives:
@@ -140,7 +133,7 @@ def test_the_given_options_stay() -> None:
     assert all(each.master.seed == 3 for each in shared.alternatives)
 
 
-def test_report_has_facts_reason_and_effect_of_each_row() -> None:
+def test_report_has_facts_reason_and_effect_of_each_row():
     found = predict(
         workers=2, step_s=0.6, costs=costs(1.25e8), sources=["Network: measured."], **LARGE
     )
@@ -168,9 +161,7 @@ def test_report_has_facts_reason_and_effect_of_each_row() -> None:
         ({"updater": "local", "exchange_precision": "int8"}, 0.605, 0.757),
     ],
 )
-def test_a_slow_network_is_predicted_as_was_measured(
-    options: dict[str, Any], step_s: float, measured_s: float
-) -> None:
+def test_a_slow_network_is_predicted_as_was_measured(options, step_s, measured_s):
     """By tests/benchmarks/slow_network.py: 1 Gbit/s for each of two workers."""
     master = ParameterAveragingTrainingMaster(**options)
     found = predict(master, workers=2, step_s=step_s, costs=costs(1.25e8, 5e-5), **LARGE)

@@ -42,9 +42,7 @@ seconds = st.floats(1e-5, 10)
 
 
 @given(masters, row_counts, st.integers(1, 10**10), seconds)
-def test_nothing_is_faster_than_all_workers_together(
-    master: TrainingMaster, rows: list[int], size: int, step_s: float
-) -> None:
+def test_nothing_is_faster_than_all_workers_together(master, rows, size, step_s):
     found = predict(master, rows=rows, vector_bytes=size, step_s=step_s)
     assert found.plan == master.plan(rows)
     assert found.workers == len(rows)
@@ -59,9 +57,7 @@ def test_nothing_is_faster_than_all_workers_together(
 
 
 @given(masters, st.integers(2, 64), st.integers(1, 10**10), seconds, st.floats(1.01, 100))
-def test_longer_minibatches_never_pay_less(
-    master: TrainingMaster, workers: int, size: int, step_s: float, longer: float
-) -> None:
+def test_longer_minibatches_never_pay_less(master, workers, size, step_s, longer):
     order = ["hardly", "partly", "well"]
     quick, slow = (
         predict(master, workers=workers, vector_bytes=size, step_s=each)
@@ -73,9 +69,7 @@ def test_longer_minibatches_never_pay_less(
 
 
 @given(masters, st.integers(2, 64), st.integers(1, 10**9))
-def test_at_the_worthwhile_step_nine_tenths_of_the_time_are_training(
-    master: TrainingMaster, workers: int, size: int
-) -> None:
+def test_at_the_worthwhile_step_nine_tenths_of_the_time_are_training(master, workers, size):
     wanted_s = predict(master, workers=workers, vector_bytes=size).worthwhile_step_s
     assert wanted_s is not None
     found = predict(master, workers=workers, vector_bytes=size, step_s=wanted_s)
@@ -83,7 +77,7 @@ def test_at_the_worthwhile_step_nine_tenths_of_the_time_are_training(
     assert found.speed_up >= 0.9 * workers * (1 - 1e-6)
 
 
-def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
+def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it():
     def said(step_s: float, **options: Any) -> str:
         master = ParameterAveragingTrainingMaster(**options)
         found = predict(master, workers=4, vector_bytes=2_000_000, step_s=step_s)
@@ -101,7 +95,7 @@ def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
     assert slow.startswith("hardly: 1 minibatch of 120 ms, an averaging of 1.91 MiB about 353 ms")
 
 
-def test_driver_relay_carries_the_traffic_of_all_workers() -> None:
+def test_driver_relay_carries_the_traffic_of_all_workers():
     """The ring's 2 (n - 1) / n vectors of each worker, from n workers, by one network card."""
     costs = ScalingCosts(bandwidth_bytes_per_s=1e9, averaging_s_per_byte=1e-15)
     sizes = {}
@@ -120,7 +114,7 @@ def test_driver_relay_carries_the_traffic_of_all_workers() -> None:
     assert extra_s == pytest.approx(passed_on * ScalingCosts().relay_s_per_byte, rel=0.2)
 
 
-def test_without_measurements_only_the_condition_is_reported() -> None:
+def test_without_measurements_only_the_condition_is_reported():
     master = ParameterAveragingTrainingMaster()
     found = predict(master, workers=2, vector_bytes=1_720_000)
     assert (found.pays, found.speed_up, found.epoch_s) == ("unknown", None, None)
@@ -137,7 +131,7 @@ def test_without_measurements_only_the_condition_is_reported() -> None:
     assert "a message takes about" in shared.verdict
 
 
-def test_rounds_short_batches_and_idle_workers_are_those_of_the_plan() -> None:
+def test_rounds_short_batches_and_idle_workers_are_those_of_the_plan():
     master = ParameterAveragingTrainingMaster(batch_size_per_worker=10, averaging_frequency=5)
     found = predict(master, rows=[72, 10, 0])
     assert found.exchanges == found.plan.rounds == 2
@@ -169,7 +163,7 @@ two_workers = partial(predict, AVERAGING, workers=2)
         *((ScalingCosts, wrong) for wrong in ({"jitter": 1.0}, {"event_s": 0}, {"cores": 0})),
     ],
 )
-def test_invalid_options_raise(predict: Any, wrong: dict[str, Any]) -> None:
+def test_invalid_options_raise(predict, wrong):
     with pytest.raises(ConfigurationError, match="Received: "):
         predict(**wrong)
 
@@ -183,9 +177,7 @@ def test_invalid_options_raise(predict: Any, wrong: dict[str, Any]) -> None:
         ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
     ],
 )
-def test_uneven_rows_are_distinguished_from_costly_exchanges(
-    rows: list[int], step_s: float, end: str
-) -> None:
+def test_uneven_rows_are_distinguished_from_costly_exchanges(rows, step_s, end):
     master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
     found = predict(master, rows=rows, vector_bytes=1_700_000, step_s=step_s)
     assert found.verdict.endswith(f"; {end}")
@@ -202,8 +194,8 @@ longer_seconds, sizes = st.floats(1e-4, 10), st.integers(1, 10**10)
 
 @given(masters, longer_seconds, sizes, costs)
 def test_n_workers_are_at_most_n_times_as_fast_and_one_is_as_fast_as_one(
-    master: TrainingMaster, step_s: float, size: int, known: ScalingCosts
-) -> None:
+    master, step_s, size, known
+):
     found = predict(master, workers=7, step_s=step_s, vector_bytes=size, costs=known)
     assert found.at(1).speed_up == pytest.approx(1)
     assert found.at(7) == found.point
@@ -216,7 +208,7 @@ def test_n_workers_are_at_most_n_times_as_fast_and_one_is_as_fast_as_one(
         assert point.efficiency == pytest.approx(point.training_s / point.interval_s)
 
 
-def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker() -> None:
+def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker():
     exact = ScalingCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
     found = predict(
         ParameterAveragingTrainingMaster(averaging_frequency=10, updater="reset"),
@@ -241,8 +233,8 @@ def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker() -> None:
     ],
 )
 def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
-    options: dict[str, Any], sent_bytes: int, handling_s: float
-) -> None:
+    options, sent_bytes, handling_s
+):
     exact = ScalingCosts(
         bandwidth_bytes_per_s=1e9,
         latency_s=1e-12,
@@ -258,7 +250,7 @@ def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
     assert found.exchange_s == pytest.approx(sent_bytes / 1e9 + handling_s)
 
 
-def test_sharing_takes_over_an_update_of_each_of_the_others() -> None:
+def test_sharing_takes_over_an_update_of_each_of_the_others():
     master = SharedTrainingMaster(minibatches_per_message=1)
     known = ScalingCosts(update_s=1e-3, update_s_per_byte=1e-12)
     two, ten = (
@@ -268,7 +260,7 @@ def test_sharing_takes_over_an_update_of_each_of_the_others() -> None:
     assert ten.exchange_s - two.exchange_s == pytest.approx(8e-3, rel=0.01)
 
 
-def test_averaging_waits_for_the_slowest_and_sharing_does_not() -> None:
+def test_averaging_waits_for_the_slowest_and_sharing_does_not():
     known = ScalingCosts(jitter=0.2)
     waits = [
         predict(master, workers=2, step_s=0.1, vector_bytes=1000, costs=known).at(1024).waiting_s
@@ -280,7 +272,7 @@ def test_averaging_waits_for_the_slowest_and_sharing_does_not() -> None:
     assert waits == [pytest.approx(0.2 * 0.1 * 2 * 3.723, rel=1e-3), 0.0]
 
 
-def test_a_thousand_quick_workers_are_held_up_by_the_driver() -> None:
+def test_a_thousand_quick_workers_are_held_up_by_the_driver():
     master = SharedTrainingMaster(mesh=MeshConfig(mode="mesh"))
     known = ScalingCosts(update_s=1e-9, update_s_per_byte=1e-15)
     options: dict[str, Any] = {"step_s": 0.1, "vector_bytes": 1000, "costs": known, "workers": 2}
@@ -293,7 +285,7 @@ def test_a_thousand_quick_workers_are_held_up_by_the_driver() -> None:
     assert larger.at(1024).speed_up > 2 * held.at(1024).speed_up
 
 
-def test_on_shared_cores_workers_wait_for_one_another() -> None:
+def test_on_shared_cores_workers_wait_for_one_another():
     alone, shared = (
         predict(
             ParameterAveragingTrainingMaster(averaging_frequency=1),
@@ -309,7 +301,7 @@ def test_on_shared_cores_workers_wait_for_one_another() -> None:
     assert shared.at(8).waiting_s == pytest.approx(3 * 0.25 * 0.1)
 
 
-def test_number_of_workers_that_still_pays_is_found_and_shown() -> None:
+def test_number_of_workers_that_still_pays_is_found_and_shown():
     master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
     found = predict(master, workers=8, step_s=0.1, vector_bytes=10**8, target=0.1)
     assert found.most_workers(0.65) == 64

@@ -6,8 +6,7 @@ import numpy as np
 import psutil
 import pytest
 from tests.chaos import counting, faults
-from tests.chaos.experiments import Experiment, Master
-from tests.chaos.laboratory import Laboratory
+from tests.chaos.experiments import Experiment
 from tests.chaos.watched import Watched
 from tests.waiting import wait_until
 
@@ -42,8 +41,8 @@ def executor_of(watched: Watched, worker: int) -> psutil.Process:
 
 @pytest.mark.parametrize("master", BOTH)
 def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+    laboratory, report, master
+):
     """It dies of the same example each time, while the others wait for its replacement."""
     laboratory.ready()
     switch = laboratory.folder / "deadly"
@@ -60,7 +59,7 @@ def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
 
 
 @pytest.mark.parametrize("fault", ["pause", pytest.param("hold the GIL", marks=pytest.mark.slow)])
-def test_stalled_driver_evicts_no_worker(laboratory: Laboratory, report: Any, fault: str) -> None:
+def test_stalled_driver_evicts_no_worker(laboratory, report, fault):
     """Several times: whether its clock or its sockets come first afterwards, chance decides."""
     laboratory.ready()
     experiment = Experiment(victim="driver", fault=fault, moment="epoch end")
@@ -74,9 +73,7 @@ def test_stalled_driver_evicts_no_worker(laboratory: Laboratory, report: Any, fa
     assert watched.losses == 0
 
 
-def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
-    laboratory: Laboratory, report: Any
-) -> None:
+def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(laboratory, report):
     laboratory.ready()
     experiment = Experiment(victim="executor", fault="kill twice", moment="epoch end", grace_s=0.2)
     watched = laboratory.start(experiment, epochs=LONG)
@@ -103,8 +100,8 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
 
 @pytest.mark.parametrize("master", BOTH)
 def test_parameters_that_become_nan_in_the_last_minibatch_are_not_delivered(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+    laboratory, report, master
+):
     laboratory.ready()
     experiment = Experiment(
         master=master, fault="NaN parameters", moment="final delivery", hopeless=True
@@ -120,9 +117,7 @@ def test_parameters_that_become_nan_in_the_last_minibatch_are_not_delivered(
 
 
 @pytest.mark.parametrize("master", BOTH)
-def test_a_run_whose_worker_hangs_can_be_stopped(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+def test_a_run_whose_worker_hangs_can_be_stopped(laboratory, report, master):
     laboratory.ready()
     switch = laboratory.folder / "hangs"
     experiment = Experiment(master=master, fault="hang", moment="stop", hopeless=True)
@@ -141,9 +136,7 @@ def test_a_run_whose_worker_hangs_can_be_stopped(
 
 
 @pytest.mark.parametrize("workers", [1, counting.WORKERS])
-def test_sharing_delivers_residuals_below_the_threshold(
-    laboratory: Laboratory, workers: int
-) -> None:
+def test_sharing_delivers_residuals_below_the_threshold(laboratory, workers):
     """Nothing is ever sent; the mean of the replicas holds it all, in checkpoints, too."""
     laboratory.ready()
     experiment = Experiment(master="sharing", fault="none", moment="checkpoint")
@@ -160,9 +153,7 @@ def test_sharing_delivers_residuals_below_the_threshold(
 
 
 @pytest.mark.parametrize("master", BOTH)
-def test_training_continues_from_the_last_checkpoint_if_all_workers_die(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+def test_training_continues_from_the_last_checkpoint_if_all_workers_die(laboratory, report, master):
     laboratory.ready()
     experiment = Experiment(master=master, fault="kill all", moment="checkpoint")
     watched = laboratory.start(experiment)
@@ -177,8 +168,6 @@ def test_training_continues_from_the_last_checkpoint_if_all_workers_die(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("master", ["averaging", "sharing"])
-def test_a_killed_drivers_run_is_resumed(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+def test_a_killed_drivers_run_is_resumed(laboratory, report, master):
     experiment = Experiment(master=master, victim="driver", fault="kill", moment="checkpoint")
     report(laboratory.perform(experiment))

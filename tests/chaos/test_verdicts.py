@@ -51,7 +51,7 @@ def changed(index: int, value: float, counts: Any = GOOD.counts) -> Any:
 
 
 @pytest.mark.parametrize("seen", [GOOD, SHARED, JOINED], ids=["averaging", "sharing", "joined"])
-def test_run_with_correct_counts_passes(seen: Evidence) -> None:
+def test_run_with_correct_counts_passes(seen):
     assert judge(seen).remarks == {}
 
 
@@ -75,17 +75,17 @@ def test_run_with_correct_counts_passes(seen: Evidence) -> None:
         (replace(GOOD, restarted=True), "silent failures"),
     ],
 )
-def test_faults_of_a_run_are_found(seen: Evidence, column: Any) -> None:
+def test_faults_of_a_run_are_found(seen, column):
     assert column in judge(seen).remarks
 
 
-def test_failed_run_may_end_with_an_error_and_its_average() -> None:
+def test_failed_run_may_end_with_an_error_and_its_average():
     hopeless = Experiment(hopeless=True)
     ended = replace(GOOD, experiment=hopeless, state="failed", error="after 4 averagings: it died")
     assert judge(ended).remarks == {}
 
 
-def test_experiments_are_possible_and_twenty_cover_all_victims() -> None:
+def test_experiments_are_possible_and_twenty_cover_all_victims():
     for hosts in (False, True):
         drawn = [draw(seed, hosts=hosts) for seed in range(200)]
         assert drawn == [draw(seed, hosts=hosts) for seed in range(200)]
@@ -97,7 +97,7 @@ def test_experiments_are_possible_and_twenty_cover_all_victims() -> None:
         assert {each.master for each in drawn[:20]} == {"averaging", "sharing", "spark"}
 
 
-def test_table_counts_runs_by_fault() -> None:
+def test_table_counts_runs_by_fault():
     lines = table([judge(GOOD), judge(replace(GOOD, state="hung")), judge(SHARED)]).splitlines()
     assert len(lines) == 4
     assert all(name in lines[0] for name in COLUMNS)

@@ -33,7 +33,7 @@ def cluster() -> Iterator[StandaloneCluster]:
         yield running
 
 
-def test_runs_get_executors_that_were_idle_and_gone(cluster: StandaloneCluster) -> None:
+def test_runs_get_executors_that_were_idle_and_gone(cluster):
     """`local-cluster` neither gives executors on demand nor takes them."""
     random = np.random.default_rng(0)
     features = random.normal(size=(480, 4)).astype(np.float32)

@@ -73,7 +73,7 @@ def _datagram_socket() -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
-def test_a_stream_arrives_whole_and_late_over_a_slow_link_that_loses_frames(hosts: Hosts) -> None:
+def test_a_stream_arrives_whole_and_late_over_a_slow_link_that_loses_frames(hosts):
     """The kernel's TCP sends again what the switch has dropped."""
     hosts.link("one", "two", delay_s=0.02, loss=0.02)
     assert echoed(hosts, os.urandom(1 << 20)) >= 0.04
@@ -82,7 +82,7 @@ def test_a_stream_arrives_whole_and_late_over_a_slow_link_that_loses_frames(host
     assert traffic.carried_bytes > 1 << 20
 
 
-def test_one_direction_can_be_cut(hosts: Hosts) -> None:
+def test_one_direction_can_be_cut(hosts):
     """The kernel takes one host's datagrams and the switch drops them; others arrive."""
     assert datagrams(hosts, "one", "two", 5) == 5
     hosts.link("one", "two", both_ways=False, cut=True)
@@ -95,7 +95,7 @@ def own_addresses() -> set[str]:
     return {one.address for of_one in psutil.net_if_addrs().values() for one in of_one}
 
 
-def test_hosts_end_with_their_owner_however_it_ends() -> None:
+def test_hosts_end_with_their_owner_however_it_ends():
     """Interfaces, processes and files are real, and stay where nobody removes them."""
     code = """
         import sys, time

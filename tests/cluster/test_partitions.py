@@ -88,9 +88,7 @@ def everybody_has(meshes: list[UpdateMesh], versions: dict[tuple[int, int], int]
 
 
 @pytest.mark.parametrize("rule", [{"delay_s": 0.02}, {"loss": 0.02}], ids=["latency", "loss"])
-def test_every_update_arrives_once_whatever_the_network_does(
-    hosts: Hosts, meshes: list[UpdateMesh], rule: dict[str, float]
-) -> None:
+def test_every_update_arrives_once_whatever_the_network_does(hosts, meshes, rule):
     """Loopback neither delays frames nor loses them."""
     hosts.links(**rule)
     count = 50
@@ -106,9 +104,7 @@ def test_every_update_arrives_once_whatever_the_network_does(
 
 
 @pytest.mark.parametrize("deaf", ["zero", "one"])
-def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(
-    hosts: Hosts, meshes: list[UpdateMesh], deaf: str
-) -> None:
+def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(hosts, meshes, deaf):
     """On a link that is cut in one direction, each side notices silence in its own way."""
     sender = "one" if deaf == "zero" else "zero"
     hosts.link(sender, deaf, both_ways=False, cut=True)
@@ -155,9 +151,7 @@ def ring_ports(ports: list[PeerPort]) -> Iterator[list[RingPort]]:
         port.close()
 
 
-def test_a_ring_on_a_bad_network_adds_to_the_same_bits(
-    hosts: Hosts, ring_ports: list[RingPort]
-) -> None:
+def test_a_ring_on_a_bad_network_adds_to_the_same_bits(hosts, ring_ports):
     """Loopback neither delays frames nor loses them."""
     vectors = np.random.default_rng(0).normal(size=(3, 100_003)).astype(np.float32)
 
@@ -185,9 +179,7 @@ def end_of_sums(ring: Ring) -> str:
                 return str(error)
 
 
-def test_cut_during_a_sum_ends_the_ring_and_names_the_silent_worker(
-    hosts: Hosts, ring_ports: list[RingPort]
-) -> None:
+def test_cut_during_a_sum_ends_the_ring_and_names_the_silent_worker(hosts, ring_ports):
     """Nobody closes a connection: the kernel's buffers fill, and nothing comes."""
     rings = joined(hosts, ring_ports)
     hosts.link("one", "two", both_ways=False, cut=True)

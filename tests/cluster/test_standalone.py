@@ -2,7 +2,7 @@
 
 import ipaddress
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -119,16 +119,14 @@ def sharing(**mesh: Any) -> Any:
     )
 
 
-def test_session_has_the_requested_executors_on_all_hosts(hosts: Hosts, spark_there: Any) -> None:
+def test_session_has_the_requested_executors_on_all_hosts(hosts, spark_there):
     """Spark on one machine has one address."""
     assert task_slots(spark_there) == len(WORKERS)
     assert executors(spark_there) == {hosts.address(name) for name in WORKERS}
 
 
 @pytest.mark.parametrize("make", [averaging, sharing], ids=["averaging", "sharing"])
-def test_network_mask_selects_the_network_of_training(
-    hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
-) -> None:
+def test_network_mask_selects_the_network_of_training(hosts, spark_there, blobs, make):
     """The switch counts what each of two networks carries."""
 
     def carried(network: int) -> int:
@@ -146,18 +144,14 @@ def test_network_mask_selects_the_network_of_training(
     assert training_bytes > spark_bytes
 
 
-def test_a_mask_of_another_network_is_rejected_before_anything_starts(
-    hosts: Hosts, spark_there: Any, blobs: Any
-) -> None:
+def test_a_mask_of_another_network_is_rejected_before_anything_starts(hosts, spark_there, blobs):
     """The driver has an address in each of two networks to name."""
     network = sw.SparkNetwork(spark_there, dense(), averaging(network_mask="203.0.113.0/24"))
     with pytest.raises(ConfigurationError, match=hosts.address("outside", network=1)):
         network.start(blobs)
 
 
-def test_clock_offsets_are_measured_within_two_milliseconds(
-    hosts: Hosts, spark_there: Any, blobs: Any
-) -> None:
+def test_clock_offsets_are_measured_within_two_milliseconds(hosts, spark_there, blobs):
     """Clocks of several machines, over a network that is no loopback."""
     master = replace(averaging(), collect_training_stats=True)
     run = sw.SparkNetwork(spark_there, dense(), master).start(blobs, epochs=8)
@@ -204,9 +198,7 @@ class Trained:
         return self.run.wait(60)
 
 
-def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(
-    hosts: Hosts, spark_there: Any, blobs: Any
-) -> None:
+def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(hosts, spark_there, blobs):
     """It still hears the driver, and Spark, on another network, sees nothing of it."""
     trained = Trained(spark_there, averaging(network_mask=hosts.mask(1)), blobs)
     assert trained.goes_on()
@@ -221,9 +213,7 @@ def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(
     trained.end()
 
 
-def test_unreachable_required_workers_end_the_run_with_a_reason(
-    hosts: Hosts, spark_there: Any, blobs: Any
-) -> None:
+def test_unreachable_required_workers_end_the_run_with_a_reason(hosts, spark_there, blobs):
     """A firewall drops frames between workers, which no error tells them."""
     master = averaging(network_mask=hosts.mask(1))
     # The workers try ten times to form a group.
@@ -236,8 +226,8 @@ def test_unreachable_required_workers_end_the_run_with_a_reason(
 
 
 def test_others_continue_without_a_partitioned_host_that_rejoins(
-    hosts: Hosts, cluster: Any, spark_there: Any, blobs: Any
-) -> None:
+    hosts, cluster, spark_there, blobs
+):
     """Spark, too, loses the host, and starts another executor there afterwards."""
     trained = Trained(spark_there, sharing(), blobs)
     assert trained.goes_on()
@@ -254,9 +244,7 @@ def test_others_continue_without_a_partitioned_host_that_rejoins(
     assert np.isfinite(weights(trained.end())).all()
 
 
-def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(
-    hosts: Hosts, cluster: StandaloneCluster, spark_there: Any
-) -> None:
+def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(hosts, cluster, spark_there):
     """Spark gives notice, then the machine goes; the last test, since it does not come back."""
     examples = 203
     # A slot is left after half this time.

@@ -58,9 +58,7 @@ def ends_soon(connection: Connection) -> bool:
 
 
 @pytest.mark.parametrize("sending", [False, True], ids=["idle", "sending"])
-def test_a_wait_for_a_machine_that_vanished_ends(
-    ends: tuple[Hosts, Connection, Connection], sending: bool
-) -> None:
+def test_a_wait_for_a_machine_that_vanished_ends(ends, sending):
     """Keepalive, or the time-out of what is unacknowledged, ends it: only the kernel knows."""
     hosts, one, two = ends
     hosts.cut_off("two")

@@ -16,9 +16,7 @@ ALIGN: Any = st.sampled_from(["equal_length", "start", "end"])
 
 
 @given(LENGTHS, st.integers(1, 12), ALIGN, st.integers(1, 3))
-def test_padding_equals_one_sequence_at_a_time(
-    lengths: list[int], length: int, align: Any, width: int
-) -> None:
+def test_padding_equals_one_sequence_at_a_time(lengths, length, align, width):
     steps = np.arange(1, 1 + sum(lengths) * width, dtype=np.float32).reshape(-1, width)
     values, mask = pad(steps, np.array(lengths, int), length, align=align)
     assert values.shape == (len(lengths), length, width)
@@ -35,9 +33,7 @@ def test_padding_equals_one_sequence_at_a_time(
 
 
 @given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 50)))
-def test_length_ranges_of_parts_add_up_to_the_range_of_the_whole(
-    a: list[int], b: list[int]
-) -> None:
+def test_length_ranges_of_parts_add_up_to_the_range_of_the_whole(a, b):
     assert LengthRange.of(a) + LengthRange.of(b) == LengthRange.of(a + b)
     assert LengthRange.of(a).is_uniform == (len(set(a)) < 2)
 
@@ -54,7 +50,7 @@ def pad_dataset(data: DataSet, *arguments: Any, **options: Any) -> DataSet:
     return DataSet.from_columns(pad_columns(data.columns(), *arguments, **options))
 
 
-def test_examples_of_equal_length_are_padded_and_masked() -> None:
+def test_examples_of_equal_length_are_padded_and_masked():
     found = pad_dataset(steps_of(2), ["x", "y"], 3, align="start", masked=True)
     assert found.features["x"][0].tolist() == [[1] * 3, [1] * 3, [0] * 3]
     assert found.labels["y"].tolist() == [[1, 1, 0]] * 2
@@ -65,7 +61,7 @@ def test_examples_of_equal_length_are_padded_and_masked() -> None:
     assert same.layout == steps_of(2).layout
 
 
-def test_existing_masks_are_kept_and_masks_of_whole_labels_are_expanded() -> None:
+def test_existing_masks_are_kept_and_masks_of_whole_labels_are_expanded():
     mask = np.array([[1, 0], [1, 1]], np.float32)
     found = pad_dataset(steps_of(2, mask=mask), ["x", "y"], 3, align="end", masked=True)
     assert found.features_masks["x"].tolist() == [[0, 1, 0], [0, 1, 1]]
@@ -75,7 +71,7 @@ def test_existing_masks_are_kept_and_masks_of_whole_labels_are_expanded() -> Non
     assert found.labels_masks["labels"].tolist() == [[1, 1, 0], [0, 0, 0]]
 
 
-def test_arrays_of_different_lengths_are_sequences() -> None:
+def test_arrays_of_different_lengths_are_sequences():
     both = lengths_of(steps_of(2).columns()) + lengths_of(steps_of(5).columns())
     assert {name: one.is_uniform for name, one in both.lengths.items()} == {
         "x": False, "fixed": True, "y": False
@@ -86,7 +82,7 @@ def test_arrays_of_different_lengths_are_sequences() -> None:
 @pytest.mark.parametrize(
     ("align", "length"), [("left", None), *[("start", n) for n in (0, -3, 2.5, True, "5")]]
 )
-def test_invalid_alignment_raises(align: Any, length: Any) -> None:
+def test_invalid_alignment_raises(align, length):
     received = "align='left'" if length is None else f"length={length!r}"
     with pytest.raises(ConfigurationError, match=f"Received: {received}"):
         check_alignment(align, length)

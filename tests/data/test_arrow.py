@@ -47,7 +47,7 @@ def assert_round_trip(dataset: DataSet) -> None:
 
 
 @given(dataset=datasets())
-def test_values_round_trip_bit_for_bit(dataset: DataSet) -> None:
+def test_values_round_trip_bit_for_bit(dataset):
     assert_round_trip(dataset)
     content = to_bytes(dataset)
     with pa.ipc.open_stream(content) as reader:
@@ -68,5 +68,5 @@ def test_values_round_trip_bit_for_bit(dataset: DataSet) -> None:
     ],
     ids=["one", "broadcast", "fortran", "strided", "boolean", "byte-swapped", "inserted"],
 )
-def test_memory_layout_does_not_matter(array: Any) -> None:
+def test_memory_layout_does_not_matter(array):
     assert_round_trip(DataSet(array))

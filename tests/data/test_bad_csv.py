@@ -111,7 +111,7 @@ def file(folder: Path, content: bytes | str, name: str = "bad.csv") -> str:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_error_names_file_and_line_or_is_counted(case: Any, tmp_path: Path) -> None:
+def test_error_names_file_and_line_or_is_counted(case, tmp_path):
     content, error, skipped, kept, *rest = case
     options: dict[str, Any] = rest[0] if rest else COUNTED
     path = file(tmp_path, content)
@@ -150,9 +150,7 @@ WHOLE_FILES: list[Any] = [
     ("content", "place", "reason"),
     [pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES],
 )
-def test_unusable_file_raises_or_is_counted(
-    content: bytes, place: dict[str, str], reason: str, tmp_path: Path
-) -> None:
+def test_unusable_file_raises_or_is_counted(content, place, reason, tmp_path):
     path = file(tmp_path, content, **place)
     good = file(tmp_path, GOOD, "good.csv")
     with pytest.raises(sw.DataError) as caught:
@@ -208,9 +206,7 @@ CALLS: list[Any] = [
 
 
 @pytest.mark.parametrize(("content", "options", "error", "message"), CALLS)
-def test_unusable_calls_raise(
-    content: str | None, options: Any, error: Any, message: str, tmp_path: Path
-) -> None:
+def test_unusable_calls_raise(content, options, error, message, tmp_path):
     path = str(tmp_path / "a.csv") if content is None else file(tmp_path, content, "a.csv")
     given = dict(options)
     urls = given.pop("urls", path)
@@ -218,7 +214,7 @@ def test_unusable_calls_raise(
         sw.data.read_csv(str(tmp_path / urls) if isinstance(urls, str) else urls, **given)
 
 
-def test_deleted_file_raises_or_its_parts_are_counted(tmp_path: Path) -> None:
+def test_deleted_file_raises_or_its_parts_are_counted(tmp_path):
     path = file(tmp_path, GOOD)
     files = list_files(path)
     reader = CsvReader.of(files, CsvFormat()).taking(["a"], ["a"])
@@ -244,9 +240,7 @@ WRONG_BYTES: list[Any] = [
 
 @pytest.mark.parametrize("block", [3, 1 << 20])
 @pytest.mark.parametrize(("encoding", "wrong", "reason"), WRONG_BYTES, ids=lambda v: str(v)[:9])
-def test_byte_outside_the_encoding_raises_with_its_line(
-    encoding: str, wrong: bytes, reason: str, block: int, tmp_path: Path
-) -> None:
+def test_byte_outside_the_encoding_raises_with_its_line(encoding, wrong, reason, block, tmp_path):
     after = "5,6,1\n".encode(encoding).removeprefix("".encode(encoding))
     path = file(tmp_path, "a,b,y\n1,2,0\n".encode(encoding) + wrong + after)
     with pytest.MonkeyPatch.context() as patch:
@@ -259,14 +253,14 @@ def test_byte_outside_the_encoding_raises_with_its_line(
     assert found.data.features["features"].tolist() == [[1, 2], [5, 6]]
 
 
-def test_last_bytes_outside_the_encoding_are_reported(tmp_path: Path) -> None:
+def test_last_bytes_outside_the_encoding_are_reported(tmp_path):
     path = file(tmp_path, "a\nx\n".encode("utf-16-le") + b"\x31")
     with pytest.raises(sw.DataError, match="line 3: column 'a' must be UTF-16-LE"):
         sw.data.read_csv(path, encoding="utf-16-le", text="a")
 
 
 @pytest.mark.parametrize("multiline", [False, True])
-def test_unterminated_record_is_not_kept_in_memory(tmp_path: Path, multiline: bool) -> None:
+def test_unterminated_record_is_not_kept_in_memory(tmp_path, multiline):
     endless = '"' + "x" * 50_000 if multiline else "x" * 50_000
     path = file(tmp_path, f"a,b,y\n1,2,0\n{endless}\n3,4,1\n")
     with pytest.MonkeyPatch.context() as patch:
@@ -282,7 +276,7 @@ def test_unterminated_record_is_not_kept_in_memory(tmp_path: Path, multiline: bo
 
 @pytest.mark.parametrize("multiline", [False, True])
 @pytest.mark.parametrize("options", [{"features": "a"}, {"labels": "s", "classes": "infer"}])
-def test_unclosed_quote_is_always_reported(options: Any, multiline: bool, tmp_path: Path) -> None:
+def test_unclosed_quote_is_always_reported(options, multiline, tmp_path):
     """Neither in a column that is not used, nor where any text would do."""
     for text in ('1,x\n2,"y', '1,x\n2,"y\n', '1,x\n2,"y""'):
         path = file(tmp_path, f"a,s\n{text}")
@@ -296,9 +290,7 @@ def test_unclosed_quote_is_always_reported(options: Any, multiline: bool, tmp_pa
     assert found.skipped.counts == {"quote that is not closed": 1}
 
 
-def test_skipped_row_raises_no_error_for_its_other_faults(
-    tmp_path: Path,
-) -> None:
+def test_skipped_row_raises_no_error_for_its_other_faults(tmp_path):
     options: Any = {**COUNTED, "weights": "w", "missing": "skip"}
     found = sw.data.read_csv(file(tmp_path, "a,y,w\n1,0,1\n3,7,\n"), **options)
     assert found.skipped.counts == {"missing value": 1}
@@ -307,7 +299,7 @@ def test_skipped_row_raises_no_error_for_its_other_faults(
         sw.data.read_csv(file(tmp_path, "a,y,w\n1,0,1\n3,7,\n5,7,1\n"), **options)
 
 
-def test_given_column_names_replace_duplicate_ones(tmp_path: Path) -> None:
+def test_given_column_names_replace_duplicate_ones(tmp_path):
     path = file(tmp_path, "a,b,a\n1,2,3\n")
     found = sw.data.read_csv(path, column_names=["a", "b", "c"]).data
     assert found.features["features"].tolist() == [[1, 2, 3]]

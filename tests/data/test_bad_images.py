@@ -101,7 +101,7 @@ def assert_reported(
 
 @pytest.mark.parametrize("case", FILES)
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-def test_a_bad_file_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+def test_a_bad_file_is_named_or_skipped(tmp_path, case):
     content, reason, text = FILES[case]
     bad = tmp_path / "bad one.jpg"
     if content is not None:
@@ -136,7 +136,7 @@ LABELS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", LABELS)
-def test_a_bad_label_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+def test_a_bad_label_is_named_or_skipped(tmp_path, case):
     options, reason, text = LABELS[case]
     good = [str(write(tmp_path / "cat/good.png", pixels(n))) for n in range(2)]
     bad = str(write(tmp_path / "bad/bad.png", pixels(2)))
@@ -154,9 +154,7 @@ def test_a_bad_label_is_named_or_skipped(tmp_path: Path, case: str) -> None:
     ],
     ids=["missing", "empty", "colors", "cut", "value beyond the classes"],
 )
-def test_a_bad_mask_is_named_or_skipped(
-    tmp_path: Path, mask: bytes | None, options: Any, reason: str, text: str
-) -> None:
+def test_a_bad_mask_is_named_or_skipped(tmp_path, mask, options, reason, text):
     good = str(write(tmp_path / "good.jpg", pixels(0)))
     write(tmp_path / "good.png", np.zeros((8, 8), np.uint8))
     image = str(write(tmp_path / "bad.jpg", pixels(1)))
@@ -168,7 +166,7 @@ def test_a_bad_mask_is_named_or_skipped(
     )  # fmt: skip
 
 
-def test_an_image_is_not_its_own_mask(tmp_path: Path) -> None:
+def test_an_image_is_not_its_own_mask(tmp_path):
     good = str(write(tmp_path / "good.jpg", pixels(0)))
     write(tmp_path / "good.png", np.zeros((8, 8), np.uint8))
     alone = str(write(tmp_path / "alone.png", np.zeros((8, 8), np.uint8)))
@@ -241,7 +239,7 @@ ENTRIES: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("case", [*ARCHIVES, *ENTRIES])
-def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+def test_a_bad_archive_is_named_or_skipped(tmp_path, case):
     make, text = {**ARCHIVES, **ENTRIES}[case]
     bad, good = tmp_path / "bad.zip", tmp_path / "good.zip"
     bad.write_bytes(make())
@@ -261,7 +259,7 @@ def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
     assert str(caught.value).count("on_error") == 1
 
 
-def test_images_after_a_damaged_image_are_read(tmp_path: Path) -> None:
+def test_images_after_a_damaged_image_are_read(tmp_path):
     images = [(f"file_{n}.png", encoded(pixels(n))) for n in range(6)]
     uris = "\n".join(f"file:/cat/{n}.png" for n in range(6)).encode()
     content = bytearray(archive_of(*images, index=uris))
@@ -276,7 +274,7 @@ def test_images_after_a_damaged_image_are_read(tmp_path: Path) -> None:
     assert len(loader(str(tmp_path / "a.zip"))) == 5
 
 
-def test_no_more_bytes_are_unpacked_than_the_directory_declares() -> None:
+def test_no_more_bytes_are_unpacked_than_the_directory_declares():
     bomb = claims_too_little(of_bytes=30_000_000)
     assert len(bomb) < 100_000
     tracemalloc.start()
@@ -287,7 +285,7 @@ def test_no_more_bytes_are_unpacked_than_the_directory_declares() -> None:
     assert peak_bytes < 3_000_000
 
 
-def test_decompression_bomb_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_raises(tmp_path, monkeypatch):
     monkeypatch.setattr(format_of_batches, "BATCH_BYTES", 1 << 20)
     entries = [(f"file_{n}.png", bytes(1 << 18)) for n in range(5)]
     bomb = archive_of(*entries, index=b"a\nb\nc\nd\ne", how=zipfile.ZIP_DEFLATED)
@@ -297,7 +295,7 @@ def test_decompression_bomb_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         read_file_batch(str(tmp_path / "bomb.zip"))
 
 
-def test_error_for_an_image_in_an_archive_names_its_origin(tmp_path: Path) -> None:
+def test_error_for_an_image_in_an_archive_names_its_origin(tmp_path):
     (tmp_path / "in/cat").mkdir(parents=True)
     (tmp_path / "in/cat/a b.png").write_bytes(b"hello")
     (url,) = write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"))
@@ -306,7 +304,7 @@ def test_error_for_an_image_in_an_archive_names_its_origin(tmp_path: Path) -> No
     assert f"file_0.png (file:{tmp_path}/in/cat/a%20b.png) in {url}" in str(caught.value)
 
 
-def test_no_files_to_read_or_pack_raises(tmp_path: Path) -> None:
+def test_no_files_to_read_or_pack_raises(tmp_path):
     none: Any = None
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(sw.DataError, match=r"at least one image.*extensions bmp"):
@@ -322,7 +320,7 @@ def test_no_files_to_read_or_pack_raises(tmp_path: Path) -> None:
         sw.data.from_image_batches(none, "/x", size=(8, 8), label=MaskFile())
 
 
-def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path: Path) -> None:
+def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path):
     none: Any = None
     for name in ("cat_0.png", "dog_0.png"):
         write(tmp_path / name, pixels(0))
@@ -332,7 +330,7 @@ def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path: Path) ->
         sw.data.from_images(none, str(tmp_path), size=(8, 8), label=PatternLabel(pattern="-"))
 
 
-def test_file_too_large_for_a_batch_raises_before_reading(tmp_path: Path) -> None:
+def test_file_too_large_for_a_batch_raises_before_reading(tmp_path):
     folder = folder_of_classes(tmp_path / "in")
     with (folder / "large.bin").open("wb") as file:
         os.truncate(file.fileno(), 300 << 20)  # takes no room on the disk

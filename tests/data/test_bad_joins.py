@@ -60,9 +60,7 @@ CASES: dict[str, tuple[Any, Any, str, str, str]] = {
     ("features", "labels", "column", "value", "says"),
     [pytest.param(*case, id=name) for name, case in CASES.items()],
 )
-def test_bad_row_raises_with_its_key(
-    spark: Any, features: Any, labels: Any, column: str, value: str, says: str
-) -> None:
+def test_bad_row_raises_with_its_key(spark, features, labels, column, value, says):
     given = sources(spark, column, value)
     data = join(spark, given, features=features, labels=labels, length=2 if column else 1)
     with pytest.raises(DataError, match=f"key {2 if column else 1}: .*{says}"):
@@ -85,7 +83,7 @@ def test_bad_row_raises_with_its_key(
     ],
     ids=str,
 )
-def test_missing_or_non_numeric_columns_raise(spark: Any, features: Any, says: str) -> None:
+def test_missing_or_non_numeric_columns_raise(spark, features, says):
     with pytest.raises((ConfigurationError, DataError), match=says):
         join(spark, sources(spark), features=features)
 
@@ -98,9 +96,7 @@ def test_missing_or_non_numeric_columns_raise(spark: Any, features: Any, says: s
         ("id, day", {"key": "id", "order": ()}, r"\.order` must have at least one column"),
     ],
 )
-def test_ambiguous_and_empty_columns_raise(
-    spark: Any, columns: str, options: Any, says: str
-) -> None:
+def test_ambiguous_and_empty_columns_raise(spark, columns, options, says):
     frame = spark.range(2).selectExpr(*columns.replace("day", "id day").split(", "))
     source = (sequences if "order" in options else records)(frame, **options)
     with pytest.raises(ConfigurationError, match=says):
@@ -116,7 +112,7 @@ def test_ambiguous_and_empty_columns_raise(
         (lambda: ClassIndex("a", ["x", "x"]), "classes="),
     ],
 )
-def test_invalid_source_or_classes_raise(make: Any, says: str) -> None:
+def test_invalid_source_or_classes_raise(make, says):
     with pytest.raises(ConfigurationError, match=says):
         make()
 
@@ -134,7 +130,7 @@ def test_invalid_source_or_classes_raise(make: Any, says: str) -> None:
     ],
     ids=str,
 )
-def test_invalid_join_option_raises(options: dict[str, Any], says: str) -> None:
+def test_invalid_join_option_raises(options, says):
     spark: Any = None
     given: dict[str, Any] = {"sources": {"people": records("a.csv", key=0)}, "features": AGE}
     given.update(options)

@@ -95,9 +95,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("loader", "content", "reason"), CASES)
-def test_bad_file_raises_with_its_name_or_is_skipped_and_counted(
-    loader: Any, content: bytes, reason: str, tmp_path: Path
-) -> None:
+def test_bad_file_raises_with_its_name_or_is_skipped_and_counted(loader, content, reason, tmp_path):
     good = to_bytes(GOOD) if loader is None else npz(features=np.zeros((9, 200_000)))
     paths = [tmp_path / name for name in ("a", "bad file", "c")]
     for path, bytes_ in zip(paths, [good, content, good], strict=True):
@@ -111,14 +109,14 @@ def test_bad_file_raises_with_its_name_or_is_skipped_and_counted(
 
 
 @pytest.mark.parametrize("name", ["folder.arrow", "x" * 1_000_000], ids=["folder", "long"])
-def test_paths_that_are_not_files_are_skipped(name: str, tmp_path: Path) -> None:
+def test_paths_that_are_not_files_are_skipped(name, tmp_path):
     (tmp_path / "folder.arrow").mkdir()
     log = SkipLog("skip")
     assert used([tmp_path / name], log, None) == 0
     assert log.skipped.total == 1
 
 
-def test_error_for_a_missing_file_names_the_host(tmp_path: Path) -> None:
+def test_error_for_a_missing_file_names_the_host(tmp_path):
     import socket
 
     gone = tmp_path / "gone.arrow"
@@ -148,9 +146,7 @@ CHANGED: dict[str, tuple[bytes | None, str]] = {
 
 
 @pytest.mark.parametrize(("content", "reason"), CHANGED.values(), ids=CHANGED)
-def test_files_of_an_export_must_match_its_manifest(
-    content: bytes | None, reason: str, tmp_path: Path
-) -> None:
+def test_files_of_an_export_must_match_its_manifest(content, reason, tmp_path):
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "export", batch_size=4)
     file = Path(export.paths[1])
     file.unlink() if content is None else file.write_bytes(content)
@@ -170,7 +166,7 @@ def test_files_of_an_export_must_match_its_manifest(
         (crashing, r"a\.csv.*ValueError: invalid literal"),
     ],
 )
-def test_failing_loader_raises_with_its_file(loader: Any, why: str, tmp_path: Path) -> None:
+def test_failing_loader_raises_with_its_file(loader, why, tmp_path):
     (tmp_path / "a.csv").write_text("x")
     with pytest.raises(sw.DataError, match=f"(?s){why}"):
         used([tmp_path / "a.csv"], SkipLog("raise"), loader)
@@ -190,9 +186,7 @@ def test_failing_loader_raises_with_its_file(loader: Any, why: str, tmp_path: Pa
         (7, None, sw.ConfigurationError, "a URL, a list of URLs"),
     ],
 )
-def test_locations_without_minibatches_raise(
-    where: Any, content: bytes | None, error: type[Exception], why: str, tmp_path: Path
-) -> None:
+def test_locations_without_minibatches_raise(where, content, error, why, tmp_path):
     if content is not None:
         (tmp_path / (where or "a.csv")).write_bytes(content)
     bare = not isinstance(where, str) or "://" in where
@@ -201,7 +195,7 @@ def test_locations_without_minibatches_raise(
 
 
 @pytest.mark.parametrize("option", [{"on_error": "ignore"}, {"partitions": 0}, {"loader": "numpy"}])
-def test_invalid_reading_options_raise(option: Any, tmp_path: Path) -> None:
+def test_invalid_reading_options_raise(option, tmp_path):
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match=next(iter(option))):
         sw.data.from_minibatches(none, tmp_path, **option)
@@ -223,9 +217,7 @@ def test_invalid_reading_options_raise(option: Any, tmp_path: Path) -> None:
         (GOOD, {"url": "file/export"}, OSError, "file"),
     ],
 )
-def test_incompatible_batches_leave_no_export(
-    data: Any, options: Any, error: type[Exception], why: str, tmp_path: Path
-) -> None:
+def test_incompatible_batches_leave_no_export(data, options, error, why, tmp_path):
     (tmp_path / "file").write_text("x")
     given = {"url": "e", "batch_size": 2, **options}
     with pytest.raises(error, match=why):

@@ -328,7 +328,7 @@ CASES = DAMAGE | UNUSABLE | VALUES | TF | PACKED | TF_RECORDS
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_unusable_records_are_named_or_counted_and_skipped(tmp_path: Path, case: str) -> None:
+def test_unusable_records_are_named_or_counted_and_skipped(tmp_path, case):
     bad = CASES[case]
     path, read, content = tmp_path / "bad file", read_records_of, b""
     if bad.kind in (None, "record", "block"):
@@ -357,7 +357,7 @@ def test_unusable_records_are_named_or_counted_and_skipped(tmp_path: Path, case:
         assert "the record at byte" in message
 
 
-def test_reading_continues_at_the_next_sync_mark(tmp_path: Path) -> None:
+def test_reading_continues_at_the_next_sync_mark(tmp_path):
     content = example_file()
     mark = content.index(ESCAPE + SYNC, 800)
     at = content.rindex(struct.pack(">ii", 33, 8), 0, mark)
@@ -367,7 +367,7 @@ def test_reading_continues_at_the_next_sync_mark(tmp_path: Path) -> None:
     assert f"at byte {at} of" in log.skipped.first[0]
 
 
-def test_one_bad_file_is_counted_once_and_others_are_read(tmp_path: Path) -> None:
+def test_one_bad_file_is_counted_once_and_others_are_read(tmp_path):
     for name, content in (("a", example_file()), ("b", bytes(1 << 20)), ("c", example_file())):
         (tmp_path / name).write_bytes(content)
     log = SkipLog("skip")
@@ -376,7 +376,7 @@ def test_one_bad_file_is_counted_once_and_others_are_read(tmp_path: Path) -> Non
     assert log.skipped.total == 1
 
 
-def test_texts_that_are_not_utf8_are_reported(tmp_path: Path) -> None:
+def test_texts_that_are_not_utf8_are_reported(tmp_path):
     pairs = [
         (encode_text("a good one"), encode_text("good")),
         (encode_text("bad"), b"\x02\xc3\x28"),
@@ -391,7 +391,7 @@ def test_texts_that_are_not_utf8_are_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_sequences, read_tfrecords])
-def test_deleted_file_raises_with_its_name(tmp_path: Path, read: Any) -> None:
+def test_deleted_file_raises_with_its_name(tmp_path, read):
     file = StoredFile(url=str(tmp_path / "gone"), size_bytes=10, version="")
     piece = RecordPiece(file=file, start=0, end=10)
     with pytest.raises(sw.DataError, match="gone does not exist"):
@@ -401,7 +401,7 @@ def test_deleted_file_raises_with_its_name(tmp_path: Path, read: Any) -> None:
     assert dict(log.skipped.counts) == {"unreadable file": 1}
 
 
-def test_truncated_file_raises_with_its_name(tmp_path: Path) -> None:
+def test_truncated_file_raises_with_its_name(tmp_path):
     path = tmp_path / "bad file"
     path.write_bytes(example_file())
     pieces = cut_files(list_files(str(path)), 1)
@@ -413,7 +413,7 @@ def test_truncated_file_raises_with_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change", [PLAIN["a length of 2 GB"], lambda c: b"SEQ\x06" + encode_vint(2**31 - 1) + c[5:]]
 )
-def test_corrupt_length_allocates_no_memory(tmp_path: Path, change: Change) -> None:
+def test_corrupt_length_allocates_no_memory(tmp_path, change):
     (tmp_path / "bad").write_bytes(change(example_file()))
     tracemalloc.start()
     try:
@@ -458,7 +458,7 @@ MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", MAPS)
-def test_index_of_other_data_raises(tmp_path: Path, case: str) -> None:
+def test_index_of_other_data_raises(tmp_path, case):
     damage, text = MAPS[case]
     write_map_file(DATA, str(tmp_path / "map"))
     folder = tmp_path / "map" / "part-r-00000"
@@ -469,7 +469,7 @@ def test_index_of_other_data_raises(tmp_path: Path, case: str) -> None:
     assert str(folder) in str(caught.value)
 
 
-def test_damaged_data_raises_with_its_byte_position(tmp_path: Path) -> None:
+def test_damaged_data_raises_with_its_byte_position(tmp_path):
     write_map_file(DATA, str(tmp_path))
     path = tmp_path / "part-r-00000" / "data"
     content = path.read_bytes()
@@ -483,7 +483,7 @@ def test_damaged_data_raises_with_its_byte_position(tmp_path: Path) -> None:
         assert "on_error" not in str(caught.value)  # there is no such option here
 
 
-def test_folders_that_are_not_map_files_raise(tmp_path: Path) -> None:
+def test_folders_that_are_not_map_files_raise(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         MapFileReader(str(tmp_path / "nowhere"))
     write_sequence_file(DATA, str(tmp_path / "out"))

@@ -43,7 +43,7 @@ CASES: dict[str, tuple[bytes, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(tmp_path: Path, case: str) -> None:
+def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(tmp_path, case):
     content, given, reason, says = CASES[case]
     good = b"#\n" + GOOD if given.get("skip_lines") else GOOD
     good = b"a,b\n" + GOOD if given.get("header") else good
@@ -81,7 +81,7 @@ def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(tmp_path: Path,
     ],
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )
-def test_invalid_options_raise(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+def test_invalid_options_raise(tmp_path, options, says):
     (tmp_path / "0.csv").write_bytes(b"1,a\n3,a\n")
     with pytest.raises((ConfigurationError, DataError), match=says):
         read(str(tmp_path), SkipLog("raise"), options.pop("on_error", "raise"), **options)
@@ -107,9 +107,7 @@ def pairs_of(folder: Path, features: list[str], labels: list[str]) -> dict[str, 
     ],
     ids=["no label", "no features", "a name twice", "order: too few", "order: too many"],
 )
-def test_unpaired_files_raise_with_their_names(
-    tmp_path: Path, features: list[str], labels: list[str], pair_by: Any, says: str
-) -> None:
+def test_unpaired_files_raise_with_their_names(tmp_path, features, labels, pair_by, says):
     with pytest.raises(DataError, match=says):
         prepared(**pairs_of(tmp_path, features, labels), pair_by=pair_by)
 
@@ -125,9 +123,7 @@ def test_unpaired_files_raise_with_their_names(
     ],
     ids=["shorter", "too long", "several labels", "text", "empty"],
 )
-def test_bad_labels_in_separate_files_are_reported(
-    tmp_path: Path, content: bytes, options: dict[str, Any], reason: str, says: str
-) -> None:
+def test_bad_labels_in_separate_files_are_reported(tmp_path, content, options, reason, says):
     urls = pairs_of(tmp_path, ["0", "a"], ["0", "a"])
     (tmp_path / "y" / "a.csv").write_bytes(content)
     if options.get("label_per"):
@@ -151,9 +147,7 @@ def test_bad_labels_in_separate_files_are_reported(
     # gzip writes the time into its bytes; as an id they would differ between pytest's processes.
     ids=["unreadable", "too large", "no number", "empty"],
 )
-def test_unusable_compressed_file_raises_with_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, reason: str
-) -> None:
+def test_unusable_compressed_file_raises_with_its_name(tmp_path, monkeypatch, content, reason):
     monkeypatch.setattr("sparkwright.data._sequence_reader.MOST_BYTES", 1000)
     (tmp_path / "0.csv").write_bytes(GOOD)
     (tmp_path / "1.csv.gz").write_bytes(content)
@@ -165,7 +159,7 @@ def test_unusable_compressed_file_raises_with_its_name(
 
 
 @pytest.mark.parametrize("partitions", [0, 2.5, "2", True], ids=repr)
-def test_invalid_partitions_raise(partitions: Any) -> None:
+def test_invalid_partitions_raise(partitions):
     spark: Any = None
     with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):
         from_pieces(spark, [1], lambda *_: [], sizes=[1], partitions=partitions)

@@ -5,7 +5,6 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ def as_float32(frame: pd.DataFrame) -> Any:
         '"a ""x""","b,c",c\n1,2,3\n',
     ],
 )
-def test_numeric_file_matches_pandas(tmp_path: Path, text: str) -> None:
+def test_numeric_file_matches_pandas(tmp_path, text):
     path = written(tmp_path, text)
     frame = pd.read_csv(path, float_precision="round_trip")
     found = sw.data.read_csv(path)
@@ -79,9 +78,7 @@ names = st.text(st.sampled_from("ab ,\"'\né€x"), min_size=1, max_size=5).filt
     st.sampled_from(["\n", "\r\n"]),
     st.integers(8, 60),
 )
-def test_quoted_texts_match_pandas_for_any_block_size(
-    tmp_path: Path, rows: list[tuple[int, str]], end: str, block: int
-) -> None:
+def test_quoted_texts_match_pandas_for_any_block_size(tmp_path, rows, end, block):
     out = io.StringIO()
     csv.writer(out, lineterminator=end).writerows([("n", "s"), *rows])
     path = written(tmp_path, out.getvalue())
@@ -99,8 +96,8 @@ def test_quoted_texts_match_pandas_for_any_block_size(
 @in_one_folder
 @given(st.integers(1, 60), st.integers(1, 12), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
-    tmp_path: Path, rows: int, piece_bytes: int, end: str, closed: bool
-) -> None:
+    tmp_path, rows, piece_bytes, end, closed
+):
     lines = [f"{n},{'x' * (n % 7)}" for n in range(rows)]
     path = written(tmp_path, end.join(["n,s", *lines]) + (end if closed else ""))
     files = list_files(path)
@@ -116,7 +113,7 @@ def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
 
 
 @given(st.text(st.sampled_from('ab,"\n\r'), max_size=40))
-def test_blocks_end_where_the_csv_module_ends_a_record(text: str) -> None:
+def test_blocks_end_where_the_csv_module_ends_a_record(text):
     form, block = CsvFormat(newlines_in_values=True), f"{text}\n".encode()
     lines = block.splitlines(keepends=True)
     found = list(form.records(lines))
@@ -129,7 +126,7 @@ def test_blocks_end_where_the_csv_module_ends_a_record(text: str) -> None:
 
 
 @given(st.text(st.sampled_from('ab,"\n\r'), max_size=40))
-def test_lines_are_records_without_line_breaks_in_values(text: str) -> None:
+def test_lines_are_records_without_line_breaks_in_values(text):
     lines = text.encode().splitlines(keepends=True)
     found = list(CsvFormat().records(lines))
     assert [lines[record.begin] for record in found] == [line for line in lines if line.strip()]
@@ -144,7 +141,7 @@ def test_lines_are_records_without_line_breaks_in_values(text: str) -> None:
 FRUIT = "weight,color,price,kind,share\n1,red,2.5,apple,1\n2,green,3.5,pear,2\n3,red,1.5,apple,1\n"
 
 
-def test_columns_become_inputs_outputs_and_weights(tmp_path: Path) -> None:
+def test_columns_become_inputs_outputs_and_weights(tmp_path):
     path = written(tmp_path, FRUIT)
     found = sw.data.read_csv(
         path,
@@ -172,7 +169,7 @@ def test_columns_become_inputs_outputs_and_weights(tmp_path: Path) -> None:
     assert data.weights.dtype == np.float32
 
 
-def test_classes_are_integers_names_or_inferred(tmp_path: Path) -> None:
+def test_classes_are_integers_names_or_inferred(tmp_path):
     path = written(tmp_path, FRUIT)
     options: Any = {"features": "weight", "labels": "kind"}
     inferred = sw.data.read_csv(path, classes="infer", **options)
@@ -190,7 +187,7 @@ def test_classes_are_integers_names_or_inferred(tmp_path: Path) -> None:
     assert numbered.schema.class_names == {}
 
 
-def test_inferred_categories_match_pandas_one_hot(tmp_path: Path) -> None:
+def test_inferred_categories_match_pandas_one_hot(tmp_path):
     path = written(tmp_path, FRUIT)
     found = sw.data.read_csv(
         path,
@@ -204,7 +201,7 @@ def test_inferred_categories_match_pandas_one_hot(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.data.features["features"], as_float32(frame))
 
 
-def test_schema_reads_other_files_the_same_way(tmp_path: Path) -> None:
+def test_schema_reads_other_files_the_same_way(tmp_path):
     train = sw.data.read_csv(
         written(tmp_path, FRUIT, "train.csv"),
         labels="kind",
@@ -227,9 +224,7 @@ GAPS = "a,b,y\n1,NA,0\n,2,1\n3,nan,0\n4,5,\n6,7,1\n"
 
 
 @pytest.mark.parametrize("missing", [-1, float("nan"), "skip"])
-def test_missing_numbers_are_replaced_or_skipped_as_pandas_does(
-    tmp_path: Path, missing: Any
-) -> None:
+def test_missing_numbers_are_replaced_or_skipped_as_pandas_does(tmp_path, missing):
     skips = missing == "skip"
     path = written(tmp_path, GAPS if skips else GAPS.replace("4,5,\n", ""))
     found = sw.data.read_csv(path, labels="y", missing=missing)
@@ -250,9 +245,7 @@ def test_missing_numbers_are_replaced_or_skipped_as_pandas_does(
     ],
     ids=["given texts alone are missing", "a line of tabs", "a line of spaces"],
 )
-def test_missing_values_depend_on_the_options(
-    tmp_path: Path, text: str, options: Any, expected: Any
-) -> None:
+def test_missing_values_depend_on_the_options(tmp_path, text, options, expected):
     path = written(tmp_path, text)
     if "missing_values" in options:
         options = {**options, "labels": "s", "classes": ["NA", "x"]}
@@ -279,7 +272,7 @@ def test_missing_values_depend_on_the_options(
         ({"column_names": ["a", "b"]}, "x,x\n1,2\n3,4\n"),
     ],
 )
-def test_csv_dialects_are_read(tmp_path: Path, options: Any, text: str) -> None:
+def test_csv_dialects_are_read(tmp_path, options, text):
     found = sw.data.read_csv(written(tmp_path, text), **options)
     assert found.data.features["features"].tolist() == [[1, 2], [3, 4]]
     expected = ("column_0", "column_1") if options == {"header": False} else ("a", "b")
@@ -288,7 +281,7 @@ def test_csv_dialects_are_read(tmp_path: Path, options: Any, text: str) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("head_bytes", [1, 1 << 16])
-def test_lines_are_skipped_with_any_line_ending(tmp_path: Path, end: str, head_bytes: int) -> None:
+def test_lines_are_skipped_with_any_line_ending(tmp_path, end, head_bytes):
     path = written(tmp_path, end.join(["made", "by x", "a,b", "1,2", "3,x"]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_blocks, "HEAD_BYTES", head_bytes)
@@ -314,9 +307,7 @@ def zstd(content: bytes) -> bytes:
         ("utf-8-sig", "", bytes),
     ],
 )
-def test_other_encodings_and_compressed_files_match_pandas(
-    tmp_path: Path, encoding: str, ending: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_other_encodings_and_compressed_files_match_pandas(tmp_path, encoding, ending, pack):
     text = "größe,art\n" + "".join(f"{n},{'äöü'[n % 3]}\n" for n in range(500))
     path = written(tmp_path, pack(text.encode(encoding)), f"data.csv{ending}")
     with pytest.MonkeyPatch.context() as patch:
@@ -331,7 +322,7 @@ def test_other_encodings_and_compressed_files_match_pandas(
     )
 
 
-def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
+def test_folders_patterns_and_lists_name_files(tmp_path):
     for name, value in (("b.csv", 2), ("a.CSV", 1), ("sub/c.tsv", 3), (".d.csv", 4), ("e.md", 5)):
         written(tmp_path, f"x\n{value}\n", name)
 
@@ -350,9 +341,7 @@ def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
 # -- on Spark -------------------------------------------------------------------------------
 
 
-def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(spark, tmp_path):
     frame = pd.DataFrame(RNG.normal(size=(6000, 4)), columns=list("abcd"))
     frame["kind"] = RNG.choice(["x", "y", "z"], 6000)
     for part in range(3):
@@ -372,7 +361,7 @@ def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(
     assert data.skipped().total == 0
 
 
-def test_fingerprint_depends_on_files_and_options(spark: Any, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_files_and_options(spark, tmp_path):
     path = written(tmp_path, "a,b\n1,2\n")
 
     def fingerprint(**options: Any) -> str | None:
@@ -388,7 +377,7 @@ def test_fingerprint_depends_on_files_and_options(spark: Any, tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-def test_invalid_lines_on_spark_are_named_or_counted(spark: Any, tmp_path: Path) -> None:
+def test_invalid_lines_on_spark_are_named_or_counted(spark, tmp_path):
     lines = [f"{n},{n % 3}" for n in range(20_000)]
     lines[19_999] = "1,3"
     path = written(tmp_path, "\n".join(["a,y", *lines]))
@@ -404,7 +393,7 @@ def test_invalid_lines_on_spark_are_named_or_counted(spark: Any, tmp_path: Path)
     assert "line 20001: column 'y' must hold integer" in data.skipped().first[1]
 
 
-def test_schema_replaces_the_other_options(tmp_path: Path) -> None:
+def test_schema_replaces_the_other_options(tmp_path):
     path = written(tmp_path, "a,b\n1,2\n")
     schema = sw.data.read_csv(path).schema
     with pytest.raises(sw.ConfigurationError, match="`schema` replaces `labels`, `missing`"):
@@ -421,7 +410,7 @@ def test_schema_replaces_the_other_options(tmp_path: Path) -> None:
     ].tolist() == [[2]]
 
 
-def test_unknown_options_raise(tmp_path: Path) -> None:
+def test_unknown_options_raise(tmp_path):
     wrong: Any = {"label_column": "a"}
     with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected .* 'label_column'"):
         sw.data.read_csv(written(tmp_path, FRUIT), **wrong)

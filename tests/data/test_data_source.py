@@ -85,12 +85,12 @@ SPARK = SimpleNamespace(table=lambda name: ("table", name))
 
 
 @given(sources())
-def test_source_round_trips_through_its_dict(source: DataSource) -> None:
+def test_source_round_trips_through_its_dict(source):
     assert DataSource.from_dict(source.to_dict()) == source
 
 
 @given(sources())
-def test_generated_code_calls_the_reader_with_the_same_arguments(source: DataSource) -> None:
+def test_generated_code_calls_the_reader_with_the_same_arguments(source):
     try:
         keywords = source.arguments
     except ConfigurationError:
@@ -139,13 +139,11 @@ def test_generated_code_calls_the_reader_with_the_same_arguments(source: DataSou
         ("images", {"options": {"label_from": "none"}}, {"size": (64, 64), "label": None}),
     ],
 )
-def test_choices_become_arguments_of_the_reader(
-    format: Any, settings: dict[str, Any], arguments: dict[str, Any]
-) -> None:
+def test_choices_become_arguments_of_the_reader(format, settings, arguments):
     assert DataSource(format=format, url="x", **settings).arguments == arguments
 
 
-def test_settings_of_earlier_versions_are_read() -> None:
+def test_settings_of_earlier_versions_are_read():
     settings = {
         "format": "csv",
         "url": "a.csv",
@@ -184,7 +182,7 @@ def test_settings_of_earlier_versions_are_read() -> None:
         (DataSource(format="tfrecord", url="t", label="y"), "features"),
     ],
 )  # fmt: skip
-def test_incomplete_source_names_missing_options(source: DataSource, words: str) -> None:
+def test_incomplete_source_names_missing_options(source, words):
     assert words in (source.problem or "")
     assert DataSource().problem is None
     with pytest.raises(ConfigurationError, match="not complete"):
@@ -214,7 +212,7 @@ def test_incomplete_source_names_missing_options(source: DataSource, words: str)
         {"rows": 5},
     ],
 )
-def test_invalid_settings_are_rejected(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(settings):
     with pytest.raises(ConfigurationError, match=r"Received|unknown options"):
         DataSource.from_dict(settings)
 
@@ -223,7 +221,7 @@ def test_invalid_settings_are_rejected(settings: dict[str, Any]) -> None:
     st.floats(0, 0.9).map(lambda share: round(share, 3)),
     st.floats(0, 0.9).map(lambda share: round(share, 3)),
 )
-def test_split_fractions_sum_to_one_and_train_is_first(validation: float, test: float) -> None:
+def test_split_fractions_sum_to_one_and_train_is_first(validation, test):
     if validation + test > 0.95 + 1e-9:
         with pytest.raises(ConfigurationError, match="leave at least"):
             DataSplit(validation=validation, test=test)
@@ -234,7 +232,7 @@ def test_split_fractions_sum_to_one_and_train_is_first(validation: float, test: 
     assert min(shares.values()) > 0
 
 
-def test_code_of_a_split_names_its_parts() -> None:
+def test_code_of_a_split_names_its_parts():
     split = DataSplit(test=0.2, kind="stratified", seed=3)
     assert split.to_code() == (
         "train, validation, test = data.stratified_split([0.7, 0.1, 0.2], seed=3)\n"
@@ -244,7 +242,7 @@ def test_code_of_a_split_names_its_parts() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_options_match_the_signature_of_the_reader(name: Any) -> None:
+def test_options_match_the_signature_of_the_reader(name):
     info = FORMATS[name]
     parameters = inspect.signature(info.reader).parameters
     given = DataSource(format=name, url="x").arguments
@@ -258,7 +256,7 @@ def test_options_match_the_signature_of_the_reader(name: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
+def test_table_in_the_spark_session_is_loaded(spark):
     spark.createDataFrame([(1.0, 2.0), (3.0, 4.0)], "x double, y double").createOrReplaceTempView(
         "points"
     )
@@ -271,7 +269,7 @@ def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
     assert data.collect().columns()["labels/labels"].tolist() == [2.0, 4.0]
 
 
-def test_a_network_trains_on_a_source_or_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_trains_on_a_source_or_a_url(monkeypatch):
     network: Any = _network_prediction.PredictingNetwork(SPARK, None, normalizer=None)  # type: ignore[arg-type]
     monkeypatch.setattr(DataSource, "load", lambda source, spark: (source.format, spark))
     monkeypatch.setattr(_network_prediction, "from_minibatches", lambda spark, url: (url, spark))
@@ -282,7 +280,7 @@ def test_a_network_trains_on_a_source_or_a_url(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.thorough
-def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> None:
+def test_data_is_loaded_and_split_by_the_source(spark, tmp_path):
     lines = ["a,b,kind"] + [f"{row},{row % 7},{'xy'[row % 2]}" for row in range(200)]
     (tmp_path / "data.csv").write_text("\n".join(lines))
     source = DataSource(

@@ -27,7 +27,7 @@ def assert_same(found: DataSet, expected: DataSet) -> None:
     assert found.equals(expected), (found.columns(), expected.columns())
 
 
-def test_columns_have_a_fixed_order_and_round_trip() -> None:
+def test_columns_have_a_fixed_order_and_round_trip():
     for dataset in (example_set(), DataSet({"left/image": np.zeros(2)}), DataSet([[1.0]], [0])):
         assert_same(DataSet.from_columns(dataset.columns()), dataset)
     assert list(example_set().columns()) == [
@@ -41,7 +41,7 @@ def test_columns_have_a_fixed_order_and_round_trip() -> None:
 
 
 @given(rows=st.lists(st.integers(0, 5), max_size=8))
-def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
+def test_take_selects_the_same_rows_of_every_column(rows):
     taken = example_set().take(np.array(rows, np.int64))
     assert len(taken) == len(rows)
     for name, array in taken.columns().items():
@@ -57,12 +57,12 @@ def sequences(*lengths: int, **columns: Any) -> DataSet:
     return DataSet(np.repeat(steps[:, :, None], 2, axis=2).astype(np.float32), **columns)
 
 
-def test_multi_data_set_is_data_set() -> None:
+def test_multi_data_set_is_data_set():
     assert MultiDataSet is DataSet
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(1, 8))
-def test_split_merge_and_batches_keep_every_example_once(sizes: list[int], size: int) -> None:
+def test_split_merge_and_batches_keep_every_example_once(sizes, size):
     whole = example_set(sum(sizes))
     edges = np.cumsum([0, *sizes]).tolist()
     parts = [whole.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
@@ -74,7 +74,7 @@ def test_split_merge_and_batches_keep_every_example_once(sizes: list[int], size:
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6))
-def test_merged_sequences_keep_their_steps_and_mask_the_padding(lengths: list[int]) -> None:
+def test_merged_sequences_keep_their_steps_and_mask_the_padding(lengths):
     parts = [sequences(length) for length in lengths]
     merged = DataSet.merge(parts)
     array, longest = merged.features["features"], max(lengths)
@@ -90,7 +90,7 @@ def test_merged_sequences_keep_their_steps_and_mask_the_padding(lengths: list[in
         assert merged.features_masks["features"].dtype == np.bool_
 
 
-def test_masks_labels_and_weights_are_merged_with_their_sequences() -> None:
+def test_masks_labels_and_weights_are_merged_with_their_sequences():
     one = sequences(2, labels=np.zeros((1, 2), np.int32), labels_masks=np.array([[0, 1]]))
     other = sequences(3, 3, labels=np.ones((2, 3), np.int32), weights=np.array([2.0, 3.0]))
     merged = DataSet.merge([one, other])
@@ -100,7 +100,7 @@ def test_masks_labels_and_weights_are_merged_with_their_sequences() -> None:
     assert merged.weights.tolist() == [1, 2, 3]
 
 
-def test_masks_of_whole_labels_are_kept_or_expanded_over_steps() -> None:
+def test_masks_of_whole_labels_are_kept_or_expanded_over_steps():
     masked = DataSet(np.zeros((1, 2)), np.zeros(1), labels_masks=np.zeros(1))
     assert DataSet.merge([masked, DataSet(np.zeros((1, 2)), np.ones(1))]).labels_masks[
         "labels"
@@ -110,14 +110,14 @@ def test_masks_of_whole_labels_are_kept_or_expanded_over_steps() -> None:
     assert DataSet.merge([short, long]).labels_masks["labels"].tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
-def test_token_numbers_and_masked_series_are_sequences() -> None:
+def test_token_numbers_and_masked_series_are_sequences():
     tokens = DataSet.merge([DataSet(np.ones((1, 2), np.int32)), DataSet(np.ones((1, 3), np.int32))])
     assert tokens.features["features"].tolist() == [[1, 1, 0], [1, 1, 1]]
     series = [DataSet(np.ones((1, n)), features_masks=np.ones((1, n), bool)) for n in (2, 1)]
     assert DataSet.merge(series).features_masks["features"].tolist() == [[True] * 2, [True, False]]
 
 
-def test_shuffling_follows_the_seed_and_keeps_examples_whole() -> None:
+def test_shuffling_follows_the_seed_and_keeps_examples_whole():
     shuffled = example_set(50).shuffle(seed=3)
     order = shuffled.features["age"].astype(int)
     assert sorted(order) == list(range(50)) != order.tolist()
@@ -126,7 +126,7 @@ def test_shuffling_follows_the_seed_and_keeps_examples_whole() -> None:
     assert not shuffled.equals(example_set(50).shuffle(seed=4))
 
 
-def test_equals_compares_columns_dtypes_and_values() -> None:
+def test_equals_compares_columns_dtypes_and_values():
     nan = DataSet(np.array([1.0, np.nan]))
     assert nan.equals(DataSet(np.array([1.0, np.nan])))
     assert not nan.equals(DataSet(np.array([1.0, 2.0])))
@@ -135,14 +135,14 @@ def test_equals_compares_columns_dtypes_and_values() -> None:
     assert not nan.equals(DataSet(np.array([1.0])))
 
 
-def test_arrow_shares_memory_both_ways() -> None:
+def test_arrow_shares_memory_both_ways():
     dataset = DataSet(np.ones((4, 3)), np.arange(4), labels_masks=np.ones(4, bool))
     again = DataSet.from_arrow(dataset.to_arrow())
     for name, array in again.columns().items():
         assert np.shares_memory(array, dataset.columns()[name]), name
 
 
-def test_arrow_tables_may_be_split_joined_and_sliced() -> None:
+def test_arrow_tables_may_be_split_joined_and_sliced():
     table = example_set(6).to_arrow()
     joined = pa.concat_tables([table.slice(4, 2), table.slice(0, 3)])
     assert_same(DataSet.from_arrow(joined), example_set(6).take(np.array([4, 5, 0, 1, 2])))
@@ -150,7 +150,7 @@ def test_arrow_tables_may_be_split_joined_and_sliced() -> None:
     assert_same(DataSet.from_arrow(batch), example_set(6).take(slice(1, 3)))
 
 
-def test_arrow_tables_from_other_writers_are_read() -> None:
+def test_arrow_tables_from_other_writers_are_read():
     lists = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
     table = pa.table({"features/x": lists, "labels/y": pa.array([True, False])})
     found = DataSet.from_arrow(table)
@@ -237,26 +237,26 @@ ROOTS = "['features', 'labels', 'features_masks', 'labels_masks']"
         (lambda: from_table(labels_y=[1.0]), "at least one feature array"),
     ],
 )
-def test_incompatible_arrays_raise_with_the_received_value(make: Any, text: str) -> None:
+def test_incompatible_arrays_raise_with_the_received_value(make, text):
     with pytest.raises(DataError) as caught:
         make()
     assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("bad", [-1, 0.5, True])
-def test_non_integer_sizes_and_seeds_raise(bad: Any) -> None:
+def test_non_integer_sizes_and_seeds_raise(bad):
     with pytest.raises(ConfigurationError, match=f"Received: size={bad}"):
         list(zeros(3, 2).batches(bad))
     with pytest.raises(ConfigurationError, match=f"Received: seed={bad}"):
         zeros(3, 2).shuffle(bad)
 
 
-def test_single_mask_applies_to_the_only_input_or_output() -> None:
+def test_single_mask_applies_to_the_only_input_or_output():
     dataset = DataSet({"text": np.zeros((2, 3))}, features_masks=np.ones((2, 3)))
     assert list(dataset.features_masks) == ["text"]
 
 
-def test_byte_swapped_arrays_become_native() -> None:
+def test_byte_swapped_arrays_become_native():
     swapped = np.arange(3, dtype=np.dtype("f4").newbyteorder())
     array = DataSet(swapped).features["features"]
     assert array.dtype.isnative

@@ -41,7 +41,7 @@ def contents(export: sw.data.ExportedDataSet) -> list[list[int]]:
 
 @pytest.mark.thorough(but=["1"])
 @pytest.mark.parametrize("partitions", [1, 7])
-def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, partitions: int) -> None:
+def test_uneven_partitions_give_100_files_of_5(spark, tmp_path, partitions):
     sizes = [10, *[5] * 49, *[1, 1, 3] * 49]
     mixed = [int(n) for n in np.random.default_rng(0).permutation(sizes)]
     parts = [mixed[i::partitions] for i in range(partitions)]
@@ -52,7 +52,7 @@ def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, parti
 
 
 @pytest.mark.thorough
-def test_only_one_file_is_smaller_and_order_is_preserved(spark: Any, tmp_path: Path) -> None:
+def test_only_one_file_is_smaller_and_order_is_preserved(spark, tmp_path):
     names = {"labels": ("a", "b")}
     data = partitioned(spark, [[3, 4], [], [9], [1, 1], [0, 5]], fingerprint="f", class_names=names)
     export = data.export(str(tmp_path / "e"), batch_size=4, files_per_folder=2)
@@ -98,7 +98,7 @@ class FailsOnce:
             yield chunk
 
 
-def test_retried_task_writes_no_duplicates(spark: Any, tmp_path: Path) -> None:
+def test_retried_task_writes_no_duplicates(spark, tmp_path):
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=1)), step="")
     export = failing.export(str(tmp_path / "e"), batch_size=4)
@@ -109,7 +109,7 @@ def test_retried_task_writes_no_duplicates(spark: Any, tmp_path: Path) -> None:
     assert written == set(export.paths)
 
 
-def test_task_attempts_do_not_overwrite_each_other(tmp_path: Path) -> None:
+def test_task_attempts_do_not_overwrite_each_other(tmp_path):
     chunks = [to_bytes(numbered(3, start=start)) for start in (0, 3, 6)]
     options: Any = {
         "folder": str(tmp_path),
@@ -129,7 +129,7 @@ def test_task_attempts_do_not_overwrite_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_changed_leftover_raises(rows: int, tmp_path: Path) -> None:
+def test_changed_leftover_raises(rows, tmp_path):
     (tmp_path / "leftovers").mkdir()
     (tmp_path / "leftovers" / "part-00000-5.arrow").write_bytes(to_bytes(numbered(rows)))
     left = [FileToRead(f"{tmp_path}/leftovers/part-00000-5.arrow", examples=2)]
@@ -138,7 +138,7 @@ def test_changed_leftover_raises(rows: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_failed_export_leaves_no_files(spark: Any, tmp_path: Path) -> None:
+def test_failed_export_leaves_no_files(spark, tmp_path):
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=99)), step="")
     with pytest.raises(sw.errors.WorkerError, match="the disk is gone"):
@@ -147,7 +147,7 @@ def test_failed_export_leaves_no_files(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_export_of_the_same_data_is_reused(spark: Any, tmp_path: Path) -> None:
+def test_export_of_the_same_data_is_reused(spark, tmp_path):
     url = str(tmp_path / "e")
     data = partitioned(spark, [[5], [6]], fingerprint="one")
     first = data.export(url, batch_size=4)
@@ -176,7 +176,7 @@ def test_export_of_the_same_data_is_reused(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_items_skipped_while_reading_are_counted(spark: Any, tmp_path: Path) -> None:
+def test_items_skipped_while_reading_are_counted(spark, tmp_path):
     export = partitioned(spark, [[4] * 6]).export(str(tmp_path / "e"), batch_size=4)
     Path(export.paths[2]).write_bytes(b"")
     Path(export.paths[4]).unlink()
@@ -191,7 +191,7 @@ def test_items_skipped_while_reading_are_counted(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> None:
+def test_rdd_of_paths_keeps_its_partitions(spark, tmp_path):
     export = partitioned(spark, [[20]]).export(str(tmp_path / "e"), batch_size=4)
     paths = sw.data.list_paths(str(tmp_path / "e"), spark=spark)
     paths.saveAsTextFile(str(tmp_path / "paths"))
@@ -202,7 +202,7 @@ def test_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> None:
     assert read.collect().labels["labels"].tolist() == list(range(20))
 
 
-def test_error_names_executors_with_a_different_file(spark: Any, tmp_path: Path) -> None:
+def test_error_names_executors_with_a_different_file(spark, tmp_path):
     import socket
 
     import fsspec

@@ -1,6 +1,5 @@
 """Missing numbers filled with the mean or median of the training data."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ def numbers(read: Any) -> Any:
 
 
 @pytest.mark.parametrize("by", ["mean", "median"])
-def test_each_column_is_filled_with_its_own_value(by: Any, tmp_path: Path) -> None:
+def test_each_column_is_filled_with_its_own_value(by, tmp_path):
     FRAME.to_csv(tmp_path / "a.csv", index=False)
     options: dict[str, Any] = {"labels": "label", "categories": {"port": "infer"}, "missing": by}
     read = sw.data.read_csv(tmp_path / "a.csv", **options)
@@ -55,7 +54,7 @@ def test_each_column_is_filled_with_its_own_value(by: Any, tmp_path: Path) -> No
         elements=st.floats(width=32, allow_infinity=False),
     )
 )
-def test_medians_match_numpy(values: Any) -> None:
+def test_medians_match_numpy(values):
     values[0] = 0.0  # no column without a number
     frame = pd.DataFrame(values, columns=[f"c{i}" for i in range(values.shape[1])])
     read = sw.data.read_pandas(frame, missing=float("nan"))
@@ -65,7 +64,7 @@ def test_medians_match_numpy(values: Any) -> None:
     assert not np.isnan(numbers(filled)).any()
 
 
-def test_arrays_are_filled_per_element() -> None:
+def test_arrays_are_filled_per_element():
     frame = pd.DataFrame({"image": [[[1.0, 2.0]], [[None, 6.0]], [[3.0, 1.0]]]})
     read = sw.data.read_pandas(frame, missing="mean")
     assert numbers(read).tolist() == [[[1, 2]], [[2, 6]], [[3, 1]]]
@@ -74,7 +73,7 @@ def test_arrays_are_filled_per_element() -> None:
     assert numbers(later).tolist() == [[[2, 3]], [[7, 8]]]
 
 
-def test_unfillable_data_raises() -> None:
+def test_unfillable_data_raises():
     with pytest.raises(sw.DataError, match=r"must hold a number\. Received: none in 'age'"):
         sw.data.read_pandas(FRAME.assign(age=np.nan)[["age", "label"]], missing="median")
     with pytest.raises(sw.ConfigurationError, match="`by` must be one of 'mean', 'median'"):
@@ -89,7 +88,7 @@ def test_unfillable_data_raises() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("by", ["mean", "median"])
-def test_split_source_is_filled_from_its_training_part(spark: Any, tmp_path: Path, by: Any) -> None:
+def test_split_source_is_filled_from_its_training_part(spark, tmp_path, by):
     random = np.random.default_rng(2)
     ages = random.lognormal(3, 1, 300).astype(np.float32)
     frame = pd.DataFrame({"row": range(300), "age": np.where(random.random(300) < 0.3, None, ages)})

@@ -279,7 +279,7 @@ def damages(content: bytes, others: list[bytes], chance: random.Random) -> Itera
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name: str, tmp_path: Path) -> None:
+def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name, tmp_path):
     form = FORMATS[name]
     contents: dict[str, bytes] = {}
     for other, made in FORMATS.items():
@@ -313,7 +313,7 @@ def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", ["parquet", "minibatches"])
-def test_changed_number_fails_its_checksum(name: str, tmp_path: Path) -> None:
+def test_changed_number_fails_its_checksum(name, tmp_path):
     form = FORMATS[name]
     form.write(tmp_path)
     (file,) = tmp_path.glob(form.damaged)
@@ -342,17 +342,17 @@ TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
         (evaluation_from_json, TWICE_JSON),
     ],
 )
-def test_duplicate_keys_are_rejected(read: Callable[[str], Any], text: str) -> None:
+def test_duplicate_keys_are_rejected(read, text):
     with pytest.raises(sw.SparkwrightError, match="duplicate key 'port'"):
         read(text)
 
 
-def test_yaml_merges_may_be_overridden() -> None:
+def test_yaml_merges_may_be_overridden():
     found = read_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
     assert found["b"] == {"x": 3, "y": 2}
 
 
-def test_tfrecords_truncated_between_records_are_detected(tmp_path: Path) -> None:
+def test_tfrecords_truncated_between_records_are_detected(tmp_path):
     sw.data.write_tfrecord(DATA, str(tmp_path))
     (file,) = tmp_path.glob("part-*")
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 20 * 19])

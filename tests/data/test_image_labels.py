@@ -25,7 +25,7 @@ def encoder(classes: Any = None, *, one_hot: bool = False) -> LabelEncoder:
 
 
 @given(names, names)
-def test_parent_folder_of_any_name_is_the_label(folder: str, name: str) -> None:
+def test_parent_folder_of_any_name_is_the_label(folder, name):
     assert found_label("parent", f"s3://bucket/train/{folder}/{name}.jpg") == folder
 
 
@@ -39,7 +39,7 @@ def test_parent_folder_of_any_name_is_the_label(folder: str, name: str) -> None:
         (PatternLabel(pattern=r"(?P<kind>[a-z]+)$", group="kind"), "/d/17-cat.jpg", "cat"),
     ],
 )
-def test_pattern_extracts_the_label_from_the_file_name(label: Any, url: str, expected: str) -> None:
+def test_pattern_extracts_the_label_from_the_file_name(label, url, expected):
     assert found_label(label, url) == expected
 
 
@@ -51,18 +51,18 @@ def test_pattern_extracts_the_label_from_the_file_name(label: Any, url: str, exp
         (MaskFile(folder="masks", extension=".gif"), "/d/masks/a.b.gif"),
     ],
 )
-def test_masks_are_found_next_to_their_images(mask: MaskFile, expected: str) -> None:
+def test_masks_are_found_next_to_their_images(mask, expected):
     assert mask.of("/d/photos/a.b.jpg") == expected
 
 
-def test_classes_are_sorted_and_unique() -> None:
+def test_classes_are_sorted_and_unique():
     urls = ["/d/dog/1.png", "/d/cat/2.png", "/d/dog/3.png", "x.png"]
     assert collect_classes("parent", urls) == ("cat", "dog")
     assert collect_classes(PatternLabel(pattern=r"(\d)", group=1), urls) == ("1", "2", "3")
 
 
 @given(st.lists(names, min_size=1, max_size=8, unique=True), st.data())
-def test_class_becomes_its_index_or_a_one_hot_row(classes: list[str], data: Any) -> None:
+def test_class_becomes_its_index_or_a_one_hot_row(classes, data):
     name = data.draw(st.sampled_from(classes))
     number = encoder(tuple(classes)).encode(name, "u")
     row = encoder(tuple(classes), one_hot=True).encode(name, "u")
@@ -85,7 +85,7 @@ def test_class_becomes_its_index_or_a_one_hot_row(classes: list[str], data: Any)
         (np.zeros(2, np.float16), "float16", (2,)),
     ],
 )
-def test_64_bit_numbers_become_32_bit(found: Any, dtype: str, shape: tuple[int, ...]) -> None:
+def test_64_bit_numbers_become_32_bit(found, dtype, shape):
     encoded = encoder().encode(found, "u")
     assert encoded.dtype == dtype
     assert encoded.shape == shape
@@ -94,7 +94,7 @@ def test_64_bit_numbers_become_32_bit(found: Any, dtype: str, shape: tuple[int, 
 
 @pytest.mark.parametrize("one_hot", [False, True])
 @pytest.mark.parametrize("found", [1.0, np.float32(1), np.int8(1), True, "dog"])
-def test_any_integer_type_is_a_class(found: Any, one_hot: bool) -> None:
+def test_any_integer_type_is_a_class(found, one_hot):
     encoded = encoder(("cat", "dog"), one_hot=one_hot).encode(found, "u")
     np.testing.assert_array_equal(encoded, [0, 1] if one_hot else 1)
     assert encoded.dtype == ("float32" if one_hot else "int32")
@@ -115,7 +115,7 @@ NO_MATCH = "the pattern does not match the name"
         ({"pattern": "-", "position": -1}, NO_MATCH),
     ],
 )
-def test_file_name_without_a_label_raises(options: Any, message: str) -> None:
+def test_file_name_without_a_label_raises(options, message):
     label = PatternLabel(**options)
     with pytest.raises(UnusableItem, match=r"/d/cat_17\.jpg") as caught:
         label.of("/d/cat_17.jpg")
@@ -146,9 +146,7 @@ CLASS = "class name or its number"
         (np.zeros((2, 2), int), ANIMALS, True, "unusable label", CLASS),
     ],
 )
-def test_unusable_labels_raise_with_the_file(
-    found: Any, classes: Any, one_hot: bool, reason: str, message: str
-) -> None:
+def test_unusable_labels_raise_with_the_file(found, classes, one_hot, reason, message):
     with pytest.raises(UnusableItem, match=rf"(?s){message}.*/d/17\.jpg") as caught:
         encoder(classes, one_hot=one_hot).encode(found, "/d/17.jpg")
     assert caught.value.reason == reason
@@ -176,6 +174,6 @@ PATTERN = r"Received: (pattern|group|position)="
         ],
     ],
 )
-def test_invalid_options_raise(call: Any, message: str) -> None:
+def test_invalid_options_raise(call, message):
     with pytest.raises(sw.ConfigurationError, match=message):
         call()

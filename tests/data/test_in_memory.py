@@ -27,7 +27,7 @@ def taken(data: Any, **chosen: Any) -> Any:
     return found
 
 
-def test_frame_with_text_labels_gives_features_and_class_indices() -> None:
+def test_frame_with_text_labels_gives_features_and_class_indices():
     found = taken(FLOWERS, label="species")
     assert found.data.features["features"].tolist() == [[1.5, 4, 1], [2, 5, 0], [3, 6, 1]]
     assert found.data.features["features"].dtype == np.float32
@@ -40,14 +40,14 @@ def test_frame_with_text_labels_gives_features_and_class_indices() -> None:
 @pytest.mark.parametrize(
     ("label", "dtype"), [([2, 0, 1], np.int64), ([0.5, 1, 2], np.float32), ([1, 0, 0], np.bool_)]
 )
-def test_numeric_labels_stay_numeric(label: Any, dtype: Any) -> None:
+def test_numeric_labels_stay_numeric(label, dtype):
     frame = NUMBERS.assign(label=np.array(label, dtype))
     found = taken(frame).data.labels["labels"]
     assert found.tolist() == label
     assert found.dtype.kind == ("f" if dtype == np.float32 else "i")
 
 
-def test_unselected_columns_may_hold_anything() -> None:
+def test_unselected_columns_may_hold_anything():
     frame = FLOWERS.assign(when=pd.Timestamp(0), mixed=[1, "a", None])
     found = taken(frame, label="species", features=["petals", "width"])
     assert found.data.features["features"].tolist() == [[4, 1.5], [5, 2], [6, 3]]
@@ -59,7 +59,7 @@ def test_unselected_columns_may_hold_anything() -> None:
     assert weighted.data.features["features"].shape == (3, 2)
 
 
-def test_later_frame_with_reordered_columns_is_read_like_the_first() -> None:
+def test_later_frame_with_reordered_columns_is_read_like_the_first():
     train = taken(FLOWERS, label="species")
     later = FLOWERS[["species", "wild", "petals", "width"]].iloc[[0]]
     found = in_memory(later, schema=train.schema)
@@ -71,7 +71,7 @@ def test_later_frame_with_reordered_columns_is_read_like_the_first() -> None:
     assert not unlabeled.data.labels
 
 
-def test_pairs_of_arrays_frames_and_series_are_read() -> None:
+def test_pairs_of_arrays_frames_and_series_are_read():
     x, y = np.ones((3, 2), np.float32), np.array([0, 1, 1])
     found = in_memory((x, y, np.array([1.0, 2, 3])))
     assert found is not None
@@ -100,7 +100,7 @@ def test_pairs_of_arrays_frames_and_series_are_read() -> None:
         assert not alone.data.labels
 
 
-def test_read_pandas_accepts_the_options_of_file_readers() -> None:
+def test_read_pandas_accepts_the_options_of_file_readers():
     found = sw.data.read_pandas(
         FLOWERS.assign(soil=["wet", None, "dry"]),
         labels="species",
@@ -136,9 +136,7 @@ def test_read_pandas_accepts_the_options_of_file_readers() -> None:
         (NUMBERS.assign(width=np.inf, label=1), {}, "row 1: column 'width' must hold finite"),
     ],
 )
-def test_incompatible_frame_raises_with_its_columns(
-    data: Any, chosen: dict[str, Any], message: str
-) -> None:
+def test_incompatible_frame_raises_with_its_columns(data, chosen, message):
     with pytest.raises(sw.DataError, match=message):
         taken(data, **chosen)
 
@@ -160,11 +158,11 @@ X = np.zeros((3, 2))
         (([[1, 2], [3]], [0, 1]), "each example of the same shape"),
     ],
 )
-def test_incompatible_arrays_raise(data: Any, message: str) -> None:
+def test_incompatible_arrays_raise(data, message):
     with pytest.raises(sw.DataError, match=message):
         in_memory(data)
 
 
-def test_other_data_types_raise() -> None:
+def test_other_data_types_raise():
     assert in_memory([1, 2]) is None
     assert in_memory("url") is None

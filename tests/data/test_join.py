@@ -1,6 +1,5 @@
 """Tables joined by key: the same as pandas does on one machine, exactly."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ def tables(seed: int = 0, keys: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
     return customers, visits.sample(frac=1, random_state=seed)
 
 
-def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
+def test_joins_of_records_and_sequences_match_pandas(spark):
     customers, visits = tables(keys=600)  # more than are converted at once
     data = join(
         spark,
@@ -68,7 +67,7 @@ def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
     assert found.features["history"].shape[1] == visits.groupby("customer").size().max()
 
 
-def test_csv_sources_join_on_column_indices(spark: Any, tmp_path: Path) -> None:
+def test_csv_sources_join_on_column_indices(spark, tmp_path):
     customers, visits = tables(seed=1)
     (tmp_path / "visits").mkdir()
     customers.to_csv(tmp_path / "customers.csv", index=False)
@@ -110,7 +109,7 @@ def test_csv_sources_join_on_column_indices(spark: Any, tmp_path: Path) -> None:
     assert data.rdd.getNumPartitions() == 3
 
 
-def test_two_record_sources_join_as_spark_does(spark: Any) -> None:
+def test_two_record_sources_join_as_spark_does(spark):
     left = spark.createDataFrame([(5, 5.0), (1, 1.0), (3, 3.0), (None, 0.0)], "k int, a double")
     right = [(5, 50.0), (9, 90.0), (5, 51.0), (3, 30.0), (None, 0.0)]
     frames = {
@@ -131,7 +130,7 @@ def test_two_record_sources_join_as_spark_does(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
+def test_multi_column_keys_and_array_columns_are_joined(spark):
     people = spark.createDataFrame(
         [("b", 1, [1.0, 2.0]), ("a", 2, [3.0, 4.0]), ("a", 1, [5.0, 6.0])],
         "city string, number int, vector array<double>",
@@ -155,7 +154,7 @@ def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_sequences_of_several_sources_are_aligned(spark: Any) -> None:
+def test_sequences_of_several_sources_are_aligned(spark):
     short = spark.createDataFrame([(1, 2, 5), (1, 1, 4), (2, 1, 6)], "k int, t int, v int")
     long = spark.createDataFrame([(1, t, t) for t in range(3)] + [(2, 0, 9)], "k int, t int, v int")
     sources = {
@@ -179,7 +178,7 @@ def test_sequences_of_several_sources_are_aligned(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_invalid_sources_raise_with_their_names(spark: Any, tmp_path: Path) -> None:
+def test_invalid_sources_raise_with_their_names(spark, tmp_path):
     files = {
         "good": "id,a\n1,2\n2,3\n",
         "text": "id,a\n1,2\nzwei,3\n",

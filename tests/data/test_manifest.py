@@ -61,7 +61,7 @@ manifests = st.builds(
 
 
 @given(manifests)
-def test_manifest_round_trips(manifest: Manifest) -> None:
+def test_manifest_round_trips(manifest):
     assert Manifest.from_json(manifest.to_json().encode(), url="u") == manifest
 
 
@@ -94,13 +94,13 @@ FILE = "part-00000/0000/minibatch-000000.arrow"
         pytest.param(changed(skipped={}), "KeyError", id="no-skip-counts"),
     ],
 )
-def test_damaged_manifest_raises_with_its_name(content: bytes, why: str) -> None:
+def test_damaged_manifest_raises_with_its_name(content, why):
     with pytest.raises(DataError, match=why) as caught:
         Manifest.from_json(content, url="s3://bucket/x/manifest.json")
     assert "s3://bucket/x/manifest.json" in str(caught.value)
 
 
-def test_removed_files_are_removed_from_the_manifest() -> None:
+def test_removed_files_are_removed_from_the_manifest():
     less = MANIFEST.without({FILE})
     assert [file.path for file in less.files] == ["rest/0000/minibatch-000000.arrow"]
     assert less.examples == 2
@@ -111,9 +111,7 @@ def test_removed_files_are_removed_from_the_manifest() -> None:
 
 
 @given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 12))
-def test_leftovers_are_joined_into_full_minibatches_without_loss(
-    counts: list[int], size: int
-) -> None:
+def test_leftovers_are_joined_into_full_minibatches_without_loss(counts, size):
     files = [FileToRead(str(number), examples=n) for number, n in enumerate(counts)]
     minibatches = cut_files(files, [*range(0, sum(counts), size), sum(counts)])
     rows = [

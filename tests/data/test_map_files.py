@@ -49,9 +49,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     compression=st.sampled_from(COMPRESSIONS),
     interval=st.sampled_from([1, 3, 1000]),
 )
-def test_examples_are_found_by_index(
-    tmp_path: Path, sizes: list[int], part: int | None, compression: Compression, interval: int
-) -> None:
+def test_examples_are_found_by_index(tmp_path, sizes, part, compression, interval):
     data, url = numbers(sum(sizes)), str(tmp_path / "out")
     ends = np.cumsum(sizes)
     pieces = (
@@ -83,7 +81,7 @@ def test_examples_are_found_by_index(
         assert counts == [*wanted, *([rest] if rest else [])]
 
 
-def test_reading_during_an_iteration_does_not_disturb_it(tmp_path: Path) -> None:
+def test_reading_during_an_iteration_does_not_disturb_it(tmp_path):
     data = numbers(50)
     write_map_file(data, str(tmp_path), examples_per_part=20)
     with MapFileReader(str(tmp_path)) as reader:
@@ -92,7 +90,7 @@ def test_reading_during_an_iteration_does_not_disturb_it(tmp_path: Path) -> None
             assert_same(reader[-index], data.take([-index]))  # pyright: ignore[reportArgumentType]
 
 
-def test_more_parts_than_the_open_file_limit_are_read(tmp_path: Path) -> None:
+def test_more_parts_than_the_open_file_limit_are_read(tmp_path):
     data = numbers(80)
     write_map_file(data, str(tmp_path), examples_per_part=1)
     with MapFileReader(str(tmp_path)) as reader:
@@ -105,7 +103,7 @@ def test_more_parts_than_the_open_file_limit_are_read(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_only_requested_examples_are_read(tmp_path: Path) -> None:
+def test_only_requested_examples_are_read(tmp_path):
     data = numbers(2000, 1000)
     write_map_file(data, str(tmp_path))
     path = tmp_path / "part-r-00000" / "data"
@@ -118,12 +116,12 @@ def test_only_requested_examples_are_read(tmp_path: Path) -> None:
         assert_same(reader.take([1999, 0]), data.take(np.array([1999, 0])))
 
 
-def test_interval_of_the_index_is_chosen(tmp_path: Path) -> None:
+def test_interval_of_the_index_is_chosen(tmp_path):
     write_map_file(numbers(), str(tmp_path), index_interval=30)
     assert list(indexes(str(tmp_path))[0].keys) == [0, 30, 60, 90]
 
 
-def test_a_map_file_without_its_index_is_written_again(spark: Any, tmp_path: Path) -> None:
+def test_a_map_file_without_its_index_is_written_again(spark, tmp_path):
     data, url = numbers(), str(tmp_path / "map")
     write_map_file(data, url)
     (tmp_path / "map" / "part-r-00000" / "index").unlink()
@@ -134,7 +132,7 @@ def test_a_map_file_without_its_index_is_written_again(spark: Any, tmp_path: Pat
         assert_same(reader.take(np.arange(100)), data)
 
 
-def test_invalid_indices_and_options_raise(tmp_path: Path) -> None:
+def test_invalid_indices_and_options_raise(tmp_path):
     bad: Any
     for bad in (0, 1.5, True):
         with pytest.raises(sw.ConfigurationError, match="index_interval="):
@@ -169,9 +167,7 @@ def length(key: Any, value: str) -> tuple[list[float], int]:
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("index_interval", [1, 7])
-def test_texts_are_found_by_key(
-    tmp_path: Path, compression: Compression, index_interval: int
-) -> None:
+def test_texts_are_found_by_key(tmp_path, compression, index_interval):
     pairs = [(f"key{i:04d}", "x" * i) for i in range(0, 200, 2)]
     for part in range(2):
         written(
@@ -197,7 +193,7 @@ def test_texts_are_found_by_key(
             reader.find(5)
 
 
-def test_consecutive_keys_may_start_at_any_number(tmp_path: Path) -> None:
+def test_consecutive_keys_may_start_at_any_number(tmp_path):
     written(tmp_path / "a", "IntWritable", [(i, "x" * i) for i in range(5, 9)])
     written(tmp_path / "b", "IntWritable", [(i, "x" * i) for i in range(9, 12)])
     with MapFileReader(str(tmp_path), convert=length) as reader:
@@ -205,7 +201,7 @@ def test_consecutive_keys_may_start_at_any_number(tmp_path: Path) -> None:
         assert reader.take([0, 6, 3, 4]).labels["labels"].tolist() == [5, 11, 8, 9]
 
 
-def test_gaps_in_keys_and_overlapping_parts_raise(tmp_path: Path) -> None:
+def test_gaps_in_keys_and_overlapping_parts_raise(tmp_path):
     written(tmp_path / "a", "LongWritable", [(0, ""), (1, ""), (3, "")])
     written(tmp_path / "b", "LongWritable", [(5, "bb"), (6, "")])
     with MapFileReader(str(tmp_path), convert=length) as reader:
@@ -222,7 +218,7 @@ def test_gaps_in_keys_and_overlapping_parts_raise(tmp_path: Path) -> None:
         len(reader)
 
 
-def test_custom_classes_are_read_by_custom_functions(tmp_path: Path) -> None:
+def test_custom_classes_are_read_by_custom_functions(tmp_path):
     class_name = PACKAGE + "Text"
     written(tmp_path / "a", "LongWritable", [(0, "abc"), (1, "d")])
 
@@ -234,7 +230,7 @@ def test_custom_classes_are_read_by_custom_functions(tmp_path: Path) -> None:
         assert reader.take([0, 1]).labels["labels"].tolist() == [4, 2]
 
 
-def test_empty_part_is_ignored(tmp_path: Path) -> None:
+def test_empty_part_is_ignored(tmp_path):
     written(tmp_path / "a", "LongWritable", [])
     written(tmp_path / "b", "LongWritable", [(0, "abc")])
     with MapFileReader(str(tmp_path), convert=length) as reader:
@@ -246,7 +242,7 @@ def test_empty_part_is_ignored(tmp_path: Path) -> None:
             reader[0]
 
 
-def test_ranges_of_map_files_are_read_in_order(tmp_path: Path) -> None:
+def test_ranges_of_map_files_are_read_in_order(tmp_path):
     data = numbers(3000, 100)
     write_map_file(data, str(tmp_path), examples_per_part=2000)
     assert len(cut_files(list_files(str(tmp_path)), 5)) > 4
@@ -259,9 +255,7 @@ def test_ranges_of_map_files_are_read_in_order(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("index_interval", [1, 9])
-def test_hadoop_finds_keys_in_our_map_files(
-    spark: Any, tmp_path: Path, compression: Compression, index_interval: int
-) -> None:
+def test_hadoop_finds_keys_in_our_map_files(spark, tmp_path, compression, index_interval):
     pairs = [(f"kéy{i:04d}", f"value {i}") for i in range(300)]
     written(tmp_path / "a", "Text", pairs, compression=compression, index_interval=index_interval)
     jvm = spark.sparkContext._jvm
@@ -283,9 +277,7 @@ def test_hadoop_finds_keys_in_our_map_files(
 
 @pytest.mark.thorough(but=["RECORD"])
 @pytest.mark.parametrize("compression", ["NONE", "RECORD", "BLOCK"])
-def test_keys_are_found_in_map_files_of_hadoop(
-    spark: Any, tmp_path: Path, compression: str
-) -> None:
+def test_keys_are_found_in_map_files_of_hadoop(spark, tmp_path, compression):
     pairs = [(f"k{i:03d}", "x" * i) for i in range(300)]  # more than Hadoop's interval of 128
     compress = "mapreduce.output.fileoutputformat.compress"
     spark.sparkContext.parallelize(pairs, 1).saveAsNewAPIHadoopFile(

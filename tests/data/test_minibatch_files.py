@@ -54,7 +54,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 # -- writing and reading back ---------------------------------------------------------------
 
 
-def test_files_hold_exactly_a_minibatch_in_order(place: str) -> None:
+def test_files_hold_exactly_a_minibatch_in_order(place):
     parts = numbered(23).batches(4)
     export = sw.data.to_minibatch_files(parts, place, batch_size=5, files_per_folder=2)
     assert [file.examples for file in export.manifest.files] == [5, 5, 5, 5, 3]
@@ -65,7 +65,7 @@ def test_files_hold_exactly_a_minibatch_in_order(place: str) -> None:
     assert labels(found) == list(range(23))
 
 
-def test_every_column_round_trips(place: str) -> None:
+def test_every_column_round_trips(place):
     random = np.random.default_rng(0)
     data = DataSet(
         {"left": random.random((7, 3, 2), dtype=np.float32), "right": random.random((7, 4)) > 0.5},
@@ -109,9 +109,7 @@ class Batches:
         *("tuple of data sets", "iterator of features", "iterator of dicts", "sequence of batches"),
     ],
 )
-def test_many_types_of_batches_are_accepted(
-    data: Any, sizes: list[int], columns: int, tmp_path: Path
-) -> None:
+def test_many_types_of_batches_are_accepted(data, sizes, columns, tmp_path):
     export = sw.data.to_minibatch_files(data, tmp_path / "e", batch_size=4)
     assert [file.examples for file in export.manifest.files] == sizes
     assert len(export.manifest.columns) == columns
@@ -120,7 +118,7 @@ def test_many_types_of_batches_are_accepted(
 # -- what is at the URL already -------------------------------------------------------------
 
 
-def test_export_is_replaced_only_on_request(place: str) -> None:
+def test_export_is_replaced_only_on_request(place):
     first = sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
     with pytest.raises(sw.ConfigurationError, match="overwrite=True"):
         sw.data.to_minibatch_files(numbered(4), place, batch_size=5)
@@ -142,9 +140,7 @@ def test_export_is_replaced_only_on_request(place: str) -> None:
         ("manifest.json", '{"name": "my-app"}', "another kind of JSON", "another kind of JSON"),
     ],
 )
-def test_other_files_at_the_url_are_kept(
-    name: str, content: str, written: str, deleted: str, tmp_path: Path
-) -> None:
+def test_other_files_at_the_url_are_kept(name, content, written, deleted, tmp_path):
     (tmp_path / name).write_text(content)
     with pytest.raises(sw.ConfigurationError, match=written):
         sw.data.to_minibatch_files(numbered(4), tmp_path, batch_size=5)
@@ -158,7 +154,7 @@ def failing() -> Iterator[DataSet]:
     raise KeyboardInterrupt
 
 
-def test_interrupted_export_leaves_no_files(place: str) -> None:
+def test_interrupted_export_leaves_no_files(place):
     with pytest.raises(KeyboardInterrupt):
         sw.data.to_minibatch_files(failing(), place, batch_size=5)
     assert find_export(place) is None
@@ -169,7 +165,7 @@ def test_interrupted_export_leaves_no_files(place: str) -> None:
     assert labels(read(place)) == list(range(9))
 
 
-def test_files_of_a_killed_export_are_ignored_and_deletable(tmp_path: Path) -> None:
+def test_files_of_a_killed_export_are_ignored_and_deletable(tmp_path):
     url = tmp_path / "export"
     with NewExport(str(url)) as killed:
         folder = Path(killed.folder) / "part-00000" / "0000"
@@ -185,7 +181,7 @@ def test_files_of_a_killed_export_are_ignored_and_deletable(tmp_path: Path) -> N
     assert not url.exists()
 
 
-def test_unfinished_manifest_does_not_block_an_export(tmp_path: Path) -> None:
+def test_unfinished_manifest_does_not_block_an_export(tmp_path):
     url = tmp_path / "export"
     sw.data.to_minibatch_files(numbered(9), url, batch_size=5)
     half = url / ".manifest.json.0123abcd.tmp"
@@ -196,15 +192,13 @@ def test_unfinished_manifest_does_not_block_an_export(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fails", [MemoryError, KeyboardInterrupt])
-def test_cleanup_errors_do_not_hide_the_cause(
-    fails: type[BaseException], tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_cleanup_errors_do_not_hide_the_cause(fails, tmp_path, monkeypatch):
     monkeypatch.setattr(_exported, "remove_tree", Mock(side_effect=fails))
     with pytest.raises(KeyError, match="the cause"), NewExport(str(tmp_path / "e")):
         raise KeyError("the cause")
 
 
-def test_deleting_removes_only_the_export(place: str) -> None:
+def test_deleting_removes_only_the_export(place):
     from sparkwright.storage.files import exists, join, write_bytes
 
     sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
@@ -216,7 +210,7 @@ def test_deleting_removes_only_the_export(place: str) -> None:
         sw.data.delete_export(place)
 
 
-def test_second_of_two_concurrent_exports_to_one_url_raises(place: str) -> None:
+def test_second_of_two_concurrent_exports_to_one_url_raises(place):
     def slow() -> Iterator[DataSet]:
         yield numbered(3)
         sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
@@ -229,7 +223,7 @@ def test_second_of_two_concurrent_exports_to_one_url_raises(place: str) -> None:
 # -- finding --------------------------------------------------------------------------------
 
 
-def test_minibatch_paths_are_accepted_in_every_form(tmp_path: Path) -> None:
+def test_minibatch_paths_are_accepted_in_every_form(tmp_path):
     for number in range(3):
         (tmp_path / f"b{number}.arrow").write_bytes(to_bytes(numbered(2, start=2 * number)))
     (tmp_path / "_hidden.arrow").write_bytes(b"")
@@ -261,13 +255,13 @@ def csv_loader(source: MinibatchSource) -> DataSet:
 
 
 @pytest.mark.parametrize("name", ["a.txt", "part-00000", "part-00000.txt"])
-def test_with_a_loader_text_files_are_data(name: str, tmp_path: Path) -> None:
+def test_with_a_loader_text_files_are_data(name, tmp_path):
     (tmp_path / name).write_text("1,2\n3,4\n")
     for where in (tmp_path, tmp_path / name, f"{tmp_path}/*", f"{tmp_path}/{name[:2]}*[t0-9]"):
         assert labels(read(where, loader=csv_loader)) == [2, 4], where
 
 
-def test_executors_check_the_first_existing_file(tmp_path: Path, monkeypatch: Any) -> None:
+def test_executors_check_the_first_existing_file(tmp_path, monkeypatch):
     none: Any = None
     asked: list[str] = []
     monkeypatch.setattr("sparkwright.data.paths.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
@@ -279,7 +273,7 @@ def test_executors_check_the_first_existing_file(tmp_path: Path, monkeypatch: An
     assert asked == [str(there)]
 
 
-def test_listing_filters_extensions_and_recurses_on_request(tmp_path: Path) -> None:
+def test_listing_filters_extensions_and_recurses_on_request(tmp_path):
     (tmp_path / "inner").mkdir()
     for name in ("b.CSV", "a.csv", "c.txt", "inner/d.csv", ".e.csv"):
         (tmp_path / name).write_text("")
@@ -293,9 +287,7 @@ def test_listing_filters_extensions_and_recurses_on_request(tmp_path: Path) -> N
     assert sw.data.list_paths(f"{tmp_path}/*.txt") == [f"{tmp_path}/c.txt"]
 
 
-def test_relative_paths_have_the_fingerprint_of_their_files(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_relative_paths_have_the_fingerprint_of_their_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content = to_bytes(numbered(2))
     Path("a.arrow").write_bytes(content)
@@ -308,7 +300,7 @@ def test_relative_paths_have_the_fingerprint_of_their_files(
     assert find_files(["a.arrow"], ours=True).fingerprint is None
 
 
-def test_part_of_a_file_is_read(tmp_path: Path) -> None:
+def test_part_of_a_file_is_read(tmp_path):
     export = sw.data.to_minibatch_files(numbered(10), tmp_path / "e", batch_size=4)
     reader = MinibatchReader(columns=export.manifest.columns)
     shares = equal_shares(find_files(export, ours=True).files, 2)
@@ -320,7 +312,7 @@ def test_part_of_a_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["plain", "compressed"])
-def test_numpy_archives_load_exactly(tmp_path: Path, save: Any) -> None:
+def test_numpy_archives_load_exactly(tmp_path, save):
     features = np.asfortranarray(np.random.default_rng(0).random((5, 3, 2)))
     arrays = {"x": features, "y": np.arange(5), "sample_weight": np.ones(5)}
     save(tmp_path / "a.npz", **arrays, features_masks=np.ones((5, 3), bool))
@@ -334,7 +326,7 @@ def test_numpy_archives_load_exactly(tmp_path: Path, save: Any) -> None:
     assert list(found.columns()) == ["features/left", "labels/kind"]
 
 
-def test_custom_loader_opens_the_file(tmp_path: Path) -> None:
+def test_custom_loader_opens_the_file(tmp_path):
     (tmp_path / "a.txt.csv").write_text("1,2,0\n3,4,1\n")
 
     def load(source: MinibatchSource) -> DataSet:
@@ -349,7 +341,7 @@ def test_custom_loader_opens_the_file(tmp_path: Path) -> None:
 # -- reading ahead --------------------------------------------------------------------------
 
 
-def test_files_are_prefetched() -> None:
+def test_files_are_prefetched():
     begun = [threading.Event() for _ in range(10)]
 
     def work(number: int) -> float:

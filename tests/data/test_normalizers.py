@@ -40,7 +40,7 @@ def of(normalizer: Normalizer, data: Any) -> Any:
     return normalizer.transform(data).features[F]
 
 
-def test_standardized_columns_match_numpy() -> None:
+def test_standardized_columns_match_numpy():
     array = table().features[F]
     wide = array.astype(np.float64)
     expected = ((wide - wide.mean(axis=0)) / wide.std(axis=0)).astype(np.float32)
@@ -53,7 +53,7 @@ def test_standardized_columns_match_numpy() -> None:
 
 
 @given(columns, st.floats(-5, 0), st.floats(0.5, 5))
-def test_scaled_columns_lie_between_low_and_high(array: Any, low: float, high: float) -> None:
+def test_scaled_columns_lie_between_low_and_high(array, low, high):
     scaled = of(MinMaxScale.fit(DataSet(array), low=low, high=high), DataSet(array))
     wide = array.astype(np.float64)
     width = np.ptp(wide, axis=0)
@@ -62,7 +62,7 @@ def test_scaled_columns_lie_between_low_and_high(array: Any, low: float, high: f
 
 
 @given(columns)
-def test_revert_restores_the_original_values(array: Any) -> None:
+def test_revert_restores_the_original_values(array):
     data = DataSet(array, array.copy())
     for normalizer in (
         Standardize.fit(data, labels=True),
@@ -74,14 +74,14 @@ def test_revert_restores_the_original_values(array: Any) -> None:
         np.testing.assert_allclose(back.labels["labels"], array, atol=tolerance)
 
 
-def test_constant_columns_become_zero_and_revert() -> None:
+def test_constant_columns_become_zero_and_revert():
     data = DataSet(np.full((7, 1), 0.1, np.float32))
     normalizer = Standardize.fit(data)
     assert set(of(normalizer, data).ravel()) == {0}
     assert normalizer.revert_features(normalizer.transform(data)).equals(data)
 
 
-def test_pixel_scaling_matches_single_precision_division() -> None:
+def test_pixel_scaling_matches_single_precision_division():
     pixels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16)
     np.testing.assert_array_equal(
         of(ImageScale(), DataSet(pixels)), pixels.astype(np.float32) / np.float32(255)
@@ -94,7 +94,7 @@ def test_pixel_scaling_matches_single_precision_division() -> None:
     )
 
 
-def test_images_are_fitted_per_channel_or_per_pixel() -> None:
+def test_images_are_fitted_per_channel_or_per_pixel():
     images = np.random.default_rng(0).integers(0, 256, (30, 4, 5, 3)).astype(np.uint8)
     wide = images.astype(np.float64)
     by_channel = Standardize.fit(DataSet(images))
@@ -105,7 +105,7 @@ def test_images_are_fitted_per_channel_or_per_pixel() -> None:
     assert of(by_channel, DataSet(images)).dtype == np.float32
 
 
-def test_padding_is_neither_counted_nor_changed() -> None:
+def test_padding_is_neither_counted_nor_changed():
     array = np.random.default_rng(0).normal(5, 2, (6, 4, 2)).astype(np.float32)
     mask = np.arange(4) < np.array([1, 2, 3, 4, 4, 4])[:, None]
     array[~mask] = -99
@@ -120,7 +120,7 @@ def test_padding_is_neither_counted_nor_changed() -> None:
     )
 
 
-def test_masked_labels_are_neither_counted_nor_changed() -> None:
+def test_masked_labels_are_neither_counted_nor_changed():
     labels = np.array([1.0, 3.0, np.nan])
     data = DataSet(np.zeros((3, 1)), labels, labels_masks=np.array([1, 1, 0]))
     normalizer = Standardize.fit(data, labels=True)
@@ -147,9 +147,7 @@ class Chunks(list[DataSet]):
     ],
     ids=str,
 )
-def test_labels_are_one_column_if_their_length_follows_the_steps(
-    lengths: tuple[int, ...], width: int | None, masked: bool, per: str
-) -> None:
+def test_labels_are_one_column_if_their_length_follows_the_steps(lengths, width, masked, per):
     """A vector as long as one of the sequences keeps its columns."""
     random = np.random.default_rng(0)
     chunks = Chunks(
@@ -169,14 +167,14 @@ def test_labels_are_one_column_if_their_length_follows_the_steps(
     np.testing.assert_allclose(normalizer.labels["labels"].std, expected.std(axis=0), 1e-12)
 
 
-def test_vector_as_long_as_the_sequences_keeps_its_chosen_columns() -> None:
+def test_vector_as_long_as_the_sequences_keeps_its_chosen_columns():
     data = DataSet({"series": np.zeros((4, 2, 3)), "facts": np.array([[0.0, 10]] * 4)})
     assert Standardize.fit(data).features["facts"].mean.tolist() == [5]
     chosen = Standardize.fit(data, columns={"facts": [0, 1]})
     assert chosen.features["facts"].mean.tolist() == [0, 10]
 
 
-def test_only_chosen_inputs_and_columns_change() -> None:
+def test_only_chosen_inputs_and_columns_change():
     facts = np.array([[np.nan, 10], [3, 20], [4, 30]])  # the first may hold anything
     data = DataSet({"a": facts, "b": np.arange(3), "c": np.arange(3.0)})
     normalizer = Standardize.fit(data, columns={"a": [-1], "c": None})
@@ -189,7 +187,7 @@ def test_only_chosen_inputs_and_columns_change() -> None:
     np.testing.assert_array_equal(scaled, [[np.nan, 0], [3, 0.5], [4, 1]])
 
 
-def test_predictions_are_reverted_to_the_units_of_the_labels() -> None:
+def test_predictions_are_reverted_to_the_units_of_the_labels():
     data = DataSet(
         np.zeros((3, 1)), {"y": np.array([10.0, 20, 30]), "z": np.array([[1.0], [2], [6]])}
     )
@@ -214,7 +212,7 @@ def test_predictions_are_reverted_to_the_units_of_the_labels() -> None:
     ],
     ids=lambda normalizer: type(normalizer).__name__,
 )
-def test_json_and_pickle_round_trip_exactly(normalizer: Normalizer) -> None:
+def test_json_and_pickle_round_trip_exactly(normalizer):
     again = normalizer_from_dict(json.loads(json.dumps(normalizer.to_dict(), allow_nan=False)))
     assert type(again) is type(normalizer)
     assert again == normalizer
@@ -223,7 +221,7 @@ def test_json_and_pickle_round_trip_exactly(normalizer: Normalizer) -> None:
     assert pickle.loads(pickle.dumps(normalizer)) == normalizer
 
 
-def test_chain_is_inverted_in_reverse_order() -> None:
+def test_chain_is_inverted_in_reverse_order():
     data = table()
     first = MinMaxScale.fit(data, labels=True)
     second = Standardize.fit(first.transform(data), labels=True)
@@ -273,7 +271,7 @@ INFINITE = DataSet([[1.0, np.nan], [2.0, np.inf]])
         ),
     ],
 )
-def test_invalid_options_raise(action: Any, error: type[Exception], text: str) -> None:
+def test_invalid_options_raise(action, error, text):
     with pytest.raises(error) as refused:
         action(table())
     assert text in str(refused.value)
@@ -298,7 +296,7 @@ def settings_of(name: str = "Standardize", **array: Any) -> dict[str, Any]:
         ({"name": "NormalizerChain", "normalizers": [{"name": "x"}]}, "name='x'"),
     ],
 )
-def test_invalid_settings_raise(settings: Any, text: str) -> None:
+def test_invalid_settings_raise(settings, text):
     with pytest.raises(ConfigurationError) as refused:
         normalizer_from_dict(settings)
     assert text in str(refused.value)
@@ -307,7 +305,7 @@ def test_invalid_settings_raise(settings: Any, text: str) -> None:
 # -- on Spark -------------------------------------------------------------------------------------
 
 
-def test_one_pass_over_partitions_equals_one_machine(spark: Any) -> None:
+def test_one_pass_over_partitions_equals_one_machine(spark):
     data = table(1000)
     spread = sw.data.from_arrays(spark, data.features, data.labels, partitions=3)
     here, there = Standardize.fit(data, labels=True), Standardize.fit(spread, labels=True)
@@ -330,7 +328,7 @@ def test_one_pass_over_partitions_equals_one_machine(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_non_finite_values_raise_with_their_partition(spark: Any) -> None:
+def test_non_finite_values_raise_with_their_partition(spark):
     array = np.zeros((8, 3))
     array[7, 2] = np.nan
     data = sw.data.from_arrays(spark, array, partitions=4)
@@ -339,7 +337,7 @@ def test_non_finite_values_raise_with_their_partition(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_columns_of_a_table_have_names(spark: Any, tmp_path: Any) -> None:
+def test_columns_of_a_table_have_names(spark, tmp_path):
     (tmp_path / "t.csv").write_text("age,income,label\n30,1000,1.5\n40,3000,2.5\n")
     data = sw.data.from_csv(spark, str(tmp_path / "t.csv"), labels="label")
     normalizer = Standardize.fit(data, columns=["income"])

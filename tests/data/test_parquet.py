@@ -88,7 +88,7 @@ def read(url: Any, **options: Any) -> LocalTable:
     return reader(url, **options)
 
 
-def test_columns_match_pandas(save: Saver) -> None:
+def test_columns_match_pandas(save):
     url = save(FRAME)
     found = read(url, labels="kind", classes=4, categories={"color": "infer"})
     colors = pd.get_dummies(FRAME["color"], dtype=np.float32)
@@ -104,7 +104,7 @@ def test_columns_match_pandas(save: Saver) -> None:
     )
 
 
-def test_single_array_column_keeps_its_shape(save: Saver) -> None:
+def test_single_array_column_keeps_its_shape(save):
     images = RNG.normal(size=(ROWS, 2, 3)).astype(np.float32)
     flat = pa.FixedSizeListArray.from_arrays(pa.array(images.reshape(-1)), 6)
     content = {
@@ -126,7 +126,7 @@ def test_single_array_column_keeps_its_shape(save: Saver) -> None:
     np.testing.assert_array_equal(found.labels["target"], images.reshape(ROWS, 6))
 
 
-def test_nulls_and_nan_are_missing(save: Saver) -> None:
+def test_nulls_and_nan_are_missing(save):
     content = {
         "a": pa.array([1.0, None, 3.0, float("nan"), 5.0]),
         "n": pa.array([1, 2, None, 4, 5]),
@@ -142,7 +142,7 @@ def test_nulls_and_nan_are_missing(save: Saver) -> None:
         read(url, features=["a", "n"])
 
 
-def test_number_replaces_missing_values_in_arrays(save: Saver) -> None:
+def test_number_replaces_missing_values_in_arrays(save):
     vectors: list[Any] = [[1, None], [3, 4], None, [float("nan"), 6]]
     kinds = {
         "list": pa.array(vectors, pa.list_(pa.float64())),
@@ -162,14 +162,14 @@ def test_number_replaces_missing_values_in_arrays(save: Saver) -> None:
             read(url, features="n", labels=kind, missing=-1)
 
 
-def test_no_number_replaces_an_array_of_another_shape(save: Saver) -> None:
+def test_no_number_replaces_an_array_of_another_shape(save):
     url = save({"v": [[1.0, 2.0], [3.0, None, 5.0], [6.0, None]]})
     found = read(url, missing=0, on_error="skip")
     assert found.data.features["features"].tolist() == [[1, 2], [6, 0]]
     assert found.skipped.counts == {"array of another shape": 1}
 
 
-def test_shapes_come_from_the_first_arrays_of_any_file(save: Saver) -> None:
+def test_shapes_come_from_the_first_arrays_of_any_file(save):
     kind = pa.list_(pa.float32())
     shapes: list[dict[str, Any]] = [
         {"u": [[1, 2]], "v": [None], "w": [[]]},
@@ -187,7 +187,7 @@ def test_shapes_come_from_the_first_arrays_of_any_file(save: Saver) -> None:
     assert found.skipped.counts == {"array of another shape": 1}
 
 
-def test_numbers_of_every_width_become_float32(save: Saver) -> None:
+def test_numbers_of_every_width_become_float32(save):
     kinds = ["int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"]
     values = np.arange(5)
     content = {kind: pa.array(values.astype(kind)) for kind in kinds}
@@ -200,7 +200,7 @@ def test_numbers_of_every_width_become_float32(save: Saver) -> None:
     assert found.dtype == np.float32
 
 
-def test_unused_dictionary_values_are_not_classes(save: Saver) -> None:
+def test_unused_dictionary_values_are_not_classes(save):
     kinds = pd.Categorical(["u", "w", "u"], categories=["zzz", "w", "u"])
     url = save(pd.DataFrame({"x": [1, 2, 3], "kind": kinds}))
     found = read(url, labels="kind", classes="infer")
@@ -208,7 +208,7 @@ def test_unused_dictionary_values_are_not_classes(save: Saver) -> None:
     assert found.data.labels["labels"].tolist() == [0, 1, 0]
 
 
-def test_integer_labels_may_have_class_names(save: Saver) -> None:
+def test_integer_labels_may_have_class_names(save):
     url = save({"x": [1, 2, 3], "kind": [30, 5, 30]})
     found = read(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": ("5", "30")}
@@ -231,9 +231,7 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize(("reason", "options", "message"), BAD, ids=[case[0] for case in BAD])
-def test_invalid_rows_are_named_or_counted(
-    reason: str, options: Any, message: str, save: Saver
-) -> None:
+def test_invalid_rows_are_named_or_counted(reason, options, message, save):
     content = {
         "a": [1.0, 2.0, float("inf"), 4.0],
         "kind": [0, 1, 7, 2],
@@ -250,7 +248,7 @@ def test_invalid_rows_are_named_or_counted(
 
 
 @pytest.mark.parametrize("damage", ["cut short", "empty", "text"])
-def test_a_damaged_file_is_named_or_counted(damage: str, save: Saver) -> None:
+def test_a_damaged_file_is_named_or_counted(damage, save):
     good, bad = Path(save(FRAME)), Path(save(FRAME, "bad_"))
     whole = good.read_bytes()
     contents = {"cut short": whole[: len(whole) // 2], "empty": b"", "text": b"a,b\n1,2\n" * 99}
@@ -266,7 +264,7 @@ def test_a_damaged_file_is_named_or_counted(damage: str, save: Saver) -> None:
         read(str(bad), **options)
 
 
-def test_a_damaged_part_of_a_large_file_is_counted(tmp_path: Path) -> None:
+def test_a_damaged_part_of_a_large_file_is_counted(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(table({"a": np.arange(400.0)}), path, row_group_size=100, use_dictionary=False)
     offset = pq.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
@@ -287,9 +285,7 @@ def test_a_damaged_part_of_a_large_file_is_counted(tmp_path: Path) -> None:
         list(datasets_of(pieces[2], SkipLog("raise"), reader, schema))
 
 
-def test_memory_does_not_grow_with_row_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_does_not_grow_with_row_groups(tmp_path, monkeypatch):
     path = tmp_path / "x.parquet"
     pq.write_table(table({"a": RNG.normal(size=500_000)}), path, use_dictionary=False)
     sizes: list[int] = []
@@ -307,7 +303,7 @@ def test_memory_does_not_grow_with_row_groups(
     assert max(sizes) <= 1 << 20
 
 
-def test_columns_of_another_type_raise_with_the_file(save: Saver) -> None:
+def test_columns_of_another_type_raise_with_the_file(save):
     url = save(FRAME)
     with pytest.raises(sw.DataError, match=f"{save.name}: column 'color' must hold numbers"):
         read(url, features=["a", "color"])
@@ -315,7 +311,7 @@ def test_columns_of_another_type_raise_with_the_file(save: Saver) -> None:
         read(url, features="b", labels="a", classes=["x"])
 
 
-def test_files_with_different_columns_raise(save: Saver) -> None:
+def test_files_with_different_columns_raise(save):
     first, second = save({"a": [1], "b": [2]}), save({"a": [3], "c": [4]}, "other_")
     with pytest.raises(sw.DataError, match=f"other_{save.name}: all files must have the columns"):
         read([first, second])
@@ -326,7 +322,7 @@ def test_files_with_different_columns_raise(save: Saver) -> None:
     assert again.features["features"].tolist() == [[1], [3]]
 
 
-def test_error_in_part_of_a_large_file_names_the_row(save: Saver) -> None:
+def test_error_in_part_of_a_large_file_names_the_row(save):
     kinds = np.zeros(ROWS, np.int64)
     kinds[330] = 9  # the eleventh row of the sixth part
     path = save({"x": np.arange(ROWS), "kind": kinds})
@@ -343,7 +339,7 @@ def test_error_in_part_of_a_large_file_names_the_row(save: Saver) -> None:
 
 
 @pytest.mark.thorough
-def test_spark_reads_the_same_data_as_one_process(spark: Any, tmp_path: Path) -> None:
+def test_spark_reads_the_same_data_as_one_process(spark, tmp_path):
     for part in range(2):
         to_parquet(table(FRAME[part::2]), tmp_path / f"{part}.parquet")
     to_stream(table(FRAME), tmp_path / "x.arrows")

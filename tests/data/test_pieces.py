@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from sparkwright.spark._surveying import survey_partitions
 
 
 @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 12))
-def test_groups_hold_every_index_once_and_in_order(sizes: list[int], groups: int) -> None:
+def test_groups_hold_every_index_once_and_in_order(sizes, groups):
     found = group_by_size(sizes, groups)
     assert [index for group in found for index in group] == list(range(len(sizes)))
     assert len(found) == max(1, min(groups, len(sizes)))
@@ -37,7 +36,7 @@ def sent(spark: Any, pieces: list[int], **options: Any) -> Any:
     return from_pieces(spark, pieces, read, sizes=[1] * len(pieces), partitions=3, **options)
 
 
-def test_pieces_keep_their_order_and_count_skipped_items_once(spark: Any) -> None:
+def test_pieces_keep_their_order_and_count_skipped_items_once(spark):
     data = sent(spark, [1, -5, 2, 3, -1, 4], on_error="skip")
     assert data.collect().features["features"][:, 0].tolist() == [1] + [2] * 2 + [3] * 3 + [4] * 4
     data.count()
@@ -74,7 +73,7 @@ def counted(data: DistributedDataSet) -> DistributedDataSet:
 
 
 @pytest.mark.thorough
-def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> None:
+def test_a_damaged_file_is_read_once_per_action(spark, tmp_path):
     attempts = tmp_path / "attempts"
     attempts.mkdir()
 
@@ -100,7 +99,7 @@ def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-def test_data_error_ends_the_job_while_other_tasks_run(spark: Any, tmp_path: Path) -> None:
+def test_data_error_ends_the_job_while_other_tasks_run(spark, tmp_path):
     ended = tmp_path / "ended"
 
     def read_one(piece: int, log: SkipLog) -> Iterator[DataSet]:
@@ -119,16 +118,14 @@ def test_data_error_ends_the_job_while_other_tasks_run(spark: Any, tmp_path: Pat
     assert 'on_error="skip"' in str(caught.value)
 
 
-def test_invalid_on_error_raises(tmp_path: Path) -> None:
+def test_invalid_on_error_raises(tmp_path):
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match="on_error='ignore'"):
         from_pieces(none, [], read, sizes=[], on_error="ignore")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.thorough
-def test_persisted_data_is_computed_once_until_unpersisted(
-    spark: Any, leaves_nothing: None
-) -> None:
+def test_persisted_data_is_computed_once_until_unpersisted(spark, leaves_nothing):
     computed = spark.sparkContext.accumulator(0)
 
     def counted(chunk: DataSet) -> DataSet:

@@ -47,7 +47,7 @@ def parts(folder: Path) -> list[str]:
 
 @each_format
 @pytest.mark.parametrize("size", [None, 1, 30, 1000])
-def test_examples_are_written_in_part_files(tmp_path: Path, form: Format, size: int | None) -> None:
+def test_examples_are_written_in_part_files(tmp_path, form, size):
     data = digits()
     for compression in form.compressions:
         folder = tmp_path / str(compression)
@@ -65,7 +65,7 @@ def test_examples_are_written_in_part_files(tmp_path: Path, form: Format, size: 
 
 
 @each_format
-def test_sequences_of_different_lengths_stay_separate(tmp_path: Path, form: Format) -> None:
+def test_sequences_of_different_lengths_stay_separate(tmp_path, form):
     sequences = [DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 4, 9)]
     form.write(sequences, str(tmp_path / "out"))
     found = form.read(tmp_path / "out", joined=False)
@@ -73,7 +73,7 @@ def test_sequences_of_different_lengths_stay_separate(tmp_path: Path, form: Form
 
 
 @each_format
-def test_nonempty_folder_is_not_overwritten(tmp_path: Path, form: Format) -> None:
+def test_nonempty_folder_is_not_overwritten(tmp_path, form):
     url = str(tmp_path / "out")
     form.write(digits(3), url)
     with pytest.raises(sw.ConfigurationError, match=r"part-r-00000.*overwrite=True"):
@@ -83,7 +83,7 @@ def test_nonempty_folder_is_not_overwritten(tmp_path: Path, form: Format) -> Non
 
 
 @each_format
-def test_invalid_examples_leave_nothing_behind(tmp_path: Path, form: Format) -> None:
+def test_invalid_examples_leave_nothing_behind(tmp_path, form):
     url = str(tmp_path / "out")
     with pytest.raises(sw.DataError, match="the same columns"):
         form.write([digits(5), DataSet(np.zeros((2, 3)))], url, examples_per_part=7)
@@ -93,7 +93,7 @@ def test_invalid_examples_leave_nothing_behind(tmp_path: Path, form: Format) -> 
 
 
 @each_format
-def test_folder_can_be_rewritten_from_its_own_data(tmp_path: Path, form: Format) -> None:
+def test_folder_can_be_rewritten_from_its_own_data(tmp_path, form):
     data, folder = digits(), tmp_path / "out"
     form.write(data.batches(7), str(folder), examples_per_part=30)
     found = (part for part in form.read(folder, joined=False))
@@ -104,7 +104,7 @@ def test_folder_can_be_rewritten_from_its_own_data(tmp_path: Path, form: Format)
 
 
 @each_format
-def test_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form: Format) -> None:
+def test_folder_is_kept_if_writing_its_replacement_fails(tmp_path, form):
     folder, data = tmp_path / "out", digits()
     form.write(data, str(folder))
 
@@ -120,7 +120,7 @@ def test_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form: F
 
 
 @each_format
-def test_missing_part_raises(tmp_path: Path, form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_part_raises(tmp_path, form, monkeypatch):
     monkeypatch.setattr("sparkwright.data.paths.list_entries", lambda url: [])
     with pytest.raises(sw.DataError, match=r"1 of 1 missing \['part-r-00000"):
         form.write(digits(5), str(tmp_path / "out"))
@@ -133,16 +133,14 @@ def test_missing_part_raises(tmp_path: Path, form: Format, monkeypatch: pytest.M
     [{"examples_per_part": 0}, {"examples_per_part": 1.5}, {"max_files": 2}, {"compression": "x"}],
     ids=str,
 )
-def test_invalid_options_raise(tmp_path: Path, form: Format, options: dict[str, Any]) -> None:
+def test_invalid_options_raise(tmp_path, form, options):
     with pytest.raises(sw.ConfigurationError, match=f"`{next(iter(options))}`"):
         form.write(digits(3), str(tmp_path / "out"), **options)
 
 
 @pytest.mark.thorough(but=["MapFile"])
 @each_format
-def test_distributed_data_is_written_and_read_in_order(
-    spark: Any, tmp_path: Path, form: Format
-) -> None:
+def test_distributed_data_is_written_and_read_in_order(spark, tmp_path, form):
     local = digits(500)
     data = sw.data.from_arrays(
         spark, local.features, local.labels, weights=local.weights, partitions=3

@@ -32,7 +32,7 @@ def bucket(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         environment.update(before)
 
 
-def test_executors_write_and_read_an_export(spark: Any, bucket: str) -> None:
+def test_executors_write_and_read_an_export(spark, bucket):
     url = f"{bucket}/a/export"
     features = np.arange(46, dtype=np.float32).reshape(23, 2)
     data = sw.data.from_arrays(spark, features, np.arange(23), partitions=3)
@@ -57,7 +57,7 @@ def test_executors_write_and_read_an_export(spark: Any, bucket: str) -> None:
 
 
 @pytest.mark.thorough
-def test_failed_export_leaves_no_visible_files(spark: Any, bucket: str) -> None:
+def test_failed_export_leaves_no_visible_files(spark, bucket):
     def fail(chunk: Any) -> Any:
         raise ValueError("no")
 

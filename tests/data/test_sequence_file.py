@@ -62,9 +62,7 @@ PAIRS = st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=300)), max
     st.sampled_from(COMPRESSIONS),
     st.dictionaries(st.text(), st.text(), max_size=3),
 )
-def test_records_and_metadata_round_trip(
-    pairs: Pairs, compression: Compression, notes: dict[str, str]
-) -> None:
+def test_records_and_metadata_round_trip(pairs, compression, notes):
     content = written(pairs, compression, notes)
     assert read(content) == pairs
     header = reader_of(content).header
@@ -87,7 +85,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_byte_ranges_yield_each_record_once(compression: Compression, data: Any) -> None:
+def test_byte_ranges_yield_each_record_once(compression, data):
     pairs = [(b"%d" % i, bytes([i]) * data.draw(st.integers(0, 80))) for i in range(60)]
     content = written(pairs, compression)
     marks = [found.start() for found in re.finditer(re.escape(ESCAPE + SYNC), content)]
@@ -99,9 +97,7 @@ def test_byte_ranges_yield_each_record_once(compression: Compression, data: Any)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_oversized_records_are_not_written(
-    compression: Compression, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_oversized_records_are_not_written(compression, monkeypatch):
     for module in ("_sequence_file", "_record_bytes"):
         monkeypatch.setattr(f"sparkwright.data.{module}.MAX_UNPACKED_BYTES", 1000)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 800)
@@ -112,7 +108,7 @@ def test_oversized_records_are_not_written(
 
 
 @pytest.mark.usefixtures("short_intervals")
-def test_damage_at_the_end_of_a_range_is_detected(tmp_path: Path) -> None:
+def test_damage_at_the_end_of_a_range_is_detected(tmp_path):
     """A false sync mark behind the end of a range must not end the range before it."""
     content = bytearray(written([(b"%d" % i, bytes(50)) for i in range(40)]))
     mark = content.index(ESCAPE + SYNC, len(content) // 2)
@@ -125,7 +121,7 @@ def test_damage_at_the_end_of_a_range_is_detected(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @given(datasets())
 @example([DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))])
-def test_examples_of_any_layout_round_trip(expected: list[DataSet]) -> None:
+def test_examples_of_any_layout_round_trip(expected):
     values = [value for dataset in expected for value in encode_examples(dataset)]
     examples = [one for dataset in expected for one in dataset.batches(1)]
     decode = example_decoder(layout_of(expected[0]))
@@ -146,7 +142,7 @@ RESULTS: dict[str, Callable[[str, bytes], Any]] = {
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_foreign_files_are_read_with_a_conversion_function(tmp_path: Path, name: str) -> None:
+def test_foreign_files_are_read_with_a_conversion_function(tmp_path, name):
     pairs = [(encode(TEXT, f"key{i}"), encode(BYTES, b"%d" % i)) for i in range(9)]
     (tmp_path / "foreign").write_bytes(written(pairs))
     convert = RESULTS[name]
@@ -196,7 +192,7 @@ def hadoop_writes(spark: Any, pairs: list[Any], folder: Path, kind: str, codec: 
         *product(["RECORD", "BLOCK"], ["DefaultCodec", "GzipCodec", "BZip2Codec"]),
     ],
 )
-def test_files_of_hadoop_are_read(spark: Any, tmp_path: Path, kind: str, codec: str) -> None:
+def test_files_of_hadoop_are_read(spark, tmp_path, kind, codec):
     if codec == "GzipCodec" and spark.version < "4":
         pytest.skip("Hadoop 3.3 cannot write this without its native library")
     pairs = [(text, float(i)) for i, text in enumerate(["", "a", "né€😀", "x" * 300])]
@@ -207,7 +203,7 @@ def test_files_of_hadoop_are_read(spark: Any, tmp_path: Path, kind: str, codec: 
 
 
 @pytest.mark.thorough
-def test_other_codecs_are_read_with_hadoop(spark: Any, tmp_path: Path) -> None:
+def test_other_codecs_are_read_with_hadoop(spark, tmp_path):
     url = hadoop_writes(spark, [("a", 1.0), ("bc", 2.0)], tmp_path / "out", "BLOCK", "SnappyCodec")
     with pytest.raises(sw.DataError, match=r"SnappyCodec.*from_rdd\(spark, .*sequenceFile\(url\)"):
         from_sequence_file(spark, url, convert=lambda k, v: ([v], len(k))).collect()
@@ -217,7 +213,7 @@ def test_other_codecs_are_read_with_hadoop(spark: Any, tmp_path: Path) -> None:
     assert found.labels["labels"].tolist() == [1, 2]
 
 
-def test_every_value_type_matches_hadoop(spark: Any) -> None:
+def test_every_value_type_matches_hadoop(spark):
     jvm = spark.sparkContext._jvm
     values: dict[str, Any] = {
         **{"IntWritable": -(2**31), "LongWritable": -(2**63), "VIntWritable": -113},
@@ -235,7 +231,7 @@ def test_every_value_type_matches_hadoop(spark: Any) -> None:
 
 @pytest.mark.thorough(but=["block"])
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compression) -> None:
+def test_hadoop_reads_our_files(spark, tmp_path, compression):
     pairs = [("kéy" + str(i), b"\x00\xff" * (i % 5)) for i in range(3000)]
     encoded = [(encode(TEXT, key), encode(BYTES, value)) for key, value in pairs]
     (tmp_path / "a").write_bytes(written(encoded, compression, {"note": "né"}))
@@ -247,6 +243,6 @@ def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compres
     assert {len(value) for _, value in found} == {1 + 2 * 8}
 
 
-def test_a_map_file_is_read_without_its_index(spark: Any, tmp_path: Path) -> None:
+def test_a_map_file_is_read_without_its_index(spark, tmp_path):
     sw.data.write_map_file(digits(5), str(tmp_path / "map"))
     assert_same(from_sequence_file(spark, str(tmp_path / "map")).collect(), digits(5))

@@ -29,7 +29,7 @@ counts = st.lists(st.integers(0, 60), min_size=1, max_size=8)
 
 
 @given(st.integers(0, 1000), st.integers(1, 50))
-def test_equal_sizes_use_the_fewest_parts_below_the_limit(total: int, largest: int) -> None:
+def test_equal_sizes_use_the_fewest_parts_below_the_limit(total, largest):
     sizes = equal_sizes(total, largest)
     assert sizes.sum() == total
     assert sizes.max() <= largest
@@ -38,25 +38,21 @@ def test_equal_sizes_use_the_fewest_parts_below_the_limit(total: int, largest: i
 
 
 @given(counts, weights)
-def test_each_part_has_each_class_within_one_example_of_its_share(
-    counts: list[int], shares: list[float]
-) -> None:
+def test_each_part_has_each_class_within_one_example_of_its_share(counts, shares):
     sizes = stratified_sizes(counts, shares)
     exact = np.outer(counts, np.array(shares) / sum(shares))
     np.testing.assert_array_equal(sizes.sum(axis=1), counts)
     assert (np.abs(sizes - exact) < 1 + 1e-6).all()
 
 
-def test_many_small_classes_do_not_favor_one_part() -> None:
+def test_many_small_classes_do_not_favor_one_part():
     # Each class of 5 could give its odd example to the same part: 300 against 200.
     assert stratified_sizes([5] * 100, [1, 1]).sum(axis=0).tolist() == [250, 250]
     assert np.ptp(stratified_sizes([7] * 90, [1, 1, 1]).sum(axis=0)) <= 1
 
 
 @given(counts, weights, st.integers(0, 5))
-def test_quotas_match_part_sizes_and_assign_every_example(
-    counts: list[int], shares: list[float], seed: int
-) -> None:
+def test_quotas_match_part_sizes_and_assign_every_example(counts, shares, seed):
     sizes = apportion(sum(counts), shares)
     quotas = draw_quotas(counts, sizes, [seed])
     assert (quotas >= 0).all()
@@ -64,14 +60,14 @@ def test_quotas_match_part_sizes_and_assign_every_example(
     np.testing.assert_array_equal(quotas.sum(axis=0), sizes)
 
 
-def test_quotas_follow_the_hypergeometric_distribution() -> None:
+def test_quotas_follow_the_hypergeometric_distribution():
     # 2 of 4 examples in partition 0, 2 parts of 2: hypergeometric, 1/6, 4/6, 1/6.
     drawn = Counter(int(draw_quotas([2, 2], [2, 2], [seed])[0, 0]) for seed in range(3000))
     assert drawn[1] / 3000 == pytest.approx(4 / 6, abs=0.05)
     assert drawn[0] / 3000 == pytest.approx(1 / 6, abs=0.04)
 
 
-def test_quotas_may_exceed_the_limit_of_numpy() -> None:
+def test_quotas_may_exceed_the_limit_of_numpy():
     counts = [400_000_000] * 9 + [1_500_000_000]
     sizes = apportion(sum(counts), [0.8, 0.15, 0.05])
     quotas = draw_quotas(counts, sizes, [1])
@@ -84,7 +80,7 @@ def test_quotas_may_exceed_the_limit_of_numpy() -> None:
 @given(
     st.lists(st.integers(0, 2), min_size=1, max_size=40), st.lists(st.integers(0, 40), max_size=4)
 )
-def test_chunk_boundaries_do_not_change_the_assignment(classes: list[int], cuts: list[int]) -> None:
+def test_chunk_boundaries_do_not_change_the_assignment(classes, cuts):
     numbers = np.array(classes)
     quotas = {
         number: balanced_sizes(int((numbers == number).sum()), 2)
@@ -108,7 +104,7 @@ def test_chunk_boundaries_do_not_change_the_assignment(classes: list[int], cuts:
 @pytest.mark.parametrize(
     ("classes", "how"), [([0, 0, 0], "more than"), ([0, 1], "more than"), ([0], "fewer than")]
 )
-def test_data_changed_since_counting_raises(classes: list[int], how: str) -> None:
+def test_data_changed_since_counting_raises(classes, how):
     assignment = Assignment({0: np.array([1, 1])}, [0], partition=3)
 
     def read() -> None:
@@ -120,9 +116,7 @@ def test_data_changed_since_counting_raises(classes: list[int], how: str) -> Non
 
 
 @given(counts, st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
-def test_blocks_use_every_example_once_and_partitions_are_equal(
-    counts: list[int], partitions: int, blocks: int, seed: int
-) -> None:
+def test_blocks_use_every_example_once_and_partitions_are_equal(counts, partitions, blocks, seed):
     placement = RandomBlocks(tuple(counts), partitions=partitions, blocks=blocks, seed=seed)
     targets = [placement.destinations(source, 0, count) for source, count in enumerate(counts)]
     for source, count in enumerate(counts):  # the same wherever one begins to ask
@@ -135,7 +129,7 @@ def test_blocks_use_every_example_once_and_partitions_are_equal(
 
 
 @pytest.mark.thorough
-def test_every_order_of_examples_is_equally_likely() -> None:
+def test_every_order_of_examples_is_equally_likely():
     orders: Counter[tuple[int, ...]] = Counter()
     for seed in range(6000):
         placement = RandomBlocks((1, 2), partitions=2, blocks=2, seed=seed)
@@ -177,7 +171,7 @@ def numbers(data: Any) -> list[int]:
     ],
     ids=["exact", "balanced", "stratified"],
 )
-def test_parts_contain_every_example_once_in_order(numbered: Any, split: Any, sizes: Any) -> None:
+def test_parts_contain_every_example_once_in_order(numbered, split, sizes):
     parts = split(numbered, 4)
     assert all(part.is_counted for part in parts)
     found = [numbers(part) for part in parts]
@@ -187,7 +181,7 @@ def test_parts_contain_every_example_once_in_order(numbered: Any, split: Any, si
     assert numbers(split(numbered, 4)[0]) == found[0] != numbers(split(numbered, 5)[0])
 
 
-def test_stratified_split_preserves_class_proportions(numbered: Any) -> None:
+def test_stratified_split_preserves_class_proportions(numbered):
     parts = numbered.stratified_split([3, 1], seed=1)
     balance = [np.bincount(part.collect().labels["labels"]).tolist() for part in parts]
     np.testing.assert_array_equal(np.sum(balance, axis=0), [100, 61, 40])
@@ -195,7 +189,7 @@ def test_stratified_split_preserves_class_proportions(numbered: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_tasks_do_not_carry_the_quotas_of_all_partitions(numbered: Any) -> None:
+def test_tasks_do_not_carry_the_quotas_of_all_partitions(numbered):
     many = sw.data.from_arrays(
         numbered.spark, np.zeros((3000, 1)), np.arange(3000, dtype=np.int32), partitions=3
     )
@@ -205,7 +199,7 @@ def test_tasks_do_not_carry_the_quotas_of_all_partitions(numbered: Any) -> None:
     assert part.count() == len(part.collect()) == 1500
 
 
-def test_shuffle_moves_examples_across_partitions_without_loss(numbered: Any) -> None:
+def test_shuffle_moves_examples_across_partitions_without_loss(numbered):
     shuffled = numbered.shuffle(seed=3, partitions=3)
     assert shuffled.partition_counts() == (67, 67, 67)
     found = shuffled.rdd.mapPartitions(
@@ -225,16 +219,14 @@ def test_shuffle_moves_examples_across_partitions_without_loss(numbered: Any) ->
 
 
 @pytest.mark.thorough
-def test_shuffle_in_several_blocks_loses_no_examples(
-    numbered: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shuffle_in_several_blocks_loses_no_examples(numbered, monkeypatch):
     monkeypatch.setattr("sparkwright.data.shuffling._BLOCK_BYTES", 1000)
     order = numbers(numbered.shuffle(seed=3))
     assert sorted(order) == list(range(201))
 
 
 @pytest.mark.thorough
-def test_sequences_of_different_length_are_shuffled(spark: Any) -> None:
+def test_sequences_of_different_length_are_shuffled(spark):
     parts = [DataSet(np.full((3, length, 1), length)) for length in (2, 5, 4)]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2)).shuffle(seed=1)
     chunks = [sw.data.from_bytes(chunk) for chunk in data.rdd.collect()]
@@ -242,14 +234,14 @@ def test_sequences_of_different_length_are_shuffled(spark: Any) -> None:
     assert sorted(lengths) == [2, 2, 2, 4, 4, 4, 5, 5, 5]
 
 
-def test_sample_has_the_requested_size(numbered: Any) -> None:
+def test_sample_has_the_requested_size(numbered):
     sample = numbered.sample(20, seed=1)
     found = numbers(sample)
     assert len(found) == len(set(found)) == 20 == sample.count()
     assert numbered.sample(fraction=0.5).count() == 100
 
 
-def test_splitting_changing_data_raises(spark: Any) -> None:
+def test_splitting_changing_data_raises(spark):
     data = sw.data.from_arrays(spark, np.zeros((8, 1)), partitions=2)
     data._counts = (4, 5)  # what a source without a seed would do
     part = data.random_split([1], exact=True)[0]
@@ -272,15 +264,13 @@ def test_splitting_changing_data_raises(spark: Any) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_invalid_options_raise(
-    numbered: Any, action: Any, error: type[Exception], text: str
-) -> None:
+def test_invalid_options_raise(numbered, action, error, text):
     with pytest.raises(error) as refused:
         action(numbered)
     assert text in str(refused.value)
 
 
-def test_stratifying_by_labels_other_than_classes_raises() -> None:
+def test_stratifying_by_labels_other_than_classes_raises():
     from sparkwright.data.classes import class_of_each_example
 
     def of(labels: Any) -> list[int]:

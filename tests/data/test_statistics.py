@@ -25,7 +25,7 @@ def data(spark: Any, table: DataSet) -> Any:
     return sw.data.from_arrays(spark, table.features, table.labels, partitions=3)
 
 
-def test_statistics_match_pandas(data: Any, table: DataSet) -> None:
+def test_statistics_match_pandas(data, table):
     statistics = data.statistics(bins=20)
     frame = pd.DataFrame(table.features["features"])
     found = statistics.to_frame()[:3].set_index("position")
@@ -45,7 +45,7 @@ def test_statistics_match_pandas(data: Any, table: DataSet) -> None:
         assert histogram.edges == tuple(edges.tolist())
 
 
-def test_each_partition_has_statistics(data: Any, table: DataSet) -> None:
+def test_each_partition_has_statistics(data, table):
     statistics = data.statistics(bins=5, per_partition=True)
     part = table.features["features"][: data.partition_counts()[0]]
     assert len(statistics.partitions) == 3
@@ -60,9 +60,7 @@ def test_each_partition_has_statistics(data: Any, table: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_statistics_do_not_depend_on_partitions(
-    spark: Any, table: DataSet, data: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statistics_do_not_depend_on_partitions(spark, table, data, monkeypatch):
     # 7 partitions, merged on the executors in pairs, three times, before the driver sees them.
     monkeypatch.setattr("sparkwright.data._reducing._FAN_IN", 2)
     many = sw.data.from_arrays(spark, table.features, table.labels, partitions=7)
@@ -78,7 +76,7 @@ def test_statistics_do_not_depend_on_partitions(
         assert one.histogram is None
 
 
-def test_statistics_have_repr_html_and_json(data: Any) -> None:
+def test_statistics_have_repr_html_and_json(data):
     statistics = data.statistics(bins=3)
     assert "features/features" in repr(statistics)
     assert "<table" in statistics._repr_html_()
@@ -89,7 +87,7 @@ def test_statistics_have_repr_html_and_json(data: Any) -> None:
         statistics["features/features"]
 
 
-def test_labels_are_counted_by_class(spark: Any, data: Any, table: DataSet) -> None:
+def test_labels_are_counted_by_class(spark, data, table):
     classes, counts = np.unique(table.labels["labels"], return_counts=True)
     assert data.label_balance() == dict(zip(classes.tolist(), counts.tolist(), strict=True))
     parts = data.label_balance(per_partition=True)
@@ -101,7 +99,7 @@ def test_labels_are_counted_by_class(spark: Any, data: Any, table: DataSet) -> N
     assert named.label_balance() == dict(zip("abcde", expected, strict=True))
 
 
-def test_step_numbers_are_one_column_for_any_sequence_length(spark: Any) -> None:
+def test_step_numbers_are_one_column_for_any_sequence_length(spark):
     parts = [
         DataSet(np.zeros((2, time, 3)), np.arange(2.0 * time).reshape(2, time)) for time in (3, 5)
     ]
@@ -116,7 +114,7 @@ def test_step_numbers_are_one_column_for_any_sequence_length(spark: Any) -> None
     assert sw.data.Standardize.fit(data, labels=True).labels["labels"].mean == [numbers.mean()]
 
 
-def test_vectors_of_different_length_have_no_statistics(spark: Any) -> None:
+def test_vectors_of_different_length_have_no_statistics(spark):
     parts = [DataSet(np.zeros((2, columns))) for columns in (3, 5)]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2))
     with pytest.raises(sw.DataError, match=r"3 and 5 columns in 'features/features'"):

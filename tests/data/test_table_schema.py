@@ -41,7 +41,7 @@ def schema(columns: Any = COLUMNS, values: Any = None, shapes: Any = None, **opt
         (("b",), "b"),
     ],
 )
-def test_columns_are_selected_in_the_given_order(choice: Any, expected: str) -> None:
+def test_columns_are_selected_in_the_given_order(choice, expected):
     assert "".join(select_columns(COLUMNS, choice, option="features")) == expected
 
 
@@ -59,26 +59,26 @@ def test_columns_are_selected_in_the_given_order(choice: Any, expected: str) -> 
         (range(3, 7), "Received: 5, of 5 columns"),
     ],
 )
-def test_empty_or_duplicate_selection_raises(choice: Any, message: str) -> None:
+def test_empty_or_duplicate_selection_raises(choice, message):
     with pytest.raises(ConfigurationError, match=message):
         select_columns(COLUMNS, choice, option="features")
 
 
-def test_former_names_of_unnamed_columns_still_select_them() -> None:
+def test_former_names_of_unnamed_columns_still_select_them():
     columns = ("column_0", "column_1", "f0")
     assert select_columns(columns, ["_c0", "f1", "f0"], option="labels") == columns
     with pytest.raises(ConfigurationError, match="Received: 'f3', of"):
         select_columns(columns, "f3", option="labels")
 
 
-def test_features_default_to_columns_other_than_labels_and_weights() -> None:
+def test_features_default_to_columns_other_than_labels_and_weights():
     found = schema(labels=["b", -1], weights="c")
     assert found.features == {"features": ("a", "d")}
     assert found.labels == {"labels": ("b", "e")}
     assert found.used == ("a", "d", "b", "e", "c")
 
 
-def test_classes_become_names_or_a_count_for_each_output() -> None:
+def test_classes_become_names_or_a_count_for_each_output():
     found = schema(
         labels={"p": "d", "q": "e", "r": "c"}, classes={"p": ["no", "yes"], "q": 3, "r": None}
     )
@@ -87,7 +87,7 @@ def test_classes_become_names_or_a_count_for_each_output() -> None:
     assert found.texts == {"d"}
 
 
-def test_values_are_requested_for_inferred_columns_alone() -> None:
+def test_values_are_requested_for_inferred_columns_alone():
     asked: list[Any] = []
 
     def values(names: Any) -> Any:
@@ -101,13 +101,13 @@ def test_values_are_requested_for_inferred_columns_alone() -> None:
     assert found.categories == {"a": ("t", "u"), "b": ("x",)}
 
 
-def test_numeric_values_are_sorted_as_numbers() -> None:
+def test_numeric_values_are_sorted_as_numbers():
     assert sort_values({"2", "10", "-1.5", "1e3"}) == ("-1.5", "2", "10", "1e3")
     assert sort_values({"2", "10", ""}) == ("", "10", "2")
     assert sort_values({"1", "1.0"}) == ("1", "1.0")
 
 
-def test_every_scalar_feature_has_a_name() -> None:
+def test_every_scalar_feature_has_a_name():
     shapes = {"c": (2, 2), "d": (7,)}
     found = schema(features=["b", "a", "c"], categories={"a": ["x", "y"]}, shapes=shapes)
     assert found.feature_names() == ("b", "a=x", "a=y", "c[0]", "c[1]", "c[2]", "c[3]")
@@ -115,7 +115,7 @@ def test_every_scalar_feature_has_a_name() -> None:
     assert found.shapes == {"c": (2, 2)}
 
 
-def test_schema_without_labels_reads_only_features() -> None:
+def test_schema_without_labels_reads_only_features():
     found = schema(labels="e", classes=["x"], one_hot=True, weights="a").without_labels()
     assert found.used == ("b", "c", "d")
     assert found.class_names == {}
@@ -130,9 +130,7 @@ texts = st.text(min_size=1, max_size=4)
     st.one_of(st.integers(1, 100), st.lists(texts, min_size=1, unique=True)),
     st.sampled_from(["error", "skip", 0.0, -1.5, math.nan]),
 )
-def test_schema_round_trips_through_json(
-    columns: Any, values: Any, classes: Any, missing: Any
-) -> None:
+def test_schema_round_trips_through_json(columns, values, classes, missing):
     options = {"labels": 0, "classes": classes, "categories": {columns[1]: values}, "weights": 2}
     before = schema(columns, shapes={columns[3]: (2, 3)}, missing=missing, **options)
     after = TableSchema.from_dict(json.loads(json.dumps(before.to_dict(), allow_nan=False)))
@@ -151,7 +149,7 @@ def test_schema_round_trips_through_json(
         {"name": "TableSchema", "columns": 3},
     ],
 )
-def test_invalid_schemas_raise(content: Any) -> None:
+def test_invalid_schemas_raise(content):
     with pytest.raises(ConfigurationError, match="must be the output of `TableSchema"):
         TableSchema.from_dict(content)
 
@@ -184,16 +182,16 @@ def test_invalid_schemas_raise(content: Any) -> None:
         ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
     ],
 )
-def test_incompatible_options_raise(options: Any, message: str) -> None:
+def test_incompatible_options_raise(options, message):
     with pytest.raises(ConfigurationError, match=message):
         schema(**options)
 
 
-def test_duplicate_column_names_raise() -> None:
+def test_duplicate_column_names_raise():
     with pytest.raises(ConfigurationError, match="'b' more than once"):
         schema(["a", "b", "b"])
 
 
-def test_long_lists_are_truncated_in_messages() -> None:
+def test_long_lists_are_truncated_in_messages():
     assert listed([]) == "none"
     assert listed(range(14)).endswith("11, … (2 more)")

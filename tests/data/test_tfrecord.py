@@ -4,7 +4,6 @@ import gzip
 import io
 import struct
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,16 +34,16 @@ def frames(content: bytes, log: Any = STRICT) -> list[bytes]:
 
 
 @given(st.lists(st.binary(max_size=200), max_size=20), st.sampled_from([None, "gzip", "zlib"]))
-def test_records_round_trip(records: list[bytes], compression: Any) -> None:
+def test_records_round_trip(records, compression):
     assert frames(PACK[compression](b"".join(map(framed, records)))) == records
 
 
-def test_a_gzip_file_may_have_several_members() -> None:
+def test_a_gzip_file_may_have_several_members():
     parts = [gzip.compress(framed(b"a") + framed(b"b")[:9]), gzip.compress(framed(b"b")[9:])]
     assert frames(b"".join(parts)) == [b"a", b"b"]
 
 
-def test_framing_matches_tensorflow() -> None:
+def test_framing_matches_tensorflow():
     # Computed from CRC-32C's published check value, 0xe3069283 for the digits 1 to 9.
     rotated = (0xE3069283 >> 15 | 0xE3069283 << 17) & 0xFFFFFFFF
     masked = struct.pack("<I", (rotated + 0xA282EAD8) & 0xFFFFFFFF)
@@ -53,7 +52,7 @@ def test_framing_matches_tensorflow() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=60), min_size=2, max_size=12), st.data())
-def test_flipped_bit_in_a_content_loses_only_its_record(records: list[bytes], data: Any) -> None:
+def test_flipped_bit_in_a_content_loses_only_its_record(records, data):
     content = bytearray(b"".join(map(framed, records)))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -69,7 +68,7 @@ def test_flipped_bit_in_a_content_loses_only_its_record(records: list[bytes], da
 
 
 @given(datasets())
-def test_examples_of_any_dtype_round_trip(parts: list[DataSet]) -> None:
+def test_examples_of_any_dtype_round_trip(parts):
     columns = parts[0].columns()
     specs = [
         FeatureSpec(name, name, array.shape[1:], array.dtype.name)
@@ -80,7 +79,7 @@ def test_examples_of_any_dtype_round_trip(parts: list[DataSet]) -> None:
     assert_same(DataSet.from_columns(found), parts[0])
 
 
-def test_features_are_selected_by_key(tmp_path: Path) -> None:
+def test_features_are_selected_by_key(tmp_path):
     data = digits(5)
     write_tfrecord(data, str(tmp_path / "out"))
     found = read_tfrecords_of(tmp_path / "out", specs=[IMAGE, FeatureSpec("digit", "labels/digit")])
@@ -88,7 +87,7 @@ def test_features_are_selected_by_key(tmp_path: Path) -> None:
     assert_same(found, DataSet({"image": images}, {"digit": data.labels["digit"]}))
 
 
-def test_custom_function_receives_all_features(tmp_path: Path) -> None:
+def test_custom_function_receives_all_features(tmp_path):
     data = digits(5)
     write_tfrecord(data, str(tmp_path / "out"))
 
@@ -113,9 +112,7 @@ def test_custom_function_receives_all_features(tmp_path: Path) -> None:
         ([{"labels": np.zeros((1, 3))}], "different names"),
     ],
 )
-def test_different_or_conflicting_layouts_raise(
-    tmp_path: Path, parts: list[Any], match: str
-) -> None:
+def test_different_or_conflicting_layouts_raise(tmp_path, parts, match):
     with pytest.raises(sw.DataError, match=match):
         write_tfrecord([DataSet(features, [1]) for features in parts], str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
@@ -130,7 +127,7 @@ def test_different_or_conflicting_layouts_raise(
         ("uint64", [0, 2**63 - 1], [-1]),
     ],
 )
-def test_numbers_outside_the_dtype_range_raise(dtype: str, good: list[int], bad: list[int]) -> None:
+def test_numbers_outside_the_dtype_range_raise(dtype, good, bad):
     def read(numbers: list[int]) -> list[int]:
         (content,) = serialized_examples({"x": np.array([numbers], np.int64)})
         spec = FeatureSpec("x", "features/x", (-1,), dtype)
@@ -154,7 +151,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "match"), REFUSED, ids=str)
-def test_invalid_options_raise(tmp_path: Path, options: dict[str, Any], match: str) -> None:
+def test_invalid_options_raise(tmp_path, options, match):
     none: Any = None
     (tmp_path / "a.tfrecord").write_bytes(framed(b""))
     with pytest.raises(sw.ConfigurationError, match=match):
@@ -180,9 +177,7 @@ def tensorflow_example(features: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
-def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(
-    tmp_path: Path, compression: Any
-) -> None:
+def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(tmp_path, compression):
     import tensorflow as tf
 
     random = np.random.default_rng(0)
@@ -219,7 +214,7 @@ def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(
     assert frames(path.read_bytes()) == messages
 
 
-def test_tensorflow_reads_our_files(tmp_path: Path) -> None:
+def test_tensorflow_reads_our_files(tmp_path):
     import tensorflow as tf
 
     data = digits(50)
@@ -243,7 +238,7 @@ def test_tensorflow_reads_our_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(weights[:, 0], data.weights)
 
 
-def test_unpacked_floats_are_read_and_bytes_require_a_dtype() -> None:
+def test_unpacked_floats_are_read_and_bytes_require_a_dtype():
     # float_list { value: 1.5 value: -2 }, each value with a tag of its own (wire type 5).
     values = b"".join(b"\x0d" + struct.pack("<f", value) for value in (1.5, -2.0))
     feature = b"\x12" + bytes([len(values)]) + values

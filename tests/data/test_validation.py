@@ -51,7 +51,7 @@ def mixed(folder: Path) -> list[str]:
 SHAPES: dict[str, Any] = {"features_shape": (3,), "labels_shape": (2,)}
 
 
-def test_every_reason_is_counted_and_reported(tmp_path: Path) -> None:
+def test_every_reason_is_counted_and_reported(tmp_path):
     paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
     found = sw.data.validate(paths, **SHAPES)
     assert (found.total, found.valid, found.invalid) == (8, 2, 6)
@@ -75,9 +75,7 @@ def test_every_reason_is_counted_and_reported(tmp_path: Path) -> None:
         pytest.param(None, (), True, 1, id="class-numbers"),
     ],
 )
-def test_shapes_may_have_unspecified_axes(
-    features: Any, labels: Any, required: bool, valid: int, tmp_path: Path
-) -> None:
+def test_shapes_may_have_unspecified_axes(features, labels, required, valid, tmp_path):
     mixed(tmp_path)
     found = sw.data.validate(
         str(tmp_path), features_shape=features, labels_shape=labels, labels_required=required
@@ -89,7 +87,7 @@ def test_shapes_may_have_unspecified_axes(
     assert "(3), not (9)" in found.first[0]
 
 
-def test_manifest_of_an_export_defines_its_valid_files(tmp_path: Path) -> None:
+def test_manifest_of_an_export_defines_its_valid_files(tmp_path):
     url = str(tmp_path / "e")
     export = sw.data.to_minibatch_files(GOOD.take(slice(0, 4)), url, batch_size=1)
     assert sw.data.validate(export) == ValidationResult(total=4, valid=4)
@@ -105,7 +103,7 @@ def test_manifest_of_an_export_defines_its_valid_files(tmp_path: Path) -> None:
     assert sw.data.validate(tmp_path / "no labels").valid == 3
 
 
-def test_delete_removes_and_counts_invalid_files(tmp_path: Path) -> None:
+def test_delete_removes_and_counts_invalid_files(tmp_path):
     paths = mixed(tmp_path / "in")
     other = tmp_path / "in" / "manifest.json"
     other.write_text('{"name": "my-app"}')
@@ -120,7 +118,7 @@ def test_delete_removes_and_counts_invalid_files(tmp_path: Path) -> None:
     assert again == ValidationResult(total=2, valid=2)
 
 
-def test_moving_preserves_files_and_relative_paths(tmp_path: Path) -> None:
+def test_moving_preserves_files_and_relative_paths(tmp_path):
     mixed(tmp_path / "in" / "one")
     mixed(tmp_path / "in" / "two")
     bad = (tmp_path / "in" / "one" / "b-unreadable.arrow").read_bytes()
@@ -158,9 +156,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize(("loader", "kind", "why"), FOREIGN)
 @pytest.mark.parametrize("on_invalid", ["delete", "move"])
-def test_files_are_kept_on_unrelated_errors(
-    loader: Any, kind: type[Exception], why: str, on_invalid: Any, tmp_path: Path
-) -> None:
+def test_files_are_kept_on_unrelated_errors(loader, kind, why, on_invalid, tmp_path):
     paths = mixed(tmp_path / "in")
     aside = tmp_path / "aside" if on_invalid == "move" else None
     with pytest.raises(kind, match=why) as caught:
@@ -174,7 +170,7 @@ def test_files_are_kept_on_unrelated_errors(
     assert [Path(path).exists() for path in paths] == [False, False, *[True] * 5]
 
 
-def test_failing_store_deletes_no_files_of_an_export(tmp_path: Path, monkeypatch: Any) -> None:
+def test_failing_store_deletes_no_files_of_an_export(tmp_path, monkeypatch):
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=2)
 
     def read_bytes(url: str) -> bytes:
@@ -188,9 +184,7 @@ def test_failing_store_deletes_no_files_of_an_export(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("on_invalid", ["delete", "move"])
-def test_validating_a_folder_with_a_loader_requires_a_pattern(
-    on_invalid: Any, tmp_path: Path
-) -> None:
+def test_validating_a_folder_with_a_loader_requires_a_pattern(on_invalid, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     np.savez(folder / "a.npz", features=np.zeros((2, 3)), labels=np.zeros(2))
@@ -208,7 +202,7 @@ def test_validating_a_folder_with_a_loader_requires_a_pattern(
 
 
 @pytest.mark.parametrize("inside", ["", "aside", "one/two", "../in/aside"])
-def test_files_are_not_moved_into_the_validated_folder(inside: str, tmp_path: Path) -> None:
+def test_files_are_not_moved_into_the_validated_folder(inside, tmp_path):
     folder = tmp_path / "in"
     mixed(folder)
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "in" / "e", batch_size=2)
@@ -220,7 +214,7 @@ def test_files_are_not_moved_into_the_validated_folder(inside: str, tmp_path: Pa
     assert len(list(folder.glob("*.arrow"))) == 7
 
 
-def test_files_are_not_moved_over_other_listed_files(tmp_path: Path) -> None:
+def test_files_are_not_moved_over_other_listed_files(tmp_path):
     good = tmp_path / "sub" / "bad.arrow"
     good.parent.mkdir()
     good.write_bytes(to_bytes(GOOD))
@@ -235,7 +229,7 @@ def test_files_are_not_moved_over_other_listed_files(tmp_path: Path) -> None:
     assert good.read_bytes() == to_bytes(GOOD)
 
 
-def test_export_with_lost_files_is_incomplete(tmp_path: Path) -> None:
+def test_export_with_lost_files_is_incomplete(tmp_path):
     url = str(tmp_path / "e")
     export = sw.data.to_minibatch_files(GOOD, url, batch_size=2)
     whole = replace(export.manifest, fingerprint="f")
@@ -248,7 +242,7 @@ def test_export_with_lost_files_is_incomplete(tmp_path: Path) -> None:
         reusable_export(url, **wanted)
 
 
-def test_export_remains_usable_without_deleted_files(tmp_path: Path) -> None:
+def test_export_remains_usable_without_deleted_files(tmp_path):
     export = sw.data.to_minibatch_files(np.zeros((9, 2)), tmp_path / "e", batch_size=2)
     Path(export.paths[1]).write_bytes(b"")
     Path(export.paths[2]).unlink()
@@ -269,7 +263,7 @@ def test_export_remains_usable_without_deleted_files(tmp_path: Path) -> None:
         pytest.param({"features_shape": 3}, "features_shape", id="a-number"),
     ],
 )
-def test_invalid_options_raise(options: Any, why: str) -> None:
+def test_invalid_options_raise(options, why):
     with pytest.raises(sw.ConfigurationError, match=why):
         sw.data.validate(GOOD, **options)
 
@@ -282,15 +276,13 @@ results = st.builds(
 
 
 @given(results, results, results)
-def test_validation_results_merge_in_any_grouping(
-    one: ValidationResult, two: ValidationResult, three: ValidationResult
-) -> None:
+def test_validation_results_merge_in_any_grouping(one, two, three):
     assert (one + two) + three == one + (two + three)
     assert one + ValidationResult() == one
     assert ValidationResult(**{**one.to_dict(), "first": one.first}) == one
 
 
-def test_executors_find_the_same_problems_as_one_machine(spark: Any, tmp_path: Path) -> None:
+def test_executors_find_the_same_problems_as_one_machine(spark, tmp_path):
     paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
     alone = sw.data.validate(paths, **SHAPES)
     rdd = spark.sparkContext.parallelize(paths, 3)

@@ -109,7 +109,7 @@ SHORT = ("classifier", "convolution", "graph", "graves-lstm", "lenet", "losses",
 
 @pytest.mark.thorough(but=SHORT)
 @pytest.mark.parametrize("name", NAMES)
-def test_network_outputs_match_deeplearning4j(name: str) -> None:
+def test_network_outputs_match_deeplearning4j(name):
     compare(NETWORKS / f"{name}.zip")
 
 
@@ -122,7 +122,7 @@ def test_network_outputs_match_deeplearning4j(name: str) -> None:
         ("graph", "Standardize", ["image", "numbers"], ["kind", "size"]),
     ],
 )
-def test_normalizer_is_read(name: str, kind: str, inputs: list[str], outputs: list[str]) -> None:
+def test_normalizer_is_read(name, kind, inputs, outputs):
     path = NETWORKS / f"{name}.zip"
     model, normalizer = imported(path)
     assert type(normalizer).__name__ == kind
@@ -146,9 +146,7 @@ def test_normalizer_is_read(name: str, kind: str, inputs: list[str], outputs: li
         ("subsampling", None, r"give `input_shapes=\{'input': …\}`"),
     ],
 )
-def test_part_without_counterpart_raises_with_its_name(
-    name: str, shapes: Any, message: str
-) -> None:
+def test_part_without_counterpart_raises_with_its_name(name, shapes, message):
     with pytest.raises(DataError, match=message):
         sw.import_dl4j(str(NETWORKS / f"{name}.zip"), input_shapes=shapes)
 
@@ -156,9 +154,7 @@ def test_part_without_counterpart_raises_with_its_name(
 @pytest.mark.parametrize(
     ("width", "reason"), [(6, r"58 parameters where 65"), (10**12, r"of \d+ parameters")]
 )
-def test_configuration_not_matching_the_parameters_raises(
-    tmp_path: Path, width: int, reason: str
-) -> None:
+def test_configuration_not_matching_the_parameters_raises(tmp_path, width, reason):
     path = changed("dense", tmp_path, b'"nout" : 5', f'"nout" : {width}'.encode())
     with pytest.raises(DataError, match=rf"damaged.zip .*{reason}.*Save the network again"):
         sw.import_dl4j(str(path))
@@ -167,9 +163,7 @@ def test_configuration_not_matching_the_parameters_raises(
 @pytest.mark.thorough
 @given(data=st.data(), name=st.sampled_from(["dense", "graph", "text"]))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_changed_configuration_is_read_or_raises_data_error(
-    tmp_path: Path, data: st.DataObject, name: str
-) -> None:
+def test_changed_configuration_is_read_or_raises_data_error(tmp_path, data, name):
     with zipfile.ZipFile(NETWORKS / f"{name}.zip") as archive:
         text = archive.read("configuration.json")
     values = list(re.finditer(rb'"(?!epsilon)\w+" : ([^\[{,]+)', text))
@@ -194,7 +188,7 @@ def changed(name: str, folder: Path, old: bytes, new: bytes) -> Path:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -> None:
+def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path):
     path = NETWORKS / "graves-lstm.zip"
     model, _ = imported(path)
     x, labels = arrays(path, "in")[0], arrays(path, "labels")[0]
@@ -220,7 +214,7 @@ def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.stores
-def test_newly_generated_networks_match_deeplearning4j(tmp_path: Path) -> None:
+def test_newly_generated_networks_match_deeplearning4j(tmp_path):
     made = make_networks(tmp_path, seed=random.randrange(1 << 30))
     assert sorted(path.stem for path in made.glob("*.npz")) == sorted([*NAMES, "unmapped"])
     for name in NAMES:

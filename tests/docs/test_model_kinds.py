@@ -149,7 +149,7 @@ def half_precision() -> Any:
 
 
 class OwnSteps(OwnTrainStep):
-    def test_step(self, data: Any) -> Any:
+    def test_step(self, data):
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         loss = self.compute_loss(x, y, self(x, training=False), weights, training=False)
         self.mean_loss.update_state(loss)
@@ -291,7 +291,7 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def test_page_contains_the_generated_table() -> None:
+def test_page_contains_the_generated_table():
     page = Path(__file__).parents[2] / "docs" / "own-models.md"
     assert f"\n\n{table()}\n\n" in page.read_text()
 
@@ -413,9 +413,7 @@ TRIALS = dict(
 @pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask")  # though it obeys it
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("name", KINDS)
-def test_model_kind_supports_or_rejects_each_capability(
-    name: str, spark: Any, tmp_path: Path
-) -> None:
+def test_model_kind_supports_or_rejects_each_capability(name, spark, tmp_path):
     kind = KINDS[name]
     network = sw.SparkNetwork(spark, kind.build if kind.by_function else kind.build())
     prepare(network.model, lambda: kind.data.layout)

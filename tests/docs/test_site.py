@@ -9,7 +9,7 @@ from mkdocs.exceptions import PluginError
 SITE = runpy.run_path(str(Path(__file__).parents[2] / ".ci" / "site.py"))
 
 
-def test_every_public_name_is_on_one_page() -> None:
+def test_every_public_name_is_on_one_page():
     import sparkwright as sw
 
     headings = [
@@ -30,9 +30,7 @@ def test_every_public_name_is_on_one_page() -> None:
         ("unlisted", "Do it.", "on no page: add unlisted to REFERENCE"),
     ],
 )
-def test_undocumented_or_unlisted_name_fails_the_build(
-    package: str, docstring: str | None, error: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undocumented_or_unlisted_name_fails_the_build(package, docstring, error, monkeypatch):
     def new() -> None: ...
 
     new.__module__, new.__doc__ = f"sparkwright.{package}._new", docstring

@@ -178,7 +178,7 @@ CASES: list[tuple[Findings, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("findings", "name", "status", "words"), CASES)
-def test_findings_are_classified(findings: Findings, name: str, status: str, words: str) -> None:
+def test_findings_are_classified(findings, name, status, words):
     checks = diagnose(findings).checks
     trouble = {(check.name, check.status) for check in checks if check.status != "ok"}
     assert trouble == ({(name, status)} if status != "ok" else set())
@@ -189,7 +189,7 @@ def test_findings_are_classified(findings: Findings, name: str, status: str, wor
         assert check.remedy.endswith("." if is_trouble else "")
 
 
-def test_too_few_open_files_for_many_workers_is_a_warning() -> None:
+def test_too_few_open_files_for_many_workers_is_a_warning():
     findings = with_spark(with_driver(open_files=1024), tasks=1000, came=1000)
     assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
 
@@ -213,9 +213,7 @@ def test_too_few_open_files_for_many_workers_is_a_warning() -> None:
         ("Java", "21.0.1", "warning"),
     ],
 )
-def test_executor_with_a_different_version_is_reported(
-    name: str, version: str, status: str
-) -> None:
+def test_executor_with_a_different_version_is_reported(name, version, status):
     findings = with_executor(**with_versions(**{name: version}))
     first, second = diagnose(findings).find(name)
     assert (first.where, first.status) == ("driver, executor 0 (a)", "ok")
@@ -225,13 +223,13 @@ def test_executor_with_a_different_version_is_reported(
 
 
 @pytest.mark.parametrize("name", ["sparkwright", "TensorFlow", "Keras", "NumPy", "PyArrow"])
-def test_executor_without_a_package_is_a_problem(name: str) -> None:
+def test_executor_without_a_package_is_a_problem(name):
     (check,) = diagnose(with_executor(**with_versions(**{name: None}))).problems
     assert (check.name, check.where) == (name, "executor 1 (b)")
     assert check.found == "is not installed"
 
 
-def test_minimum_versions_match_the_package_requirements() -> None:
+def test_minimum_versions_match_the_package_requirements():
     needs = importlib.metadata.requires("sparkwright") or []
     for name, rule in PACKAGES.items():
         found = [n for n in needs if re.match(rf"{name.lower()}\b", n) and "extra" not in n]
@@ -240,7 +238,7 @@ def test_minimum_versions_match_the_package_requirements() -> None:
             assert rule.least == tuple(map(int, least.split("."))), name
 
 
-def test_port_that_the_driver_cannot_open_is_a_problem() -> None:
+def test_port_that_the_driver_cannot_open_is_a_problem():
     unheard = with_both(driver_problem=None, clock=None)
     diagnosis = diagnose(replace(unheard, port_problem="no port could be opened"))
     statuses = [
@@ -250,7 +248,7 @@ def test_port_that_the_driver_cannot_open_is_a_problem() -> None:
     assert [found for _, found in statuses] == [{"problem"}, {"not checked"}, {"not checked"}]
 
 
-def test_clocks_of_one_machine_share_a_row() -> None:
+def test_clocks_of_one_machine_share_a_row():
     first, second = replace(FIRST, **clock(5.0001, 2e-4)), replace(SECOND, **clock(4.9998, 4e-4))
     (check,) = diagnose(replace(FINE, executors=(first, second))).find("Clock")
     assert check.found == "5 s ahead of the driver's, give or take 10 ms"
@@ -278,7 +276,7 @@ def test_clocks_of_one_machine_share_a_row() -> None:
         ("network.crypto.enabled=false ssl.rpc.enabled=true", "Encryption", "ok"),
     ],
 )
-def test_settings_are_classified(settings: str, name: str, status: str) -> None:
+def test_settings_are_classified(settings, name, status):
     given = dict(f"spark.{setting}".split("=") for setting in settings.split())
     diagnosis = diagnose(with_settings(**given))
     (check,) = diagnosis.find(name)
@@ -287,7 +285,7 @@ def test_settings_are_classified(settings: str, name: str, status: str) -> None:
     assert [c.name for c in diagnosis.checks if c.status != "ok"] == [name] * (status != "ok")
 
 
-def test_encryption_matters_only_with_executors_on_other_machines() -> None:
+def test_encryption_matters_only_with_executors_on_other_machines():
     bare = replace(FINE, spark=replace(SPARK, settings={}))
     (check,) = diagnose(bare).find("Encryption")
     assert "spark.authenticate=true and spark.network.crypto.enabled=true" in check.remedy
@@ -298,7 +296,7 @@ def test_encryption_matters_only_with_executors_on_other_machines() -> None:
     assert not diagnose(replace(unseen, spark=SparkFacts(master="local[2]"))).find("Encryption")
 
 
-def test_yarn_user_shared_by_all_tenants_is_reported() -> None:
+def test_yarn_user_shared_by_all_tenants_is_reported():
     (check,) = diagnose(with_settings("yarn")).find("Encryption")
     assert (check.status, "runs all tenants' containers as one user" in check.found) == ("ok", True)
     (check,) = diagnose(with_settings("yarn", spark__authenticate="false")).find("Encryption")
@@ -308,7 +306,7 @@ def test_yarn_user_shared_by_all_tenants_is_reported() -> None:
 @pytest.mark.parametrize(
     ("master", "status"), [("local[2]", "problem"), ("local[2,4]", "ok"), ("local", "problem")]
 )
-def test_local_spark_retries_a_task_as_its_master_url_specifies(master: str, status: str) -> None:
+def test_local_spark_retries_a_task_as_its_master_url_specifies(master, status):
     assert diagnose(with_settings(master)).find("Retries")[0].status == status
 
 
@@ -321,14 +319,14 @@ def test_local_spark_retries_a_task_as_its_master_url_specifies(master: str, sta
         ("something else", "logs"),
     ],
 )
-def test_failed_job_is_explained(problem: str, remedy: str) -> None:
+def test_failed_job_is_explained(problem, remedy):
     findings = replace(FINE, executors=(), job_problem=problem)
     (check,) = diagnose(findings).problems
     assert (check.name, check.found) == ("Executors", problem)
     assert remedy in check.remedy
 
 
-def test_only_this_machine_is_checked_without_spark() -> None:
+def test_only_this_machine_is_checked_without_spark():
     diagnosis = diagnose(Findings(driver=DRIVER))
     assert diagnosis.ok
     assert diagnosis.find("Executors")[0].status == "not checked"

@@ -21,7 +21,7 @@ PROBLEM = Check(
 )
 
 
-def test_problems_come_first_with_a_remedy() -> None:
+def test_problems_come_first_with_a_remedy():
     lines = repr(Diagnosis((OK, WARNING, PROBLEM))).splitlines()
     assert lines[0] == "sparkwright doctor: 1 problem, 1 warning, 1 ok"
     assert lines[2] == "PROBLEM      Driver reached  executor 0 (a): no"
@@ -30,20 +30,20 @@ def test_problems_come_first_with_a_remedy() -> None:
     assert lines[-1] == "OK           Python          driver: 3.11.9"
 
 
-def test_json_contains_every_row_in_creation_order() -> None:
+def test_json_contains_every_row_in_creation_order():
     found = json.loads(Diagnosis((OK, PROBLEM)).to_json())
     assert found["ok"] is False
     assert [check["name"] for check in found["checks"]] == ["Python", "Driver reached"]
     assert found["checks"][0] == OK.to_dict()
 
 
-def test_html_escapes_machine_output() -> None:
+def test_html_escapes_machine_output():
     html = Diagnosis((WARNING,))._repr_html_()  # pyright: ignore[reportPrivateUsage]
     assert "Set &lt;ntp&gt;." in html
     assert "<ntp>" not in html
 
 
-def test_lines_have_at_most_100_characters() -> None:
+def test_lines_have_at_most_100_characters():
     long = Check(
         name="Memory", where="driver", status="problem", found="x " * 200, remedy="y " * 99
     )
@@ -51,7 +51,7 @@ def test_lines_have_at_most_100_characters() -> None:
 
 
 @given(st.lists(st.sampled_from(["1", "2", "3"]), max_size=12))
-def test_executors_with_equal_results_share_a_row(versions: list[str]) -> None:
+def test_executors_with_equal_results_share_a_row(versions):
     driver = Place(label="driver")
     executors = tuple(Place(label=f"executor {n} (h)") for n in range(len(versions)))
     findings = Findings(driver=driver, executors=executors)

@@ -23,7 +23,7 @@ def program(folder: Path, name: str, script: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_current_process_can_be_inspected() -> None:
+def test_current_process_can_be_inspected():
     found = _machine.examine(find_kit=engine_finder())
     place = Place(**found, label="driver")
     assert place.versions["Python"] == ".".join(map(str, sys.version_info[:3]))
@@ -33,7 +33,7 @@ def test_current_process_can_be_inspected() -> None:
     assert place.scratch
 
 
-def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None:
+def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path):
     code = (
         "import sys; from sparkwright.doctor import _machine; _machine.examine();"
         "print(*{'tensorflow', 'keras', 'pandas', 'pyspark'} & set(sys.modules))"
@@ -53,9 +53,7 @@ def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None
     ],
     ids=["two", "failure", "timeout"],
 )
-def test_gpus_are_those_that_nvidia_smi_lists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, gpus: int, problem: str
-) -> None:
+def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, script, gpus, problem):
     program(tmp_path, "nvidia-smi", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(_machine, "_COMMAND_S", 0.5)
@@ -64,9 +62,7 @@ def test_gpus_are_those_that_nvidia_smi_lists(
     assert re.search(problem, found["gpu_problem"])
 
 
-def test_worker_data_folder_is_sparks_local_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_data_folder_is_sparks_local_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_DIRS", "")
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/other")
     assert _machine.scratch_folder() == str(tmp_path)

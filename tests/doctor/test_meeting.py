@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,7 +59,7 @@ def all_look(given: Orders, tasks: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_every_executor_reaches_all_others_and_its_clock_is_compared(meeting: Meeting) -> None:
+def test_every_executor_reaches_all_others_and_its_clock_is_compared(meeting):
     answers = all_look(orders(meeting.address, clock=lambda: time.time() + 5.0), 3)
     assert meeting.came == {0, 1, 2}
     labels = {answer["label"] for answer in answers}
@@ -76,14 +75,14 @@ def test_every_executor_reaches_all_others_and_its_clock_is_compared(meeting: Me
     }
 
 
-def test_one_task_per_executor_checks_all_executors(meeting: Meeting) -> None:
+def test_one_task_per_executor_checks_all_executors(meeting):
     answers = all_look(orders(meeting.address), 3)
     assert sorted("place" in answer for answer in answers) == [False, False, True]
     assert len({answer["executor"] for answer in answers}) == 1
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_executor_without_a_free_port_reports_it(meeting: Meeting) -> None:
+def test_executor_without_a_free_port_reports_it(meeting):
     taken = meeting.address[1]
     answers = all_look(orders(meeting.address, ports=(taken,)), 3)
     assert all(f"{taken}" in answer["place"]["port_problem"] for answer in answers)
@@ -91,9 +90,7 @@ def test_executor_without_a_free_port_reports_it(meeting: Meeting) -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_each_machine_can_use_its_own_ports(
-    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_machine_can_use_its_own_ports(meeting, monkeypatch):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -104,7 +101,7 @@ def test_each_machine_can_use_its_own_ports(
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_unreachable_driver_is_reported() -> None:
+def test_unreachable_driver_is_reported():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         (answer,) = all_look(orders(closed.getsockname(), connect_s=0.3), 1)
@@ -113,7 +110,7 @@ def test_unreachable_driver_is_reported() -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_started_tasks_are_awaited_and_missing_ones_are_not() -> None:
+def test_started_tasks_are_awaited_and_missing_ones_are_not():
     meeting = Meeting(
         secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=0.05, timeout_s=20.0
     )
@@ -135,7 +132,7 @@ def test_started_tasks_are_awaited_and_missing_ones_are_not() -> None:
 
 
 @pytest.mark.thorough
-def test_hanging_or_failing_actions_do_not_block_others() -> None:
+def test_hanging_or_failing_actions_do_not_block_others():
     hold = threading.Event()
     quick = {str(n): lambda: "" for n in range(99)}
     acts = {"hangs": lambda: str(hold.wait(20)), "fails": lambda: str(int("x")), **quick}
@@ -148,7 +145,7 @@ def test_hanging_or_failing_actions_do_not_block_others() -> None:
     assert found == dict.fromkeys(quick, "")
 
 
-def test_closing_releases_all_executors(meeting: Meeting) -> None:
+def test_closing_releases_all_executors(meeting):
     line = connect(meeting.address, secret=SECRET, timeout_s=5.0)
     line.send("doctor", {"executor": "a", "label": "executor a", "task": 0})
     line.receive()
@@ -158,7 +155,7 @@ def test_closing_releases_all_executors(meeting: Meeting) -> None:
 
 
 @pytest.mark.thorough
-def test_tasks_do_not_need_sparkwright_installed(tmp_path: Path) -> None:
+def test_tasks_do_not_need_sparkwright_installed(tmp_path):
     """The kit may be missing on executors; the answer says so."""
     import pyspark.cloudpickle as cloudpickle
 
@@ -176,7 +173,7 @@ def test_tasks_do_not_need_sparkwright_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("executors", [1, 2, 17, 40, 1000])
-def test_each_executor_probes_a_few_others_and_each_is_probed(executors: int) -> None:
+def test_each_executor_probes_a_few_others_and_each_is_probed(executors):
     names = [f"{number:04}" for number in range(executors)]
     tried = {name: _meeting.partners(name, names) for name in names}
     assert all(name not in others for name, others in tried.items())
@@ -206,14 +203,14 @@ def test_each_executor_probes_a_few_others_and_each_is_probed(executors: int) ->
         ("", "RuntimeError"),
     ],
 )
-def test_java_stack_trace_is_reduced_to_the_relevant_line(page: str, told: str) -> None:
+def test_java_stack_trace_is_reduced_to_the_relevant_line(page, told):
     assert _gathering.in_short(RuntimeError(page)) == told
 
 
 # -- what the driver does with folders by itself ----------------------------------------------
 
 
-def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path: Path) -> None:
+def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     folders = {str(here): "hdfs://a", str(there): "hdfs://b"}
     answers: list[dict[str, Any]] = []
@@ -231,9 +228,7 @@ def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path: Path) 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("_each_an_executor")
-def test_port_behind_a_firewall_is_reported_by_connecting_executors(
-    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_port_behind_a_firewall_is_reported_by_connecting_executors(meeting, monkeypatch):
     """Executor 1 says a port at which nobody listens."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -129,7 +129,7 @@ def assert_same(kind: Kind, one: AbstractEvaluation, other: AbstractEvaluation) 
 @every_kind
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_merging_parts_in_any_grouping_equals_the_whole(kind: Kind, data: st.DataObject) -> None:
+def test_merging_parts_in_any_grouping_equals_the_whole(kind, data):
     seed, n = data.draw(st.integers(0, 1 << 32)), data.draw(st.integers(0, 40))
     rng = np.random.default_rng(seed)
     labels, predictions = kind.draw(rng, n)
@@ -152,7 +152,7 @@ def test_merging_parts_in_any_grouping_equals_the_whole(kind: Kind, data: st.Dat
 
 
 @every_kind
-def test_equality_and_addition_follow_the_data(kind: Kind) -> None:
+def test_equality_and_addition_follow_the_data(kind):
     some = counted(kind)
     assert some == counted(kind)
     assert some not in (counted(kind, seed=1), some + some, 5)
@@ -164,7 +164,7 @@ def test_equality_and_addition_follow_the_data(kind: Kind) -> None:
 
 
 @every_kind
-def test_without_rows_metrics_have_the_documented_values(kind: Kind) -> None:
+def test_without_rows_metrics_have_the_documented_values(kind):
     labels, predictions = kind.draw(np.random.default_rng(0), 3)
     for nothing in (kind.prototype, kind.prototype.updated(labels, predictions, mask=[0, 0, 0])):
         assert nothing.examples == 0
@@ -176,7 +176,7 @@ def test_without_rows_metrics_have_the_documented_values(kind: Kind) -> None:
 
 
 @every_kind
-def test_names_are_kept_when_unnamed_counts_are_added(kind: Kind) -> None:
+def test_names_are_kept_when_unnamed_counts_are_added(kind):
     key = kind.prototype._names_key
     names = getattr(kind.prototype, key, None)
     if names:
@@ -187,7 +187,7 @@ def test_names_are_kept_when_unnamed_counts_are_added(kind: Kind) -> None:
 
 
 @every_kind
-def test_masked_rows_are_ignored_whatever_their_values(kind: Kind) -> None:
+def test_masked_rows_are_ignored_whatever_their_values(kind):
     labels, predictions = kind.draw(np.random.default_rng(1), 30)
     mask = np.arange(30) % 3 > 0
     expected = kind.prototype.updated(labels[mask], predictions[mask])
@@ -201,7 +201,7 @@ def test_masked_rows_are_ignored_whatever_their_values(kind: Kind) -> None:
 
 
 @every_kind
-def test_adding_evaluations_with_different_options_raises(kind: Kind) -> None:
+def test_adding_evaluations_with_different_options_raises(kind):
     assert kind.prototype != kind.other
     with pytest.raises(DataError, match=r"only evaluations .* can be added\. Received: .* and "):
         kind.prototype + kind.other
@@ -210,7 +210,7 @@ def test_adding_evaluations_with_different_options_raises(kind: Kind) -> None:
 
 
 @every_kind
-def test_state_cannot_be_changed(kind: Kind) -> None:
+def test_state_cannot_be_changed(kind):
     one = counted(kind)
     state: list[Any] = [getattr(one, field.name) for field in fields(one)]  # pyright: ignore[reportArgumentType]
     with pytest.raises(AttributeError):
@@ -229,14 +229,14 @@ COUNTED = [*map(counted, KINDS.values()), digest()]
 
 
 @pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
-def test_every_kind_is_deserialized_by_its_name(one: AbstractEvaluation) -> None:
+def test_every_kind_is_deserialized_by_its_name(one):
     for read in (evaluation_from_json(one.to_json()), evaluation_from_dict(one.to_dict())):
         assert type(read) is type(one)
         assert read == one
         assert read.headline() == one.headline()
 
 
-def test_every_kind_of_the_package_can_be_deserialized() -> None:
+def test_every_kind_of_the_package_can_be_deserialized():
     kinds = {
         found
         for found in vars(package).values()
@@ -258,7 +258,7 @@ def places(values: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 @pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
-def test_damaged_values_are_rejected_or_harmless(one: AbstractEvaluation) -> None:
+def test_damaged_values_are_rejected_or_harmless(one):
     refused = 0
     for *parents, last in places(one.to_dict()):
         for wrong in WRONG:
@@ -281,7 +281,7 @@ def test_damaged_values_are_rejected_or_harmless(one: AbstractEvaluation) -> Non
         *("", "{", "[" * 100_000, '{"name": "evaluation"}'),
     ],
 )
-def test_text_that_is_not_an_evaluation_is_rejected(text: str) -> None:
+def test_text_that_is_not_an_evaluation_is_rejected(text):
     with pytest.raises(DataError) as refused:
         evaluation_from_json(text)
     if "accuracy" in text:
@@ -291,7 +291,7 @@ def test_text_that_is_not_an_evaluation_is_rejected(text: str) -> None:
 
 
 @every_kind
-def test_reports_and_plots_work_with_and_without_data(kind: Kind) -> None:
+def test_reports_and_plots_work_with_and_without_data(kind):
     for one in (kind.prototype, counted(kind)):
         assert f"{one.examples:,} examples" in str(one)
         assert f"{one.examples} examples" in repr(one)
@@ -307,7 +307,7 @@ def test_reports_and_plots_work_with_and_without_data(kind: Kind) -> None:
 
 
 @every_kind
-def test_names_are_escaped_and_wide_tables_are_omitted(kind: Kind) -> None:
+def test_names_are_escaped_and_wide_tables_are_omitted(kind):
     key = kind.prototype._names_key
     if not key or not hasattr(counted(kind), key):
         return

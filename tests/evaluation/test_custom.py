@@ -33,9 +33,7 @@ def prototype() -> CustomEvaluation:
     labels=st.lists(st.integers(-5, 5), max_size=20),
     cuts=st.tuples(st.integers(0, 20), st.integers(0, 20)),
 )
-def test_merged_parts_equal_the_whole_also_after_json(
-    labels: list[int], cuts: tuple[int, int]
-) -> None:
+def test_merged_parts_equal_the_whole_also_after_json(labels, cuts):
     def sorting(was: np.ndarray, said: np.ndarray, mask: np.ndarray | None) -> Any:
         return {**counting(was, said, mask), "seen": np.sort(was)}
 
@@ -51,7 +49,7 @@ def test_merged_parts_equal_the_whole_also_after_json(
     assert whole.examples == len(labels)
 
 
-def test_merge_that_mutates_its_argument_changes_nothing_else() -> None:
+def test_merge_that_mutates_its_argument_changes_nothing_else():
     a = prototype().updated([3, 1], [0, 0])
     b = prototype().updated([2], [0])
     before = a.to_dict()
@@ -60,7 +58,7 @@ def test_merge_that_mutates_its_argument_changes_nothing_else() -> None:
     assert a.to_dict() == before
 
 
-def test_fully_masked_examples_are_not_counted() -> None:
+def test_fully_masked_examples_are_not_counted():
     found = prototype().updated([1, 2, 3], [0, 0, 0], mask=[1, 0, 1])
     assert found.examples == 2
     assert found.result["rows"] == 2
@@ -71,7 +69,7 @@ def test_fully_masked_examples_are_not_counted() -> None:
     assert prototype().updated(np.zeros(0), np.zeros(0), mask=np.zeros((0, 3))) == prototype()
 
 
-def test_evaluation_from_json_has_no_functions_and_raises() -> None:
+def test_evaluation_from_json_has_no_functions_and_raises():
     read = CustomEvaluation.from_json(prototype().updated([1], [0]).to_json())
     assert read.result == {"rows": 1, "largest": [1], "seen": [1]}
     assert '"rows": 1' in read.summary()
@@ -81,7 +79,7 @@ def test_evaluation_from_json_has_no_functions_and_raises() -> None:
         read.updated([1], [0])
 
 
-def test_reports_show_the_result_and_plots_its_numbers() -> None:
+def test_reports_show_the_result_and_plots_its_numbers():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     numbers = CustomEvaluation(lambda *_: {"a": 1, "<b>": 2.5, "c": "text"}, merging, title="t&")
     found = numbers.updated([1], [0])
@@ -97,7 +95,7 @@ def test_reports_show_the_result_and_plots_its_numbers() -> None:
     assert one.headline() == {"seven": 7.0}
 
 
-def test_invalid_results_and_masks_raise() -> None:
+def test_invalid_results_and_masks_raise():
     pair = CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])
     with pytest.raises(DataError, match="`merge` must return"):
         pair + pair

@@ -59,7 +59,7 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "options", "message"), OPTIONS)
-def test_invalid_options_are_rejected(kind: Any, options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_rejected(kind, options, message):
     with pytest.raises(ConfigurationError, match=message):
         kind(**options)
 
@@ -110,9 +110,7 @@ ROWS: list[tuple[Any, Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("prototype", "labels", "predictions", "message"), ROWS)
-def test_invalid_rows_are_rejected_by_place(
-    prototype: Any, labels: Any, predictions: Any, message: str
-) -> None:
+def test_invalid_rows_are_rejected_by_place(prototype, labels, predictions, message):
     with pytest.raises((DataError, ConfigurationError), match=message):
         prototype.updated(labels, predictions)
 
@@ -126,7 +124,7 @@ def test_invalid_rows_are_rejected_by_place(
         ([[[1]], 2], r"text, an integer.*\[\[1\]\]"),
     ],
 )
-def test_invalid_records_are_rejected(records: list[Any], message: str) -> None:
+def test_invalid_records_are_rejected(records, message):
     with pytest.raises(DataError, match=message):
         Evaluation.from_predictions([1, 1], [[0.9, 0.1]] * 2, records=records, keep_errors=3)
 
@@ -164,7 +162,7 @@ QUESTIONS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), QUESTIONS)
-def test_invalid_questions_are_rejected(call: Any, message: str) -> None:
+def test_invalid_questions_are_rejected(call, message):
     with pytest.raises(ConfigurationError, match=message):
         call()
 
@@ -178,7 +176,7 @@ def test_invalid_questions_are_rejected(call: Any, message: str) -> None:
         ([[2**60, 0], [0, 2**60]], r"less than 2\*\*61 in total\. Received: 2\.31e\+18"),
     ],
 )
-def test_invalid_or_overflowing_confusion_counts_raise(confusion: Any, message: str) -> None:
+def test_invalid_or_overflowing_confusion_counts_raise(confusion, message):
     with pytest.raises(DataError, match=message):
         Evaluation(confusion=np.array(confusion))
     largest = Evaluation(confusion=np.array([[2**60, 0], [0, 0]]))

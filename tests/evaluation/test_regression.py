@@ -51,9 +51,7 @@ THEIRS: dict[RegressionMetric, Any] = {
     parts=st.integers(1, 60),
     mean=st.sampled_from([0.0, 3.0, -100.0]),
 )
-def test_metrics_equal_scikit_learns_for_any_grouping(
-    seed: int, rows: int, outputs: int, parts: int, mean: float
-) -> None:
+def test_metrics_equal_scikit_learns_for_any_grouping(seed, rows, outputs, parts, mean):
     rng = np.random.default_rng(seed)
     labels = mean + rng.normal(size=(rows, outputs)) * rng.integers(1, 100, outputs)
     predictions = labels + rng.normal(0.5, 1, labels.shape)
@@ -79,7 +77,7 @@ def test_metrics_equal_scikit_learns_for_any_grouping(
 
 
 @pytest.mark.parametrize("mean", [1e6, 1e9])
-def test_large_means_keep_precision_in_small_parts(mean: float) -> None:
+def test_large_means_keep_precision_in_small_parts(mean):
     labels = mean + np.random.default_rng(0).standard_normal(1_000)
     values = list(map(Fraction, labels.tolist()))
     center = sum(values) / len(values)
@@ -99,9 +97,7 @@ def test_large_means_keep_precision_in_small_parts(mean: float) -> None:
         ([5.0], [4.0], 0, 1, 1),
     ],
 )
-def test_constant_labels_have_the_documented_values(
-    labels: Any, predictions: Any, r2: float, explained: float, relative: float
-) -> None:
+def test_constant_labels_have_the_documented_values(labels, predictions, r2, explained, relative):
     evaluation = regression(labels, predictions)
     assert evaluation.r2() == r2
     assert evaluation.explained_variance() == explained
@@ -109,7 +105,7 @@ def test_constant_labels_have_the_documented_values(
     assert evaluation.pearson_correlation() == 0
 
 
-def test_metrics_of_extreme_values_are_not_nan() -> None:
+def test_metrics_of_extreme_values_are_not_nan():
     evaluation = regression([1e-130, 2e-130, 1e-131], [1e150, -1e150, 1e150])
     assert evaluation.r2() == -math.inf
     assert evaluation.relative_squared_error() == math.inf
@@ -119,7 +115,7 @@ def test_metrics_of_extreme_values_are_not_nan() -> None:
     assert many.mean_squared_error() == pytest.approx(4e300)
 
 
-def test_outputs_without_rows_are_excluded_from_averages() -> None:
+def test_outputs_without_rows_are_excluded_from_averages():
     mask = [[1, 0], [1, 0]]
     evaluation = regression([[1, 5], [3, 5]], [[2.0, 9], [5.0, 9]], mask=mask, names=["a", "b"])
     assert evaluation.left_out() == ("b",)
@@ -129,7 +125,7 @@ def test_outputs_without_rows_are_excluded_from_averages() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint64, np.bool_])
-def test_numbers_of_any_type_keep_their_value(dtype: Any) -> None:
+def test_numbers_of_any_type_keep_their_value(dtype):
     labels = np.array([0, 1, 1, 0]).astype(dtype)
     predictions = np.array([0.25, 0.5, 1, 0]).astype(dtype)
     assert regression(labels, predictions) == regression(
@@ -137,14 +133,14 @@ def test_numbers_of_any_type_keep_their_value(dtype: Any) -> None:
     )
 
 
-def test_sample_is_uniform() -> None:
+def test_sample_is_uniform():
     values = np.arange(100_000.0)
     sample = PairSample.of(values, values, size=1000)
     counts, _ = np.histogram(sample.labels, bins=10, range=(0, 100_000))
     assert counts.min() > 60  # four standard deviations from 100
 
 
-def test_sample_counts_all_duplicates_of_sampled_pairs() -> None:
+def test_sample_counts_all_duplicates_of_sampled_pairs():
     rng = np.random.default_rng(0)
     values = rng.permutation(np.repeat(np.arange(1500.0), 100))
     assert set(PairSample.of(values, values, size=1000).counts.tolist()) == {100}
@@ -152,13 +148,13 @@ def test_sample_counts_all_duplicates_of_sampled_pairs() -> None:
     np.testing.assert_array_equal(np.sort(whole.labels), np.arange(1500))
 
 
-def test_positive_and_negative_zero_are_the_same_number() -> None:
+def test_positive_and_negative_zero_are_the_same_number():
     one, other = regression([0.0, -0.0], [-0.0, 0.0]), regression([0.0, 0.0], [0.0, 0.0])
     assert one == other
     assert one.to_json() == other.to_json()
 
 
-def test_plots_show_the_sample() -> None:
+def test_plots_show_the_sample():
     rng = np.random.default_rng(0)
     labels = rng.normal(size=(3000, 8))
     evaluation = regression(labels, labels + rng.normal(size=labels.shape))
@@ -179,7 +175,7 @@ def test_plots_show_the_sample() -> None:
 
 
 @pytest.mark.parametrize(("scale", "middle"), [(1e-9, 0), (1, 5), (220, 0), (1e12, 5)])
-def test_no_tick_labels_collide(scale: float, middle: float) -> None:
+def test_no_tick_labels_collide(scale, middle):
     rng = np.random.default_rng(0)
     labels = scale * (middle + rng.normal(size=(20_000, 1)))
     evaluation = regression(labels, labels + scale * rng.normal(size=labels.shape))
@@ -197,7 +193,7 @@ def test_no_tick_labels_collide(scale: float, middle: float) -> None:
         assert {axes.xaxis.get_offset_text().get_text() for axes in drawn.axes} == {""}
 
 
-def test_numbers_are_formatted_without_exponents() -> None:
+def test_numbers_are_formatted_without_exponents():
     labels = np.arange(0.0, 1e5, 1e3)[:, None]
     evaluation = regression(labels, labels + 21_979.6)
     found = [evaluation.summary(), repr(evaluation), str(evaluation.figures()[0])]
@@ -206,7 +202,7 @@ def test_numbers_are_formatted_without_exponents() -> None:
         assert "e+" not in text
 
 
-def test_outputs_have_names() -> None:
+def test_outputs_have_names():
     one = np.arange(10.0)[:, None]
     assert regression(one, one).output_names == ("output",)
     two = np.hstack([one, one])

@@ -1,7 +1,5 @@
 """The exact ROC of many rows, by ranges of scores."""
 
-from typing import Any
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
@@ -76,9 +74,7 @@ def random_roc(rows: int, decimals: int = 16) -> ROC:
     points=st.integers(4, 30),
     data=st.data(),
 )
-def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(
-    parts: list[Part], rows_per_range: int, points: int, data: st.DataObject
-) -> None:
+def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(parts, rows_per_range, points, data):
     rocs = [ROC.from_predictions(*part) for part in parts]
     whole = sum(rocs, ROC())
     if not whole.examples:
@@ -108,7 +104,7 @@ def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(
     ],
     ids=["at both ends", "close together", "far apart", "tied"],
 )
-def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts: int, draw: Any) -> None:
+def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts, draw):
     rng = np.random.default_rng(0)
     scores = draw(rng)
     scores = np.sort(scores[np.isfinite(scores)])  # each part has other scores
@@ -122,7 +118,7 @@ def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts: int, draw: Any)
     assert rows.sum() == scores.size
 
 
-def test_retained_points_include_the_best_thresholds() -> None:
+def test_retained_points_include_the_best_thresholds():
     roc = random_roc(3000)
     digest = ROCDigest.from_ranges(summaries_of([roc], 10_000, points=4))
     assert len(digest.counts) == 4
@@ -134,7 +130,7 @@ def test_retained_points_include_the_best_thresholds() -> None:
         digest.confusion_at(digest.counts.thresholds[1] + 1e-9)
 
 
-def test_small_curves_keep_all_points() -> None:
+def test_small_curves_keep_all_points():
     whole = random_roc(500, decimals=2)
     digest = ROCDigest.from_ranges(summaries_of([whole], 100))
     assert digest.curve() == whole.curve()
@@ -144,7 +140,7 @@ def test_small_curves_keep_all_points() -> None:
     assert repr(digest) == f"ROCDigest(500 examples, {kind})"
 
 
-def test_missing_range_raises_and_digests_cannot_be_added() -> None:
+def test_missing_range_raises_and_digests_cannot_be_added():
     summaries = summaries_of([random_roc(100)], 20)
     assert len(summaries) > 2
     with pytest.raises(DataError, match="the last point"):

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ echo "0, GPU-aa, NVIDIA H100, 81559, 580.1"
 
 
 @pytest.mark.thorough
-def test_outcomes_are_saved_after_each_check(tmp_path: Path, capsys: Any) -> None:
+def test_outcomes_are_saved_after_each_check(tmp_path, capsys):
     folder = tmp_path / "tests" / "gpu"
     folder.mkdir(parents=True)
     (folder / "trial.py").write_text(_CHECKS)
@@ -62,9 +61,7 @@ def test_outcomes_are_saved_after_each_check(tmp_path: Path, capsys: Any) -> Non
     assert re.search(r"speed +2\.00 x +\n", capsys.readouterr().out)
 
 
-def test_nvidia_smi_lists_the_available_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvidia_smi_lists_the_available_gpus(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert nvidia_gpus() == ([], "nvidia-smi is not on the PATH")
     program = tmp_path / "nvidia-smi"
@@ -74,7 +71,7 @@ def test_nvidia_smi_lists_the_available_gpus(
     assert (gpu["index"], gpu["name"], problem) == ("0", "NVIDIA H100", "")
 
 
-def test_without_a_gpu_the_suite_prints_one_sentence(tmp_path: Path) -> None:
+def test_without_a_gpu_the_suite_prints_one_sentence(tmp_path):
     command = [sys.executable, "-m", "tests.gpu", "--reports", str(tmp_path)]
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
     options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": ROOT}
@@ -84,13 +81,13 @@ def test_without_a_gpu_the_suite_prints_one_sentence(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_each_wheel_has_a_pinned_version() -> None:
+def test_each_wheel_has_a_pinned_version():
     assert [line.partition("==")[0] for line in pinned()] == list(NAMES)
 
 
 @pytest.mark.cluster
 @pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
-def test_bare_tier_checks_pass_on_cpus(tmp_path: Path) -> None:
+def test_bare_tier_checks_pass_on_cpus(tmp_path):
     only = ["own_gpu", "killed", "exchange 25", "throughput resnet50"]
     command = [sys.executable, "-m", "tests.gpu", "--cpu", "--tier", "bare", "--only", *only]
     path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])

@@ -35,7 +35,7 @@ def trajectory(outer: OuterOptimizer, means: Any) -> Any:
         nesterov=st.booleans(),
     ),
 )
-def test_a_step_is_that_of_sgd_on_the_change(changes: Any, outer: OuterOptimizer) -> None:
+def test_a_step_is_that_of_sgd_on_the_change(changes, outer):
     sgd = keras.optimizers.SGD(
         outer.learning_rate, momentum=outer.momentum, nesterov=outer.nesterov
     )
@@ -47,7 +47,7 @@ def test_a_step_is_that_of_sgd_on_the_change(changes: Any, outer: OuterOptimizer
     np.testing.assert_allclose(trajectory(outer, changes), expected, rtol=1e-4, atol=1e-3)
 
 
-def test_the_cut_into_pieces_does_not_show() -> None:
+def test_the_cut_into_pieces_does_not_show():
     random = np.random.default_rng(0)
     before, mean, velocity = random.normal(size=(3, 200_001)).astype(np.float32)
     outer, whole, new = OuterOptimizer(), mean.copy(), np.empty_like(velocity)

@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 
 import sparkwright as sw
@@ -12,14 +10,14 @@ MASTERS = [
 
 
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
-def test_settings_give_a_master_of_the_class_they_name(master: Any) -> None:
+def test_settings_give_a_master_of_the_class_they_name(master):
     assert sw.masters.training_master_from_dict(master.to_dict()) == master
     assert sw.masters.training_master_from_json(master.to_json()) == master
     assert sw.masters.training_master_from_yaml(master.to_yaml()) == master
 
 
 @pytest.mark.parametrize(("saved", "updater"), [(True, "average"), (False, "reset")])
-def test_settings_of_older_versions_can_be_read(saved: bool, updater: Any) -> None:
+def test_settings_of_older_versions_can_be_read(saved, updater):
     old = {
         "name": "ParameterAveragingTrainingMaster",
         "save_updater": saved,
@@ -34,7 +32,7 @@ def test_settings_of_older_versions_can_be_read(saved: bool, updater: Any) -> No
 
 
 @pytest.mark.parametrize("name", ["TrainingMaster", "", None, ["SharedTrainingMaster"]])
-def test_other_classes_are_rejected(name: Any) -> None:
+def test_other_classes_are_rejected(name):
     with pytest.raises(ConfigurationError, match=r"`name` must be one of .* Received: name="):
         sw.masters.training_master_from_dict({"name": name})
     with pytest.raises(ConfigurationError, match="`save_updater`"):
@@ -42,7 +40,7 @@ def test_other_classes_are_rejected(name: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "null", '"SharedTrainingMaster"'])
-def test_values_that_are_not_dictionaries_raise(text: str) -> None:
+def test_values_that_are_not_dictionaries_raise(text):
     for read in (sw.masters.training_master_from_json, sw.masters.training_master_from_yaml):
         with pytest.raises(ConfigurationError, match="`settings` must be a dictionary of opt"):
             read(text)

@@ -52,12 +52,12 @@ class Thirds:
         ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Set one."),
     ],
 )
-def test_options_that_contradict_one_another_are_rejected(options: Any, text: str) -> None:
+def test_options_that_contradict_one_another_are_rejected(options, text):
     with pytest.raises(ConfigurationError, match=text):
         Master(**options)
 
 
-def test_a_threshold_and_a_repartitioner_may_be_the_users_own() -> None:
+def test_a_threshold_and_a_repartitioner_may_be_the_users_own():
     master = Master(threshold=HalvingThreshold(), repartitioner=Thirds())
     assert isinstance(master.threshold, HalvingThreshold)
     assert isinstance(master.repartitioner, Thirds)
@@ -68,7 +68,7 @@ def test_a_threshold_and_a_repartitioner_may_be_the_users_own() -> None:
 
 
 @pytest.mark.parametrize("kind", [HalvingThreshold, Squares])
-def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind: Any) -> None:
+def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind):
     name, mine = f"{__name__}.{kind.__name__}", Master(threshold=kind(0.25))
     text, experiment = mine.to_json(), Experiment(master=mine).to_json()
     found = [
@@ -84,7 +84,7 @@ def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind: A
 
 
 @pytest.mark.parametrize("allow", [(), ["os.system"], __name__])
-def test_a_class_that_is_not_allowed_is_not_imported(allow: Any) -> None:
+def test_a_class_that_is_not_allowed_is_not_imported(allow):
     text = Master(threshold=HalvingThreshold()).to_json()
     with pytest.raises(
         ConfigurationError, match=rf"{__name__}\.HalvingThreshold.*from_json\(text, allow=\["
@@ -101,9 +101,7 @@ def test_a_class_that_is_not_allowed_is_not_imported(allow: Any) -> None:
         ("builtins.dict", {}, "must be an AdaptiveThreshold"),
     ],
 )
-def test_invalid_allowed_class_or_configuration_raises(
-    name: str, options: dict[str, Any], why: str
-) -> None:
+def test_invalid_allowed_class_or_configuration_raises(name, options, why):
     settings = {"threshold": {"name": name, "configuration": options}}
     with pytest.raises(ConfigurationError, match=why):
         Master.from_dict(settings, allow=[name])
@@ -122,7 +120,7 @@ def test_invalid_allowed_class_or_configuration_raises(
         *(({"cores": 64, "gpus": gpus}, gpus) for gpus in (1, 8)),
     ],
 )
-def test_a_machine_gets_a_worker_for_each_gpu_or_four_cores(machine: Any, workers: int) -> None:
+def test_a_machine_gets_a_worker_for_each_gpu_or_four_cores(machine, workers):
     assert automatic_workers(**machine) == workers
 
 
@@ -132,9 +130,7 @@ def test_a_machine_gets_a_worker_for_each_gpu_or_four_cores(machine: Any, worker
     gpus=st.integers(0, 8),
     slots=st.none() | st.integers(1, 1000),
 )
-def test_automatic_workers_are_at_least_one_and_fit_into_the_slots(
-    executors: int | None, cores: int, gpus: int, slots: int | None
-) -> None:
+def test_automatic_workers_are_at_least_one_and_fit_into_the_slots(executors, cores, gpus, slots):
     found = Master().worker_count(
         slots=slots, executors=executors, cores_per_executor=cores, gpus_per_executor=gpus
     )
@@ -144,7 +140,7 @@ def test_automatic_workers_are_at_least_one_and_fit_into_the_slots(
         assert found == executors * automatic_workers(cores=cores, gpus=gpus)
 
 
-def test_requested_workers_are_not_limited_to_the_slots() -> None:
+def test_requested_workers_are_not_limited_to_the_slots():
     # Too many are refused later, with a message that says how to get more slots.
     assert Master(workers=7).worker_count(slots=2, executors=2) == 7
     assert Master(workers_per_node=3).worker_count(slots=2, executors=2) == 6
@@ -158,13 +154,13 @@ def test_requested_workers_are_not_limited_to_the_slots() -> None:
 
 
 @given(rows=st.lists(st.integers(0, 500), max_size=6), batch_size=st.integers(1, 40))
-def test_an_epoch_of_sharing_is_one_round(rows: list[int], batch_size: int) -> None:
+def test_an_epoch_of_sharing_is_one_round(rows, batch_size):
     plan = Master(batch_size_per_worker=batch_size).plan(rows, epochs=3)
     assert (plan.kind, plan.epochs, plan.batch_size) == ("sharing", 3, batch_size)
     assert plan.rounds == (1 if any(rows) else 0)
 
 
-def test_the_size_of_messages_is_estimated_from_the_threshold() -> None:
+def test_the_size_of_messages_is_estimated_from_the_threshold():
     def estimate(threshold: Any) -> int:
         return round(4_000_000 * Master(threshold=threshold).exchange.density)
 
@@ -175,7 +171,7 @@ def test_the_size_of_messages_is_estimated_from_the_threshold() -> None:
     assert estimate(HalvingThreshold()) == 250_000
 
 
-def test_work_is_dealt_out_in_pieces() -> None:
+def test_work_is_dealt_out_in_pieces():
     rows = [1_600_000, 1_600_000]
     assert Master().minibatches_in_piece(rows) == 40
     assert Master(piece_minibatches=7).minibatches_in_piece(rows) == 7

@@ -1,19 +1,17 @@
 """The clocks that a timeline may go by."""
 
-from typing import Any
-
 import pytest
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import NtpClock
 
 
-def test_a_server_may_have_a_port() -> None:
+def test_a_server_may_have_a_port():
     assert NtpClock().address == ("pool.ntp.org", 123)
     assert NtpClock(server="10.0.0.1:1123").address == ("10.0.0.1", 1123)
 
 
 @pytest.mark.parametrize("server", ["", "host:", "host:0", "host:²", 123])
-def test_a_server_is_a_host_with_a_possible_port(server: Any) -> None:
+def test_a_server_is_a_host_with_a_possible_port(server):
     with pytest.raises(ConfigurationError, match="`server` must be"):
         NtpClock(server=server)

@@ -51,12 +51,12 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("cls", DEFAULTS)
-def test_defaults_are_the_documented_ones(cls: Any) -> None:
+def test_defaults_are_the_documented_ones(cls):
     assert {name: getattr(cls(), name) for name in DEFAULTS[cls]} == DEFAULTS[cls]
 
 
 @pytest.mark.parametrize("cls", MASTERS)
-def test_hooks_are_code_and_no_part_of_settings(cls: Any) -> None:
+def test_hooks_are_code_and_no_part_of_settings(cls):
     one, other = Hook(), Hook()
     plain = cls(seed=3)
     both = plain.with_hooks(one, other)
@@ -71,14 +71,14 @@ def test_hooks_are_code_and_no_part_of_settings(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", MASTERS)
-def test_export_directory_needs_the_export_approach(cls: Any) -> None:
+def test_export_directory_needs_the_export_approach(cls):
     cls(training_approach="export", export_directory="hdfs://name/exports")
     with pytest.raises(ConfigurationError, match=r"^`export_directory` is used only with "):
         cls(export_directory="hdfs://name/exports")
 
 
 @pytest.mark.parametrize("cls", MASTERS)
-def test_master_is_immutable_and_travels_to_workers(cls: Any) -> None:
+def test_master_is_immutable_and_travels_to_workers(cls):
     master = cls(workers=3, mesh=MeshConfig(mode="mesh"))
     assert pickle.loads(pickle.dumps(master)) == master
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -94,14 +94,12 @@ def test_master_is_immutable_and_travels_to_workers(cls: Any) -> None:
         ({"updater": "reset", "communication": "spark"}, 'needs `communication="ring"`'),
     ],
 )
-def test_rounded_exchanges_need_the_ring_and_no_averaged_moments(
-    settings: dict[str, Any], needs: str
-) -> None:
+def test_rounded_exchanges_need_the_ring_and_no_averaged_moments(settings, needs):
     with pytest.raises(ConfigurationError, match=f'`exchange_precision="int8"` {needs}'):
         ParameterAveragingTrainingMaster(exchange_precision="int8", **settings)
 
 
-def test_a_frequency_by_epoch_is_kept_in_settings_and_code() -> None:
+def test_a_frequency_by_epoch_is_kept_in_settings_and_code():
     given = {1: 1, 3: 5, 10: 20}
     master = ParameterAveragingTrainingMaster(averaging_frequency=given)
     given[1] = 0  # the master has a copy
@@ -116,7 +114,7 @@ def test_a_frequency_by_epoch_is_kept_in_settings_and_code() -> None:
 @pytest.mark.parametrize(
     "wrong", [{}, {2: 5}, {1: 1, 3: 0}, {3: 1, 1: 1}, {1: 2.5}, {"x": 1}, {"1" * 5000: 1}, [1]]
 )
-def test_an_invalid_frequency_by_epoch_is_rejected_with_an_example(wrong: Any) -> None:
+def test_an_invalid_frequency_by_epoch_is_rejected_with_an_example(wrong):
     rule = r"^`averaging_frequency` must be .* such as {1: 1, 3: 5}, of at least 1. Received: "
     with pytest.raises(ConfigurationError, match=rule):
         ParameterAveragingTrainingMaster(averaging_frequency=wrong)
@@ -124,7 +122,7 @@ def test_an_invalid_frequency_by_epoch_is_rejected_with_an_example(wrong: Any) -
         ParameterAveragingTrainingMaster.from_dict({"averaging_frequency": wrong})
 
 
-def test_a_delay_is_at_most_the_largest_frequency() -> None:
+def test_a_delay_is_at_most_the_largest_frequency():
     options: dict[str, Any] = {"averaging_frequency": {1: 1, 2: 5}, "updater": "local"}
     assert ParameterAveragingTrainingMaster(averaging_delay=5, **options).exchange.delay == 5
     with pytest.raises(ConfigurationError, match=r"averaging_delay=6, .*={1: 1, 2: 5}\."):

@@ -116,7 +116,7 @@ def wire_of(connection: Connection, number: int, payload: bytes = b"") -> bytes:
     return b"".join(chain.from_iterable(connection.sealed(head, (payload,))))
 
 
-def test_a_relay_cannot_put_words_into_the_line(scene: Scene) -> None:
+def test_a_relay_cannot_put_words_into_the_line(scene):
     """A forged `failed` would end a run."""
     _, to_server, server = scene.relayed()
     failed = {"worker": 0, "host": "h", "reason": "forged", "kind": "error"}
@@ -141,9 +141,7 @@ TAMPERING: dict[str, Callable[[list[bytes]], bytes]] = {
 
 
 @pytest.mark.parametrize("tamper", TAMPERING.values(), ids=TAMPERING.keys())
-def test_tampering_with_frames_is_rejected(
-    scene: Scene, tamper: Callable[[list[bytes]], bytes]
-) -> None:
+def test_tampering_with_frames_is_rejected(scene, tamper):
     client, to_server, server = scene.relayed()
     frames = [wire_of(client, number, b"payload" * 20) for number in range(2)]
     frames.append(wire_of(scene.relayed()[0], 0))
@@ -154,9 +152,7 @@ def test_tampering_with_frames_is_rejected(
 
 
 @pytest.mark.parametrize(("meant", "found"), [("worker 1", "driver"), ("driver", "worker 1")])
-def test_handshake_relayed_to_another_server_is_rejected(
-    scene: Scene, meant: str, found: str
-) -> None:
+def test_handshake_relayed_to_another_server_is_rejected(scene, meant, found):
     relay = scene.relay(scene.listener(found).address)
     with pytest.raises(
         NetworkError, match=f"this run's secret as its {meant}: the server's proof is"
@@ -165,7 +161,7 @@ def test_handshake_relayed_to_another_server_is_rejected(
     assert scene.arrived.empty()
 
 
-def test_relay_cannot_finish_a_handshake_for_the_client(scene: Scene) -> None:
+def test_relay_cannot_finish_a_handshake_for_the_client(scene):
     """The server's proof sent on to it as the client's, or with another wish to encrypt."""
     listener = scene.listener("driver")
     with contextlib.closing(socket.create_server((HOST, 0))) as listening:
@@ -192,7 +188,7 @@ def test_relay_cannot_finish_a_handshake_for_the_client(scene: Scene) -> None:
     assert scene.arrived.empty()
 
 
-def test_a_changed_vector_breaks_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_vector_breaks_the_ring(monkeypatch):
     """Of two workers, what the second sends has another code on its way."""
     with contextlib.ExitStack() as stack:
         scene = Scene(stack, encrypt=False)
@@ -231,7 +227,7 @@ def test_a_changed_vector_breaks_the_ring(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.thorough(but=["authenticated-127.0.0.2", "encrypted-127.0.0.2"])
 @pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("127.0.0.2", marks=on_linux)])
-def test_silent_connections_do_not_keep_a_peer_out(scene: Scene, host: str) -> None:
+def test_silent_connections_do_not_keep_a_peer_out(scene, host):
     listener = scene.listener("driver")
     with contextlib.ExitStack() as stack:
         silent = [
@@ -253,7 +249,7 @@ def test_silent_connections_do_not_keep_a_peer_out(scene: Scene, host: str) -> N
 
 
 @on_linux
-def test_the_oldest_handshake_of_the_busiest_address_makes_room() -> None:
+def test_the_oldest_handshake_of_the_busiest_address_makes_room():
     with contextlib.ExitStack() as stack:
         listener = Listener(
             secret=SECRET,

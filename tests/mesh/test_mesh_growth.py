@@ -21,7 +21,7 @@ def without_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_8000_nodes_get_every_update_once_and_a_restarted_node_catches_up() -> None:
+def test_8000_nodes_get_every_update_once_and_a_restarted_node_catches_up():
     counts = [bytearray(UPDATES) for _ in range(NODES)]
     calls: list[tuple[Origin, Origin]] = []
 

@@ -7,7 +7,6 @@ from hypothesis import given, strategies as st
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._messages import (
-    PeerMessage,
     TooFarBehind,
     Update,
     UpdateLog,
@@ -43,13 +42,13 @@ def with_neighbors(*neighbors: tuple[int, int], **options: Any) -> Peer:
 # -- updates --------------------------------------------------------------------------------
 
 
-def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin() -> None:
+def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin():
     peer = with_neighbors(B, C, D)
     new = update(C, 1)
     assert peer.received(B, new) == [Deliver(new), Send([D], new)]
 
 
-def test_no_more_than_some_updates_wait_for_their_turn() -> None:
+def test_no_more_than_some_updates_wait_for_their_turn():
     peer = with_neighbors(B, max_log_messages=2)
     for sequence in (4, 3, 2):
         peer.received(B, update(D, sequence))
@@ -60,7 +59,7 @@ def test_no_more_than_some_updates_wait_for_their_turn() -> None:
     assert delivered(peer.received(B, update(D, 1))) == [(D, 1)]
 
 
-def test_messages_of_non_neighbors_are_ignored() -> None:
+def test_messages_of_non_neighbors_are_ignored():
     peer = with_neighbors(B)
     peer.neighbor_down(B)
     for message in (update(B, 1), Versions(1, 0, {}), TooFarBehind({B: 3}, {})):
@@ -69,7 +68,7 @@ def test_messages_of_non_neighbors_are_ignored() -> None:
     assert peer.neighbors == ()
 
 
-def test_only_a_worker_publishes_under_its_name() -> None:
+def test_only_a_worker_publishes_under_its_name():
     peer = with_neighbors(B)
     assert peer.received(B, update(A, 1)) == []
     peer.published(b"mine")
@@ -79,7 +78,7 @@ def test_only_a_worker_publishes_under_its_name() -> None:
 # -- comparing versions ---------------------------------------------------------------------
 
 
-def test_updates_in_transit_are_not_resent() -> None:
+def test_updates_in_transit_are_not_resent():
     peer = with_neighbors(B)
     peer.timer_fired(0.0)
     peer.published(b"")
@@ -90,7 +89,7 @@ def test_updates_in_transit_are_not_resent() -> None:
     assert peer.received(B, Versions(2, beat.tick - 1, {})) == []
 
 
-def test_lost_updates_are_resent_once_then_after_two_heartbeats() -> None:
+def test_lost_updates_are_resent_once_then_after_two_heartbeats():
     peer = with_neighbors(B)
     peer.timer_fired(0.0)
     peer.published(b"")  # lost
@@ -104,7 +103,7 @@ def test_lost_updates_are_resent_once_then_after_two_heartbeats() -> None:
     assert 2 <= repairs <= 5
 
 
-def test_versions_that_were_overtaken_are_not_believed() -> None:
+def test_versions_that_were_overtaken_are_not_believed():
     peer = with_neighbors(B)
     peer.published(b"")
     peer.neighbor_up(C)
@@ -115,7 +114,7 @@ def test_versions_that_were_overtaken_are_not_believed() -> None:
 # -- time -----------------------------------------------------------------------------------
 
 
-def test_only_silent_neighbors_are_dropped() -> None:
+def test_only_silent_neighbors_are_dropped():
     peer = with_neighbors(B, C, D, timeout_s=3.0)
     dropped: list[Action] = []
     for second in range(5):
@@ -126,7 +125,7 @@ def test_only_silent_neighbors_are_dropped() -> None:
     assert peer.neighbors == (C, D)
 
 
-def test_a_neighbor_that_comes_late_is_given_as_much_time() -> None:
+def test_a_neighbor_that_comes_late_is_given_as_much_time():
     peer = with_neighbors(timeout_s=3.0)
     peer.timer_fired(0.0)
     peer.timer_fired(10.0)
@@ -139,7 +138,7 @@ def test_a_neighbor_that_comes_late_is_given_as_much_time() -> None:
 # -- falling behind -------------------------------------------------------------------------
 
 
-def test_catch_up_is_requested_once_until_restored_or_timed_out() -> None:
+def test_catch_up_is_requested_once_until_restored_or_timed_out():
     peer = with_neighbors(B, timeout_s=3.0)
     word = TooFarBehind({B: 5}, {B: 6})
     peer.timer_fired(0.0)
@@ -154,7 +153,7 @@ def test_catch_up_is_requested_once_until_restored_or_timed_out() -> None:
     assert peer.received(B, TooFarBehind({B: 9}, {B: 9})) == [CatchUp(B)]
 
 
-def test_of_two_incomplete_peers_only_the_lower_state_is_replaced() -> None:
+def test_of_two_incomplete_peers_only_the_lower_state_is_replaced():
     def one(me: tuple[int, int], own: int) -> Peer:
         peer = Peer(me, max_log_messages=1)
         for _ in range(own):
@@ -170,7 +169,7 @@ def test_of_two_incomplete_peers_only_the_lower_state_is_replaced() -> None:
     assert right.received(A, to_right[0]) == [CatchUp(A)]
 
 
-def test_a_restored_state_makes_newer_updates_come_again_own_ones_too() -> None:
+def test_a_restored_state_makes_newer_updates_come_again_own_ones_too():
     peer = with_neighbors(B)
     for sequence in (1, 2, 3):
         peer.received(B, update(B, sequence))
@@ -183,7 +182,7 @@ def test_a_restored_state_makes_newer_updates_come_again_own_ones_too() -> None:
     assert delivered(peer.received(B, update(C, 8))) == [(C, 8)]
 
 
-def test_own_updates_missing_everywhere_are_dropped_after_a_restore() -> None:
+def test_own_updates_missing_everywhere_are_dropped_after_a_restore():
     peer = with_neighbors(B, max_log_messages=2)
     for _ in range(5):
         peer.published(b"")
@@ -201,9 +200,7 @@ def test_own_updates_missing_everywhere_are_dropped_after_a_restore() -> None:
     most=st.integers(1, 10),
     most_bytes=st.integers(1, 60),
 )
-def test_the_log_keeps_the_newest_within_its_bounds(
-    sizes: list[int], most: int, most_bytes: int
-) -> None:
+def test_the_log_keeps_the_newest_within_its_bounds(sizes, most, most_bytes):
     log = UpdateLog(max_messages=most, max_bytes=most_bytes)
     for sequence, size in enumerate(sizes, 1):
         log.append(update(A, sequence, size))
@@ -229,7 +226,7 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_message_arrives_unchanged(message: PeerMessage) -> None:
+def test_message_arrives_unchanged(message):
     payload = message.payload if isinstance(message, Update) else b""
     head = encode_head(*fields_of(message), len(payload))
     kind, fields = decode_fields(head[HEADER.size :])
@@ -250,14 +247,14 @@ FIELDS = st.fixed_dictionaries(
 
 
 @given(kind=st.sampled_from(["update", "versions", "behind", "", "x" * 99]), fields=FIELDS)
-def test_whatever_is_sent_is_a_message_or_rejected(kind: str, fields: dict[str, Any]) -> None:
+def test_whatever_is_sent_is_a_message_or_rejected(kind, fields):
     fields = json.loads(json.dumps(fields))
     with contextlib.suppress(NetworkError):
         assert fields_of(from_frame(Message(kind=kind, fields=fields)))[0] == kind
 
 
 @pytest.mark.parametrize("number", [True, -1, 1.0, "1", None, [1]])
-def test_numbers_are_whole_and_not_negative(number: Any) -> None:
+def test_numbers_are_whole_and_not_negative(number):
     with pytest.raises(NetworkError):
         from_frame(Message(kind="update", fields={"origin": [number, 0], "sequence": 1}))
     with pytest.raises(NetworkError):

@@ -36,7 +36,7 @@ def dial(port: PeerPort) -> Iterator[Dial]:
         yield connected
 
 
-def test_each_connection_goes_to_the_handler_of_its_kind(port: PeerPort, dial: Dial) -> None:
+def test_each_connection_goes_to_the_handler_of_its_kind(port, dial):
     taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for kind in ("join", "mesh"):
 
@@ -55,9 +55,7 @@ def test_each_connection_goes_to_the_handler_of_its_kind(port: PeerPort, dial: D
         assert taken.get(timeout=5) == (kind, {"number": number})
 
 
-def test_silent_peer_is_dropped(
-    port: PeerPort, dial: Dial, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_peer_is_dropped(port, dial, monkeypatch):
     monkeypatch.setattr(_port, "HANDSHAKE_TIMEOUT_S", 0.1)
     assert dial().receive() is None
     taken: queue.SimpleQueue[Connection] = queue.SimpleQueue()
@@ -79,7 +77,7 @@ def test_silent_peer_is_dropped(
     ],
     ids=["unknown kind", "taken no more", "a payload", "zeros", "huge"],
 )
-def test_invalid_introductions_are_rejected(port: PeerPort, dial: Dial, send: Any) -> None:
+def test_invalid_introductions_are_rejected(port, dial, send):
     for kind in ("mesh", "off"):
         port.on(kind, lambda connection, _: connection.send("welcome"))
     port.off("off")
@@ -89,7 +87,7 @@ def test_invalid_introductions_are_rejected(port: PeerPort, dial: Dial, send: An
         assert client.receive() is None
 
 
-def test_close_drops_unidentified_peers_and_leaves_no_thread(dial: Dial, port: PeerPort) -> None:
+def test_close_drops_unidentified_peers_and_leaves_no_thread(dial, port):
     client = dial()
     port.close()
     assert client.receive() is None

@@ -34,7 +34,7 @@ def opened(wire: list[tuple[bytes, bytes]], *, encrypt: bool) -> list[bytes]:
 
 
 @given(contents=CONTENTS, encrypt=st.booleans())
-def test_pieces_arrive_as_they_were(contents: list[bytes], encrypt: bool) -> None:
+def test_pieces_arrive_as_they_were(contents, encrypt):
     wire = sealed(contents, encrypt=encrypt)
     assert opened(wire, encrypt=encrypt) == contents
     for (piece, _), content in zip(wire, contents, strict=True):
@@ -42,9 +42,7 @@ def test_pieces_arrive_as_they_were(contents: list[bytes], encrypt: bool) -> Non
 
 
 @given(contents=CONTENTS, encrypt=st.booleans(), data=st.data())
-def test_another_sequence_of_pieces_is_rejected(
-    contents: list[bytes], encrypt: bool, data: st.DataObject
-) -> None:
+def test_another_sequence_of_pieces_is_rejected(contents, encrypt, data):
     """Pieces repeated, left out and moved: all that comes before the first wrong one is right."""
     wire = sealed(contents, encrypt=encrypt)
     order = data.draw(st.lists(st.sampled_from(range(len(wire))), min_size=1, max_size=8))
@@ -54,7 +52,7 @@ def test_another_sequence_of_pieces_is_rejected(
 
 
 @given(content=st.binary(min_size=1, max_size=50), encrypt=st.booleans(), data=st.data())
-def test_a_changed_bit_is_rejected(content: bytes, encrypt: bool, data: st.DataObject) -> None:
+def test_a_changed_bit_is_rejected(content, encrypt, data):
     ((piece, tag),) = sealed([content], encrypt=encrypt)
     whole = bytearray(piece + tag)
     bit = data.draw(st.integers(0, 8 * len(whole) - 1))
@@ -64,7 +62,7 @@ def test_a_changed_bit_is_rejected(content: bytes, encrypt: bool, data: st.DataO
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
-def test_a_piece_sent_back_to_its_sender_is_rejected(encrypt: bool) -> None:
+def test_a_piece_sent_back_to_its_sender_is_rejected(encrypt):
     sealer, opener = seals(keys_of("client", encrypt=encrypt))
     piece, tag = sealer.seal(b"abc")
     with pytest.raises(NetworkError):
@@ -82,7 +80,7 @@ def test_a_piece_sent_back_to_its_sender_is_rejected(encrypt: bool) -> None:
     ],
     ids=["secret", "identity", "client nonce", "server nonce", "encryption"],
 )
-def test_keys_and_proofs_depend_on_all_of_the_handshake(other: Handshake) -> None:
+def test_keys_and_proofs_depend_on_all_of_the_handshake(other):
     mine = Handshake(b"k" * 32, "driver", *NONCES)
     values = [
         *mine.keys("client")[:2],
@@ -93,9 +91,7 @@ def test_keys_and_proofs_depend_on_all_of_the_handshake(other: Handshake) -> Non
 
 
 @given(views=st.lists(st.binary(max_size=20)), size=st.integers(1, 15))
-def test_pieces_are_cut_at_the_same_places_however_the_payload_is_divided(
-    views: list[bytes], size: int
-) -> None:
+def test_pieces_are_cut_at_the_same_places_however_the_payload_is_divided(views, size):
     whole = b"".join(views)
     expected = [whole[start : start + size] for start in range(0, len(whole), size)]
     assert [bytes(piece) for piece in pieces(views, size)] == expected

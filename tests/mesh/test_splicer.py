@@ -67,7 +67,7 @@ def fill(sock: socket.socket) -> int:
     return sent
 
 
-def test_bytes_pass_both_ways_at_once_on_several_lines(line: Callable[[], Line]) -> None:
+def test_bytes_pass_both_ways_at_once_on_several_lines(line):
     random = np.random.default_rng(0)
     lines = [line() for _ in range(3)]
     ends = [(a, b) for each in lines for a, b in ((each.one, each.other), (each.other, each.one))]
@@ -92,7 +92,7 @@ def test_bytes_pass_both_ways_at_once_on_several_lines(line: Callable[[], Line])
     assert [found[number] == content for number, content in enumerate(contents)] == [True] * 6
 
 
-def test_slow_receiver_blocks_only_its_sender(splicer: Splicer, line: Callable[[], Line]) -> None:
+def test_slow_receiver_blocks_only_its_sender(splicer, line):
     slow, quick = line(), line()
     sent = fill(slow.one)
     while (more := fill(slow.one)) or not any(half.waiting for half in splicer._halves):
@@ -109,9 +109,7 @@ def test_slow_receiver_blocks_only_its_sender(splicer: Splicer, line: Callable[[
 
 
 @pytest.mark.parametrize("end", ["one", "other"])
-def test_data_sent_before_the_end_arrives_and_both_sockets_close(
-    splicer: Splicer, line: Callable[[], Line], end: str
-) -> None:
+def test_data_sent_before_the_end_arrives_and_both_sockets_close(splicer, line, end):
     pair = line()
     closing, open_ = (pair.one, pair.other) if end == "one" else (pair.other, pair.one)
     sender = threading.Thread(target=lambda: (closing.sendall(b"x" * SIZE), closing.close()))
@@ -123,9 +121,7 @@ def test_data_sent_before_the_end_arrives_and_both_sockets_close(
     assert [each.fileno() for each in pair.inside] == [-1, -1]
 
 
-def test_lost_receiver_with_bytes_in_transit_ends_the_sender(
-    splicer: Splicer, line: Callable[[], Line]
-) -> None:
+def test_lost_receiver_with_bytes_in_transit_ends_the_sender(splicer, line):
     pair, rest = line(), line()
     fill(pair.one)
     pair.other.close()
@@ -136,7 +132,7 @@ def test_lost_receiver_with_bytes_in_transit_ends_the_sender(
     assert received(rest.other, 2) == b"on"
 
 
-def test_closing_closes_lines_and_those_that_come_later(line: Callable[[], Line]) -> None:
+def test_closing_closes_lines_and_those_that_come_later(line):
     splicer, first = Splicer(name=NAME), socket.socketpair()
     second = socket.socketpair()
     splicer.splice(first[0], second[0])

@@ -99,9 +99,7 @@ def numbers(mesh: UpdateMesh) -> dict[tuple[int, int], list[int]]:
 
 @pytest.mark.parametrize("mode", ["plain", "mesh"])
 @pytest.mark.parametrize("count", [2, 3, 5, 11])
-def test_each_worker_gets_every_update_of_others_once_in_order(
-    workers: Workers, mode: str, count: int
-) -> None:
+def test_each_worker_gets_every_update_of_others_once_in_order(workers, mode, count):
     meshes = of(workers, count, mode=mode)
 
     def publish(mesh: UpdateMesh) -> None:
@@ -126,7 +124,7 @@ def test_each_worker_gets_every_update_of_others_once_in_order(
         assert not mesh.wait(0.0)
 
 
-def test_workers_may_receive_the_tree_in_any_order(workers: Workers) -> None:
+def test_workers_may_receive_the_tree_in_any_order(workers):
     meshes = [workers.start(worker) for worker in range(4)]
     seats = workers.seats([2, 0, 3, 1])
     for worker in (1, 0, 3):
@@ -137,7 +135,7 @@ def test_workers_may_receive_the_tree_in_any_order(workers: Workers) -> None:
     assert workers.all_have({(0, 0): 1})
 
 
-def test_an_array_is_sent_as_it_is_and_may_be_empty(workers: Workers) -> None:
+def test_an_array_is_sent_as_it_is_and_may_be_empty(workers):
     first, second = of(workers, 2)
     first.publish(np.arange(3, dtype=np.int32))
     first.publish(np.empty(0, np.int32))
@@ -149,7 +147,7 @@ def test_an_array_is_sent_as_it_is_and_may_be_empty(workers: Workers) -> None:
 
 
 @pytest.mark.thorough
-def test_a_big_update_passes_relays_whole(workers: Workers) -> None:
+def test_a_big_update_passes_relays_whole(workers):
     meshes = of(workers, 3, mode="plain", max_log_bytes=1 << 20)
     payload = os.urandom(50_000_003)
     meshes[1].publish(payload)
@@ -164,7 +162,7 @@ def test_a_big_update_passes_relays_whole(workers: Workers) -> None:
 # -- what goes wrong ------------------------------------------------------------------------
 
 
-def test_a_cut_connection_heals_without_loss_or_repeats(workers: Workers) -> None:
+def test_a_cut_connection_heals_without_loss_or_repeats(workers):
     meshes = of(workers, 3)
     for number in range(1, 101):
         for mesh in meshes:
@@ -177,7 +175,7 @@ def test_a_cut_connection_heals_without_loss_or_repeats(workers: Workers) -> Non
         assert numbers(mesh) == {(w, 0): list(range(1, 101)) for w in range(3) if w != mesh.me[0]}
 
 
-def test_two_workers_with_much_to_send_when_they_connect_do_not_block(workers: Workers) -> None:
+def test_two_workers_with_much_to_send_when_they_connect_do_not_block(workers):
     options = {"max_pending_bytes": 100_000, "peer_timeout_s": 60.0}
     meshes = [workers.start(worker, **options) for worker in (0, 1)]
     for mesh in meshes:
@@ -213,7 +211,7 @@ def waits(mesh: UpdateMesh) -> bool:
 
 
 @pytest.mark.thorough
-def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
+def test_a_busy_worker_reads_no_more_than_its_limit(workers):
     busy, other = of(workers, 2, max_pending_bytes=4_000_000, peer_timeout_s=60.0)
     done = publishing(other, 100)
     found: list[int] = []
@@ -229,7 +227,7 @@ def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
 
 
 @pytest.mark.parametrize("how", ["wait_for", "reading_all"])
-def test_a_worker_that_waits_reads_all_that_comes(workers: Workers, how: str) -> None:
+def test_a_worker_that_waits_reads_all_that_comes(workers, how):
     first, second = of(workers, 2, max_pending_bytes=100_000, peer_timeout_s=60.0)
     done = publishing(second, 40)
     wait_until(lambda: waits(second))
@@ -242,7 +240,7 @@ def test_a_worker_that_waits_reads_all_that_comes(workers: Workers, how: str) ->
 
 
 @pytest.mark.thorough
-def test_neighbor_with_unread_data_is_not_silent(workers: Workers) -> None:
+def test_neighbor_with_unread_data_is_not_silent(workers):
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=0.5)
     for sequence in range(1, 5):
         update = {"origin": (2, 0), "sequence": sequence}
@@ -257,7 +255,7 @@ def test_neighbor_with_unread_data_is_not_silent(workers: Workers) -> None:
     wait_until(lambda: (2, 0) not in meshes[0].neighbors)  # now its silence is heard
 
 
-def test_the_death_of_a_relay_heals_after_a_reshape(workers: Workers) -> None:
+def test_the_death_of_a_relay_heals_after_a_reshape(workers):
     meshes = of(workers, 5, mode="plain")
     for mesh in meshes:
         mesh.publish(b"before")
@@ -271,7 +269,7 @@ def test_the_death_of_a_relay_heals_after_a_reshape(workers: Workers) -> None:
         assert all(found == sorted(set(found)) for found in numbers(mesh).values())
 
 
-def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers: Workers) -> None:
+def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers):
     meshes = of(workers, 3)
     for mesh in meshes:
         mesh.publish(b"first life")
@@ -286,7 +284,7 @@ def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers:
     assert set(numbers(workers.meshes[1])) == {(0, 0), (1, 0), (2, 0)}
 
 
-def test_peer_that_missed_discarded_updates_must_catch_up(workers: Workers) -> None:
+def test_peer_that_missed_discarded_updates_must_catch_up(workers):
     told = threading.Event()
     first = workers.start(0, max_log_messages=4)
     for _ in range(10):
@@ -333,9 +331,7 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
 
 
 @pytest.mark.thorough
-def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
-    workers: Workers,
-) -> None:
+def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(workers):
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=1.0)
     stopped = threading.Event()
 
@@ -358,7 +354,7 @@ def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
     assert numbers(meshes[1]) == {(0, 0): list(range(1, 101))}
 
 
-def test_sender_faster_than_its_relay_waits(workers: Workers) -> None:
+def test_sender_faster_than_its_relay_waits(workers):
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=60.0)
     done = threading.Event()
 
@@ -379,13 +375,13 @@ def test_sender_faster_than_its_relay_waits(workers: Workers) -> None:
 
 
 @pytest.mark.thorough
-def test_a_silent_neighbor_is_dropped(workers: Workers) -> None:
+def test_a_silent_neighbor_is_dropped(workers):
     meshes, _ = with_an_impostor(workers, peer_timeout_s=1.5)
     wait_until(lambda: meshes[0].neighbors == {(1, 0)})
 
 
 @pytest.mark.thorough
-def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers: Workers) -> None:
+def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers):
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=1.5)
     payload = bytes(60)
     head = encode_head("update", {"origin": (2, 0), "sequence": 1}, len(payload))
@@ -405,7 +401,7 @@ def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers: Worke
         encode_head("update", {"origin": [1, True], "sequence": 1}, 0),
     ],
 )
-def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None) -> None:
+def test_garbage_drops_that_connection_only(workers, head):
     # Mere silence would be borne for longer than this test waits.
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=60.0)
     sealed = b"\0" * 100 if head is None else b"".join(chain(*impostor.sealed(head)))
@@ -420,7 +416,7 @@ def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None
     [{"attempt": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"attempt": None}],
     ids=str,
 )
-def test_a_stale_or_mistaken_worker_is_rejected(workers: Workers, fields: dict[str, Any]) -> None:
+def test_a_stale_or_mistaken_worker_is_rejected(workers, fields):
     workers.start(0)
     workers.start(1, attempt=2)
     workers.reshape()
@@ -431,13 +427,13 @@ def test_a_stale_or_mistaken_worker_is_rejected(workers: Workers, fields: dict[s
     assert workers.meshes[0].neighbors == {(1, 2)}
 
 
-def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:
+def test_a_worker_must_be_part_of_its_tree(workers):
     mesh = workers.start(0)
     with pytest.raises(ConfigurationError, match=r"`seats` must contain this worker, \(0, 0\)"):
         mesh.reshape([Seat(worker=0, attempt=1, host=HOST, port=1)], mode="mesh")
 
 
-def test_close_ends_a_publisher_and_waiting_threads(workers: Workers) -> None:
+def test_close_ends_a_publisher_and_waiting_threads(workers):
     meshes, _ = with_an_impostor(workers, max_pending_bytes=1000, peer_timeout_s=60.0)
 
     def publish() -> None:

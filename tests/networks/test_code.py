@@ -26,14 +26,14 @@ def model_of(code: str, variable: str = "model") -> Any:
     return made[variable]
 
 
-def test_code_of_an_invalid_network_raises_with_the_reason() -> None:
+def test_code_of_an_invalid_network_raises_with_the_reason():
     with pytest.raises(ConfigurationError, match="no layers"):
         NetworkSpec().to_code()
     with pytest.raises(ConfigurationError, match="variable"):
         PRESETS["mlp"].make().to_code("layers")
 
 
-def test_code_has_a_variable_for_each_layer_whatever_its_name() -> None:
+def test_code_has_a_variable_for_each_layer_whatever_its_name():
     text = PRESETS["residual_cnn"].make().to_json()
     odd = {"stem": "class", "stem_norm": "class_layer", "block_1_conv_1": "1-2", "pool": "layers"}
     for before, after in odd.items():
@@ -42,13 +42,13 @@ def test_code_has_a_variable_for_each_layer_whatever_its_name() -> None:
     assert describe_model(model_of(renamed.to_code())) == renamed
 
 
-def test_layer_variables_avoid_reserved_names() -> None:
+def test_layer_variables_avoid_reserved_names():
     code = TWO_INPUTS.to_code(reserved={"x", "a"})
     assert not {"x = ", "a = "} & {line[:4] for line in code.split("\n")}
     assert describe_model(model_of(code)).layers == TWO_INPUTS.layers
 
 
-def test_disabled_layer_stays_in_the_code_as_a_comment() -> None:
+def test_disabled_layer_stays_in_the_code_as_a_comment():
     settings = TWO_INPUTS.to_dict()
     settings["layers"][2]["enabled"] = False
     code = NetworkSpec.from_dict(settings).to_code()

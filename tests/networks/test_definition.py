@@ -13,7 +13,7 @@ from sparkwright.networks.signature import output_names
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
-def test_mixed_precision_policy_propagates_to_other_threads(policy: str) -> None:
+def test_mixed_precision_policy_propagates_to_other_threads(policy):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:
@@ -42,7 +42,7 @@ class Unnamed(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_outputs_keep_their_names(several: bool) -> None:
+def test_outputs_keep_their_names(several):
     Unnamed()
     x, last = keras.Input((4,)), Unnamed()
     if several:
@@ -61,7 +61,7 @@ def test_outputs_keep_their_names(several: bool) -> None:
     assert built.evaluate(x, y, verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))
 
 
-def test_outputs_of_a_function_built_model_keep_their_names() -> None:
+def test_outputs_of_a_function_built_model_keep_their_names():
     class Undescribed(keras.layers.Layer):
         def __init__(self, function: Any) -> None:
             super().__init__()
@@ -102,7 +102,7 @@ def _crossed(*, swapped: bool) -> keras.Model:
     return model
 
 
-def test_architecture_ignores_the_numbers_in_names_and_nothing_else() -> None:
+def test_architecture_ignores_the_numbers_in_names_and_nothing_else():
     keras.utils.clear_session(free_memory=False)
     found = [ModelDefinition.of(_named()).architecture for _ in range(2)]
     assert found[0] == found[1]

@@ -50,7 +50,7 @@ def networks_with(kind: LayerKind) -> Iterator[NetworkSpec]:
 @pytest.mark.thorough(but=["Dense", "Conv2D", "LSTM", "Embedding", "MultiHeadAttention", "Add"])
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_layer_is_analyzed_built_described_and_written_as_code(kind: LayerKind) -> None:
+def test_every_layer_is_analyzed_built_described_and_written_as_code(kind):
     found = [spec for spec in networks_with(kind) if spec.analysis.reason is None]
     if kind.name in NEED_MORE:
         assert not found
@@ -73,7 +73,7 @@ def test_every_layer_is_analyzed_built_described_and_written_as_code(kind: Layer
     assert describe_model(described.build()).layers == described.layers
 
 
-def test_palette_names_keras_layers_and_lists_other_layers_after_them() -> None:
+def test_palette_names_keras_layers_and_lists_other_layers_after_them():
     names = [kind.name for kind in layer_kinds()]
     common = [name for group in PALETTE.values() for name in group]
     assert names[: len(common)] == common
@@ -82,7 +82,7 @@ def test_palette_names_keras_layers_and_lists_other_layers_after_them() -> None:
     assert all(kind.sentence.endswith(".") for kind in layer_kinds() if kind.name in common)
 
 
-def test_form_reads_back_the_defaults_of_every_layer_and_optimizer() -> None:
+def test_form_reads_back_the_defaults_of_every_layer_and_optimizer():
     for kind in (*layer_kinds(), *optimizer_kinds()):
         names = [option.name for option in kind.options]
         assert len(set(names)) == len(names)
@@ -92,7 +92,7 @@ def test_form_reads_back_the_defaults_of_every_layer_and_optimizer() -> None:
             assert option.text(option.parse(text)) == text
 
 
-def test_losses_and_metrics_without_help_text_are_offered_and_used() -> None:
+def test_losses_and_metrics_without_help_text_are_offered_and_used():
     assert {"dice", "tversky", "mean_squared_error"} <= {*keras_catalog.names_of("losses")}
     assert {"f1_score", "true_positives"} <= {*keras_catalog.names_of("metrics")}
     spec = PRESETS["regression"].make()
@@ -101,7 +101,7 @@ def test_losses_and_metrics_without_help_text_are_offered_and_used() -> None:
     assert describe_model(model).outputs == (output,)
 
 
-def test_layer_of_any_size_is_analyzed_without_allocating() -> None:
+def test_layer_of_any_size_is_analyzed_without_allocating():
     spec = NetworkSpec(
         layers=(
             LayerSpec(kind="Input", name="in", options={"shape": [10**7]}),
@@ -113,7 +113,7 @@ def test_layer_of_any_size_is_analyzed_without_allocating() -> None:
         pass
 
 
-def test_shapes_are_computed_once_keras_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_are_computed_once_keras_is_loaded(monkeypatch):
     monkeypatch.setattr("sparkwright.networks.analysis.is_loaded", lambda: False)
     spec = PRESETS["residual_cnn"].make()
     pending = analysis_now(spec)
@@ -156,7 +156,7 @@ def registered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("registered")
-def test_registered_classes_are_used_like_keras_classes() -> None:
+def test_registered_classes_are_used_like_keras_classes():
     kind = layer_kind("tests>Scale")
     assert kind is not None
     assert kind.defaults == {"factor": 2.0}

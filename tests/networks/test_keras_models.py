@@ -38,7 +38,7 @@ def examples(spec: NetworkSpec, count: int = 4) -> Iterator[Any]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_match_their_descriptions_and_train(preset: str) -> None:
+def test_presets_match_their_descriptions_and_train(preset):
     spec = PRESETS[preset].make()
     assert spec.task == PRESETS[preset].task
     assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
@@ -63,7 +63,7 @@ def test_presets_match_their_descriptions_and_train(preset: str) -> None:
     assert any((a != b).any() for a, b in zip(before, model.get_weights(), strict=True))
 
 
-def test_lenet_preset_equals_the_lenet_model_in_every_weight() -> None:
+def test_lenet_preset_equals_the_lenet_model_in_every_weight():
     keras.utils.set_random_seed(7)
     model = keras.Sequential(
         [
@@ -95,14 +95,14 @@ KEPT: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("kind", "options"), [(k, each) for k, o in KEPT.items() for each in o])
-def test_optimizers_keep_the_estimated_state_size(kind: str, options: dict[str, Any]) -> None:
+def test_optimizers_keep_the_estimated_state_size(kind, options):
     optimizer = getattr(keras.optimizers, kind)(**options)
     optimizer.build([keras.Variable(np.zeros(7))])
     state = sum(np.prod(v.shape, dtype=int) for v in optimizer.variables if len(v.shape))
     assert state == 7 * optimizer_slots(kind, options)
 
 
-def test_models_with_custom_layers_can_be_inspected_but_not_edited() -> None:
+def test_models_with_custom_layers_can_be_inspected_but_not_edited():
     class Twice(keras.layers.Layer):
         def call(self, inputs: Any) -> Any:
             return inputs * 2
@@ -118,7 +118,7 @@ def test_models_with_custom_layers_can_be_inspected_but_not_edited() -> None:
         describe_model(model)
 
 
-def test_subclassed_models_are_shown_as_far_as_known() -> None:
+def test_subclassed_models_are_shown_as_far_as_known():
     class Net(keras.Model):
         def __init__(self) -> None:
             super().__init__()
@@ -138,7 +138,7 @@ def test_subclassed_models_are_shown_as_far_as_known() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, 3, object(), keras.Sequential()])
-def test_inspection_never_raises(thing: Any) -> None:
+def test_inspection_never_raises(thing):
     assert not view_model(thing).ok
 
 
@@ -163,7 +163,7 @@ def twice(x: Any, _: Any) -> Any:
         (lambda x, k: keras.layers.LSTM(3, name="l")(x, mask=k), "'l'.*mask"),
     ],
 )
-def test_features_that_a_spec_cannot_represent_are_named(call: Any, named: str) -> None:
+def test_features_that_a_spec_cannot_represent_are_named(call, named):
     inputs, kept = keras.Input((5, 4)), keras.Input((5,), dtype="bool")
     model = keras.Model([inputs, kept], call(inputs, kept))
     assert view_model(model).rows[-1].output_shape is not None
@@ -171,7 +171,7 @@ def test_features_that_a_spec_cannot_represent_are_named(call: Any, named: str) 
         describe_model(model)
 
 
-def test_settings_without_form_fields_are_described_and_written_as_code() -> None:
+def test_settings_without_form_fields_are_described_and_written_as_code():
     inputs = x = keras.Input((5, 4))
     for layer in (
         keras.layers.Dense(3, activity_regularizer="l2", dtype="float16", trainable=False),
@@ -197,7 +197,7 @@ def test_settings_without_form_fields_are_described_and_written_as_code() -> Non
         assert same.get_layer(spec.layers[2].name).kernel_initializer.seed == 7
 
 
-def test_compile_arguments_are_described() -> None:
+def test_compile_arguments_are_described():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
     model.compile(
         keras.optimizers.SGD(0.25, momentum=0.5),
@@ -224,7 +224,7 @@ def test_compile_arguments_are_described() -> None:
         ({"metrics": lambda: [F1(name="of_both")]}, "name='of_both'"),
     ],
 )
-def test_compile_arguments_are_not_dropped(compiled: dict[str, Any], named: str) -> None:
+def test_compile_arguments_are_not_dropped(compiled, named):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     made = {name: make() for name, make in compiled.items()}
     model.compile(**{"optimizer": "sgd", "loss": "mse", **made})
@@ -232,7 +232,7 @@ def test_compile_arguments_are_not_dropped(compiled: dict[str, Any], named: str)
         describe_model(model)
 
 
-def test_inputs_are_described_in_the_order_of_the_model_arrays() -> None:
+def test_inputs_are_described_in_the_order_of_the_model_arrays():
     a, b = keras.Input((2,), name="a"), keras.Input((5,), name="b")
     both = keras.layers.Concatenate(name="both")([keras.layers.Dense(3, name="x")(a), b])
     model = keras.Model([b, a], keras.layers.Dense(1, name="out")(both))
@@ -241,7 +241,7 @@ def test_inputs_are_described_in_the_order_of_the_model_arrays() -> None:
     assert [tuple(tensor.shape) for tensor in built.inputs] == [(None, 5), (None, 2)]
 
 
-def test_masks_propagated_by_keras_are_described() -> None:
+def test_masks_propagated_by_keras_are_described():
     words = keras.Input((5,), dtype="int32")
     x = keras.layers.Embedding(9, 4, mask_zero=True)(words)
     x = keras.layers.Dropout(0.1)(keras.layers.Masking()(x))

@@ -58,7 +58,7 @@ TABLE = layer("Input", "table", shape=[4])
         ([], "settings"),
     ],
 )
-def test_invalid_fields_are_rejected_by_name(settings: Any, named: str) -> None:
+def test_invalid_fields_are_rejected_by_name(settings, named):
     with pytest.raises(ConfigurationError, match=named):
         NetworkSpec.from_dict(settings)
 
@@ -80,12 +80,12 @@ PASTED = {
 @pytest.mark.parametrize(
     ("read", "text"), [(r, text) for r, texts in PASTED.items() for text in texts]
 )
-def test_invalid_pasted_text_is_rejected_with_the_expected_format(read: Any, text: str) -> None:
+def test_invalid_pasted_text_is_rejected_with_the_expected_format(read, text):
     with pytest.raises(ConfigurationError, match=r"must be .*\. Received: "):
         read(text)
 
 
-def test_incomplete_row_is_reported_and_later_rows_wait_for_it() -> None:
+def test_incomplete_row_is_reported_and_later_rows_wait_for_it():
     spec = chain(
         IMAGE,
         layer("Conv2D", "conv_1", filters=20, kernel_size=5),
@@ -122,21 +122,21 @@ def test_incomplete_row_is_reported_and_later_rows_wait_for_it() -> None:
         (layer("Input", "d", "table", shape=[3]), "takes nothing"),
     ],
 )
-def test_row_error_is_one_sentence(broken: LayerSpec, words: str) -> None:
+def test_row_error_is_one_sentence(broken, words):
     spec = chain(TABLE, broken, layer("Dense", "end", units=1))
     problem = spec.analysis.rows[1].problem
     assert problem is not None
     assert words in problem
 
 
-def test_integers_are_rejected_where_keras_requires_fractions() -> None:
+def test_integers_are_rejected_where_keras_requires_fractions():
     words = layer("Input", "words", shape=[7], dtype="int32")
     dense = layer("Dense", "d", units=2)
     assert "int32" in (chain(words, dense).analysis.rows[1].problem or "")
     assert chain(words, layer("Embedding", "e", input_dim=9, output_dim=2), dense).analysis.ok
 
 
-def test_disabled_layer_passes_on_its_first_input() -> None:
+def test_disabled_layer_passes_on_its_first_input():
     spec = NetworkSpec(
         layers=(
             TABLE,
@@ -183,12 +183,12 @@ CLASSES = "sparse_categorical_crossentropy"
         ),
     ],
 )
-def test_errors_of_the_whole_network_are_reported(spec: NetworkSpec, words: str) -> None:
+def test_errors_of_the_whole_network_are_reported(spec, words):
     assert any(words in problem for problem in spec.analysis.problems), spec.analysis.problems
     assert not spec.analysis.ok
 
 
-def test_activation_is_found_through_value_preserving_layers() -> None:
+def test_activation_is_found_through_value_preserving_layers():
     dense = layer("Dense", "d", units=3, activation="softmax")
     assert chain(TABLE, dense, layer("Dropout", "o", rate=0.1), loss=CLASSES).analysis.ok
     apart = (TABLE, layer("Dense", "d", units=3), layer("Softmax", "s"))
@@ -197,7 +197,7 @@ def test_activation_is_found_through_value_preserving_layers() -> None:
 
 
 @pytest.mark.parametrize("task", ["classification", "binary", "regression", "other"])
-def test_task_defaults_are_consistent(task: Any) -> None:
+def test_task_defaults_are_consistent(task):
     for shape in ((1,), (5,)):
         fitting = defaults_for(task, shape)
         units = 1 if task == "binary" else shape[0]
@@ -207,7 +207,7 @@ def test_task_defaults_are_consistent(task: Any) -> None:
         assert spec.analysis.reason is None
 
 
-def test_adding_layers_one_by_one_makes_a_trainable_network() -> None:
+def test_adding_layers_one_by_one_makes_a_trainable_network():
     spec = add_layer(NetworkSpec(), "Input", options={"shape": [28, 28, 1]})
     spec = add_layer(spec, "Conv2D", options={"filters": 4})
     assert spec.outputs[0].layer == "conv2d"
@@ -219,7 +219,7 @@ def test_adding_layers_one_by_one_makes_a_trainable_network() -> None:
     assert spec.analysis.reason is None
 
 
-def test_merging_layer_takes_all_unconnected_outputs() -> None:
+def test_merging_layer_takes_all_unconnected_outputs():
     spec = NetworkSpec(layers=(TABLE, layer("Dense", "a", units=3), layer("Dense", "b", "table")))
     assert add_layer(spec, "Add").layers[-1].inputs == ("a", "b")
     for wrong in ({"kind": "No"}, {"kind": "Dense", "after": 9}, {"kind": "Dense", "name": "a"}):
@@ -241,7 +241,7 @@ def inputs_of(spec: NetworkSpec, row: int) -> tuple[str, ...]:
     return spec.layers[row].inputs
 
 
-def test_edits_keep_names_unique_and_references_valid() -> None:
+def test_edits_keep_names_unique_and_references_valid():
     spec = residual()
     renamed = rename_layer(rename_layer(spec, 1, "first"), 4, "last")
     assert (inputs_of(renamed, 3), renamed.outputs[0].layer) == (("b", "first"), "last")
@@ -265,24 +265,24 @@ def test_edits_keep_names_unique_and_references_valid() -> None:
 
 
 @pytest.mark.parametrize(("row", "by", "to"), [(2, -1, 1), (1, -9, 0), (1, 9, 4)])
-def test_moving_stops_at_the_ends(row: int, by: int, to: int) -> None:
+def test_moving_stops_at_the_ends(row, by, to):
     assert move_layer(residual(), row, by).layers[to] == residual().layers[row]
     assert "comes later" in (move_layer(residual(), 3, -3).analysis.reason or "")
 
 
 @pytest.mark.parametrize("value", [10**400, [10**400], -(2**63)])
-def test_integers_over_64_bits_are_rejected(value: Any) -> None:
+def test_integers_over_64_bits_are_rejected(value):
     with pytest.raises(ConfigurationError, match=r"2\*\*63"):
         layer("Dropout", "d", rate=value)
 
 
 @pytest.mark.parametrize("padding", [1, [1, 1], [[1, 1], [1, 1]]])
-def test_edges_are_given_per_axis_or_per_side(padding: Any) -> None:
+def test_edges_are_given_per_axis_or_per_side(padding):
     rows = chain(IMAGE, layer("ZeroPadding2D", "p", padding=padding)).analysis.rows
     assert rows[1].output_shape == (14, 14, 1)
 
 
-def test_values_are_normalized_to_their_json_form() -> None:
+def test_values_are_normalized_to_their_json_form():
     spec = NetworkSpec(
         layers=(layer("Dropout", "d", rate=np.float64(0.3), noise_shape=(3, 5)),),
         outputs=(OutputSpec(layer="d", loss="mse", weight=np.float64(0.5)),),

@@ -91,7 +91,7 @@ def networks(draw: st.DrawFn) -> NetworkSpec:
 
 @settings(max_examples=30)
 @given(spec=networks())
-def test_networks_round_trip_through_json_yaml_and_dicts(spec: NetworkSpec) -> None:
+def test_networks_round_trip_through_json_yaml_and_dicts(spec):
     assert NetworkSpec.from_dict(spec.to_dict()) == spec
     assert NetworkSpec.from_json(spec.to_json()) == spec
     assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
@@ -101,7 +101,7 @@ def test_networks_round_trip_through_json_yaml_and_dicts(spec: NetworkSpec) -> N
 @pytest.mark.filterwarnings("ignore:.*does not support masking")
 @settings(max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None)
 @given(spec=networks())
-def test_code_builds_the_same_model_as_the_spec(spec: NetworkSpec) -> None:
+def test_code_builds_the_same_model_as_the_spec(spec):
     # Layers that nobody takes are a problem of the network, and no part of this test.
     assume(spec.analysis.ok)
     # Names count from one; collecting garbage would take most of the time.

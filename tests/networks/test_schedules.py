@@ -47,7 +47,7 @@ RATES = [
 
 
 @pytest.mark.parametrize(("schedule", "rates"), list(zip(SCHEDULES, RATES, strict=True)))
-def test_optimizer_rate_is_the_peak_of_the_schedule(schedule: Any, rates: list[float]) -> None:
+def test_optimizer_rate_is_the_peak_of_the_schedule(schedule, rates):
     spec = replace(SPEC, optimizer=replace(SGD, schedule=schedule))
     assert spec.analysis.ok
     model = spec.build()
@@ -61,7 +61,7 @@ def test_optimizer_rate_is_the_peak_of_the_schedule(schedule: Any, rates: list[f
     assert rates_there["learning_rate"] == rates_here["learning_rate"]
 
 
-def test_invalid_schedules_are_rejected() -> None:
+def test_invalid_schedules_are_rejected():
     with pytest.raises(ConfigurationError, match=r"in increasing order.*\(30, 10\)"):
         PiecewiseSchedule(boundaries=(30, 10))
     with pytest.raises(ConfigurationError, match="`decay_steps` must be an integer of at least 1"):

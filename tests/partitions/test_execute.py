@@ -71,9 +71,7 @@ def locally(partitions: list[list[bytes]], plan: RepartitionPlan) -> list[list[b
 @pytest.mark.parametrize("counts", [[23, 0, 5, 1], [7, 7, 7], [3], [0, 0]])
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_pieces_arrive_in_order_at_their_planned_partitions(
-    counts: list[int], chunk: int, strategy: RepartitionStrategy
-) -> None:
+def test_pieces_arrive_in_order_at_their_planned_partitions(counts, chunk, strategy):
     plan = plan_repartition(counts, workers=5, strategy=strategy, seed=3)
     result = locally(partitions_of(counts, chunk), plan)
     if plan.action == "shuffled":
@@ -81,7 +79,7 @@ def test_pieces_arrive_in_order_at_their_planned_partitions(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_chunks_too_large_to_be_joined_keep_the_order(strategy: RepartitionStrategy) -> None:
+def test_chunks_too_large_to_be_joined_keep_the_order(strategy):
     # 400 kB chunks pass whole (no re-encoding) between small ones that wait to be joined.
     sizes = [2, 100, 3, 100, 100, 1, 50]
     starts = [0, *itertools.accumulate(sizes)]
@@ -95,7 +93,7 @@ def test_chunks_too_large_to_be_joined_keep_the_order(strategy: RepartitionStrat
 
 
 @pytest.mark.thorough
-def test_joined_chunks_are_about_a_megabyte() -> None:
+def test_joined_chunks_are_about_a_megabyte():
     tiny = plan_repartition([3000, 0], workers=2)
     assert [len(c) for c in locally([chunked(0, 3000, 1), []], tiny)] == [1, 1]
     plan = plan_repartition([2000, 0], workers=2)
@@ -105,7 +103,7 @@ def test_joined_chunks_are_about_a_megabyte() -> None:
         assert len(chunks) <= 8  # 4 MB in all
 
 
-def test_sequences_of_different_length_are_not_joined() -> None:
+def test_sequences_of_different_length_are_not_joined():
     lengths = [3, 3, 5, 5, 3]
     chunks = [
         to_bytes(DataSet(np.full((2, length, 1), n), np.array([2 * n, 2 * n + 1])))
@@ -119,7 +117,7 @@ def test_sequences_of_different_length_are_not_joined() -> None:
 
 
 @pytest.mark.parametrize(("planned", "found"), [(9, "10"), (11, "10")])
-def test_data_changed_after_counting_raises(planned: int, found: str) -> None:
+def test_data_changed_after_counting_raises(planned, found):
     plan = plan_repartition([planned, 0], workers=2)
     with pytest.raises(DataError, match=rf"counted: {planned} examples .* Received: .*{found}"):
         list(
@@ -140,9 +138,7 @@ def test_data_changed_after_counting_raises(planned: int, found: str) -> None:
         for j, mode in enumerate(MODES)
     ],
 )
-def test_execution_matches_the_plan(
-    spark: Any, mode: RepartitionMode, strategy: RepartitionStrategy, counts: list[int]
-) -> None:
+def test_execution_matches_the_plan(spark, mode, strategy, counts):
     rdd = as_rdd(spark, partitions_of(counts))
     plan = plan_repartition(counts, workers=4, mode=mode, strategy=strategy, seed=5)
     result = repartition(rdd, plan)
@@ -151,13 +147,13 @@ def test_execution_matches_the_plan(
     assert [numbers_in(chunks) for chunks in found] == expected(plan)
 
 
-def test_counting_returns_examples_per_partition_in_order(spark: Any) -> None:
+def test_counting_returns_examples_per_partition_in_order(spark):
     counts = [5, 0, 12, 1]
     assert count_examples(spark, as_rdd(spark, partitions_of(counts))) == counts
     assert count_examples(spark, spark.sparkContext.emptyRDD()) == []
 
 
-def test_repartitioning_shuffles_at_most_once(spark: Any) -> None:
+def test_repartitioning_shuffles_at_most_once(spark):
     rdd = as_rdd(spark, partitions_of([23, 0, 5, 1]))
 
     def shuffles(mode: RepartitionMode, workers: int) -> int:
@@ -176,7 +172,7 @@ def test_repartitioning_shuffles_at_most_once(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
+def test_groups_of_persisted_data_match_the_plan(spark):
     # Where cached blocks lie decides what `coalesce` alone would group.
     counts = [9, 1, 1, 1, 4, 4]
     rdd = as_rdd(spark, partitions_of(counts)).cache()
@@ -191,14 +187,14 @@ def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_data_without_partitions_becomes_empty_partitions(spark: Any) -> None:
+def test_data_without_partitions_becomes_empty_partitions(spark):
     for mode in MODES:
         plan = plan_repartition([], workers=3, mode=mode)
         found = repartition(spark.sparkContext.emptyRDD(), plan).glom().collect()
         assert found == [[], [], []]
 
 
-def test_plan_for_another_number_of_partitions_raises(spark: Any) -> None:
+def test_plan_for_another_number_of_partitions_raises(spark):
     rdd = as_rdd(spark, partitions_of([4, 4]))
     with pytest.raises(DataError, match=r"data in 2 partitions, plan for 3"):
         repartition(rdd, plan_repartition([4, 2, 2], workers=2))

@@ -84,7 +84,7 @@ def numbers_in(folder: str) -> list[int]:
 # -- the file -----------------------------------------------------------------------------------
 
 
-def test_checkpoint_round_trips(folder: str) -> None:
+def test_checkpoint_round_trips(folder):
     log = History()
     log.append({"worker": np.array([0, 1]), "loss": np.array([2.0, np.nan]), "a/c c": np.ones(2)})
     callbacks = (
@@ -139,9 +139,7 @@ def test_checkpoint_round_trips(folder: str) -> None:
     extras=st.lists(st.binary(max_size=9), max_size=4).map(tuple),
     text=st.text(),
 )
-def test_any_arrays_and_texts_survive(
-    vector: Any, columns: dict[str, Any], extras: tuple[bytes, ...], text: str
-) -> None:
+def test_any_arrays_and_texts_survive(vector, columns, extras, text):
     whole = checkpoint_at(
         vector=vector, history=columns, extras=extras, rows=(5,) * len(extras), run=text
     )
@@ -160,9 +158,7 @@ def test_any_arrays_and_texts_survive(
         ({"progress": Progress(averagings=-1)}, "integers of at least 0"),
     ],
 )
-def test_a_checkpoint_that_could_not_be_read_is_rejected(
-    fields: dict[str, Any], reason: str
-) -> None:
+def test_a_checkpoint_that_could_not_be_read_is_rejected(fields, reason):
     with pytest.raises(DataError, match=reason):
         checkpoint_at(**fields)
     folder = new_folder()
@@ -174,7 +170,7 @@ def test_a_checkpoint_that_could_not_be_read_is_rejected(
             write_checkpoint(folder, checkpoint_at(), keep=keep)  # pyright: ignore[reportArgumentType]
 
 
-def test_failed_write_keeps_the_existing_file(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_the_existing_file(folder, monkeypatch):
     write_checkpoint(folder, checkpoint_at(1), keep=1)
 
     def encode_half(file: Any, checkpoint: Checkpoint) -> None:
@@ -192,7 +188,7 @@ def test_failed_write_keeps_the_existing_file(folder: str, monkeypatch: pytest.M
 # -- the folder ---------------------------------------------------------------------------------
 
 
-def test_the_newest_are_kept_and_only_files_of_a_killed_writer_are_removed(folder: str) -> None:
+def test_the_newest_are_kept_and_only_files_of_a_killed_writer_are_removed(folder):
     others = ["notes.txt", "checkpoint-1.swc", "checkpoint-00000001.swc.bak", "model.keras"]
     of_another = ".checkpoint-200000000.swc.0a1b2c3d.tmp"  # that writes now
     killed = [".checkpoint-00000004.swc.0a1b2c3d.tmp", ".checkpoint-00000005.swc.0a1b2c3d.tmp.old"]
@@ -206,9 +202,7 @@ def test_the_newest_are_kept_and_only_files_of_a_killed_writer_are_removed(folde
     assert list_folder(folder) == sorted([*others, of_another, *kept])
 
 
-def test_later_checkpoints_of_another_run_stay_with_a_warning(
-    folder: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_later_checkpoints_of_another_run_stay_with_a_warning(folder, caplog):
     write_checkpoint(folder, checkpoint_at(50), keep=1)
     assert not caplog.messages
     for number in (3, 4):
@@ -218,9 +212,7 @@ def test_later_checkpoints_of_another_run_stay_with_a_warning(
 
 
 @pytest.mark.parametrize("what", ["remove", "list_folder"])
-def test_files_that_cannot_be_removed_cause_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
-) -> None:
+def test_files_that_cannot_be_removed_cause_a_warning(monkeypatch, caplog, what):
     folder = new_folder()
     write_checkpoint(folder, checkpoint_at(1), keep=1)
 
@@ -235,9 +227,7 @@ def test_files_that_cannot_be_removed_cause_a_warning(
 
 
 @pytest.mark.parametrize("damage", ["half", "nan"])
-def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(
-    folder: str, caplog: pytest.LogCaptureFixture, damage: str
-) -> None:
+def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(folder, caplog, damage):
     for number in (1, 2, 3):
         url = write_checkpoint(folder, checkpoint_at(number), keep=3)
     if damage == "half":
@@ -255,9 +245,7 @@ def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(
         read_checkpoint(url)
 
 
-def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(monkeypatch):
     folder = new_folder()
     for number in (1, 2):
         write_checkpoint(folder, checkpoint_at(number), keep=2)
@@ -270,7 +258,7 @@ def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(
         read_checkpoint(folder)
 
 
-def test_one_that_its_run_removes_meanwhile_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_its_run_removes_meanwhile_is_passed_over(monkeypatch):
     folder = new_folder()
     write_checkpoint(folder, checkpoint_at(1), keep=1)
     names = ["checkpoint-00000001.swc", "checkpoint-00000002.swc"]
@@ -279,7 +267,7 @@ def test_one_that_its_run_removes_meanwhile_is_passed_over(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("content", [{}, {"notes.txt": b""}, {NAME_0: b"damaged"}])
-def test_a_folder_without_a_whole_one_is_named(folder: str, content: dict[str, bytes]) -> None:
+def test_a_folder_without_a_whole_one_is_named(folder, content):
     for name, text in content.items():
         with write_atomically(join(folder, name)) as file:
             file.write(text)
@@ -314,9 +302,7 @@ def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], Non
         (lambda meta, members: members.update({"vector.npy": np.zeros(2, int)}), "1-D, of float"),
     ],
 )
-def test_a_file_of_another_form_is_rejected(
-    change: Callable[[dict[str, Any], dict[str, Any]], None], reason: str
-) -> None:
+def test_a_file_of_another_form_is_rejected(change, reason):
     whole = checkpoint_at(extras=(b"1", b"2"), history={"loss": np.zeros(3)})
     url = write_checkpoint(new_folder(), whole, keep=1)
     with open_to_read(url) as file:
@@ -339,7 +325,7 @@ def resume(saved: Checkpoint | None = None, /, **changes: Any) -> None:
     check_resumable(saved or checkpoint_at(), master={**master, **changes}, **settings)
 
 
-def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from() -> None:
+def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from():
     settings = ParameterAveragingTrainingMaster(seed=7).to_dict()
     del settings["updater"], settings["outer_optimizer"]
     for saved, updater, other in ((True, "average", "reset"), (False, "reset", "local")):
@@ -360,7 +346,7 @@ def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from() -> 
         {"rows": [100, 101, 0, 0]},
     ],
 )
-def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> None:
+def test_options_that_keep_minibatches_may_differ(changes):
     resume(**changes)
 
 
@@ -381,14 +367,12 @@ def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> No
         ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
     ],
 )
-def test_options_that_change_minibatches_must_not_differ(
-    changes: dict[str, Any], reason: str
-) -> None:
+def test_options_that_change_minibatches_must_not_differ(changes, reason):
     with pytest.raises(ConfigurationError, match=reason):
         resume(**changes)
 
 
-def test_settings_without_a_name_are_those_of_parameter_averaging() -> None:
+def test_settings_without_a_name_are_those_of_parameter_averaging():
     named = checkpoint_at()
     settings = {key: value for key, value in named.master.items() if key != "name"}
     resume(replace(named, master=settings))
@@ -396,7 +380,7 @@ def test_settings_without_a_name_are_those_of_parameter_averaging() -> None:
         resume(replace(named, master=settings), name="SharedTrainingMaster")
 
 
-def test_a_run_that_has_trained_its_epochs_needs_more() -> None:
+def test_a_run_that_has_trained_its_epochs_needs_more():
     done = checkpoint_at(progress=Progress(epoch=5))
     with pytest.raises(ConfigurationError, match=r"already trained all 5 epochs.*more than 5"):
         resume(done)
@@ -450,9 +434,7 @@ def writers() -> Iterator[Callable[..., CheckpointWriter]]:
 Make = Callable[..., CheckpointWriter]
 
 
-def test_a_newer_one_takes_the_place_of_the_one_that_waits(
-    gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_newer_one_takes_the_place_of_the_one_that_waits(gate, writers, caplog):
     folder = new_folder()
     writer = writers(folder, keep=9)
     writer.submit(checkpoint_at(1))
@@ -469,9 +451,7 @@ def test_a_newer_one_takes_the_place_of_the_one_that_waits(
         writer.submit(checkpoint_at(5))
 
 
-def test_a_failed_write_is_kept_and_the_next_one_is_tried(
-    gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_write_is_kept_and_the_next_one_is_tried(gate, writers, caplog):
     folder = new_folder()
     gate.problems.append(PermissionError("not yours"))
     writer = writers(folder, keep=1)

@@ -17,7 +17,7 @@ def training(workers: int = 3, **settings: Any) -> AveragingScript:
     return script
 
 
-def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> None:
+def test_rings_that_break_again_and_again_without_an_averaging_end_the_run():
     script = training(2)
     for generation in range(1, MAX_FRUITLESS_GROUPS):
         script.report(0, "broken", None, generation=generation)
@@ -47,7 +47,7 @@ def without_worker_1() -> AveragingScript:
     return script
 
 
-def test_an_absent_worker_is_not_waited_for_without_end() -> None:
+def test_an_absent_worker_is_not_waited_for_without_end():
     script = without_worker_1()
     reason = (
         "worker 1 was lost, and its replacement did not register within 120 s. See the log "
@@ -59,7 +59,7 @@ def test_an_absent_worker_is_not_waited_for_without_end() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 2), EndRun(timed_out=reason)]
 
 
-def test_while_waiting_a_stop_ends_the_run() -> None:
+def test_while_waiting_a_stop_ends_the_run():
     script = without_worker_1()
     assert script.stop() == [
         SendStop(connection=0),
@@ -69,7 +69,7 @@ def test_while_waiting_a_stop_ends_the_run() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 2), EndRun(stopped=True)]
 
 
-def test_stop_while_training_ends_with_the_next_averaging() -> None:
+def test_stop_while_training_ends_with_the_next_averaging():
     script = training()
     assert script.stop() == [SendStop(connection=c) for c in (0, 10, 20)]
     assert script.stop() == NOTHING
@@ -79,7 +79,7 @@ def test_stop_while_training_ends_with_the_next_averaging() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 1, 2), EndRun(stopped=True)]
 
 
-def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure() -> None:
+def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure():
     script = training()
     script.report(1, "failed", after(3), failure=FAILURE)
     script.report(0, "broken", after(3))
@@ -87,7 +87,7 @@ def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure() -> No
     assert script.tick(0.1) == script.request(0)
 
 
-def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress() -> None:
+def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress():
     script = AveragingScript(3, required=2)
     script.register(0)
     assert script.register(1)[0] == LaunchTask(worker=2)
@@ -99,7 +99,7 @@ def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress() ->
     assert script.progress == after(4)
 
 
-def test_a_worker_that_cedes_its_slot_is_in_no_later_group() -> None:
+def test_a_worker_that_cedes_its_slot_is_in_no_later_group():
     script = AveragingScript(3, required=2)
     for worker in range(3):
         script.register(worker)

@@ -109,9 +109,7 @@ def waits() -> bool:
         (FakeEngine(7, delivers=False), "unchanged since the run began: no worker could deliver"),
     ],
 )
-def test_interrupt_stops_the_run_and_reports_the_model_state(
-    start: Any, engine: FakeEngine, held: str
-) -> None:
+def test_interrupt_stops_the_run_and_reports_the_model_state(start, engine, held):
     run = start(engine)
     interrupt_when(waits)
     with pytest.raises(RunInterrupted, match=held):
@@ -120,7 +118,7 @@ def test_interrupt_stops_the_run_and_reports_the_model_state(
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_interrupt_names_the_epoch_whose_weights_were_restored() -> None:
+def test_interrupt_names_the_epoch_whose_weights_were_restored():
     callbacks: Any = SimpleNamespace(restored_epoch=2)
     run = run_of(FakeEngine(7), RunRecord(workers=1, epochs=3, name="run"), callbacks=callbacks)
     interrupt_when(waits)
@@ -130,9 +128,7 @@ def test_interrupt_names_the_epoch_whose_weights_were_restored() -> None:
 
 
 @pytest.mark.parametrize("waits_with", ["wait", "await"])
-def test_more_interrupts_cancel_the_tasks_and_keep_the_average(
-    start: Any, monkeypatch: pytest.MonkeyPatch, waits_with: str
-) -> None:
+def test_more_interrupts_cancel_the_tasks_and_keep_the_average(start, monkeypatch, waits_with):
     for limit in ("_POLITE_STOP_S", "_HARD_STOP_S"):
         monkeypatch.setattr(f"sparkwright.runs._waiting.{limit}", 60.0)
     engine = FakeEngine(7, stops=False)
@@ -154,12 +150,8 @@ def test_more_interrupts_cancel_the_tasks_and_keep_the_average(
     [(signal.SIGTERM, "wait"), (signal.SIGHUP, "wait"), (signal.SIGTERM, "await")],
 )
 def test_a_script_that_is_asked_to_end_writes_its_model_first(
-    start: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    number: signal.Signals,
-    waits_with: str,
-) -> None:
+    start, monkeypatch, capsys, number, waits_with
+):
     saved: list[str] = []
     monkeypatch.setattr("sparkwright.runs._waiting.save_model", lambda _, url: saved.append(url))
     before = signal.signal(number, signal.SIG_DFL)  # `nohup` ignores SIGHUP, and that stays
@@ -179,7 +171,7 @@ def test_a_script_that_is_asked_to_end_writes_its_model_first(
     assert f"It is in {url}: `sw.load_model`." in told
 
 
-def test_a_script_that_ends_before_its_run_stops_it_and_writes_the_model() -> None:
+def test_a_script_that_ends_before_its_run_stops_it_and_writes_the_model():
     code = """
 import os, sys
 from sparkwright.runs import _waiting
@@ -215,7 +207,7 @@ run.wait()
     )
 
 
-def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: Any) -> None:
+def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start):
     engine = FakeEngine(7)
 
     def fit() -> None:
@@ -229,7 +221,7 @@ def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: An
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_deferred_interrupt_is_raised_at_the_end_or_by_a_second_one() -> None:
+def test_deferred_interrupt_is_raised_at_the_end_or_by_a_second_one():
     after: list[int] = []
 
     def interrupt(times: int) -> None:
@@ -244,7 +236,7 @@ def test_deferred_interrupt_is_raised_at_the_end_or_by_a_second_one() -> None:
     assert after == [1]
 
 
-def test_a_handler_of_the_users_own_stays_and_so_does_one_set_meanwhile(start: Any) -> None:
+def test_a_handler_of_the_users_own_stays_and_so_does_one_set_meanwhile(start):
     engine = FakeEngine(7)
     run = start(engine)
 
@@ -261,7 +253,7 @@ def test_a_handler_of_the_users_own_stays_and_so_does_one_set_meanwhile(start: A
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_an_interrupted_await_stops_the_run_where_spark_began_in_the_same_cell(start: Any) -> None:
+def test_an_interrupted_await_stops_the_run_where_spark_began_in_the_same_cell(start):
     engine = FakeEngine(7)
 
     async def cell() -> None:
@@ -275,7 +267,7 @@ def test_an_interrupted_await_stops_the_run_where_spark_began_in_the_same_cell(s
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_an_await_leaves_the_kernels_handler_in_place(start: Any) -> None:
+def test_an_await_leaves_the_kernels_handler_in_place(start):
     engine = FakeEngine(7)
 
     async def cell() -> None:

@@ -63,7 +63,7 @@ def ended(**of_launcher: Any) -> tuple[Exception, list[str]]:
     return outcome.error, phases
 
 
-def test_phases_before_a_failure_of_preparing_are_in_the_timeline() -> None:
+def test_phases_before_a_failure_of_preparing_are_in_the_timeline():
     def fail(enter: Any) -> Any:
         enter(PhaseCode.COUNT)
         raise DataError("there are no examples")
@@ -73,7 +73,7 @@ def test_phases_before_a_failure_of_preparing_are_in_the_timeline() -> None:
     assert phases == ["count", "finish"]
 
 
-def test_gathering_begins_before_the_first_worker_can_register() -> None:
+def test_gathering_begins_before_the_first_worker_can_register():
     def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
         ended(Failure(worker=worker, kind="data", reason="no such column"))
 
@@ -85,9 +85,7 @@ def test_gathering_begins_before_the_first_worker_can_register() -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError("no Spark"), SystemExit(1)])
 @pytest.mark.parametrize("action", ["clean_up", "finish", "cancel"])
-def test_clean_up_that_raises_does_not_replace_the_outcome(
-    action: str, error: BaseException
-) -> None:
+def test_clean_up_that_raises_does_not_replace_the_outcome(action, error):
     def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
         ended(Failure(worker=worker, kind="data", reason="no such column"))
 
@@ -112,7 +110,7 @@ def test_clean_up_that_raises_does_not_replace_the_outcome(
         ),
     ],
 )
-def test_error_names_the_state_of_the_model(progress: Progress | None, words: str) -> None:
+def test_error_names_the_state_of_the_model(progress, words):
     assert held(progress) == f"The model {words}"
 
 
@@ -132,7 +130,7 @@ def fails_at_once(worker: int, template: Any, ended: Any, *, replaces: bool) -> 
         (fails_at_once, "the Spark session has been stopped (3 attempts failed)"),
     ],
 )
-def test_a_worker_is_launched_until_its_attempts_are_exhausted(launch: Any, reason: str) -> None:
+def test_a_worker_is_launched_until_its_attempts_are_exhausted(launch, reason):
     error, _ = ended(launch=launch)
     assert isinstance(error, WorkerError)
     assert reason in str(error)
@@ -158,7 +156,7 @@ def ended_with(
     return one._outcome(Progress())
 
 
-def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver() -> None:
+def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver():
     end = EndRun(timed_out="all workers were lost before one delivered the result.")
     outcome = ended_with(copy=state([1.0, 2.0], averagings=7), result=None, end=end)
     assert outcome.vector is not None
@@ -168,14 +166,14 @@ def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver() -> None:
     assert "the average after averaging 7, in epoch 1" in str(outcome.error)
 
 
-def test_a_rejected_result_is_an_error_that_names_the_copy() -> None:
+def test_a_rejected_result_is_an_error_that_names_the_copy():
     outcome = ended_with(copy=state([1.0], averagings=7), result=None, end=EndRun(), rejected=True)
     assert isinstance(outcome.error, NonFiniteLossError)
     assert "after averaging 7" in str(outcome.error)
 
 
 @pytest.mark.parametrize(("delivered", "expected"), [(9, [3.0]), (6, [1.0])])
-def test_the_later_of_result_and_copy_counts(delivered: int, expected: list[float]) -> None:
+def test_the_later_of_result_and_copy_counts(delivered, expected):
     outcome = ended_with(
         copy=state([1.0], averagings=7), result=state([3.0], averagings=delivered), end=EndRun()
     )

@@ -58,7 +58,7 @@ def plain(text: str) -> list[str]:
     return re.sub(r"[\d:,]+(ms|s) - [\d,]+ examples/s", "TIME", text).splitlines()
 
 
-def test_each_epoch_is_one_finished_line_in_a_file() -> None:
+def test_each_epoch_is_one_finished_line_in_a_file():
     stream = io.StringIO()
     record, lines = begin(stream, validates=True)
     for epoch in (1, 2):
@@ -75,7 +75,7 @@ def test_each_epoch_is_one_finished_line_in_a_file() -> None:
 
 
 @pytest.mark.thorough
-def test_line_of_an_epoch_waits_for_late_rows() -> None:
+def test_line_of_an_epoch_waits_for_late_rows():
     stream = io.StringIO()
     record, lines = begin(stream, epochs=4)
     for worker in range(2):
@@ -88,7 +88,7 @@ def test_line_of_an_epoch_waits_for_late_rows() -> None:
     ]
 
 
-def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
+def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came():
     stream = io.StringIO()
     record, lines = begin(stream, epochs=4)
     train(record, epoch=3, worker=0)  # resumed: earlier epochs are not its own
@@ -99,7 +99,7 @@ def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
     ]
 
 
-def test_queues_and_lost_workers_are_separate_lines() -> None:
+def test_queues_and_lost_workers_are_separate_lines():
     stream = io.StringIO()
     record, lines = begin(stream)
     record.set_waiting_for(("calm-otter",))
@@ -113,7 +113,7 @@ def test_queues_and_lost_workers_are_separate_lines() -> None:
 
 
 @pytest.mark.parametrize("attended", [True, False])
-def test_a_failure_is_printed_unless_it_is_raised(attended: bool) -> None:
+def test_a_failure_is_printed_unless_it_is_raised(attended):
     stream = io.StringIO()
     record, lines = begin(stream)
     with lines.attended() if attended else contextlib.nullcontext():
@@ -122,9 +122,7 @@ def test_a_failure_is_printed_unless_it_is_raised(attended: bool) -> None:
 
 
 @pytest.mark.parametrize(("columns", "bar"), [(100, "━{10}╌{10} "), (40, "")])
-def test_a_terminal_shows_the_epoch_in_place_while_the_script_waits(
-    columns: int, bar: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_the_epoch_in_place_while_the_script_waits(columns, bar, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = Terminal()
     record, lines = begin(stream)
@@ -144,7 +142,7 @@ def test_a_terminal_shows_the_epoch_in_place_while_the_script_waits(
 
 
 @pytest.mark.thorough
-def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners() -> None:
+def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners():
     """As after Ctrl-S."""
     may_write = threading.Event()
 
@@ -169,7 +167,7 @@ def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners() -> None
     assert "Epoch 1/2 - 4/4" in stream.getvalue()
 
 
-def test_a_closed_stream_does_not_end_the_training() -> None:
+def test_a_closed_stream_does_not_end_the_training():
     stream = io.StringIO()
     record, lines = begin(stream)
     stream.close()
@@ -182,5 +180,5 @@ def test_a_closed_stream_does_not_end_the_training() -> None:
     ("seconds", "text"),
     [(0.25, "250ms"), (3.4, "3s"), (62, "1:02"), (3723, "1:02:03"), (90_000, "25:00:00")],
 )
-def test_durations_are_written_as_keras_does(seconds: float, text: str) -> None:
+def test_durations_are_written_as_keras_does(seconds, text):
     assert duration(seconds) == text

@@ -64,7 +64,7 @@ def started(runs: Runs, *claims: tuple[str, Claim]) -> Iterator[list[Run]]:
         yield found
 
 
-def test_a_run_starts_when_it_can_have_all_its_slots_in_the_order_of_asking() -> None:
+def test_a_run_starts_when_it_can_have_all_its_slots_in_the_order_of_asking():
     runs = Runs()
     claims = ("brisk-heron", claim(3)), ("calm-otter", claim()), ("keen-wren", claim(1))
     with started(runs, *claims) as (first, second, third):
@@ -80,7 +80,7 @@ def test_a_run_starts_when_it_can_have_all_its_slots_in_the_order_of_asking() ->
         assert second.record.status().message == "waiting for 2 workers"
 
 
-def test_a_queued_run_can_be_stopped() -> None:
+def test_a_queued_run_can_be_stopped():
     runs = Runs()
     with started(runs, ("brisk-heron", claim(4)), ("calm-otter", claim())) as (_, second):
         second.end()
@@ -88,13 +88,13 @@ def test_a_queued_run_can_be_stopped() -> None:
 
 
 @pytest.mark.parametrize("other", [claim(), claim(4, place="app-2"), claim(4, slots=None)])
-def test_runs_that_have_slots_of_their_own_wait_for_nothing(other: Claim) -> None:
+def test_runs_that_have_slots_of_their_own_wait_for_nothing(other):
     runs = Runs()
     with started(runs, ("brisk-heron", claim()), ("calm-otter", other)):
         wait_until(lambda: len(runs.at_work) == 2)
 
 
-def test_workers_that_joined_hold_slots_too() -> None:
+def test_workers_that_joined_hold_slots_too():
     runs = Runs()
     with started(runs, ("brisk-heron", claim(1, slots=2))) as (grown,):
         for worker in range(2):
@@ -110,9 +110,7 @@ def test_workers_that_joined_hold_slots_too() -> None:
     wanted=st.lists(st.integers(1, 4), min_size=1, max_size=6),
     ends=st.lists(st.integers(0, 5), max_size=6),
 )
-def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(
-    wanted: list[int], ends: list[int]
-) -> None:
+def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(wanted, ends):
     queue = RunQueue()
     with ExitStack() as left:
         turns: list[tuple[Place, ExitStack]] = []
@@ -133,7 +131,7 @@ def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(
                 turns = [each for each in turns if each[0] is not gone]
 
 
-def test_a_job_of_a_callback_raises_instead_of_waiting_for_its_own_run() -> None:
+def test_a_job_of_a_callback_raises_instead_of_waiting_for_its_own_run():
     spark: Any = type("Spark", (), {"sparkContext": type("C", (), {"applicationId": "app-1"})()})()
     with holding("app-1", 2, 2), pytest.raises(SlotsError, match="slots=2, of which the run holds"):
         check_free_slot(spark)

@@ -120,7 +120,7 @@ def site() -> Iterator[Make]:
     wait_until(lambda: not names_of_threads(NAME))
 
 
-def test_two_workers_talk_end_to_end_and_neither_listens(site: Make) -> None:
+def test_two_workers_talk_end_to_end_and_neither_listens(site):
     here = site()
     one, other = here.member(0), here.member(1)
     connection = one.reach(other)
@@ -151,9 +151,7 @@ def test_two_workers_talk_end_to_end_and_neither_listens(site: Make) -> None:
 
 
 @pytest.mark.parametrize("authenticate", [None, False])
-def test_a_ring_sums_and_authenticates_its_vectors_though_the_driver_is_near(
-    site: Make, authenticate: bool | None
-) -> None:
+def test_a_ring_sums_and_authenticates_its_vectors_though_the_driver_is_near(site, authenticate):
     here = site()
     members = [here.member(worker) for worker in range(3)]
     ports = [RingPort(each.port, authenticate=authenticate) for each in members]
@@ -175,9 +173,7 @@ def test_a_ring_sums_and_authenticates_its_vectors_though_the_driver_is_near(
         ring.abort()
 
 
-def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(
-    site: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(site, monkeypatch):
     from sparkwright.mesh import _splicer
 
     seen = bytearray()
@@ -195,7 +191,7 @@ def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(
     assert b"unmistakable" not in seen
 
 
-def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(site: Make) -> None:
+def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(site):
     """The driver's word that this is worker 1 is not enough."""
     here = site()
     one, other = here.member(0), here.member(1, answers=False)
@@ -211,7 +207,7 @@ def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(site: Ma
 
 
 @pytest.mark.thorough
-def test_unanswered_call_raises_and_names_both_sides(site: Make) -> None:
+def test_unanswered_call_raises_and_names_both_sides(site):
     here = site()
     one, silent = here.member(0), here.member(1, answers=False)
     with pytest.raises(
@@ -232,7 +228,7 @@ def test_unanswered_call_raises_and_names_both_sides(site: Make) -> None:
     [(0.3, lambda partner: None), (60.0, lambda partner: partner.control.hang_up())],
     ids=["it waits for too long", "its partner is lost"],
 )
-def test_the_driver_drops_a_caller(site: Make, relay_timeout_s: float, happens: Any) -> None:
+def test_the_driver_drops_a_caller(site, relay_timeout_s, happens):
     here = site(relay_timeout_s=relay_timeout_s)
     here.member(0)
     partner = here.member(1, answers=False)
@@ -244,7 +240,7 @@ def test_the_driver_drops_a_caller(site: Make, relay_timeout_s: float, happens: 
     assert not here.server._relay._waiting
 
 
-def test_only_the_newest_attempt_of_a_registered_worker_is_called(site: Make) -> None:
+def test_only_the_newest_attempt_of_a_registered_worker_is_called(site):
     here = site()
     one, old = here.member(0), here.member(1)
     address = old.port.address
@@ -267,7 +263,7 @@ def test_only_the_newest_attempt_of_a_registered_worker_is_called(site: Make) ->
         (ACCEPT, {}),
     ],
 )
-def test_unexpected_requests_get_no_answer(site: Make, kind: str, fields: dict[str, Any]) -> None:
+def test_unexpected_requests_get_no_answer(site, kind, fields):
     here = site()
     one, other = here.member(0), here.member(1)
     stranger = here.stranger()
@@ -279,7 +275,7 @@ def test_unexpected_requests_get_no_answer(site: Make, kind: str, fields: dict[s
     wait_until(lambda: 0 not in here.rules.present)
 
 
-def test_without_the_option_nothing_is_relayed(site: Make) -> None:
+def test_without_the_option_nothing_is_relayed(site):
     here = site(relay_timeout_s=None)
     here.member(0)
     here.member(1)
@@ -288,7 +284,7 @@ def test_without_the_option_nothing_is_relayed(site: Make) -> None:
     assert stranger.receive() is None
 
 
-def test_the_relay_ends_with_the_run(site: Make) -> None:
+def test_the_relay_ends_with_the_run(site):
     here = site()
     one, other, silent = here.member(0), here.member(1), here.member(2, answers=False)
     connection = one.reach(other)

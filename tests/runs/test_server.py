@@ -219,7 +219,7 @@ def finish(site: Site, workers: list[Worker]) -> None:
 # -- the regular run ------------------------------------------------------------------------
 
 
-def test_a_run_from_registration_to_result(site: Make) -> None:
+def test_a_run_from_registration_to_result(site):
     start = np.arange(5, dtype=np.float32)
     here = site(2, start=lambda: ({"size": 5}, (start, b"extras")))
     one, other = here.registered(0, rows=7), here.registered(1, validation_rows=3)
@@ -247,7 +247,7 @@ def test_a_run_from_registration_to_result(site: Make) -> None:
     ]
 
 
-def test_worker_that_leaves_its_slot_to_another_is_reported_as_lost(site: Make) -> None:
+def test_worker_that_leaves_its_slot_to_another_is_reported_as_lost(site):
     here = site(2, rules={"required": 1, "replacement_timeout_s": 0.2})
     required, joined = here.registered(0), here.registered(1)
     required.close()
@@ -257,7 +257,7 @@ def test_worker_that_leaves_its_slot_to_another_is_reported_as_lost(site: Make) 
 
 
 @pytest.mark.parametrize("found_by", ["driver", "task", "worker"])
-def test_a_failure_ends_the_run(site: Make, found_by: str) -> None:
+def test_a_failure_ends_the_run(site, found_by):
     here = site(1)
     (worker,) = here.training()
     failure = Failure(worker=0, host="b", kind="data", reason="no such column", traceback="…")
@@ -275,7 +275,7 @@ def test_a_failure_ends_the_run(site: Make, found_by: str) -> None:
     assert here.sink.end() == EndRun(failure=failure)
 
 
-def test_worker_that_registers_after_the_end_is_released(site: Make) -> None:
+def test_worker_that_registers_after_the_end_is_released(site):
     here = site(2)
     here.server.stop()
     assert here.sink.end() == EndRun(stopped=True)
@@ -286,7 +286,7 @@ def test_worker_that_registers_after_the_end_is_released(site: Make) -> None:
     assert here.sink.told == [("ended", EndRun(stopped=True))]
 
 
-def test_newer_attempt_takes_over_and_the_older_is_released(site: Make) -> None:
+def test_newer_attempt_takes_over_and_the_older_is_released(site):
     here = site(2)
     one, other = here.training()
     newer = here.registered(1, attempt=1)
@@ -301,7 +301,7 @@ def test_newer_attempt_takes_over_and_the_older_is_released(site: Make) -> None:
     assert ("settled", 1) in here.sink.told
 
 
-def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site: Make) -> None:
+def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site):
     here = site(2)
     one, other = here.training()
     for worker in (one, other):
@@ -332,9 +332,7 @@ def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site: Mak
     ],
     ids=str,
 )
-def test_invalid_data_of_a_stranger_ends_only_its_connection(
-    site: Make, caplog: pytest.LogCaptureFixture, content: Any
-) -> None:
+def test_invalid_data_of_a_stranger_ends_only_its_connection(site, caplog, content):
     here = site(2)
     workers = here.training()
     stranger = here.worker(0)
@@ -355,9 +353,7 @@ def test_invalid_data_of_a_stranger_ends_only_its_connection(
 
 
 @pytest.mark.parametrize("how", ["nonsense", "rejected", "close"])
-def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
-    site: Make, caplog: pytest.LogCaptureFixture, how: str
-) -> None:
+def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(site, caplog, how):
     here = site(2)
     one, other = here.training()
     here.sink.rejects = "phases"
@@ -372,7 +368,7 @@ def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
     assert here.sink.told[-1] == ("lost", 1)
 
 
-def test_strangers_get_the_time(site: Make) -> None:
+def test_strangers_get_the_time(site):
     stranger = site(1).worker(0).connection
     stranger.send("clock", {"asked_s": 1.25})
     answer = stranger.receive()
@@ -387,7 +383,7 @@ def test_strangers_get_the_time(site: Make) -> None:
 
 
 @pytest.mark.thorough
-def test_silent_worker_is_lost_after_the_time_out(site: Make) -> None:
+def test_silent_worker_is_lost_after_the_time_out(site):
     here = site(2, peer_timeout_s=1.0)
     stranger = here.worker(0)  # never registers
     builder = here.worker(1, attempt=1)  # builds its network for long
@@ -407,7 +403,7 @@ def test_silent_worker_is_lost_after_the_time_out(site: Make) -> None:
 
 
 @pytest.mark.thorough
-def test_a_large_result_on_its_way_is_no_silence(site: Make) -> None:
+def test_a_large_result_on_its_way_is_no_silence(site):
     here = site(1, peer_timeout_s=1.0)
     (worker,) = here.training()
     worker.report("finished", end_of(1))
@@ -425,7 +421,7 @@ def test_a_large_result_on_its_way_is_no_silence(site: Make) -> None:
 
 
 @pytest.mark.thorough
-def test_heartbeats_are_received_while_the_start_is_sent(site: Make) -> None:
+def test_heartbeats_are_received_while_the_start_is_sent(site):
     ready = threading.Event()
 
     def start() -> tuple[dict[str, Any], tuple[Any, ...]]:
@@ -441,7 +437,7 @@ def test_heartbeats_are_received_while_the_start_is_sent(site: Make) -> None:
     worker.take("start")
 
 
-def test_large_transfer_delays_no_other_worker(site: Make) -> None:
+def test_large_transfer_delays_no_other_worker(site):
     """A worker that does not read its 64 MB holds up neither `stop` nor the other worker."""
     state = np.zeros(16 << 20, np.float32)
     here = site(2, start=lambda: ({"size": state.size}, (state,)))
@@ -458,7 +454,7 @@ def test_large_transfer_delays_no_other_worker(site: Make) -> None:
     slow.take("stop")
 
 
-def test_time_of_the_last_message_of_each_worker_is_recorded(site: Make) -> None:
+def test_time_of_the_last_message_of_each_worker_is_recorded(site):
     here = site(2)
     workers = here.training()
     time.sleep(0.3)
@@ -472,7 +468,7 @@ def test_time_of_the_last_message_of_each_worker_is_recorded(site: Make) -> None
     wait_until(one_is_later, 5.0)
 
 
-def test_histograms_are_requested_from_every_worker(site: Make) -> None:
+def test_histograms_are_requested_from_every_worker(site):
     here = site(2)
     assert not here.server.request_histograms()
     workers = here.training()
@@ -488,7 +484,7 @@ def sockets() -> set[Any]:
     return {c.laddr for c in psutil.Process().net_connections("tcp") if c.status != "TIME_WAIT"}
 
 
-def test_a_closed_server_leaves_no_thread_and_no_socket() -> None:
+def test_a_closed_server_leaves_no_thread_and_no_socket():
     before = sockets()
     here = Site(workers=2, name="closing")
     workers = here.training()

@@ -54,7 +54,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- what is stored -------------------------------------------------------------------------
 
 
-def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store: RunStore) -> None:
+def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store):
     run = train(store, name="lenet", note="scores of the test set")
     (found,) = store.runs()
     assert (found.name, found.title, found.state) == ("lenet", "dense on 2 workers", "done")
@@ -76,13 +76,13 @@ def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store: RunStore)
     assert np.nanmax(rows["learning_rate"]) == pytest.approx(0.001)
 
 
-def test_a_failed_run_keeps_its_error(store: RunStore) -> None:
+def test_a_failed_run_keeps_its_error(store):
     found = store.run(train(store, error=ValueError("no such column")).name)
     assert (found.state, found.message) == ("failed", "no such column")
     assert "ValueError: no such column" in str(found.error)
 
 
-def test_the_latest_of_runs_of_one_name_counts(store: RunStore) -> None:
+def test_the_latest_of_runs_of_one_name_counts(store):
     for name in ("same", "other"):
         train(store, name=name)
     latest, first = store.runs()
@@ -92,7 +92,7 @@ def test_the_latest_of_runs_of_one_name_counts(store: RunStore) -> None:
     assert [run.id for run in store.runs(limit=1)] == [latest.id]
 
 
-def test_runs_are_tagged_renamed_and_deleted(store: RunStore) -> None:
+def test_runs_are_tagged_renamed_and_deleted(store):
     name = train(store).name
     assert store.tag(name, "small", "baseline").tags == ("baseline", "small")
     assert store.untag(name, "small", "absent").tags == ("baseline",)
@@ -104,7 +104,7 @@ def test_runs_are_tagged_renamed_and_deleted(store: RunStore) -> None:
     assert store.select("SELECT * FROM runs") == []
 
 
-def test_tags_that_several_threads_add_at_once_are_all_kept(store: RunStore) -> None:
+def test_tags_that_several_threads_add_at_once_are_all_kept(store):
     name = train(store).name
     tags = [f"tag {number:02}" for number in range(16)]
     with ThreadPoolExecutor(len(tags)) as threads:
@@ -112,7 +112,7 @@ def test_tags_that_several_threads_add_at_once_are_all_kept(store: RunStore) -> 
     assert store.run(name).tags == tuple(tags)
 
 
-def test_an_unknown_run_names_the_latest_ones(store: RunStore) -> None:
+def test_an_unknown_run_names_the_latest_ones(store):
     name = train(store).name
     for change in (store.run, store.tag, lambda unknown: store.delete(name, unknown)):
         with pytest.raises(ConfigurationError, match=rf"Received: 'nobody'.* '{name}'"):
@@ -122,7 +122,7 @@ def test_an_unknown_run_names_the_latest_ones(store: RunStore) -> None:
     assert [run.name for run in store.runs()] == [name]
 
 
-def test_runs_become_a_data_frame_with_the_settings_that_differ(store: RunStore) -> None:
+def test_runs_become_a_data_frame_with_the_settings_that_differ(store):
     first = train(store, epochs=3, checkpoint_path="/a", seed=1)
     second = train(store, epochs=4, checkpoint_path="/b", seed=2)
     frame = store.runs().to_pandas()
@@ -133,7 +133,7 @@ def test_runs_become_a_data_frame_with_the_settings_that_differ(store: RunStore)
     assert f"{first.name}  done  epoch 3/3  accuracy 0.75" in repr(store.runs())
 
 
-def test_without_a_file_there_are_no_runs_and_none_is_made(store: RunStore) -> None:
+def test_without_a_file_there_are_no_runs_and_none_is_made(store):
     assert store.runs() == ()
     assert repr(store.runs()) == "0 runs"
     assert not store.path.parent.exists()
@@ -143,7 +143,7 @@ def test_without_a_file_there_are_no_runs_and_none_is_made(store: RunStore) -> N
 
 
 @pytest.mark.usefixtures("impatient")
-def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
+def test_running_run_is_listed_and_can_be_renamed(store):
     run, engine, recorder = begin(store)
     found = wait_until(lambda: [r for r in store.runs() if r.epoch == 3])[0]
     assert (found.state, found.ended_at, found.has_ended) == ("training", None, False)
@@ -157,7 +157,7 @@ def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
     assert run.name != "renamed"
 
 
-def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store: RunStore) -> None:
+def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store):
     run, engine, recorder = begin(store, trains=False)
     (found,) = wait_until(store.runs)
     assert (found.state, found.metrics, found.sparkline, len(found.log)) == ("queued", {}, (), 0)
@@ -168,7 +168,7 @@ def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store: RunSt
     assert store.run(run.name).state == "done"
 
 
-def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> None:
+def test_a_deleted_run_trains_on_and_is_not_stored_again(store):
     run, engine, recorder = begin(store)
     wait_until(store.runs)
     store.delete(run.name)
@@ -179,7 +179,7 @@ def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> Non
 
 
 @pytest.mark.usefixtures("impatient")
-def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> None:
+def test_rows_that_were_dropped_do_not_stay_in_the_curve(store):
     run, engine, recorder = begin(store)
     wait_until(lambda: store.runs() and store.runs()[0].sparkline)
     rows = run.log.rows()
@@ -193,9 +193,7 @@ def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> Non
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
-def test_unwritable_file_warns_once_and_training_continues(
-    store: RunStore, trouble: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unwritable_file_warns_once_and_training_continues(store, trouble, caplog):
     with contextlib.ExitStack() as stack:
         if trouble == "no folder":
             store.path.parent.write_text("a file")
@@ -222,7 +220,7 @@ def test_unwritable_file_warns_once_and_training_continues(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("impatient")
-def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
+def test_a_lock_that_is_released_loses_nothing(store):
     first = train(store)
     lock = sqlite3.connect(store.path)
     lock.execute("BEGIN IMMEDIATE")
@@ -239,9 +237,7 @@ def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
 # -- several processes ----------------------------------------------------------------------
 
 
-def test_processes_that_end_or_are_killed_write_while_others_read(
-    store: RunStore, processes: Any
-) -> None:
+def test_processes_that_end_or_are_killed_write_while_others_read(store, processes):
     running = [processes(store.path, f"p{number}", 4) for number in range(3)]
     problems: list[BaseException] = []
     over = threading.Event()
@@ -286,8 +282,8 @@ def test_processes_that_end_or_are_killed_write_while_others_read(
     ],
 )
 def test_a_process_is_looked_for_where_that_is_possible(
-    place: str, is_there: bool, started: float, silent_s: float, is_alive: bool
-) -> None:
+    place, is_there, started, silent_s, is_alive
+):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     process = Process.this()
@@ -302,9 +298,7 @@ def test_a_process_is_looked_for_where_that_is_possible(
 # -- the file -------------------------------------------------------------------------------
 
 
-def test_the_path_is_that_of_the_variable_or_the_folder_for_data(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_path_is_that_of_the_variable_or_the_folder_for_data(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARKWRIGHT_RUNS", str(tmp_path / "mine.sqlite"))
     assert RunStore().path == tmp_path / "mine.sqlite"
     for unset in ("", "off"):
@@ -316,11 +310,11 @@ def test_the_path_is_that_of_the_variable_or_the_folder_for_data(
     assert default_path() == tmp_path / ".local" / "share" / "sparkwright" / "runs.sqlite"
 
 
-def test_tests_never_store_runs_in_the_home_folder() -> None:
+def test_tests_never_store_runs_in_the_home_folder():
     assert not RunStore().path.is_relative_to(Path.home() / ".local")
 
 
-def test_a_file_of_another_version_is_not_read(store: RunStore) -> None:
+def test_a_file_of_another_version_is_not_read(store):
     with opened(store.path, write=True) as connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(OSError, match=r"Received: version 99\."):
@@ -328,7 +322,7 @@ def test_a_file_of_another_version_is_not_read(store: RunStore) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_runs_are_read_where_nothing_may_be_written(store: RunStore) -> None:
+def test_runs_are_read_where_nothing_may_be_written(store):
     train(store)
     for path in (store.path, store.path.parent):
         path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
@@ -346,7 +340,7 @@ def rows_of(steps: Any, losses: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("steps", [1, 10, POINTS, POINTS + 1, 100_003])
-def test_a_curve_has_few_points_and_keeps_its_mean(steps: int) -> None:
+def test_a_curve_has_few_points_and_keeps_its_mean(steps):
     losses = np.random.default_rng(0).normal(size=steps)
     curve = Curve()
     for part in np.array_split(np.arange(1, steps + 1), 7):
@@ -358,7 +352,7 @@ def test_a_curve_has_few_points_and_keeps_its_mean(steps: int) -> None:
     assert np.average(found["loss"], weights=found["examples"]) == pytest.approx(losses.mean())
 
 
-def test_non_finite_loss_is_stored_and_missing_loss_is_omitted() -> None:
+def test_non_finite_loss_is_stored_and_missing_loss_is_omitted():
     rows = rows_of([1, 2, 3], [1.0, math.nan, math.nan])
     rows["examples_per_s"][2] = math.nan
     curve = Curve()

@@ -60,7 +60,7 @@ def tracked(*trackers: Tracker, error: Exception | None = None) -> TrainingRun:
 
 
 @pytest.mark.parametrize(("error", "state"), [(None, "done"), (OSError("no"), "failed")])
-def test_a_tracker_gets_the_run_in_order(error: Exception | None, state: str) -> None:
+def test_a_tracker_gets_the_run_in_order(error, state):
     seen = Seen()
     run = tracked(seen, error=error)
     assert seen.calls[0] == ("begin", run.name, {"epochs": 2})
@@ -82,9 +82,7 @@ def test_a_tracker_gets_the_run_in_order(error: Exception | None, state: str) ->
 
 
 @pytest.mark.parametrize("method", ["begin", "step", "epoch", "histograms", "end"])
-def test_a_failing_tracker_is_one_warning_and_harms_nothing(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_tracker_is_one_warning_and_harms_nothing(method, monkeypatch):
     class Failing(Seen):
         pass
 
@@ -102,9 +100,7 @@ def test_a_failing_tracker_is_one_warning_and_harms_nothing(
 
 
 @pytest.mark.parametrize("method", ["begin", "step", "end"])
-def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(method, monkeypatch):
     class Hanging(Seen):
         wait_s = 0.2
 
@@ -117,7 +113,7 @@ def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(
     assert "it was still busy 0.2 s (`wait_s`) after the end" in warning
 
 
-def test_training_that_restarts_is_tracked_once() -> None:
+def test_training_that_restarts_is_tracked_once():
     """Its rows are dropped, and trained again."""
     seen, record = Seen(), RunRecord(workers=WORKERS, epochs=1, name="test")
     tracking: Any = RunTracking(seen, record, {}, validates=False)
@@ -148,7 +144,7 @@ class FakeModule:
         self.calls.append((step, values))
 
 
-def test_modules_and_objects_with_log_are_logged_to() -> None:
+def test_modules_and_objects_with_log_are_logged_to():
     module, only_log = FakeModule(), list[int]()
     own = SimpleNamespace(log=lambda values, step: only_log.append(step))
     run = tracked(Module(module, project="digits"), Module(own))
@@ -163,7 +159,7 @@ def test_modules_and_objects_with_log_are_logged_to() -> None:
     assert max(only_log) >= 2 * MINIBATCHES
 
 
-def test_options_hold_checked_copies_of_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_hold_checked_copies_of_trackers(monkeypatch):
     seen = Seen()
     copied, module = checked_options({"log_to": [seen, FakeModule()]})["log_to"]
     assert copied is not seen
@@ -178,7 +174,7 @@ def test_options_hold_checked_copies_of_trackers(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("given", [3, {1: 2}, {"rate": object()}])
-def test_hyperparameters_are_json_by_name(given: Any) -> None:
+def test_hyperparameters_are_json_by_name(given):
     with pytest.raises(sw.ConfigurationError, match="`hyperparameters` must map names to values"):
         checked_options({"hyperparameters": given})
     assert checked_options({"hyperparameters": {"rate": 0.1}})["hyperparameters"] == {"rate": 0.1}

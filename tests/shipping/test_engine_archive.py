@@ -6,8 +6,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 import sparkwright
 from sparkwright import shipping
 from sparkwright.cluster.engine_archive import (
@@ -38,13 +36,13 @@ def found_in(folder: Path | str) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
-def test_the_same_sources_make_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_sources_make_the_same_bytes(tmp_path):
     first, second = write_archive(tmp_path / "a"), write_archive(tmp_path / "b")
     assert first.name == second.name
     assert first.read_bytes() == second.read_bytes() == archive_bytes()
 
 
-def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path: Path) -> None:
+def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path):
     with zipfile.ZipFile(write_archive(tmp_path)) as archive:
         names = set(archive.namelist())
     there = {
@@ -56,7 +54,7 @@ def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path: Path) ->
     assert not any("widgets" in name.split("/")[0] for name in names)
 
 
-def test_a_folder_and_its_archive_have_one_fingerprint_until_a_file_changes(tmp_path: Path) -> None:
+def test_a_folder_and_its_archive_have_one_fingerprint_until_a_file_changes(tmp_path):
     unpacked, archive = tmp_path / "unpacked", write_archive(tmp_path)
     zipfile.ZipFile(archive).extractall(unpacked)
     for where in (archive, unpacked):
@@ -72,9 +70,7 @@ def test_a_folder_and_its_archive_have_one_fingerprint_until_a_file_changes(tmp_
     assert changed["fingerprint"] != own_engine()["fingerprint"]
 
 
-def test_command_prints_the_path_of_its_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_prints_the_path_of_its_output(tmp_path, capsys):
     assert shipping.main([str(tmp_path / "new")]) == 0
     written = Path(capsys.readouterr().out.strip())
     assert written.parent == tmp_path / "new"

@@ -76,9 +76,7 @@ def packed(environment: Path, archive: Path) -> Path:
     return archive
 
 
-def test_everything_works_on_executors_that_are_sent_engine_and_environment(
-    bare: Path, tmp_path: Path
-) -> None:
+def test_everything_works_on_executors_that_are_sent_engine_and_environment(bare, tmp_path):
     """Executors with a Python of their own, which does not find this repository."""
     archive, data = packed(bare, tmp_path / "environment.tar.gz"), tmp_path / "data"
     data.mkdir()
@@ -96,7 +94,7 @@ def test_everything_works_on_executors_that_are_sent_engine_and_environment(
     assert seen["driver"] == [sparkwright.__file__, []]
 
 
-def test_different_engine_on_executors_is_replaced_or_reported(tmp_path: Path) -> None:
+def test_different_engine_on_executors_is_replaced_or_reported(tmp_path):
     """Executors with a Python of their own, which finds another engine."""
     other = environment_at(tmp_path / "environment", changed_engine(tmp_path / "old"))
     out = output_of([sys.executable, HERE / "ask_executors.py", other / "bin/python"])
@@ -108,9 +106,7 @@ def test_different_engine_on_executors_is_replaced_or_reported(tmp_path: Path) -
     assert "Start the session without `spark.sparkwright.ship=never`" in told
 
 
-def test_spark_submit_runs_the_documented_script_where_nothing_has_the_engine(
-    bare: Path, tmp_path: Path
-) -> None:
+def test_spark_submit_runs_the_documented_script_where_nothing_has_the_engine(bare, tmp_path):
     """A driver, too, with a Python that finds no engine but the archive."""
     python = str(bare / "bin/python")
     out = output_of(

@@ -60,9 +60,7 @@ def network_with(spark: Any, layers: Any) -> sw.SparkNetwork:
         ({"where": "", "version": "", "fingerprint": ""}, "executor on node7 none"),
     ],
 )
-def test_an_executor_with_another_engine_is_named_with_both_versions(
-    changes: dict[str, str], told: str
-) -> None:
+def test_an_executor_with_another_engine_is_named_with_both_versions(changes, told):
     with pytest.raises(sw.ConfigurationError) as error:
         check_same(OWN, [there(), there(**changes)])
     assert told in str(error.value)
@@ -70,7 +68,7 @@ def test_an_executor_with_another_engine_is_named_with_both_versions(
     assert "spark.sparkwright.ship=never" in str(error.value)
 
 
-def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark: Any) -> None:
+def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark):
     ensure_engine(spark)
     assert not [n for n in spark.sparkContext._python_includes if n.startswith("sparkwright-")]
     found = spark.sparkContext.parallelize([0], 1).map(lambda _: sw.__file__).collect()
@@ -78,9 +76,7 @@ def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark: Any
     assert own_engine()["where"] == str(Path(sw.__file__).parent)
 
 
-def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
-    spark: Any, own_layers: Any, blobs: sw.DataSet
-) -> None:
+def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(spark, own_layers, blobs):
     network = network_with(spark, own_layers)
     with pytest.raises(sw.errors.WorkerError, match="send_by_value"):
         network.fit(blobs)
@@ -91,6 +87,6 @@ def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
 
 
 @pytest.mark.parametrize("module", ["layers", sw, sw.data])
-def test_modules_not_of_the_user_raise(module: Any) -> None:
+def test_modules_not_of_the_user_raise(module):
     with pytest.raises(sw.ConfigurationError, match="Received"):
         sw.spark.send_by_value(module)

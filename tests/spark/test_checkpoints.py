@@ -11,7 +11,6 @@ from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, wei
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.runs._checkpoint import read_checkpoint
 
 
@@ -66,8 +65,8 @@ OWN_MOMENTS: dict[str, Any] = {
 @pytest.mark.versions
 @pytest.mark.parametrize("communication", ["ring", "spark"])
 def test_resumed_run_ends_with_identical_bits(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, communication: str
-) -> None:
+    spark, blobs, tmp_path, leaves_nothing, communication
+):
     """Stopped somewhere in the second epoch; gone on from the last checkpoint, with a new model."""
     way = {"communication": communication}
     undisturbed = model_of()
@@ -92,9 +91,7 @@ def test_resumed_run_ends_with_identical_bits(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_resumed_gradient_sharing_run_continues_with_its_thresholds(
-    blobs: DataSet, tmp_path: Path
-) -> None:
+def test_resumed_gradient_sharing_run_continues_with_its_thresholds(blobs, tmp_path):
     def first_threshold(epochs: int, threshold: sw.AdaptiveThreshold) -> float:
         """The first one in the run's last epoch."""
         master = sharing(tmp_path, threshold=threshold, minibatches_per_message=1)
@@ -130,9 +127,7 @@ def test_resumed_gradient_sharing_run_continues_with_its_thresholds(
     ],
     ids=["accumulated", "own moments", "delayed", "reset"],
 )
-def test_run_of_one_process_is_resumed_on_this_machine(
-    tmp_path: Path, blobs: DataSet, options: dict[str, Any], settings: dict[str, Any]
-) -> None:
+def test_run_of_one_process_is_resumed_on_this_machine(tmp_path, blobs, options, settings):
     import keras
 
     undisturbed, resumed = (
@@ -160,9 +155,7 @@ def test_run_of_one_process_is_resumed_on_this_machine(
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("kind", [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_other_workers_train_what_a_checkpoint_left_once(
-    tmp_path: Path, kind: Any, workers: int
-) -> None:
+def test_other_workers_train_what_a_checkpoint_left_once(tmp_path, kind, workers):
     data, folders = numbered(101), [tmp_path / name for name in ("first", "second", "third")]
     for folder in folders:
         folder.mkdir()

@@ -27,7 +27,7 @@ def session() -> Any:
     )
 
 
-def test_rows_of_different_lengths_keep_their_order() -> None:
+def test_rows_of_different_lengths_keep_their_order():
     random = np.random.default_rng(3)
     rows = [random.normal(size=(t, 2)).astype(np.float32).tolist() for t in (4, 1, 3, 4, 1, 4)]
     reader = ColumnReader(inputs=STEPS, schema=None)
@@ -39,7 +39,7 @@ def test_rows_of_different_lengths_keep_their_order() -> None:
     assert len(_predicted(session(), [column[:0]], reader, outputs, None)) == 0
 
 
-def test_features_of_a_single_input_can_be_separate_columns() -> None:
+def test_features_of_a_single_input_can_be_separate_columns():
     reader = ColumnReader(inputs={"x": (3,)}, schema=None)
     columns = [pa.array([1.0, 4.0]), pa.array([2, 5]), pa.array([True, False])]
     [(rows, dataset)] = reader.datasets(columns)
@@ -60,15 +60,13 @@ def test_features_of_a_single_input_can_be_separate_columns() -> None:
         (STEPS, [[[[1.0, 2.0], [3.0]]]], "must have one length"),
     ],
 )
-def test_columns_that_are_not_inputs_are_rejected(
-    inputs: dict[str, Any], columns: list[Any], message: str
-) -> None:
+def test_columns_that_are_not_inputs_are_rejected(inputs, columns, message):
     reader = ColumnReader(inputs=inputs, schema=None)
     with pytest.raises(DataError, match=message):
         list(reader.datasets([pa.array(column) for column in columns]))
 
 
-def test_output_with_one_value_is_a_scalar_column() -> None:
+def test_output_with_one_value_is_a_scalar_column():
     outputs = [("float32", (1,)), ("int64", (3,)), ("bfloat16", (None, 2))]
     found = [_sql_type(*output) for output in outputs]
     assert found == ["float", "array<bigint>", "array<array<float>>"]
@@ -87,6 +85,6 @@ def test_output_with_one_value_is_a_scalar_column() -> None:
         [],
     ],
 )
-def test_pandas_columns_are_converted_as_by_pyarrow(rows: Any) -> None:
+def test_pandas_columns_are_converted_as_by_pyarrow(rows):
     column = pd.Series(rows, dtype=object)
     assert _from_pandas(column).equals(pa.Array.from_pandas(column))

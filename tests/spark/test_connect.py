@@ -51,7 +51,7 @@ def seen(rdd: Any) -> list[list[Any]]:
     return found
 
 
-def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
+def test_partitions_and_their_indices_are_kept(spark):
     rdd = numbered(spark)
     parts = [[(index, number) for number in part] for index, part in enumerate(PARTS)]
     assert seen(rdd) == parts
@@ -63,7 +63,7 @@ def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
     assert rdd.map(lambda pair: pair[1]).treeReduce(lambda a, b: a + b) == 28
 
 
-def test_elements_move_to_the_partition_of_their_key(spark: Any) -> None:
+def test_elements_move_to_the_partition_of_their_key(spark):
     moved = numbered(spark).map(lambda pair: (7 - pair[1], pair[0]))
     assert [sorted(part) for part in seen(moved.partitionBy(3, lambda key: key % 3))] == [
         [(0, 3), (3, 3), (6, 0)],
@@ -76,7 +76,7 @@ def test_elements_move_to_the_partition_of_their_key(spark: Any) -> None:
     assert [*joined[0], *joined[1]] == numbered(spark).collect()
 
 
-def test_persisted_elements_are_computed_once(spark: Any, tmp_path: Path) -> None:
+def test_persisted_elements_are_computed_once(spark, tmp_path):
     from pyspark import StorageLevel
 
     folder = str(tmp_path)
@@ -95,16 +95,14 @@ def test_persisted_elements_are_computed_once(spark: Any, tmp_path: Path) -> Non
     assert not rdd.is_cached
 
 
-def test_large_elements_are_transferred_in_parts(spark: Any) -> None:
+def test_large_elements_are_transferred_in_parts(spark):
     content = bytes(range(256)) * (40 << 12)  # 40 MiB: three rows, and a broadcast
     large = context_of(spark).broadcast(content)
     ones = context_of(spark).parallelize([1, 2], 2).map(lambda _: large.value[::-1])
     assert ones.collect() == [content[::-1]] * 2
 
 
-def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(spark, monkeypatch):
     """What serverless Spark refuses is refused here by the client."""
     import pyspark.sql.connect.conf as conf
     import pyspark.sql.connect.dataframe as frames
@@ -136,5 +134,5 @@ def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(
     assert len(network.history.history["val_loss"]) == 4
 
 
-def test_example_learns(spark: Any) -> None:
+def test_example_learns(spark):
     assert runpy.run_path(str(EXAMPLE))["main"](spark) > 0.9

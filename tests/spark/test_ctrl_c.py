@@ -91,7 +91,7 @@ run.wait()
 """
 
 
-def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path: Path) -> None:
+def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     root = str(Path(__file__).parents[2])
@@ -153,7 +153,7 @@ run.wait()
 """
 
 
-def test_sigterm_to_all_processes_keeps_the_model(tmp_path: Path) -> None:
+def test_sigterm_to_all_processes_keeps_the_model(tmp_path):
     """As a job scheduler sends it; Java and the trainers end too."""
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(

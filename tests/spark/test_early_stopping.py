@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -79,7 +78,7 @@ def trained(wrapper: Any, scores: Sequence[float], callbacks: list[Any], **optio
     return run
 
 
-def test_training_ends_after_the_expected_epoch_with_the_best_weights(two: Any) -> None:
+def test_training_ends_after_the_expected_epoch_with_the_best_weights(two):
     run = trained(two, [3, 1, 2, 2, 2, 2], [stopping()])
     assert (run.status.epoch, run.status.state, run.restored_epoch) == (4, "done", 2)
     assert epoch_of(two.model) == 2
@@ -95,7 +94,7 @@ def test_training_ends_after_the_expected_epoch_with_the_best_weights(two: Any) 
     assert (last.restored_epoch, last.status.message, epoch_of(two.model)) == (None, "done", 3)
 
 
-def test_stopped_run_reports_which_weights_the_model_holds(two: Any) -> None:
+def test_stopped_run_reports_which_weights_the_model_holds(two):
     class Stops(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             if epoch == 3:
@@ -116,7 +115,7 @@ def test_stopped_run_reports_which_weights_the_model_holds(two: Any) -> None:
     assert runs[0].status.message == "stopped; the model holds the weights of epoch 2"
 
 
-def test_gradient_sharing_ends_after_the_expected_epoch_with_the_best_weights() -> None:
+def test_gradient_sharing_ends_after_the_expected_epoch_with_the_best_weights():
     # Each step lowers each weight by just what a message carries, so both masters keep time alike.
     model = clock()
     model.optimizer.learning_rate.assign(0.125)
@@ -129,9 +128,7 @@ def test_gradient_sharing_ends_after_the_expected_epoch_with_the_best_weights() 
 @pytest.mark.parametrize(
     ("patience", "ends"), [(2, 5), (4, 7)], ids=["same-rules", "more-patience"]
 )
-def test_resumed_run_ends_where_the_undisturbed_one_would(
-    two: Any, tmp_path: Path, patience: int, ends: int
-) -> None:
+def test_resumed_run_ends_where_the_undisturbed_one_would(two, tmp_path, patience, ends):
     """The checkpoint has the best score, the epochs since, and the best weights."""
     scores = [3, 2, 1, 2, 2, 2, 2, 2, 2]
     master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
@@ -141,9 +138,7 @@ def test_resumed_run_ends_where_the_undisturbed_one_would(
     assert (run.status.epoch, run.restored_epoch, epoch_of(two.model)) == (ends, 3, 3)
 
 
-def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(
-    blobs: DataSet, tmp_path: Path
-) -> None:
+def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(blobs, tmp_path):
     def plateau() -> Any:
         return keras.callbacks.ReduceLROnPlateau(
             "val_loss", patience=3, factor=0.5, min_delta=9.0, cooldown=1
@@ -165,9 +160,7 @@ def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(
     assert len(set(rates[0])) == 3
 
 
-def test_best_weights_equal_those_of_their_epoch_bit_for_bit(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_best_weights_equal_those_of_their_epoch_bit_for_bit(spark, blobs, leaves_nothing):
     """The highest accuracy, against a second run which trains just as many epochs."""
     model, same = model_of(), model_of()
     train, validation = blobs.take(slice(0, 80)), blobs.take(slice(80, 120))

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from tests.spark.helpers import (
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 AVERAGING, SHARING = sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster
 EMPTY = {"workers": 4, "repartition": "never", "batch_size_per_worker": 4}
@@ -51,13 +49,8 @@ EXPORT = {"training_approach": "export", "batch_size_per_worker": 4}
     ],
 )
 def test_every_example_is_trained_once_per_epoch(
-    spark: Any,
-    tmp_path: Path,
-    leaves_nothing: None,
-    kind: Any,
-    sizes: list[int],
-    options: dict[str, Any],
-) -> None:
+    spark, tmp_path, leaves_nothing, kind, sizes, options
+):
     hook = RecordingHook(str(tmp_path))
     master = kind(**{"workers": 2, "seed": 1, **options}).with_hooks(hook)
     network = sw.SparkNetwork(spark, dense(), master)
@@ -82,8 +75,8 @@ def test_every_example_is_trained_once_per_epoch(
 )
 @pytest.mark.thorough(but=["averaged"])
 def test_undisturbed_run_and_killed_run_end_with_identical_bits(
-    spark: Any, blobs: DataSet, tmp_path: Path, options: dict[str, Any], tolerance: float
-) -> None:
+    spark, blobs, tmp_path, options, tolerance
+):
     """What is lost with a worker is trained again from the same average, in the same order."""
     # Who goes on without the lost worker takes another way.
     mesh = sw.MeshConfig(replacement_grace_s=60)
@@ -102,9 +95,7 @@ def test_undisturbed_run_and_killed_run_end_with_identical_bits(
 
 
 @pytest.mark.thorough
-def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(spark, tmp_path):
     """Another job holds two of the four slots at first."""
     examples = 203
     hooks = RecordingHook(str(tmp_path)), Paced(0.02)

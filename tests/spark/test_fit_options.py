@@ -1,6 +1,5 @@
 """Callbacks, weights and splits with data and workers on Spark."""
 
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -9,7 +8,6 @@ import pytest
 from tests.spark.helpers import KillOnce, dense, weights
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 
 
@@ -19,9 +17,7 @@ def halved() -> Any:
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_killed_worker_leaves_callbacks_and_history_consistent(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_killed_worker_leaves_callbacks_and_history_consistent(spark, blobs, tmp_path):
     # Sharing workers are lost in tests/workers/test_callbacks.py.
     master = sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=10, averaging_frequency=1, seed=1
@@ -49,7 +45,7 @@ def test_killed_worker_leaves_callbacks_and_history_consistent(
 
 
 @pytest.mark.thorough
-def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: DataSet) -> None:
+def test_ring_and_spark_communication_agree_with_callbacks(spark, blobs):
     found: list[Any] = []
     for communication in ("ring", "spark"):
         master = sw.ParameterAveragingTrainingMaster(
@@ -87,7 +83,7 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_dataframe_weight_column_equals_a_weight_array(spark: Any, blobs: DataSet) -> None:
+def test_dataframe_weight_column_equals_a_weight_array(spark, blobs):
     trust = np.linspace(0, 2, len(blobs), dtype=np.float32)
     x, y = blobs.features["features"].tolist(), blobs.labels["labels"].tolist()
     rows = list(zip(x, y, trust.tolist(), strict=True))

@@ -27,9 +27,7 @@ def network(spark: Any) -> sw.SparkNetwork:
     return sw.SparkNetwork(spark, helpers.dense("adam"), master)
 
 
-def test_pandas_frame_can_be_trained_validated_evaluated_and_predicted(
-    spark: Any, tmp_path: Any
-) -> None:
+def test_pandas_frame_can_be_trained_validated_evaluated_and_predicted(spark, tmp_path):
     train, test = flowers(), flowers(60)
     trained = network(spark)
     trained.model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy", F1()])
@@ -52,7 +50,7 @@ def test_pandas_frame_can_be_trained_validated_evaluated_and_predicted(
     np.testing.assert_allclose(predicted, whole, rtol=1e-5)
 
 
-def test_arrays_are_accepted_in_keras_form(spark: Any) -> None:
+def test_arrays_are_accepted_in_keras_form(spark):
     frame = flowers(120)
     x, classes = frame[["a", "b", "c", "d"]], frame["species"].astype("category").cat.codes
     trained = network(spark)
@@ -64,7 +62,7 @@ def test_arrays_are_accepted_in_keras_form(spark: Any) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_columns_of_a_spark_frame_are_named(spark: Any) -> None:
+def test_columns_of_a_spark_frame_are_named(spark):
     frame = spark.createDataFrame(flowers()).repartition(2)
     trained = network(spark)
     trained.fit(
@@ -89,9 +87,7 @@ def test_columns_of_a_spark_frame_are_named(spark: Any) -> None:
         ),
     ],
 )
-def test_unsuitable_columns_fail_on_the_driver(
-    spark: Any, options: dict[str, Any], message: str
-) -> None:
+def test_unsuitable_columns_fail_on_the_driver(spark, options, message):
     now = datetime.datetime(2026, 1, 1)
     rows = [(1.0, "Ulm", now, now.date(), (1.0, 2.0), b"a", None, 0)]
     schema = (
@@ -111,9 +107,7 @@ def test_unsuitable_columns_fail_on_the_driver(
         (flowers(4).drop(columns="a"), r"data must have the columns .* without 'a'\."),
     ],
 )
-def test_validation_data_is_checked_on_the_driver(
-    spark: Any, validation: Any, message: str
-) -> None:
+def test_validation_data_is_checked_on_the_driver(spark, validation, message):
     message = f"validation {message}"
     assert_fails_before_a_job(spark, message, flowers(), label="species", validation=validation)
 

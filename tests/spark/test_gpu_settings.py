@@ -24,7 +24,7 @@ WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
 EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
 
 
-def test_gpus_are_assigned_to_all_tasks_or_only_to_training_tasks() -> None:
+def test_gpus_are_assigned_to_all_tasks_or_only_to_training_tasks():
     with fake_gpus(4):
         assert gpu_settings(2, LOCAL)[TASK_AMOUNT] == "1"
         found = gpu_settings(2, LOCAL, tasks="networks")
@@ -32,7 +32,7 @@ def test_gpus_are_assigned_to_all_tasks_or_only_to_training_tasks() -> None:
     assert found[EXECUTOR_AMOUNT] == found["spark.worker.resource.gpu.amount"] == "2"
 
 
-def test_only_training_executors_have_gpus_with_dynamic_allocation() -> None:
+def test_only_training_executors_have_gpus_with_dynamic_allocation():
     chosen = {**CLUSTER, "spark.dynamicAllocation.enabled": "true"}
     found = gpu_settings(2, chosen, tasks="networks")
     assert found == {EXECUTOR_AMOUNT: "0", GPUS_OF_TRAINING: "2"}
@@ -40,7 +40,7 @@ def test_only_training_executors_have_gpus_with_dynamic_allocation() -> None:
     assert gpu_settings(2, chosen)[EXECUTOR_AMOUNT] == "2"
 
 
-def test_each_local_executor_is_assigned_its_own_gpus() -> None:
+def test_each_local_executor_is_assigned_its_own_gpus():
     with fake_gpus(5):
         script = gpu_settings(2, LOCAL)[WORKER_SCRIPT]
     calls = [subprocess.run([script], capture_output=True, text=True) for _ in range(3)]
@@ -60,15 +60,13 @@ def test_each_local_executor_is_assigned_its_own_gpus() -> None:
     ids=["too few GPUs", "no executors"],
 )
 def test_gpus_that_executors_cannot_have_are_rejected_before_spark_starts(
-    amount: int, settings: dict[str, str], message: str
-) -> None:
+    amount, settings, message
+):
     with fake_gpus(3), pytest.raises(ConfigurationError, match=message):
         gpu_settings(amount, settings)
 
 
-def test_cpus_replace_gpus_only_on_request(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cpus_replace_gpus_only_on_request(caplog, monkeypatch):
     monkeypatch.setattr(_gpus, "leave_gpus_to_workers", lambda: None)
     with pytest.raises(ConfigurationError, match="nvidia-smi"):
         gpu_settings(1, LOCAL)
@@ -80,7 +78,7 @@ def test_cpus_replace_gpus_only_on_request(
     assert not any("FALLBACK" in key for key in gpu_settings(1, CLUSTER))
 
 
-def test_yarn_ships_the_script_to_each_container() -> None:
+def test_yarn_ships_the_script_to_each_container():
     chosen = {"spark.master": "yarn", "spark.yarn.dist.files": "hdfs:///a.txt"}
     found = gpu_settings(2, chosen)
     first, second = found["spark.yarn.dist.files"].split(",")
@@ -93,7 +91,7 @@ def test_yarn_ships_the_script_to_each_container() -> None:
     assert own == {EXECUTOR_AMOUNT: "2", TASK_AMOUNT: "1"}
 
 
-def test_kubernetes_image_must_contain_its_script() -> None:
+def test_kubernetes_image_must_contain_its_script():
     chosen = {"spark.master": "k8s://https://m:6443"}
     with pytest.raises(ConfigurationError, match="executors' image"):
         gpu_settings(1, chosen)
@@ -110,15 +108,13 @@ def test_kubernetes_image_must_contain_its_script() -> None:
         ({"node_label": "gpu", "master": "spark://m:7077"}, "node_label='gpu'"),
     ],
 )
-def test_invalid_options_are_named(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], named: str
-) -> None:
+def test_invalid_options_are_named(monkeypatch, options, named):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     with pytest.raises(ConfigurationError, match=re.escape(named)):
         sw.start_spark(**options)
 
 
-def test_yarn_places_executors_on_labeled_machines() -> None:
+def test_yarn_places_executors_on_labeled_machines():
     found = _session._label_settings("gpu", {"spark.master": "yarn"})  # pyright: ignore[reportPrivateUsage]
     assert found == {"spark.yarn.executor.nodeLabelExpression": "gpu"}
 
@@ -136,7 +132,7 @@ def session(**conf: str) -> Any:
 GPU = {"spark_executor_resource_gpu_amount": "2"}
 
 
-def test_existing_session_must_have_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_session_must_have_the_gpus(monkeypatch):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", session)
     monkeypatch.setattr(_session, "_warn_about_differences", lambda *_: None)
     with pytest.raises(ConfigurationError, match="gpus_per_executor=1, a session with 0"):
@@ -147,7 +143,7 @@ def test_existing_session_must_have_the_gpus(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("amount", ["0.5", "2"])
-def test_tasks_that_share_gpus_or_use_several_are_rejected(amount: str) -> None:
+def test_tasks_that_share_gpus_or_use_several_are_rejected(amount):
     _gpus.check_gpus(session())
     _gpus.check_gpus(session(**GPU))
     with pytest.raises(ConfigurationError, match=rf"gpu\.amount={amount}"):

@@ -10,7 +10,6 @@ from tests.spark.helpers import dense
 from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 
 pytestmark = pytest.mark.cluster
@@ -26,7 +25,7 @@ def trial(script_result: Any) -> dict[str, Any]:
     return script_result
 
 
-def test_each_worker_computes_on_the_gpu_of_its_task(trial: dict[str, Any]) -> None:
+def test_each_worker_computes_on_the_gpu_of_its_task(trial):
     assert len(trial["runs"]) == 12
     processes, gpus, given = defaultdict(set), defaultdict(set), defaultdict(set)
     for run in trial["runs"]:
@@ -44,7 +43,7 @@ def test_each_worker_computes_on_the_gpu_of_its_task(trial: dict[str, Any]) -> N
     assert max(map(len, given.values())) > 1
 
 
-def test_concurrent_runs_use_different_gpus(trial: dict[str, Any]) -> None:
+def test_concurrent_runs_use_different_gpus(trial):
     together = 0
     for first, second in zip(trial["runs"][::2], trial["runs"][1::2], strict=True):
         for run in (first, second):
@@ -56,12 +55,12 @@ def test_concurrent_runs_use_different_gpus(trial: dict[str, Any]) -> None:
     assert together > 0
 
 
-def test_more_workers_than_gpus_raise_and_other_tasks_need_none(trial: dict[str, Any]) -> None:
+def test_more_workers_than_gpus_raise_and_other_tasks_need_none(trial):
     assert "a GPU if executors have GPUs. Received: workers=6" in trial["too_many"]
     assert [task["addresses"] for task in trial["etl"]] == [[]] * 8
 
 
-def test_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:
+def test_wrapper_trains_on_the_gpus_of_the_machine(blobs):
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
     with fake_gpus(2), sw.ParallelWrapper(dense(), master, devices="gpu") as wrapper:
         run = wrapper.start(blobs)
@@ -69,9 +68,7 @@ def test_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:
         assert [worker.device for worker in run.status.workers] == ["GPU 0 (fake)", "GPU 1 (fake)"]
 
 
-def test_gpu_invisible_to_tensorflow_raises_unless_cpus_are_allowed(
-    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_invisible_to_tensorflow_raises_unless_cpus_are_allowed(blobs, monkeypatch):
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
     with (
         sw.ParallelWrapper(dense(), master, devices=[7]) as wrapper,

@@ -1,7 +1,6 @@
 """Data, training, checkpoints and models on a real HDFS, read and written by executors."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,8 +37,8 @@ def master(**options: Any) -> Any:
 
 
 def test_training_from_an_hdfs_export_equals_training_from_a_local_folder(
-    spark: Any, folder: str, tmp_path: Path, blobs: sw.DataSet
-) -> None:
+    spark, folder, tmp_path, blobs
+):
     data = sw.data.from_arrays(
         spark, blobs.features["features"], blobs.labels["labels"], partitions=3
     )
@@ -62,9 +61,7 @@ def test_training_from_an_hdfs_export_equals_training_from_a_local_folder(
     assert not exists(f"{folder}/export") or list_files(f"{folder}/export") == []
 
 
-def test_tables_records_and_images_are_read_from_hdfs(
-    spark: Any, folder: str, tmp_path: Path, blobs: sw.DataSet
-) -> None:
+def test_tables_records_and_images_are_read_from_hdfs(spark, folder, tmp_path, blobs):
     rows = np.column_stack([blobs.features["features"], blobs.labels["labels"]])
     for number, part in enumerate(np.array_split(rows, 3)):
         lines = ["a,b,c,d,y", *(",".join(f"{value:.6f}" for value in row) for row in part)]
@@ -101,9 +98,7 @@ def assert_same_features(found: sw.DataSet, expected: sw.DataSet, atol: float = 
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
 
 
-def test_run_resumes_from_its_checkpoint_on_hdfs(
-    spark: Any, folder: str, blobs: sw.DataSet
-) -> None:
+def test_run_resumes_from_its_checkpoint_on_hdfs(spark, folder, blobs):
     undisturbed = dense("adam")
     sw.SparkNetwork(spark, undisturbed, master()).fit(blobs, epochs=5)
     checkpoint = sw.Checkpointing(f"{folder}/checkpoints", every_rounds=3)

@@ -26,7 +26,7 @@ def run_script(folder: Path) -> Any:
     return json_printed_by("-c", program, environment=environment)
 
 
-def test_jax_networks_train_evaluate_and_predict(script_result: Any) -> None:
+def test_jax_networks_train_evaluate_and_predict(script_result):
     assert script_result["trainers"] == ["jax", "jax"]
     assert script_result["losses"][-1] < script_result["losses"][0]
     assert script_result["accuracy"] == pytest.approx(script_result["accuracy_here"], abs=0.01)

@@ -30,7 +30,7 @@ JARS = {
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_table_is_trained_on_and_predictions_are_written_back(format: str, tmp_path: Path) -> None:
+def test_table_is_trained_on_and_predictions_are_written_back(format, tmp_path):
     versions, *artifacts = JARS[format]
     if _VERSION not in versions:
         pytest.skip(f"{format} has no release for Spark {_VERSION}.")

@@ -2,7 +2,6 @@
 
 import socket
 import time
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -65,9 +64,7 @@ class InOrder:
 
 
 @pytest.mark.connect
-def test_stop_keeps_the_average_of_the_last_round(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_stop_keeps_the_average_of_the_last_round(spark, blobs, leaves_nothing):
     training = InOrder(spark, blobs, hook=Paced())
     run = training.run
     wait_until(lambda: run.status.averagings >= 3, 60)
@@ -83,7 +80,7 @@ def test_stop_keeps_the_average_of_the_last_round(
 
 
 @pytest.mark.parametrize("communication", ["ring", "spark"])
-def test_run_stopped_while_counting_data_ends_immediately(spark: Any, communication: Any) -> None:
+def test_run_stopped_while_counting_data_ends_immediately(spark, communication):
     def slow(rows: Any) -> Any:
         time.sleep(60)
         yield from rows
@@ -110,9 +107,7 @@ def test_run_stopped_while_counting_data_ends_immediately(spark: Any, communicat
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_concurrent_runs_do_not_affect_each_other(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_concurrent_runs_do_not_affect_each_other(spark, blobs, leaves_nothing):
     alone = dense("adam")
     sw.SparkNetwork(spark, alone, master_of()).fit(blobs)
     models = [dense("adam"), dense("adam")]
@@ -139,9 +134,7 @@ class Asks(keras.callbacks.Callback):
                 self.errors.append(error)
 
 
-def test_all_slots_of_a_run_are_its_own_to_its_end(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_all_slots_of_a_run_are_its_own_to_its_end(spark, blobs, tmp_path):
     killed = tmp_path / "killed"
     asks, seen = Asks([]), list[bool]()
     network = sw.SparkNetwork(spark, dense(), master_of(4).with_hooks(KillOnce(str(killed), at=4)))
@@ -160,7 +153,7 @@ def test_all_slots_of_a_run_are_its_own_to_its_end(
     assert f"`wait` of run {second.name} in a callback of run {first.name}" in str(of_wait)
 
 
-def test_model_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None:
+def test_model_cannot_be_trained_by_two_runs(spark, blobs):
     model = dense()
     network = sw.SparkNetwork(spark, model, master_of().with_hooks(Paced()))
     run = network.start(blobs, epochs=500, name="owner")
@@ -174,7 +167,7 @@ def test_model_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None
     assert run.finished
 
 
-def test_too_few_slots_raise(spark: Any, blobs: DataSet) -> None:
+def test_too_few_slots_raise(spark, blobs):
     with pytest.raises(sw.errors.SlotsError, match=r"workers=9, slots=4.*start_spark\(workers=9\)"):
         sw.SparkNetwork(spark, dense(), master_of(workers=9)).fit(blobs)
 
@@ -189,13 +182,8 @@ def test_too_few_slots_raise(spark: Any, blobs: DataSet) -> None:
     ids=["all slots held", "one slot free"],
 )
 def test_slots_held_by_other_jobs_raise_a_clear_error(
-    spark: Any,
-    blobs: DataSet,
-    monkeypatch: pytest.MonkeyPatch,
-    held: int,
-    timeout: str,
-    message: str,
-) -> None:
+    spark, blobs, monkeypatch, held, timeout, message
+):
     # Tasks that wait for a slot do not end by themselves.
     monkeypatch.setattr(peer_engine, "_TASKS_END_S", 0.5)
     mesh: Any = {timeout: 2}
@@ -205,7 +193,7 @@ def test_slots_held_by_other_jobs_raise_a_clear_error(
 
 
 @pytest.mark.thorough
-def test_failing_layer_raises(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
+def test_failing_layer_raises(spark, blobs, leaves_nothing):
     class Failing(keras.layers.Layer):
         def call(self, inputs: Any, training: bool = False) -> Any:
             if training:
@@ -222,13 +210,13 @@ def test_failing_layer_raises(spark: Any, blobs: DataSet, leaves_nothing: None) 
     assert "raise ZeroDivisionError" in str(caught.value)  # the user's own last frame
 
 
-def test_wrong_shape_raises(spark: Any, leaves_nothing: None) -> None:
+def test_wrong_shape_raises(spark, leaves_nothing):
     data = DataSet(np.zeros((20, 5), np.float32), np.zeros(20, np.int32))
     with pytest.raises(sw.DataError, match=r"shape that the network takes, \(4\).*Received: \(5\)"):
         sw.SparkNetwork(spark, dense(), master_of()).fit(data)
 
 
-def test_closed_port_range_raises(spark: Any, blobs: DataSet) -> None:
+def test_closed_port_range_raises(spark, blobs):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         master = master_of(mesh=sw.MeshConfig(ports=port))
@@ -236,7 +224,7 @@ def test_closed_port_range_raises(spark: Any, blobs: DataSet) -> None:
             sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
-def test_unreachable_driver_raises(spark: Any, blobs: DataSet) -> None:
+def test_unreachable_driver_raises(spark, blobs):
     # Nobody listens at 127.0.0.9: as if a firewall closed the driver's port.
     mesh = sw.MeshConfig(controller_address="127.0.0.9", connect_timeout_s=1)
     rule = r"127\.0\.0\.9:\d+ could not be reached within 1 s"
@@ -245,7 +233,7 @@ def test_unreachable_driver_raises(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_failing_rdd_raises_with_the_users_error(spark: Any) -> None:
+def test_failing_rdd_raises_with_the_users_error(spark):
     def bad(number: int) -> Any:
         raise KeyError(f"no such record: {number}")
 
@@ -254,7 +242,7 @@ def test_failing_rdd_raises_with_the_users_error(spark: Any) -> None:
         sw.SparkNetwork(spark, dense(), master_of()).fit(rdd)
 
 
-def test_invalid_models_and_arguments_raise(spark: Any, blobs: DataSet) -> None:
+def test_invalid_models_and_arguments_raise(spark, blobs):
     with pytest.raises(sw.ConfigurationError, match=r"keras\.Model, .* Received: int"):
         sw.SparkNetwork(spark, 3)
     uncompiled = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
@@ -270,9 +258,7 @@ def test_invalid_models_and_arguments_raise(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_large_network_trains_with_the_default_driver_memory(
-    spark: Any, leaves_nothing: None
-) -> None:
+def test_large_network_trains_with_the_default_driver_memory(spark, leaves_nothing):
     """144 MB of weights, more than Spark sends in a message: vectors go past the JVM."""
     assert spark.sparkContext.getConf().get("spark.driver.memory") is None
     layer = keras.layers.Dense(36_000, kernel_initializer="zeros")
@@ -284,9 +270,7 @@ def test_large_network_trains_with_the_default_driver_memory(
 
 
 @pytest.mark.thorough
-def test_interrupt_in_a_long_step_keeps_the_last_average(
-    spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
-) -> None:
+def test_interrupt_in_a_long_step_keeps_the_last_average(spark, blobs, leaves_nothing, tmp_path):
     """A step that takes longer than an interrupt may: the tasks are killed, the average is kept."""
     marker = tmp_path / "slow"
     training = InOrder(spark, blobs, hook=Stuck(marker))

@@ -1,6 +1,5 @@
 """A Keras model in Spark ML's pipelines: fits, predictions, and what is read from a folder."""
 
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -71,7 +70,7 @@ def columns(frame: Any, *names: str) -> list[Any]:
 @pytest.mark.thorough
 @pytest.mark.versions
 @pytest.mark.connect
-def test_pipeline_fits_and_round_trips(flowers: Any, stages: list[Any], tmp_path: Path) -> None:
+def test_pipeline_fits_and_round_trips(flowers, stages, tmp_path):
     model = dense("adam")
     before = weights(model)
     estimator = KerasEstimator(
@@ -107,7 +106,7 @@ def test_pipeline_fits_and_round_trips(flowers: Any, stages: list[Any], tmp_path
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*ThreadPool:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed running multiprocessing pool:ResourceWarning")
-def test_grid_search_runs_fits_in_parallel(prepared: Any) -> None:
+def test_grid_search_runs_fits_in_parallel(prepared):
     estimator = KerasEstimator(model=dense, master=MASTER)
     metric: Any = "logLoss"
     search = TrainValidationSplit(
@@ -130,7 +129,7 @@ def test_grid_search_runs_fits_in_parallel(prepared: Any) -> None:
         (1, keras.losses.BinaryCrossentropy(from_logits=True), keras.ops.sigmoid),
     ],
 )
-def test_logits_become_probabilities(prepared: Any, outputs: int, loss: Any, made: Any) -> None:
+def test_logits_become_probabilities(prepared, outputs, loss, made):
     model = one(outputs, None, loss)
     frame = KerasModel(model).transform(prepared)
     raw, probability, prediction, x = columns(
@@ -148,7 +147,7 @@ def test_logits_become_probabilities(prepared: Any, outputs: int, loss: Any, mad
 
 
 @pytest.mark.thorough
-def test_regression_predicts_a_double(prepared: Any) -> None:
+def test_regression_predicts_a_double(prepared):
     stage = KerasModel(one(1, None, "mse")).setParams(featuresCols=["a", "b", "c", "d"])
     found = stage.transform(prepared)
     assert dict(found.dtypes)["prediction"] == "double"
@@ -158,7 +157,7 @@ def test_regression_predicts_a_double(prepared: Any) -> None:
     assert np.allclose(prediction, expected, atol=1e-6)
 
 
-def test_no_param_is_silently_ignored(prepared: Any, tmp_path: Path) -> None:
+def test_no_param_is_silently_ignored(prepared, tmp_path):
     regression = KerasModel(one(1, None, "mse")).setParams(probabilityCol="p")
     with pytest.raises(ConfigurationError, match="`probabilityCol` is for classification"):
         regression.transform(prepared)

@@ -1,7 +1,6 @@
 """Networks saved between two runs: training goes on as if it had never stopped."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -11,7 +10,6 @@ import pytest
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 AVERAGING = sw.ParameterAveragingTrainingMaster(
     workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=3
@@ -43,9 +41,7 @@ def assert_equal(first: Any, second: Any) -> None:
         np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
-def test_averaging_continues_after_loading_as_without_interruption(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_averaging_continues_after_loading_as_without_interruption(spark, blobs, tmp_path):
     url = f"file://{tmp_path}/models/model.keras"
     straight = sw.SparkNetwork(spark, network(), AVERAGING)
     straight.fit(blobs, epochs=1)
@@ -60,9 +56,7 @@ def test_averaging_continues_after_loading_as_without_interruption(
 
 
 @pytest.mark.thorough
-def test_training_configuration_is_saved_with_the_network(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_training_configuration_is_saved_with_the_network(spark, blobs, tmp_path):
     url = str(tmp_path / "model.keras")
     trained = sw.SparkNetwork(spark, dense(), AVERAGING)
     trained.save(url, saved_by=None)
@@ -93,7 +87,7 @@ def test_training_configuration_is_saved_with_the_network(
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_deeplearning4j_file_includes_its_training_master(spark: Any, tmp_path: Path) -> None:
+def test_deeplearning4j_file_includes_its_training_master(spark, tmp_path):
     url = str(tmp_path / "model.h5")
     dense().save(url)
     assert sw.SparkNetwork.load(spark, url).master is None
@@ -107,7 +101,7 @@ def test_deeplearning4j_file_includes_its_training_master(spark: Any, tmp_path: 
     assert sw.SparkNetwork.load(spark, url, AVERAGING).master is AVERAGING
 
 
-def test_code_in_a_file_is_executed_only_on_request(spark: Any, tmp_path: Path) -> None:
+def test_code_in_a_file_is_executed_only_on_request(spark, tmp_path):
     url = str(tmp_path / "model.keras")
     double = keras.layers.Lambda(lambda x: 2 * x)
     sw.save_model(keras.Sequential([keras.Input((2,)), double]), url)

@@ -25,9 +25,7 @@ def two_workers(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     )
 
 
-def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
-    spark: Any, blobs: DataSet
-) -> None:
+def test_custom_layers_losses_and_metrics_of_a_script_are_supported(spark, blobs):
     class Scale(keras.layers.Layer):
         def __init__(self, factor: float = 2.0, **keywords: Any) -> None:
             super().__init__(**keywords)
@@ -66,7 +64,7 @@ def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
 
 
 @pytest.mark.thorough
-def test_feature_and_label_masks_hide_padding(spark: Any) -> None:
+def test_feature_and_label_masks_hide_padding(spark):
     """What is masked may hold anything: it changes neither the result nor the loss."""
 
     keras.utils.set_random_seed(1)
@@ -102,9 +100,7 @@ def test_feature_and_label_masks_hide_padding(spark: Any) -> None:
     assert found[0][1] == pytest.approx(found[1][1], abs=1e-5)
 
 
-def test_evaluation_and_score_equal_those_on_one_machine(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_evaluation_and_score_equal_those_on_one_machine(spark, blobs, leaves_nothing):
     model = dense()
     network = sw.SparkNetwork(spark, model, two_workers())
     network.fit(blobs)
@@ -122,7 +118,7 @@ def test_evaluation_and_score_equal_those_on_one_machine(
         evaluation_only.evaluate(DataSet(x))
 
 
-def test_evaluation_uses_the_class_names_of_the_data(spark: Any, blobs: DataSet) -> None:
+def test_evaluation_uses_the_class_names_of_the_data(spark, blobs):
     data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
     data.class_names = {"labels": ("ant", "bee", "cat")}
     network = sw.SparkNetwork(spark, dense())
@@ -131,7 +127,7 @@ def test_evaluation_uses_the_class_names_of_the_data(spark: Any, blobs: DataSet)
 
 
 @pytest.mark.versions
-def test_dataframes_and_pairs_are_accepted_as_data(spark: Any, blobs: DataSet) -> None:
+def test_dataframes_and_pairs_are_accepted_as_data(spark, blobs):
     x, y = blobs.features["features"], blobs.labels["labels"]
     rows = [(*map(float, row), int(label)) for row, label in zip(x, y, strict=True)]
     frame = spark.createDataFrame(rows, ["a", "b", "c", "d", "label"]).coalesce(1)
@@ -155,18 +151,14 @@ def read_with_bad_rows(spark: Any, folder: Path, *, good: int) -> Any:
     return sw.data.from_csv(spark, str(path), labels="label", classes=3, on_error="skip")
 
 
-def test_training_without_examples_raises_and_lists_skipped_rows(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_training_without_examples_raises_and_lists_skipped_rows(spark, tmp_path):
     network = sw.SparkNetwork(spark, dense(), one_worker())
     with pytest.raises(sw.DataError, match=r"at least one example.*1 skipped: 1 not a number"):
         network.fit(read_with_bad_rows(spark, tmp_path, good=0))
 
 
 @pytest.mark.thorough
-def test_skipped_rows_are_reported_when_training_begins(
-    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_skipped_rows_are_reported_when_training_begins(spark, tmp_path, caplog):
     network = sw.SparkNetwork(spark, dense(), one_worker())
     network.fit(read_with_bad_rows(spark, tmp_path, good=5))
     assert "1 skipped: 1 not a number" in caplog.text

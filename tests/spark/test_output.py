@@ -4,8 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -40,7 +38,7 @@ network.start(data, epochs=100000, name="ended")
 
 @pytest.mark.spark
 @pytest.mark.cluster
-def test_script_prints_only_its_progress(tmp_path: Path) -> None:
+def test_script_prints_only_its_progress(tmp_path):
     """Also at its end, with a session and a run that go on, and after a job that failed."""
     # Without what the tests set.
     environment = {
@@ -81,12 +79,7 @@ def test_script_prints_only_its_progress(tmp_path: Path) -> None:
         ({}, {"SPARK_CONF_DIR": "with a file"}),
     ],
 )
-def test_log_configured_by_the_user_is_unchanged(
-    settings: Mapping[str, str],
-    variables: Mapping[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_log_configured_by_the_user_is_unchanged(settings, variables, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert not configures_log({"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"})
     (tmp_path / "log4j2.properties.template").touch()

@@ -31,18 +31,16 @@ PYTHON = {EXECUTOR + "pyspark.memory": "2g"}
         ("k8s://a", {**PYTHON, POD + "resource.type": "python"}, 819 + 2048),
     ],
 )
-def test_spark_adds_the_configured_overhead_to_the_heap(
-    master: str, settings: dict[str, str], expected: int | None
-) -> None:
+def test_spark_adds_the_configured_overhead_to_the_heap(master, settings, expected):
     assert overhead_in_container(master, settings, heap_mib=8192) == expected
 
 
-def test_small_heap_has_384_mib_of_overhead() -> None:
+def test_small_heap_has_384_mib_of_overhead():
     assert overhead_in_container("yarn", {}, heap_mib=1024) == 384
 
 
 @given(st.integers(0, 1 << 20), st.sampled_from("kmgtp"), st.sampled_from(["", "b", "i", "ib"]))
-def test_sizes_are_parsed_as_written_by_spark(number: int, unit: str, rest: str) -> None:
+def test_sizes_are_parsed_as_written_by_spark(number, unit, rest):
     mib = number * 1024.0 ** "kmgtp".index(unit) / 1024
     assert mib_in(f"{number}{unit}{rest}") == mib
     assert mib_in(f" {number} {unit.upper()}{rest} ") == mib
@@ -50,5 +48,5 @@ def test_sizes_are_parsed_as_written_by_spark(number: int, unit: str, rest: str)
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1g", "1bb", "1x", "g"])
-def test_invalid_size_is_none(text: str) -> None:
+def test_invalid_size_is_none(text):
     assert mib_in(text) is None

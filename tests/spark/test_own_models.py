@@ -11,7 +11,6 @@ from tests.support import own_models
 from tests.support.own_models import OwnTrainStep, Undescribed, compiled
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 
 
@@ -25,7 +24,7 @@ def _by_value() -> Iterator[None]:
 
 
 @pytest.mark.thorough
-def test_custom_train_steps_run_with_spark_communication(spark: Any, blobs: DataSet) -> None:
+def test_custom_train_steps_run_with_spark_communication(spark, blobs):
     master = sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=1, communication="spark"
     )
@@ -37,9 +36,7 @@ def test_custom_train_steps_run_with_spark_communication(spark: Any, blobs: Data
     assert losses.iloc[-1] < losses.iloc[0]
 
 
-def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(
-    spark: Any, blobs: DataSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(spark, blobs, monkeypatch):
     def refused(*_: Any, **__: Any) -> None:
         raise AssertionError("a job of Spark")
 

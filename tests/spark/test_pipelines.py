@@ -1,6 +1,5 @@
 """What Spark's own readers give: images, bytes of files, and the micro-batches of a stream."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ def by_label(data: Any) -> dict[int, list[Any]]:
 @pytest.mark.thorough
 @pytest.mark.connect
 @pytest.mark.versions
-def test_file_bytes_become_the_pixels_of_from_images(spark: Any, tmp_path: Path) -> None:
+def test_file_bytes_become_the_pixels_of_from_images(spark, tmp_path):
     folder = folder_of_classes(tmp_path / "pictures")
     files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(str(folder))
     frame = files.orderBy("path").selectExpr("content", IS_DOG.format(path="path"))
@@ -41,7 +40,7 @@ def test_file_bytes_become_the_pixels_of_from_images(spark: Any, tmp_path: Path)
 
 
 @pytest.mark.versions
-def test_spark_image_source_rows_become_the_pixels_of_pillow(spark: Any, tmp_path: Path) -> None:
+def test_spark_image_source_rows_become_the_pixels_of_pillow(spark, tmp_path):
     paths = [
         write(tmp_path / "color.png", pixels(1)),
         write(tmp_path / "gray.png", pixels(2, (23, 31))),
@@ -57,7 +56,7 @@ def test_spark_image_source_rows_become_the_pixels_of_pillow(spark: Any, tmp_pat
 
 
 @pytest.mark.thorough
-def test_image_errors_name_their_column(spark: Any, tmp_path: Path) -> None:
+def test_image_errors_name_their_column(spark, tmp_path):
     write(tmp_path / "a.png", pixels(1))
     (tmp_path / "b.png").write_bytes(b"no image")
     files = spark.read.format("binaryFile").load(str(tmp_path / "*.png")).orderBy("path")
@@ -76,7 +75,7 @@ def test_image_errors_name_their_column(spark: Any, tmp_path: Path) -> None:
         network.fit(files, features=["content"], label="length")
 
 
-def test_stream_is_predicted_directly_and_in_micro_batches(spark: Any, tmp_path: Path) -> None:
+def test_stream_is_predicted_directly_and_in_micro_batches(spark, tmp_path):
     """The DataFrame of `foreachBatch` belongs to a session that Spark has cloned."""
     x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
     rows = [(i, row.tolist()) for i, row in enumerate(x)]

@@ -24,7 +24,7 @@ class Dies(Hook):
 @pytest.mark.parametrize(
     "kind", [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster], ids=["average", "share"]
 )
-def test_the_error_names_partition_and_rows_and_the_model_keeps_what_was_learned(kind: Any) -> None:
+def test_the_error_names_partition_and_rows_and_the_model_keeps_what_was_learned(kind):
     model = dense("sgd")
     before = weights(model)
     master = kind(batch_size_per_worker=5, shuffle=False, seed=1).with_hooks(Dies())

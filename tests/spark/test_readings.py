@@ -32,7 +32,7 @@ def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
 
 
 @pytest.mark.thorough
-def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs: DataSet) -> None:
+def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark, blobs):
     master = sw.ParameterAveragingTrainingMaster(
         **FIXED, averaging_frequency=2, communication="spark"
     )
@@ -66,7 +66,7 @@ def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_gradient_sharing_reports_rate_and_ratio_of_its_messages(blobs: DataSet) -> None:
+def test_gradient_sharing_reports_rate_and_ratio_of_its_messages(blobs):
     master = sw.SharedTrainingMaster(**FIXED, minibatches_per_message=1, max_staleness=None)
     with sw.ParallelWrapper(scheduled(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=1)

@@ -8,7 +8,6 @@ import pytest
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.runs import extensions
 
 
@@ -24,9 +23,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extensions, "entry_points", lambda group: [Entry()])
 
 
-def test_run_report_on_spark_contains_data_model_and_environment(
-    spark: Any, blobs: DataSet, tmp_path: Any
-) -> None:
+def test_run_report_on_spark_contains_data_model_and_environment(spark, blobs, tmp_path):
     import fsspec
 
     data = sw.data.from_arrays(spark, blobs.features, blobs.labels, partitions=3)

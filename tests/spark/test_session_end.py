@@ -38,9 +38,7 @@ def run_script(folder: Path) -> Any:
 @pytest.mark.parametrize(
     ("number", "case"), list(enumerate(CASES)), ids=["-".join(c) for c in CASES]
 )
-def test_model_holds_the_latest_average_when_the_session_ends(
-    script_result: Any, number: int, case: tuple[str, str]
-) -> None:
+def test_model_holds_the_latest_average_when_the_session_ends(script_result, number, case):
     found = script_result[number]
     ended = r"`spark\.stop\(\)` was called, or Spark stopped itself"
     if case[1] == "kill":
@@ -58,7 +56,7 @@ def test_model_holds_the_latest_average_when_the_session_ends(
 
 
 @pytest.mark.thorough
-def test_a_driver_without_memory_ends_the_run_and_names_the_setting() -> None:
+def test_a_driver_without_memory_ends_the_run_and_names_the_setting():
     """Else a JVM answers some calls and not others, and the run waits for ever."""
     (found,) = json_printed_by("-c", f"from {__name__} import main; main([('spark', 'memory')])")
     assert found["kind"] == "SparkSessionError"
@@ -70,7 +68,7 @@ def test_a_driver_without_memory_ends_the_run_and_names_the_setting() -> None:
 
 @pytest.mark.connect
 @pytest.mark.skipif("SPARKWRIGHT_TEST_CONNECT" not in os.environ, reason="`make connect`")
-def test_model_holds_the_latest_average_when_the_connect_server_is_killed() -> None:
+def test_model_holds_the_latest_average_when_the_connect_server_is_killed():
     """PySpark's client alone would try again for more than ten minutes, in each call."""
     script = f"from {__name__} import kill_connect_server; kill_connect_server()"
     for found in json_printed_by("-c", script):

@@ -18,7 +18,7 @@ def lenet() -> Any:
     return sw.networks.lenet()
 
 
-def test_sharing_is_as_accurate_as_one_process_and_sends_little(spark: Any) -> None:
+def test_sharing_is_as_accurate_as_one_process_and_sends_little(spark):
     train, test = sw.data.digits(spark).random_split([0.8, 0.2], seed=7)
     examples = train.collect()
     x, y = examples.features["features"], examples.labels["labels"]

@@ -48,7 +48,7 @@ TASK_CORES, MOST_CORES = "spark.task.cpus", "spark.cores.max"
         ("elsewhere://", {}, None),
     ],
 )
-def test_settings_limit_the_slots(master: str, settings: dict[str, str], slots: int | None) -> None:
+def test_settings_limit_the_slots(master, settings, slots):
     assert slots_at_most(master, settings) == slots
 
 
@@ -61,9 +61,7 @@ def test_settings_limit_the_slots(master: str, settings: dict[str, str], slots: 
         ({MOST_CORES: "5"}, "5"),
     ],
 )
-def test_standalone_cluster_provides_the_cores_of_the_requested_executors(
-    submitted: dict[str, str], cores: str
-) -> None:
+def test_standalone_cluster_provides_the_cores_of_the_requested_executors(submitted, cores):
     chosen = _session._settings(
         workers=3, cores=2, memory_mb=1024, master=STANDALONE, app_name="test"
     )
@@ -79,9 +77,7 @@ def test_standalone_cluster_provides_the_cores_of_the_requested_executors(
         ("local[2]", {TASK_CORES: 4}),
     ],
 )
-def test_settings_that_allow_no_task_are_rejected(
-    monkeypatch: pytest.MonkeyPatch, master: str, settings: dict[str, Any]
-) -> None:
+def test_settings_that_allow_no_task_are_rejected(monkeypatch, master, settings):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     with pytest.raises(sw.ConfigurationError, match="each executor needs the cores") as refused:
         sw.start_spark(master=master, settings=settings)
@@ -106,7 +102,7 @@ def session(conf: dict[str, str]) -> Any:
     return SimpleNamespace(sparkContext=SimpleNamespace(master=STANDALONE, getConf=lambda: conf))
 
 
-def test_run_waits_for_executors_that_have_not_started(come: Any) -> None:
+def test_run_waits_for_executors_that_have_not_started(come):
     come(0, 1, 1, 4)
     assert wait_for_slots(session({}), 3) == 4
 
@@ -119,21 +115,19 @@ def test_run_waits_for_executors_that_have_not_started(come: Any) -> None:
     ],
     ids=["without GPUs", "with GPUs"],
 )
-def test_missing_executors_are_counted_after_the_wait(
-    come: Any, settings: dict[str, str], message: str
-) -> None:
+def test_missing_executors_are_counted_after_the_wait(come, settings, message):
     come(0, 1)
     short = {"spark.sparkwright.slotTimeout": "0.1", **settings}
     with pytest.raises(sw.errors.SlotsError, match=message):
         wait_for_slots(session(short), 3)
 
 
-def test_cancelled_run_stops_waiting_for_slots(come: Any) -> None:
+def test_cancelled_run_stops_waiting_for_slots(come):
     come(1)
     with pytest.raises(sw.errors.SlotsError, match="cancelled with 1 of 3 task slots"):
         wait_for_slots(session({}), 3, cancelled=lambda: True)
 
 
-def test_dynamic_allocation_does_not_wait_for_executors(come: Any) -> None:
+def test_dynamic_allocation_does_not_wait_for_executors(come):
     come(0)
     assert wait_for_slots(session(DYNAMIC), 3) is None

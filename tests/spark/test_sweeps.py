@@ -40,9 +40,7 @@ def swept(spark: Any, network: Any, blobs: DataSet, **options: Any) -> Any:
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_trials_train_in_parallel_and_the_best_network_is_kept(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_trials_train_in_parallel_and_the_best_network_is_kept(spark, blobs, leaves_nothing):
     space = {"rate": (1e-4, 1.0, "log"), "batch_size_per_worker": [5, 10], "epochs": [1, 2]}
     sweep = swept(spark, build, blobs, trials=3, space=space, parallel=2, wait=False)
     runs = dict[int, Any]()
@@ -72,7 +70,7 @@ def test_trials_train_in_parallel_and_the_best_network_is_kept(
     assert network.history.params["steps"] == 30 // size
 
 
-def test_data_is_read_once_for_all_trials(spark: Any, blobs: DataSet, tmp_path: Path) -> None:
+def test_data_is_read_once_for_all_trials(spark, blobs, tmp_path):
     folder = str(tmp_path)
 
     def read(chunk: DataSet) -> DataSet:
@@ -94,7 +92,7 @@ class _PruneOdd(optuna.pruners.BasePruner):
 
 
 @pytest.mark.thorough
-def test_pruned_trial_stops_after_the_epoch_and_others_continue(spark: Any, blobs: DataSet) -> None:
+def test_pruned_trial_stops_after_the_epoch_and_others_continue(spark, blobs):
     options = {"master": MASTER.with_hooks(Paced(0.02)), "pruner": _PruneOdd()}
     sweep = swept(spark, dense_of, blobs, trials=2, epochs=9, monitor="accuracy", **options)
     full, pruned = sweep.study.trials
@@ -111,9 +109,7 @@ def failing(trial: Any) -> Any:
     return dense(), {"batch_size_per_worker": 30}
 
 
-def test_failed_trial_is_recorded_and_the_sweep_continues(
-    spark: Any, blobs: DataSet, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_trial_is_recorded_and_the_sweep_continues(spark, blobs, capsys):
     sweep = swept(spark, failing, blobs, trials=2, display=None)
     assert list(sweep.trials["state"]) == ["FAIL", "COMPLETE"]
     assert sweep.trials["user_attrs_error"][0] == "ValueError: no network of trial 0"
@@ -127,8 +123,8 @@ def test_failed_trial_is_recorded_and_the_sweep_continues(
 
 @pytest.mark.thorough
 def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
-) -> None:
+    spark, blobs, tmp_path, leaves_nothing
+):
     options = {"storage": tmp_path / "trials.sqlite", "trials": 2, "parallel": 1}
 
     def slow(trial: Any) -> Any:
@@ -153,7 +149,7 @@ def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
         swept(spark, build, blobs, **other)
 
 
-def test_ctrl_c_returns_the_sweep(spark: Any, blobs: DataSet) -> None:
+def test_ctrl_c_returns_the_sweep(spark, blobs):
     def slow(trial: Any) -> Any:
         threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
         return dense_of(trial)
@@ -166,7 +162,7 @@ def test_ctrl_c_returns_the_sweep(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_trials_use_several_workers_and_invalid_sweeps_raise(spark: Any, blobs: DataSet) -> None:
+def test_trials_use_several_workers_and_invalid_sweeps_raise(spark, blobs):
     sharing = sw.SharedTrainingMaster(workers=3, seed=1)
     assert swept(spark, dense_of, blobs, trials=1, master=sharing).parallel == 1
     fixed = lambda trial: (dense(), {"workers": 2, "log_to": []})  # noqa: E731
@@ -183,7 +179,7 @@ def test_trials_use_several_workers_and_invalid_sweeps_raise(spark: Any, blobs: 
 # MLflow's packages warn of one another.
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
-def test_mlflow_nests_the_runs_of_trials(spark: Any, blobs: DataSet, tmp_path: Path) -> None:
+def test_mlflow_nests_the_runs_of_trials(spark, blobs, tmp_path):
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/runs.sqlite")
     place = mlflow.create_experiment("sweeps", artifact_location=str(tmp_path / "files"))

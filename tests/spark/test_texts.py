@@ -50,7 +50,7 @@ LOOKUPS: dict[str, tuple[str, Any]] = {
 }
 
 
-def test_layers_are_adapted_to_all_data_as_by_keras(spark: Any) -> None:
+def test_layers_are_adapted_to_all_data_as_by_keras(spark):
     data = mixed()
     # Several layers of one input need inputs of their own.
     features: dict[str, Any] = {name: data.features[of] for name, (of, _) in LOOKUPS.items()}
@@ -99,16 +99,14 @@ def test_layers_are_adapted_to_all_data_as_by_keras(spark: Any) -> None:
         (lambda: layers.Normalization(), "text", "finite numbers. Received: text"),
     ],
 )
-def test_layers_that_cannot_be_adapted_are_rejected(
-    spark: Any, layer: Any, column: str | None, message: str
-) -> None:
+def test_layers_that_cannot_be_adapted_are_rejected(spark, layer, column, message):
     data = sw.data.from_arrays(spark, mixed(3).features, partitions=1)
     with pytest.raises((sw.ConfigurationError, sw.DataError), match=message):
         sw.adapt(layer(), data, column=column)
 
 
 @pytest.mark.thorough
-def test_text_is_exported_shuffled_and_inspected(spark: Any, tmp_path: Path) -> None:
+def test_text_is_exported_shuffled_and_inspected(spark, tmp_path):
     whole = mixed(50)
     data = sw.data.from_arrays(spark, whole.features, partitions=1)
     url = str(tmp_path / "export")
@@ -127,7 +125,7 @@ def test_text_is_exported_shuffled_and_inspected(spark: Any, tmp_path: Path) -> 
         sw.data.write_tfrecord(whole, str(tmp_path / "records"))
 
 
-def test_text_classifier_example_runs(spark: Any, tmp_path: Path) -> None:
+def test_text_classifier_example_runs(spark, tmp_path):
     example = runpy.run_path(str(EXAMPLES / "text_classifier.py"))
     url = str(tmp_path / "liked.keras")
     accuracy, predicted = example["run"](spark, count=300, epochs=4, model=url)
@@ -143,6 +141,6 @@ def test_text_classifier_example_runs(spark: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(found[:, 1], liked, rtol=1e-5)
 
 
-def test_feature_space_is_part_of_a_network(spark: Any) -> None:
+def test_feature_space_is_part_of_a_network(spark):
     example = runpy.run_path(str(EXAMPLES / "feature_space.py"))
     assert example["run"](spark, count=600, epochs=6).accuracy() > 0.8

@@ -38,9 +38,7 @@ def called_with(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
     return found
 
 
-def test_uncounted_data_and_paths_are_persisted_at_their_levels(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, leaves_nothing: None
-) -> None:
+def test_uncounted_data_and_paths_are_persisted_at_their_levels(spark, monkeypatch, leaves_nothing):
     from pyspark import StorageLevel
 
     levels = called_with(monkeypatch, "persist")
@@ -53,7 +51,7 @@ def test_uncounted_data_and_paths_are_persisted_at_their_levels(
     assert network.delete_temp_files()
 
 
-def test_minibatches_are_exported_to_the_export_directory(spark: Any, tmp_path: Path) -> None:
+def test_minibatches_are_exported_to_the_export_directory(spark, tmp_path):
     master = sharing(training_approach="export", export_directory=str(tmp_path / "export"))
     network = sw.SparkNetwork(spark, dense(), master)
     network.fit(numbered(33))
@@ -62,16 +60,14 @@ def test_minibatches_are_exported_to_the_export_directory(spark: Any, tmp_path: 
     assert not list((tmp_path / "export").rglob("*.arrow"))
 
 
-def test_averages_are_aggregated_at_the_given_depth(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_averages_are_aggregated_at_the_given_depth(spark, monkeypatch):
     depths = called_with(monkeypatch, "treeAggregate")
     master = averaging(communication="spark", aggregation_depth=3)
     sw.SparkNetwork(spark, dense(), master).fit(numbered(16))
     assert set(depths) == {3}
 
 
-def test_generated_seed_is_stored_with_the_run(spark: Any) -> None:
+def test_generated_seed_is_stored_with_the_run(spark):
     run = sw.SparkNetwork(spark, dense(), averaging(seed=None)).start(numbered(16))
     run.wait(60)
     assert isinstance(run.configuration["master"]["seed"], int)
@@ -89,15 +85,13 @@ class CollectsGarbage(Hook):
 
 @pytest.mark.thorough(but=["True"])
 @pytest.mark.parametrize("periodic", [True, False])
-def test_workers_collect_garbage_only_periodically(
-    spark: Any, tmp_path: Path, periodic: bool
-) -> None:
+def test_workers_collect_garbage_only_periodically(spark, tmp_path, periodic):
     master = sharing(periodic_gc=periodic).with_hooks(CollectsGarbage(tmp_path))
     sw.SparkNetwork(spark, dense(), master).fit(numbered(16))
     assert [file.name for file in tmp_path.iterdir()] == [str(not periodic)]
 
 
-def test_paths_are_read_by_a_custom_loader(spark: Any, tmp_path: Path, blobs: DataSet) -> None:
+def test_paths_are_read_by_a_custom_loader(spark, tmp_path, blobs):
     for number, batch in enumerate(blobs.batches(30)):
         table = np.column_stack([batch.features["features"], batch.labels["labels"]])
         np.savetxt(tmp_path / f"{number}.txt", table)
@@ -114,9 +108,7 @@ def test_paths_are_read_by_a_custom_loader(spark: Any, tmp_path: Path, blobs: Da
     assert network.evaluate(blobs).accuracy > before
 
 
-def test_labeled_points_train_and_the_history_is_written_as_parquet(
-    spark: Any, tmp_path: Path, blobs: DataSet
-) -> None:
+def test_labeled_points_train_and_the_history_is_written_as_parquet(spark, tmp_path, blobs):
     from pyspark.mllib.regression import LabeledPoint
 
     rows = zip(blobs.labels["labels"].tolist(), blobs.features["features"].tolist(), strict=True)

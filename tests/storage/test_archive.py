@@ -63,9 +63,7 @@ def npy(array: Any, **options: Any) -> bytes:
     arrays=st.dictionaries(NAMES.map("{}.npy".format), ARRAYS, max_size=4),
     blobs=st.dictionaries(NAMES.map("{}.bin".format), st.binary(), max_size=4),
 )
-def test_archive_round_trips(
-    meta: dict[str, Any], arrays: dict[str, Any], blobs: dict[str, bytes]
-) -> None:
+def test_archive_round_trips(meta, arrays, blobs):
     found, members = read_archive(io.BytesIO(written(meta, arrays | blobs)))
     assert found == meta
     assert list(members) == [*arrays, *blobs]
@@ -77,14 +75,14 @@ def test_archive_round_trips(
     assert all(members[name] == content for name, content in blobs.items())
 
 
-def test_archive_is_written_to_a_non_seekable_stream() -> None:
+def test_archive_is_written_to_a_non_seekable_stream():
     pipe: Any = OneWay()
     write_archive(pipe, {"x": 1}, {"b.bin": b"some bytes"})
     found = read_archive(io.BytesIO(pipe.content))
     assert found == ({"x": 1}, {"b.bin": b"some bytes"})
 
 
-def test_numpy_and_zip_tools_read_the_archive() -> None:
+def test_numpy_and_zip_tools_read_the_archive():
     every_second = np.arange(10.0)[::2]  # not what lies between
     file = io.BytesIO(written({"x": np.float32(1.5)}, {"a.npy": every_second}))
     with zipfile.ZipFile(file) as archive:
@@ -94,13 +92,13 @@ def test_numpy_and_zip_tools_read_the_archive() -> None:
     np.testing.assert_array_equal(loaded, every_second)
 
 
-def test_writing_non_numeric_arrays_raises() -> None:
+def test_writing_non_numeric_arrays_raises():
     for array in (np.array([{}]), np.zeros((2, 2)), np.array(["text"]), np.zeros(3, ">f4")):
         with pytest.raises(TypeError, match="1-D arrays of numbers"):
             written({}, {"a.npy": array})
 
 
-def test_flipped_bit_in_the_data_raises() -> None:
+def test_flipped_bit_in_the_data_raises():
     whole = written({}, {"b.bin": b"some bytes"})
     with pytest.raises(ArchiveError):
         read_archive(io.BytesIO(whole.replace(b"some bytes", b"same bytes")))
@@ -108,7 +106,7 @@ def test_flipped_bit_in_the_data_raises() -> None:
 
 @given(st.binary(max_size=300))
 @example(b"PK\x05\x06" + bytes(18))
-def test_garbage_raises(content: bytes) -> None:
+def test_garbage_raises(content):
     with pytest.raises(ArchiveError):
         read_archive(io.BytesIO(content))
 
@@ -136,19 +134,19 @@ class Bomb:
         (b"", "not an array"),
     ],
 )
-def test_invalid_array_with_a_valid_digest_raises(content: bytes, reason: str) -> None:
+def test_invalid_array_with_a_valid_digest_raises(content, reason):
     with pytest.raises(ArchiveError, match=reason):
         read_archive(made_by_hand({"a.npy": content}))
 
 
-def test_compressed_archive_raises_before_decompression() -> None:
+def test_compressed_archive_raises_before_decompression():
     bomb = made_by_hand({"a.bin": bytes(1 << 24)}, compression=zipfile.ZIP_DEFLATED)
     assert len(bomb.getvalue()) < 1 << 16
     with pytest.raises(ArchiveError, match="is compressed"):
         read_archive(bomb)
 
 
-def test_sizes_beyond_the_file_raise_before_allocation() -> None:
+def test_sizes_beyond_the_file_raise_before_allocation():
     whole = made_by_hand({"a.bin": b"x" * 1000}).getvalue()
     at = whole.index(b"PK\x01\x02")  # the directory's first entry
     size = (3 << 30).to_bytes(4, "little")
@@ -157,7 +155,7 @@ def test_sizes_beyond_the_file_raise_before_allocation() -> None:
         read_archive(io.BytesIO(lying))
 
 
-def test_overlapping_members_raise() -> None:
+def test_overlapping_members_raise():
     whole = made_by_hand({"a.bin": b"x" * 5000, "b.bin": b"x" * 5000}).getvalue()
     first = whole.index(b"PK\x01\x02")  # the directory's entries
     second = whole.index(b"PK\x01\x02", first + 1)
@@ -178,12 +176,12 @@ def test_overlapping_members_raise() -> None:
     ],
     ids=str,
 )
-def test_malformed_metadata_and_missing_members_raise(meta: Any) -> None:
+def test_malformed_metadata_and_missing_members_raise(meta):
     with pytest.raises(ArchiveError):
         read_archive(made_by_hand({"a.bin": b"x"}, meta=meta))
 
 
-def test_duplicate_member_names_raise() -> None:
+def test_duplicate_member_names_raise():
     file = made_by_hand({"a.bin": b"x"})
     with (
         zipfile.ZipFile(file, "a") as archive,
@@ -194,7 +192,7 @@ def test_duplicate_member_names_raise() -> None:
         read_archive(file)
 
 
-def test_wrong_digest_raises_even_with_a_valid_checksum() -> None:
+def test_wrong_digest_raises_even_with_a_valid_checksum():
     meta = {"sha256": {"a.bin": hashlib.sha256(b"another").hexdigest()}}
     with pytest.raises(ArchiveError, match="differs from its SHA-256"):
         read_archive(made_by_hand({"a.bin": b"this"}, meta=meta))

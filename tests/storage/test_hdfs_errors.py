@@ -64,9 +64,7 @@ def remote(kind: str, message: str) -> RuntimeError:
         (RuntimeError('Other("a \\"b\\"")'), OSError, [f'HDFS at {SERVER} failed: Other: a "b"']),
     ],
 )
-def test_errors_have_a_type_and_one_line_without_a_java_traceback(
-    error: Exception, kind: type[OSError], texts: list[str]
-) -> None:
+def test_errors_have_a_type_and_one_line_without_a_java_traceback(error, kind, texts):
     found = as_os_error(error, server=SERVER)
     assert type(found) is kind
     assert "\n" not in str(found)
@@ -75,7 +73,7 @@ def test_errors_have_a_type_and_one_line_without_a_java_traceback(
         assert text in str(found)
 
 
-def test_hanging_call_times_out_and_the_next_one_works() -> None:
+def test_hanging_call_times_out_and_the_next_one_works():
     never = threading.Event()
     try:
         for _ in range(3):
@@ -86,7 +84,7 @@ def test_hanging_call_times_out_and_the_next_one_works() -> None:
         never.set()
 
 
-def test_programming_and_configuration_errors_are_unchanged() -> None:
+def test_programming_and_configuration_errors_are_unchanged():
     def fail(error: Exception) -> None:
         raise error
 
@@ -129,7 +127,7 @@ def call(function: Any, _: str) -> Any:
     return function()
 
 
-def test_failed_read_is_retried_with_a_reopened_file() -> None:
+def test_failed_read_is_retried_with_a_reopened_file():
     content = bytes(range(256)) * 40_000
     inner, opened = Inner(content, bad=(2, 4)), []
 
@@ -145,7 +143,7 @@ def test_failed_read_is_retried_with_a_reopened_file() -> None:
         file.read(10)
 
 
-def test_file_replaced_during_a_read_is_never_a_mixture() -> None:
+def test_file_replaced_during_a_read_is_never_a_mixture():
     old, new = Inner(b"A" * (12 << 20), bad=(2,)), Inner(b"B" * (12 << 20))
     files, versions = [old, new], [1, 2]
     with (
@@ -155,7 +153,7 @@ def test_file_replaced_during_a_read_is_never_a_mixture() -> None:
         file.read()
 
 
-def test_small_sequential_reads_are_buffered() -> None:
+def test_small_sequential_reads_are_buffered():
     inner = Inner(bytes(20 << 20))
     with open_reader(lambda: inner, call, "/a") as file:
         while file.read(1000):
@@ -163,7 +161,7 @@ def test_small_sequential_reads_are_buffered() -> None:
     assert inner.reads <= 7
 
 
-def test_file_shorter_than_declared_and_seeking_before_the_start_raise() -> None:
+def test_file_shorter_than_declared_and_seeking_before_the_start_raise():
     short = Inner(b"abc")
     short.file_length = lambda: 4
     with open_reader(lambda: short, call, "/a") as file:
@@ -176,7 +174,7 @@ def test_file_shorter_than_declared_and_seeking_before_the_start_raise() -> None
             file.read()
 
 
-def test_failed_write_leaves_no_finished_file_and_keeps_the_first_error() -> None:
+def test_failed_write_leaves_no_finished_file_and_keeps_the_first_error():
     inner = Inner(bad=(2,))
 
     def write() -> None:

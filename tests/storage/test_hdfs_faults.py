@@ -54,8 +54,8 @@ def write_pieces(url: str, between: Callable[[], None], content: bytes = CONTENT
     "content", [CONTENT[: 15 << 20], CONTENT], ids=["within a block", "between blocks"]
 )
 def test_datanode_lost_during_a_write_loses_no_data_or_raises(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+    cluster, folder, monkeypatch, content
+):
     """An error, because of the client, which may hang while it removes a DataNode from a block.
 
     Between blocks it does not look for another place if the NameNode names a DataNode that is lost.
@@ -77,7 +77,7 @@ def test_datanode_lost_during_a_write_loses_no_data_or_raises(
     assert read_bytes(f"{folder}/new") == content
 
 
-def test_datanode_lost_during_a_read_loses_no_data(cluster: HdfsCluster, folder: str) -> None:
+def test_datanode_lost_during_a_read_loses_no_data(cluster, folder):
     write_bytes(f"{folder}/new", CONTENT)
     try:
         with open_to_read(f"{folder}/new") as file:
@@ -89,9 +89,7 @@ def test_datanode_lost_during_a_read_loses_no_data(cluster: HdfsCluster, folder:
         cluster.restart_datanode(1)
 
 
-def test_writing_and_reading_without_datanodes_raise(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_and_reading_without_datanodes_raise(cluster, folder, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 10})
 
     def both() -> None:
@@ -111,7 +109,7 @@ def test_writing_and_reading_without_datanodes_raise(
     assert read_bytes(f"{folder}/old") == b"old"
 
 
-def test_exceeded_quota_keeps_the_old_file(cluster: HdfsCluster, folder: str) -> None:
+def test_exceeded_quota_keeps_the_old_file(cluster, folder):
     path = folder.removeprefix(cluster.url)
     cluster.set_space_quota(path, 70 << 20)
     for name in ("old", "new"):
@@ -124,7 +122,7 @@ def test_exceeded_quota_keeps_the_old_file(cluster: HdfsCluster, folder: str) ->
     write_bytes(f"{folder}/new", CONTENT)
 
 
-def test_safe_mode_rejects_writes_and_allows_reads(cluster: HdfsCluster, folder: str) -> None:
+def test_safe_mode_rejects_writes_and_allows_reads(cluster, folder):
     def replace() -> None:
         with write_folder(folder) as new:
             write_bytes(f"{new}/a", b"1")
@@ -147,9 +145,7 @@ def test_safe_mode_rejects_writes_and_allows_reads(cluster: HdfsCluster, folder:
     write_bytes(f"{folder}/new", b"1")
 
 
-def test_hanging_namenode_times_out_and_is_found_again(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_namenode_times_out_and_is_found_again(cluster, folder, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 0.5})
     acts: list[Callable[[], Any]] = [
         lambda: exists(f"{folder}/old"),
@@ -168,9 +164,7 @@ def test_hanging_namenode_times_out_and_is_found_again(
     assert read_bytes(f"{folder}/old") == b"old"
 
 
-def test_restarted_namenode_has_the_written_files(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restarted_namenode_has_the_written_files(cluster, folder, monkeypatch):
     write_bytes(f"{folder}/new", CONTENT)
     settings = {"dfs.client.failover.max.attempts": 0}
     monkeypatch.setitem(fsspec.config.conf, "hdfs", settings)

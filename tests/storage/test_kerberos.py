@@ -82,16 +82,12 @@ def acted(secured: HdfsCluster, environment: dict[str, str], *, pause_s: float =
     return json_printed_by(*arguments, environment=environment, timeout_s=90)
 
 
-def test_ticket_determines_the_user(
-    kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_ticket_determines_the_user(kerberos, secured, environment, tmp_path):
     kerberos.log_in("alice", tmp_path / "tickets")
     assert acted(secured, environment) == [["content", "alice"]]
 
 
-def test_keytab_renews_expired_tickets(
-    kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
-) -> None:
+def test_keytab_renews_expired_tickets(kerberos, secured, environment):
     environment["KRB5_CLIENT_KTNAME"] = str(kerberos.keytab("brief"))
     assert acted(secured, environment, pause_s=7) == [["content", "brief"]] * 2
 
@@ -105,13 +101,8 @@ def test_keytab_renews_expired_tickets(
     ],
 )
 def test_missing_expired_or_wrong_ticket_raises_one_sentence(
-    kerberos: Kerberos,
-    secured: HdfsCluster,
-    environment: dict[str, str],
-    tmp_path: Path,
-    case: str,
-    words: str,
-) -> None:
+    kerberos, secured, environment, tmp_path, case, words
+):
     pause_s = 0.0
     if case == "expired":
         kerberos.log_in("brief", tmp_path / "tickets")
@@ -146,32 +137,30 @@ def session(begun: "Future[Any]") -> Any:
     return begun.result()
 
 
-def test_executors_export_and_read_with_the_tokens_of_their_job(session: Any) -> None:
+def test_executors_export_and_read_with_the_tokens_of_their_job(session):
     assert session["examples"] == 120
     assert session["owners"] == ["alice"]
     assert session["loaded_equals_saved"] is True
 
 
-def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(session: Any) -> None:
+def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(session):
     assert "requires a valid Kerberos ticket. Received: No Kerberos credentials" in session["none"]
     assert session["expired"].startswith("PermissionError: ")
     assert "expired" in session["expired"]
     assert "each Spark job receives new delegation tokens" in session["expired"]
 
 
-def test_later_job_carries_new_tokens(session: Any) -> None:
+def test_later_job_carries_new_tokens(session):
     assert session["later"] == "content"
 
 
-def test_spark_readers_and_host_names_are_given_tokens_which_no_log_has(session: Any) -> None:
+def test_spark_readers_and_host_names_are_given_tokens_which_no_log_has(session):
     assert session["rows"] == 3
     assert session["by_name"] == "content"
     assert session["logged"] == {"the setting": True, "a token": False}
 
 
-def test_session_with_a_wrong_keytab_raises_before_java_starts(
-    kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
-) -> None:
+def test_session_with_a_wrong_keytab_raises_before_java_starts(kerberos, secured, environment):
     for keytab, words in (
         ("/nowhere", "`spark.kerberos.keytab` must be a readable file"),
         (str(kerberos.keytab("changed")), "Received: Decrypt integrity check failed. Run kinit"),

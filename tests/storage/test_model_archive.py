@@ -65,9 +65,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     assets=st.dictionaries(names, st.binary(max_size=50), max_size=3),
     weights=st.binary(max_size=5000),
 )
-def test_files_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, assets: dict[str, bytes], weights: bytes
-) -> None:
+def test_files_round_trip(tmp_path_factory, assets, weights):
     folder = tmp_path_factory.mktemp("model")
     files = {**FILES, "model.weights.h5": weights, **assets}
     content = saved(folder / "in", files, {"mine": [1]})
@@ -77,21 +75,21 @@ def test_files_round_trip(
     assert set(digests_in(notes)) == set(files)
 
 
-def test_large_files_are_copied_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_copied_in_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr("sparkwright.storage._model_archive._BLOCK_BYTES", 100)
     content = saved(tmp_path / "in", FILES)
     unpacked(content, tmp_path / "out")
     assert files_in(tmp_path / "out") == FILES
 
 
-def test_any_tool_reads_the_archive(tmp_path: Path) -> None:
+def test_any_tool_reads_the_archive(tmp_path):
     with zipfile.ZipFile(io.BytesIO(saved(tmp_path, FILES))) as archive:
         assert archive.testzip() is None
         assert archive.namelist() == [*FILES, "sparkwright.json"]
         assert archive.getinfo("model.weights.h5").compress_type == zipfile.ZIP_STORED
 
 
-def test_changed_content_with_a_valid_checksum_raises(tmp_path: Path) -> None:
+def test_changed_content_with_a_valid_checksum_raises(tmp_path):
     with zipfile.ZipFile(io.BytesIO(saved(tmp_path, FILES))) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     changed = {**members, "model.weights.h5": b"other"}
@@ -108,13 +106,13 @@ def test_changed_content_with_a_valid_checksum_raises(tmp_path: Path) -> None:
     "name",
     ["../evil", "assets/../../evil", "/evil", "assets//evil", "assets/..", "assets\\..\\evil"],
 )
-def test_no_file_is_written_outside_the_folder(tmp_path: Path, name: str) -> None:
+def test_no_file_is_written_outside_the_folder(tmp_path, name):
     unpacked(zipped({**FILES, name: b"x"}), tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert files_in(tmp_path / "out") == FILES
 
 
-def test_archive_bombs_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_bombs_raise(tmp_path, monkeypatch):
     monkeypatch.setattr("sparkwright.storage._model_archive._ALWAYS_ALLOWED_BYTES", 1000)
     bomb = zipped({**FILES, "model.weights.h5": bytes(1_000_000)}, zipfile.ZIP_DEFLATED)
     with pytest.raises(DataError, match=r"times its size\. Received: store://a\.keras"):
@@ -134,13 +132,13 @@ def test_archive_bombs_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ],
     ids=["empty", "no archive", "no model", "no weights", "no end of notes", "other packing"],
 )
-def test_files_that_are_not_models_raise(content: bytes, text: str) -> None:
+def test_files_that_are_not_models_raise(content, text):
     with pytest.raises(DataError, match=text) as refused:
         unpacked(content, None)
     assert "store://a.keras" in str(refused.value)
 
 
-def test_duplicate_member_names_raise() -> None:
+def test_duplicate_member_names_raise():
     target = io.BytesIO(zipped(FILES))
     with (
         zipfile.ZipFile(target, "a") as archive,
@@ -151,12 +149,12 @@ def test_duplicate_member_names_raise() -> None:
         unpacked(target.getvalue(), None)
 
 
-def test_plain_keras_file_has_no_metadata(tmp_path: Path) -> None:
+def test_plain_keras_file_has_no_metadata(tmp_path):
     assert unpacked(zipped(FILES, zipfile.ZIP_DEFLATED), tmp_path / "out") == {}
     assert files_in(tmp_path / "out") == FILES
 
 
-def test_one_digest_covers_all_files(tmp_path: Path) -> None:
+def test_one_digest_covers_all_files(tmp_path):
     first = digests_in(unpacked(saved(tmp_path / "a", FILES), None))
     second = digests_in(unpacked(saved(tmp_path / "b", {**FILES, "metadata.json": b"[]"}), None))
     assert digest_of_all(first) == digest_of_all(dict(reversed(first.items())))

@@ -30,19 +30,19 @@ def info(file: str, *, hours: float | None = None, **more: Any) -> ModelInfo:
     return ModelInfo(url=f"/m/{file}", size_bytes=1000, saved_at=saved_at, **more)
 
 
-def test_newest_model_is_first_and_undated_models_are_last() -> None:
+def test_newest_model_is_first_and_undated_models_are_last():
     models = ModelList.of("/m", [info("b"), info("c", hours=1), info("a"), info("d", hours=2)])
     assert [found.url[-1] for found in models] == ["d", "c", "a", "b"]
 
 
-def test_damaged_files_are_listed_with_their_error() -> None:
+def test_damaged_files_are_listed_with_their_error():
     models = ModelList.of("/m", [info("a"), info("b", problem="it ends\nearly")])
     assert [found.url for found in models.usable] == ["/m/a"]
     assert "cannot be used: it ends early" in repr(models)
     assert list(models.to_frame()["problem"])[1] == "it ends\nearly"
 
 
-def test_html_escapes_markup() -> None:
+def test_html_escapes_markup():
     evil = "<script>alert(1)</script>"
     found = info(
         evil, name=evil, saved_by=evil, title=evil, comment=evil, problem=evil,
@@ -54,7 +54,7 @@ def test_html_escapes_markup() -> None:
         assert "<script" not in shown
 
 
-def test_model_info_shows_known_fields() -> None:
+def test_model_info_shows_known_fields():
     found = info(
         "a", hours=0, saved_by="me@here", parameters=1234, trainable_parameters=1000,
         inputs={"x": (None, 28)}, has_updater=True, metrics={"accuracy": 0.98765, "n": None},
@@ -71,7 +71,7 @@ def test_model_info_shows_known_fields() -> None:
     assert json.loads(json.dumps(found.to_dict()))["saved_at"] == "2026-01-02T12:00:00+00:00"
 
 
-def test_frame_has_a_column_for_each_numeric_metric() -> None:
+def test_frame_has_a_column_for_each_numeric_metric():
     models = ModelList.of("/m", [info("a", metrics={"accuracy": 0.5, "matrix": [[1]]}), info("b")])
     frame = models.to_frame()
     assert frame["metrics.accuracy"].tolist()[0] == 0.5
@@ -80,7 +80,7 @@ def test_frame_has_a_column_for_each_numeric_metric() -> None:
 
 
 @given(field=st.sampled_from(FIELDS), value=anything)
-def test_metadata_of_any_type_is_shown_or_raises(field: str, value: Any) -> None:
+def test_metadata_of_any_type_is_shown_or_raises(field, value):
     try:
         found = info_from_about({field: value}, url="store://a", size_bytes=1)
     except DataError as error:
@@ -96,12 +96,12 @@ def test_metadata_of_any_type_is_shown_or_raises(field: str, value: Any) -> None
     ("field", "value"),
     [("name", 1), ("parameters", "7"), ("parameters", True), ("metrics", []), ("inputs", [1])],
 )
-def test_field_of_another_type_raises(field: str, value: Any) -> None:
+def test_field_of_another_type_raises(field, value):
     with pytest.raises(DataError, match=field):
         info_from_about({field: value}, url="store://a", size_bytes=1)
 
 
-def test_times_are_in_utc() -> None:
+def test_times_are_in_utc():
     assert read_time("2026-01-02T14:00:00+02:00") == NOON
     assert read_time("2026-01-02@12:00:00") == NOON
 
@@ -111,7 +111,7 @@ class Result:
         return {"accuracy": np.float32(0.5), "counts": np.arange(2)}
 
 
-def test_metrics_are_converted_to_json_types() -> None:
+def test_metrics_are_converted_to_json_types():
     metrics: Any = {"a": Result(), "b": np.int64(3), "c": float("inf"), "d": (1, None), 4: "x"}
     assert ModelMetadata(metrics=metrics).metrics == {
         "a": {"accuracy": 0.5, "counts": [0, 1]},
@@ -137,12 +137,12 @@ def test_metrics_are_converted_to_json_types() -> None:
         ([1], "must be a dictionary of options"),
     ],
 )
-def test_invalid_metadata_raises(metadata: Any, text: str) -> None:
+def test_invalid_metadata_raises(metadata, text):
     with pytest.raises(ConfigurationError, match=text):
         ModelMetadata.from_dict(metadata)
 
 
-def test_code_is_found_at_any_depth() -> None:
+def test_code_is_found_at_any_depth():
     code = {"class_name": "__lambda__", "config": {"value": "4wEA"}}
     deep: Any = {"class_name": "Lambda", "config": {"name": "f", "function": code}}
     for number in range(5000):

@@ -3,7 +3,6 @@
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ def archive(path: Path, members: dict[str, str]) -> str:
     return str(path)
 
 
-def test_metadata_is_read_and_defaults_to_empty(tmp_path: Path) -> None:
+def test_metadata_is_read_and_defaults_to_empty(tmp_path):
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": [1, 2.5]})})
     assert read_notes(url) == {"a": [1, 2.5]}
     assert read_notes(archive(tmp_path / "b.keras", {"config.json": "{}"})) == {}
@@ -39,9 +38,7 @@ def test_metadata_is_read_and_defaults_to_empty(tmp_path: Path) -> None:
     ],
     ids=["no file", "empty", "no archive", "not JSON", "no dict", "unknown class", "code"],
 )
-def test_damaged_metadata_raises(
-    tmp_path: Path, content: Any, error: type[Exception], text: str
-) -> None:
+def test_damaged_metadata_raises(tmp_path, content, error, text):
     path = tmp_path / "model.keras"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -52,7 +49,7 @@ def test_damaged_metadata_raises(
     assert text in str(refused.value)
 
 
-def test_oversized_metadata_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_metadata_raises(tmp_path, monkeypatch):
     monkeypatch.setattr("sparkwright.storage._model_archive._MAX_TEXT_BYTES", 10)
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
     with pytest.raises(DataError, match=r"must have at most 10 bytes\. Received: 29"):

@@ -102,7 +102,7 @@ def assert_close(found: Any, wanted: Any, rtol: float = 1e-5, atol: float = 0.0)
     ],
     ids=["standardized columns", "scaled columns", "elements"],
 )
-def test_keras_alone_predicts_the_same_values(fit: Any, tmp_path: Path) -> None:
+def test_keras_alone_predicts_the_same_values(fit, tmp_path):
     data = DataSet(table(), prices())
     normalizer = fit(data)
     model = sequential()
@@ -120,7 +120,7 @@ def test_keras_alone_predicts_the_same_values(fit: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_sparkwright_restores_the_model_and_continues_training(tmp_path: Path) -> None:
+def test_sparkwright_restores_the_model_and_continues_training(tmp_path):
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data, labels=True)
     model = sequential()
@@ -140,7 +140,7 @@ def test_sparkwright_restores_the_model_and_continues_training(tmp_path: Path) -
 
 
 @pytest.mark.thorough
-def test_several_inputs_and_outputs_are_matched_by_name(tmp_path: Path) -> None:
+def test_several_inputs_and_outputs_are_matched_by_name(tmp_path):
     photo = keras.Input((6, 6, 3), name="photo")
     facts = keras.Input((5,), name="facts")
     kind = keras.Input((1,), name="kind", dtype="int64")
@@ -180,7 +180,7 @@ def test_several_inputs_and_outputs_are_matched_by_name(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(seen.features, verbose=0)["odds"], ours["odds"])
 
 
-def test_inputs_without_names_are_matched_in_order(tmp_path: Path) -> None:
+def test_inputs_without_names_are_matched_in_order(tmp_path):
     pair = [keras.Input((5,)), keras.Input((5,))]
     model: Any = keras.Model(pair, layers.Dense(1)(layers.Subtract()(pair)))
     raw = {"new": table() * 3, "old": table()}
@@ -192,7 +192,7 @@ def test_inputs_without_names_are_matched_in_order(tmp_path: Path) -> None:
     assert_close(found, ours, atol=1e-6)
 
 
-def test_masked_steps_are_unchanged_and_do_not_count_in_the_loss(tmp_path: Path) -> None:
+def test_masked_steps_are_unchanged_and_do_not_count_in_the_loss(tmp_path):
     recurrent = layers.LSTM(4, return_sequences=True)
     steps = [keras.Input((None, 2)), layers.Masking(-1.0), recurrent, layers.Dense(1)]
     model: Any = keras.Sequential(steps)
@@ -213,7 +213,7 @@ def test_masked_steps_are_unchanged_and_do_not_count_in_the_loss(tmp_path: Path)
 
 # Keras does not know that the network inside uses the mask.
 @pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
-def test_explicit_mask_reaches_the_layers(tmp_path: Path) -> None:
+def test_explicit_mask_reaches_the_layers(tmp_path):
     model = keras.Sequential([keras.Input((None, 2)), layers.GRU(4), layers.Dense(1)])
     raw, mask = series(0.0)
     normalizer = Standardize.fit(DataSet(raw, features_masks=mask.astype(np.float32)))
@@ -224,7 +224,7 @@ def test_explicit_mask_reaches_the_layers(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
-def test_every_precision_round_trips(policy: str, tmp_path: Path) -> None:
+def test_every_precision_round_trips(policy, tmp_path):
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data, labels=True)
     before = keras.config.dtype_policy()
@@ -247,7 +247,7 @@ class Own(keras.Model):
 
 
 @pytest.mark.thorough
-def test_custom_classes_are_saved_with_their_normalizer(tmp_path: Path) -> None:
+def test_custom_classes_are_saved_with_their_normalizer(tmp_path):
     x = keras.Input((5,), name="x")
     model: Any = Own(x, layers.Dense(1)(x), name="own")
     normalizer = Standardize.fit(DataSet(table()))
@@ -295,7 +295,7 @@ def without_equivalent() -> dict[str, tuple[Any, Any]]:
     }
 
 
-def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_path: Path) -> None:
+def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_path):
     for words, (model, normalizer) in without_equivalent().items():
         with pytest.raises(sw.ConfigurationError, match=words):
             saved(model, normalizer, tmp_path)
@@ -306,7 +306,7 @@ def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_pa
 
 
 @pytest.mark.thorough
-def test_placement_beside_keeps_the_model_without_normalizer(tmp_path: Path) -> None:
+def test_placement_beside_keeps_the_model_without_normalizer(tmp_path):
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data)
     model, raw = sequential(), data.features["features"]
@@ -333,7 +333,7 @@ def test_placement_beside_keeps_the_model_without_normalizer(tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_second_normalizer_raises(tmp_path: Path) -> None:
+def test_second_normalizer_raises(tmp_path):
     normalizer = Standardize.fit(DataSet(table()))
     plain = keras_alone(saved(sequential(), normalizer, tmp_path))
     no_spark: Any = None
@@ -351,7 +351,7 @@ def test_second_normalizer_raises(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again, plain.predict(raw, verbose=0))
 
 
-def test_file_that_contradicts_its_metadata_is_damaged(tmp_path: Path) -> None:
+def test_file_that_contradicts_its_metadata_is_damaged(tmp_path):
     url = saved(sequential(), Standardize.fit(DataSet(table())), tmp_path)
     rewrite(url, lambda notes: notes["about"].update(name="other"))
     with pytest.raises(sw.DataError, match="cannot be extracted"):

@@ -1,7 +1,6 @@
 """Offsets of clocks from messages that go there and back."""
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -21,9 +20,7 @@ def exchange(at_s: float, offset_s: float, there_s: float, back_s: float) -> tup
 
 
 @given(offset_s=offsets_s, ways=st.lists(st.tuples(ways_s, ways_s), min_size=1, max_size=30))
-def test_offset_lies_within_the_uncertainty_for_asymmetric_delays(
-    offset_s: float, ways: list[tuple[float, float]]
-) -> None:
+def test_offset_lies_within_the_uncertainty_for_asymmetric_delays(offset_s, ways):
     estimator, now_s = OffsetEstimator(), 0.0
     for there_s, back_s in ways:
         times = exchange(now_s, offset_s, there_s, back_s)
@@ -34,7 +31,7 @@ def test_offset_lies_within_the_uncertainty_for_asymmetric_delays(
     assert abs(found.offset_s - offset_s) <= found.uncertainty_s + 1e-8
 
 
-def test_fastest_exchange_determines_the_offset() -> None:
+def test_fastest_exchange_determines_the_offset():
     estimator = OffsetEstimator()
     for there_s, back_s in ((0.5, 0.001), (0.001, 0.002), (0.001, 0.9)):
         times = exchange(100.0, 7.0, there_s, back_s)
@@ -45,7 +42,7 @@ def test_fastest_exchange_determines_the_offset() -> None:
     assert found.uncertainty_s == pytest.approx(0.0015)
 
 
-def test_later_exchange_takes_over_after_clock_drift() -> None:
+def test_later_exchange_takes_over_after_clock_drift():
     estimator = OffsetEstimator()
     for at_s, offset_s, way_s in ((0.0, 5.0, 0.001), (1000.0, 5.03, 0.004)):
         times = exchange(at_s, offset_s, way_s, way_s)
@@ -66,7 +63,7 @@ def test_later_exchange_takes_over_after_clock_drift() -> None:
         (0.0, math.inf, math.inf, 2.0),
     ],
 )
-def test_impossible_exchange_is_ignored(times: Any) -> None:
+def test_impossible_exchange_is_ignored(times):
     assert OffsetEstimator().with_exchange(*times).estimate(3.0) is None
 
 
@@ -75,9 +72,7 @@ def test_impossible_exchange_is_ignored(times: Any) -> None:
     boot_s=st.floats(-1e6, 1e6),
     wrong_s=st.floats(-0.5, 0.5),
 )
-def test_each_source_computes_the_best_possible_offset(
-    worker_ahead_s: float, boot_s: float, wrong_s: float
-) -> None:
+def test_each_source_computes_the_best_possible_offset(worker_ahead_s, boot_s, wrong_s):
     """A worker started `boot_s` after the driver, with a clock ahead; the driver's is wrong."""
     driver_wall_s, worker_wall_s = 1e9, 1e9 + boot_s + worker_ahead_s
     ntp = {"source": "ntp", "uncertainty_s": 0.01}
@@ -108,7 +103,7 @@ def test_each_source_computes_the_best_possible_offset(
         ClockState(wall_s=1.5, source="driver", offset_s=-2.0, uncertainty_s=0.25),
     ],
 )
-def test_clock_state_round_trips_through_plain_values(state: ClockState) -> None:
+def test_clock_state_round_trips_through_plain_values(state):
     assert ClockState.from_dict(state.to_dict()) == state
 
 
@@ -124,7 +119,7 @@ def test_clock_state_round_trips_through_plain_values(state: ClockState) -> None
         {"uncertainty_s": True},
     ],
 )
-def test_invalid_clock_state_is_rejected(changes: dict[str, Any]) -> None:
+def test_invalid_clock_state_is_rejected(changes):
     fields = ClockState(wall_s=1.5, source="system").to_dict()
     with pytest.raises(NetworkError, match="the state of clocks must have"):
         ClockState.from_dict({**fields, **changes})

@@ -128,7 +128,7 @@ def test_unfinished_spans_are_shown_but_not_stored(exact_limit):
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.floats(-1e9, 1e9), st.floats(0, 1e6, width=32))))
-def test_spans_round_trip_through_a_message(spans: list[tuple[int, float, float]]) -> None:
+def test_spans_round_trip_through_a_message(spans):
     codes, starts_s, seconds = zip(*spans, strict=True) if spans else ((), (), ())
     block = SpanBlock(
         codes=np.array(codes, np.uint8),
@@ -144,7 +144,7 @@ def test_spans_round_trip_through_a_message(spans: list[tuple[int, float, float]
 @pytest.mark.parametrize(
     ("content", "count"), [(b"x" * 13, 2), (b"x" * 14, 1), (b"", -1), (b"", MOST_SPANS + 1)]
 )
-def test_message_of_a_different_length_is_rejected(content: bytes, count: int) -> None:
+def test_message_of_a_different_length_is_rejected(content, count):
     with pytest.raises(NetworkError, match="a message of spans must hold at most"):
         SpanBlock.from_payload(content, count)
 

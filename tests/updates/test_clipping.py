@@ -8,15 +8,13 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.updates import ResidualClipping
 
 
-def test_clipping_is_due_after_every_fifth_minibatch_but_not_the_first() -> None:
+def test_clipping_is_due_after_every_fifth_minibatch_but_not_the_first():
     assert [step for step in range(16) if ResidualClipping().due(step)] == [5, 10, 15]
     assert [step for step in range(3) if ResidualClipping(every=1).due(step)] == [1, 2]
 
 
 @given(residual=grid_vectors(), threshold=grid_thresholds, multiple=st.integers(1, 8))
-def test_excess_brings_the_residual_to_the_bound(
-    residual: np.ndarray, threshold: float, multiple: int
-) -> None:
+def test_excess_brings_the_residual_to_the_bound(residual, threshold, multiple):
     local = np.arange(residual.size, dtype=np.float32)
     shared = residual + local
     before = shared.copy()
@@ -28,7 +26,7 @@ def test_excess_brings_the_residual_to_the_bound(
     np.testing.assert_array_equal(shared, before)
 
 
-def test_each_variable_may_have_its_own_threshold() -> None:
+def test_each_variable_may_have_its_own_threshold():
     rng = np.random.default_rng(2)
     local = [rng.standard_normal(40_000), rng.standard_normal(30_000)]
     clipping = ResidualClipping(multiple=2, every=1)
@@ -40,7 +38,7 @@ def test_each_variable_may_have_its_own_threshold() -> None:
     np.testing.assert_allclose(residual, np.clip(-np.concatenate(local), -bound, bound))
 
 
-def test_vectors_and_thresholds_must_fit() -> None:
+def test_vectors_and_thresholds_must_fit():
     with pytest.raises(DataError, match="4 and 3 elements"):
         ResidualClipping().excess(np.ones(3), [np.zeros(4)], 1.0)
     with pytest.raises(ConfigurationError, match="1 thresholds, 2 variables"):

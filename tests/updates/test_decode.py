@@ -18,7 +18,7 @@ def message(words: list[int]) -> np.ndarray:
 
 
 @given(values=st.lists(st.sampled_from([-1, -0.5, 0, 1]), min_size=1, max_size=100))
-def test_half_codes_decode_to_minus_half_the_threshold(values: list[float]) -> None:
+def test_half_codes_decode_to_minus_half_the_threshold(values):
     words = message(bitmap(values, 0.25))
     np.testing.assert_array_equal(decode(words), np.array(values) * 0.25)
     indices, found = selected_values(words, len(values))
@@ -29,9 +29,7 @@ def test_half_codes_decode_to_minus_half_the_threshold(values: list[float]) -> N
 
 
 @given(parts=st.lists(st.tuples(ternary, st.booleans()), min_size=1, max_size=5), data=st.data())
-def test_segments_decode_one_after_another(
-    parts: list[tuple[list[int], bool]], data: st.DataObject
-) -> None:
+def test_segments_decode_one_after_another(parts, data):
     forms = [
         (bitmap if dense else sparse)(values, GRID * (i + 1))
         for i, (values, dense) in enumerate(parts)
@@ -51,7 +49,7 @@ def test_segments_decode_one_after_another(
 
 
 @pytest.mark.parametrize("share", [0.001, 0.4])
-def test_large_messages_reach_every_block_of_every_target(share: float) -> None:
+def test_large_messages_reach_every_block_of_every_target(share):
     rng = np.random.default_rng(3)
     expected = np.where(rng.random(100_001) < share, rng.choice([-1, 1], 100_001), 0)
     shared = expected.astype(np.float32)
@@ -64,7 +62,7 @@ def test_large_messages_reach_every_block_of_every_target(share: float) -> None:
     np.testing.assert_array_equal(selected_values(words, 100_001)[0], np.flatnonzero(expected))
 
 
-def test_bytes_and_strided_words_are_read_like_an_array() -> None:
+def test_bytes_and_strided_words_are_read_like_an_array():
     unordered, out = message([3, 9, T, 0, 9, -2, 4]), np.full(9, 9.0)
     assert decode(unordered, out) is out  # overwritten, of its own type
     assert out.tolist() == [0, -0.5, 0, 0.5, 0, 0, 0, 0, 0.5]
@@ -119,7 +117,7 @@ def consumers() -> list[Callable[[object], object]]:
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_malformed_messages_are_rejected(what: str) -> None:
+def test_malformed_messages_are_rejected(what):
     words = message(MALFORMED[what])
     for consume in consumers():
         with pytest.raises(NetworkError, match=r"^An update message must .* Received: "):
@@ -140,13 +138,13 @@ def test_malformed_messages_are_rejected(what: str) -> None:
         np.array([1, 9, T, 0, 1], ">i4"),
     ],
 )
-def test_values_that_are_not_word_arrays_raise(words: object) -> None:
+def test_values_that_are_not_word_arrays_raise(words):
     for consume in consumers():
         with pytest.raises(NetworkError):
             consume(words)
 
 
-def test_a_message_that_claims_too_much_is_rejected_without_its_size() -> None:
+def test_a_message_that_claims_too_much_is_rejected_without_its_size():
     claims = [0, 2**31 - 1, T, 0] * 8
     with pytest.raises(NetworkError, match="at most"):
         decode(message(claims))
@@ -158,7 +156,7 @@ words_of_all_kinds = st.one_of(
 
 
 @given(st.lists(words_of_all_kinds, max_size=40), st.integers(1, 40))
-def test_garbage_is_rejected_and_changes_nothing(garbage: list[int], size: int) -> None:
+def test_garbage_is_rejected_and_changes_nothing(garbage, size):
     words = message(garbage)
     shared, local, out = np.ones(size), [np.ones(size, np.float32)], np.ones(size)
     try:
@@ -173,7 +171,7 @@ def test_garbage_is_rejected_and_changes_nothing(garbage: list[int], size: int) 
             np.testing.assert_array_equal(shared, 1 - decode(words, out))
 
 
-def test_targets_that_cannot_be_changed_are_rejected_before_any_is() -> None:
+def test_targets_that_cannot_be_changed_are_rejected_before_any_is():
     words, good, fixed = message([1, 4, T, 0, 1]), np.ones(4), np.ones(4)
     fixed.flags.writeable = False
     with pytest.raises(DataError, match="writable"):

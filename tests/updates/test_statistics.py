@@ -14,7 +14,7 @@ def vectors(size: int) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 @pytest.mark.parametrize("size", [3, 1000, 70_001])
-def test_figures_are_those_of_the_residual(size: int) -> None:
+def test_figures_are_those_of_the_residual(size):
     shared, local = vectors(size)
     magnitude = np.abs(shared - np.concatenate(local))
     found = residual_statistics(shared, local, 0.5)
@@ -29,7 +29,7 @@ def test_figures_are_those_of_the_residual(size: int) -> None:
     assert found.count == encode_difference(shared, local, 0.5).selected
 
 
-def test_percentiles_of_a_long_vector_are_sampled_by_default() -> None:
+def test_percentiles_of_a_long_vector_are_sampled_by_default():
     shared, local = vectors(250_000)
     magnitude = np.abs(shared - np.concatenate(local))
     found = residual_statistics(shared, local, 0.5)
@@ -43,7 +43,7 @@ def test_percentiles_of_a_long_vector_are_sampled_by_default() -> None:
     assert exact.percentiles[0] == pytest.approx(np.median(magnitude), rel=1e-6)
 
 
-def test_line_names_every_figure_and_percentiles_in_thresholds() -> None:
+def test_line_names_every_figure_and_percentiles_in_thresholds():
     shared = np.arange(101, dtype=np.float64)
     line = residual_statistics(shared, [np.zeros(101)], 10.0).line()
     assert line == (
@@ -55,7 +55,7 @@ def test_line_names_every_figure_and_percentiles_in_thresholds() -> None:
     assert "percentiles of 50,001 elements: " in sampled
 
 
-def test_nan_and_infinity_show() -> None:
+def test_nan_and_infinity_show():
     shared = np.array([np.nan, np.inf, 1.0])
     found = residual_statistics(shared, [np.zeros(3)], 0.5)
     assert found.count == 2
@@ -64,7 +64,7 @@ def test_nan_and_infinity_show() -> None:
     assert "nan" in found.line()
 
 
-def test_vectors_and_threshold_are_checked() -> None:
+def test_vectors_and_threshold_are_checked():
     assert residual_statistics(np.zeros(0), [], 1.0).line().startswith("residual: length 0")
     with pytest.raises(DataError, match="1 and 2 elements"):
         residual_statistics(np.zeros(2), [np.zeros(1)], 1.0)

@@ -25,9 +25,7 @@ DECAY = 0.965936  # half in twenty steps
         (AdaptiveThreshold(initial=0.25), 0.25),
     ],
 )
-def test_first_threshold_is_the_configured_one(
-    algorithm: ThresholdAlgorithm, threshold: float
-) -> None:
+def test_first_threshold_is_the_configured_one(algorithm, threshold):
     assert algorithm.init() == ThresholdState(threshold, None)
     assert isinstance(algorithm, ThresholdAlgorithm)
 
@@ -51,18 +49,14 @@ def test_first_threshold_is_the_configured_one(
         (AdaptiveThreshold(min_sparsity=0.01, max_sparsity=0.01, decay=0.5), 0.01, 1),
     ],
 )
-def test_one_step_follows_the_formula(
-    algorithm: ThresholdAlgorithm, sparsity: float, factor: float
-) -> None:
+def test_one_step_follows_the_formula(algorithm, sparsity, factor):
     state = algorithm.update(algorithm.init(), sparsity=sparsity)
     assert state.threshold == pytest.approx(1e-4 * factor, rel=1e-6)
     assert state.sparsity == sparsity
 
 
 @pytest.mark.parametrize("algorithm", [AdaptiveThreshold(), TargetSparsity()])
-def test_the_first_four_thresholds_are_chosen_unless_one_is_given(
-    algorithm: AdaptiveThreshold | TargetSparsity,
-) -> None:
+def test_the_first_four_thresholds_are_chosen_unless_one_is_given(algorithm):
     state = algorithm.init()
     for left in (4, 3, 2, 1, 0, 0):
         assert state.to_choose == left
@@ -73,9 +67,7 @@ magnitudes = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=40, unique=True
 
 
 @given(magnitudes, st.floats(0.05, 1))
-def test_the_chosen_threshold_leaves_the_least_that_a_message_may(
-    values: list[float], share: float
-) -> None:
+def test_the_chosen_threshold_leaves_the_least_that_a_message_may(values, share):
     found = np.array(values, np.float64)
     chosen = choose_threshold(found, share=share)
 
@@ -89,11 +81,11 @@ def test_the_chosen_threshold_leaves_the_least_that_a_message_may(
 
 
 @pytest.mark.parametrize("values", [[], [0.0, 0.0], [np.nan, np.inf]])
-def test_nothing_is_chosen_from_nothing(values: list[float]) -> None:
+def test_nothing_is_chosen_from_nothing(values):
     assert choose_threshold(np.array(values), share=1) is None
 
 
-def test_thresholds_settle_at_the_wanted_sparsity() -> None:
+def test_thresholds_settle_at_the_wanted_sparsity():
     algorithm = TargetSparsity(initial=1e-4, target=0.01)
     rng, state = np.random.default_rng(1), algorithm.init()
     residual, ratios = np.zeros(20_000, np.float32), []
@@ -106,7 +98,7 @@ def test_thresholds_settle_at_the_wanted_sparsity() -> None:
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 1.0])
-def test_a_threshold_stays_one_that_can_be_encoded(sparsity: float) -> None:
+def test_a_threshold_stays_one_that_can_be_encoded(sparsity):
     algorithm = AdaptiveThreshold(decay=0.5)
     state = algorithm.init()
     for _ in range(300):
@@ -117,7 +109,7 @@ def test_a_threshold_stays_one_that_can_be_encoded(sparsity: float) -> None:
 
 
 @pytest.mark.parametrize("sparsity", [-0.1, float("nan"), float("inf")])
-def test_sparsities_that_cannot_be_are_rejected(sparsity: float) -> None:
+def test_sparsities_that_cannot_be_are_rejected(sparsity):
     for algorithm in (FixedThreshold(), AdaptiveThreshold(), TargetSparsity()):
         with pytest.raises(ConfigurationError, match="sparsity="):
             algorithm.update(algorithm.init(), sparsity=sparsity)

@@ -121,7 +121,7 @@ def has_spaces(value: Any) -> bool:
 @pytest.mark.parametrize("cls", CONFIGURATIONS)
 @settings(max_examples=4, phases=[Phase.generate])
 @given(data=st.data())
-def test_form_accepts_any_configuration_set_or_typed(cls: Any, data: Any) -> None:
+def test_form_accepts_any_configuration_set_or_typed(cls, data):
     first, value = (
         data.draw(configurations(cls).filter(lambda value: not has_spaces(value))) for _ in range(2)
     )
@@ -135,7 +135,7 @@ def test_form_accepts_any_configuration_set_or_typed(cls: Any, data: Any) -> Non
     assert typed.value == value
 
 
-def test_changed_options_differ_from_the_defaults() -> None:
+def test_changed_options_differ_from_the_defaults():
     master = SharedTrainingMaster(
         workers=2, threshold=TargetSparsity(target=0.01), residual_clipping=ResidualClipping()
     )
@@ -148,7 +148,7 @@ def test_changed_options_differ_from_the_defaults() -> None:
     }
 
 
-def test_sections_are_filled_when_opened_and_count_changes() -> None:
+def test_sections_are_filled_when_opened_and_count_changes():
     form = ConfigurationForm(ParameterAveragingTrainingMaster())
     assert all(not group.box.children for group in form.groups.values())
     group = form.groups["Data and partitions"]
@@ -157,7 +157,7 @@ def test_sections_are_filled_when_opened_and_count_changes() -> None:
     assert group.button.description == "▾ Data and partitions (1 changed)"
 
 
-def test_conflict_of_two_options_is_solved_by_changing_either() -> None:
+def test_conflict_of_two_options_is_solved_by_changing_either():
     form = ConfigurationForm(SharedTrainingMaster(workers=2))
     told: list[Any] = []
     form.on_change(told.append)
@@ -171,7 +171,7 @@ def test_conflict_of_two_options_is_solved_by_changing_either() -> None:
     assert told == [("workers_per_node",), ("workers",)]
 
 
-def test_invalid_nested_object_is_identified_by_its_path() -> None:
+def test_invalid_nested_object_is_identified_by_its_path():
     form = ConfigurationForm(ParameterAveragingTrainingMaster())
     form.field("checkpoint").control.value = True
     assert form.problem is not None
@@ -181,7 +181,7 @@ def test_invalid_nested_object_is_identified_by_its_path() -> None:
     assert form.value.checkpoint == Checkpointing("/data/runs/7", every_s=None)
 
 
-def test_hidden_fields_keep_their_values() -> None:
+def test_hidden_fields_keep_their_values():
     settings = SparkSettings(workers=3, settings={"spark.a": "b"})
     form = ConfigurationForm(settings, names=["workers"])
     assert form.names == {"workers"}

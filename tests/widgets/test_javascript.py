@@ -1,5 +1,4 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ def test_widgets_module_is_one_text_with_one_default_export():
         (ThresholdExplorer, ["choice", "place", "cost_false_positive", "cost_false_negative"]),
     ],
 )
-def test_what_page_and_kernel_both_set_is_echoed(widget: Any, names: list[str]) -> None:
+def test_what_page_and_kernel_both_set_is_echoed(widget, names):
     """Else the page keeps a value that the kernel sent before it heard of the page's."""
     for name in names:
         assert widget.class_traits()[name].metadata.get("echo_update", True)

@@ -65,7 +65,7 @@ def network(units: int = 3) -> NetworkSpec:
     )
 
 
-def test_hooks_and_custom_objects_are_kept() -> None:
+def test_hooks_and_custom_objects_are_kept():
     master = SharedTrainingMaster(hooks=[Hook()], threshold=OwnThreshold())
     picker = TrainingMasterPicker(master)
     for group in picker.form.groups.values():
@@ -78,7 +78,7 @@ def test_hooks_and_custom_objects_are_kept() -> None:
     assert picker.master.threshold is master.threshold
 
 
-def test_master_of_another_class_raises() -> None:
+def test_master_of_another_class_raises():
     class Mine(ParameterAveragingTrainingMaster):
         pass
 
@@ -89,7 +89,7 @@ def test_master_of_another_class_raises() -> None:
 # --- the widget
 
 
-def test_typed_values_are_stored_and_reported() -> None:
+def test_typed_values_are_stored_and_reported():
     picker = TrainingMasterPicker()
     told: list[Any] = []
     picker.on_change(lambda part: told.append(part.master))
@@ -107,7 +107,7 @@ def test_typed_values_are_stored_and_reported() -> None:
     assert told[-1] == picker.master
 
 
-def test_frequency_by_epoch_is_shown_and_typed() -> None:
+def test_frequency_by_epoch_is_shown_and_typed():
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(averaging_frequency={1: 1, 3: 5})
     )
@@ -135,7 +135,7 @@ def test_frequency_by_epoch_is_shown_and_typed() -> None:
         (("mesh", "max_pending_bytes"), "2048", "`max_pending_bytes` must be at least"),
     ],
 )
-def test_errors_are_shown_at_their_field(path: Any, typed: str, said: str) -> None:
+def test_errors_are_shown_at_their_field(path, typed, said):
     picker = TrainingMasterPicker()
     before = picker.master
     wrong = picker.form.field(*path)
@@ -150,7 +150,7 @@ def test_errors_are_shown_at_their_field(path: Any, typed: str, said: str) -> No
     assert wrong.problem == ""
 
 
-def test_contradictory_thresholds_are_rejected_at_the_field() -> None:
+def test_contradictory_thresholds_are_rejected_at_the_field():
     picker = TrainingMasterPicker(SharedTrainingMaster())
     picker.form.field("threshold", "min_sparsity").control.value = "0.5"
     assert "must not be above" in picker.form.field("threshold", "min_sparsity").problem
@@ -161,7 +161,7 @@ def test_contradictory_thresholds_are_rejected_at_the_field() -> None:
     assert picker.master.threshold == FixedThreshold(threshold=0.01)
 
 
-def test_local_training_rejects_options_that_need_spark() -> None:
+def test_local_training_rejects_options_that_need_spark():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication="spark"))
     assert picker.problem is None
     picker.place.value = True
@@ -176,7 +176,7 @@ def test_local_training_rejects_options_that_need_spark() -> None:
 @pytest.mark.thorough
 @settings(max_examples=10)
 @given(MASTERS)
-def test_switching_the_kind_and_back_loses_nothing(master: TrainingMaster) -> None:
+def test_switching_the_kind_and_back_loses_nothing(master):
     picker = TrainingMasterPicker(master)
     told: list[Any] = []
     picker.on_change(told.append)
@@ -193,16 +193,14 @@ def test_switching_the_kind_and_back_loses_nothing(master: TrainingMaster) -> No
 @pytest.mark.parametrize(
     ("averaging", "sharing"), [("ring", "mesh"), ("driver", "driver"), ("spark", "mesh")]
 )
-def test_switching_the_kind_keeps_an_equivalent_communication_option(
-    averaging: Any, sharing: str
-) -> None:
+def test_switching_the_kind_keeps_an_equivalent_communication_option(averaging, sharing):
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication=averaging))
     picker.kind.value = SharedTrainingMaster
     assert picker.problem is None
     assert picker.master == SharedTrainingMaster(communication=sharing)
 
 
-def test_closing_frees_the_widgets_of_both_kinds() -> None:
+def test_closing_frees_the_widgets_of_both_kinds():
     before = set(_instances)
     picker = TrainingMasterPicker()
     for kind in (SharedTrainingMaster, ParameterAveragingTrainingMaster):
@@ -219,7 +217,7 @@ def test_closing_frees_the_widgets_of_both_kinds() -> None:
 # --- the plan
 
 
-def test_plan_follows_data_network_and_form() -> None:
+def test_plan_follows_data_network_and_form():
     picker = TrainingMasterPicker()
     assert "The number of workers is not known" in picker.forecast
     picker.set_context(rows=[1000, 0, 510], slots=2)
@@ -238,7 +236,7 @@ def test_plan_follows_data_network_and_form() -> None:
     assert "200 ms" in picker.plan.value
 
 
-def test_additional_notes_are_shown() -> None:
+def test_additional_notes_are_shown():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(workers=4, repartition="never"))
     picker.set_context(rows=[100, 100], slots=2)
     assert "Spark has 2 task slots, fewer than the 4 workers" in picker.forecast
@@ -269,9 +267,7 @@ def note_buttons(picker: TrainingMasterPicker) -> dict[str, Any]:
         ({"averaging_frequency": 99}, [640, 640], "Average after 4 minibatches", "only once"),
     ],
 )
-def test_plan_problems_are_solved_by_a_button(
-    options: Any, rows: Any, label: str, solved: str
-) -> None:
+def test_plan_problems_are_solved_by_a_button(options, rows, label, solved):
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(**options))
     told: list[Any] = []
     picker.on_change(lambda part: told.append(part.master))
@@ -283,13 +279,13 @@ def test_plan_problems_are_solved_by_a_button(
     assert label not in note_buttons(picker)
 
 
-def test_settings_that_do_not_solve_a_problem_are_not_offered() -> None:
+def test_settings_that_do_not_solve_a_problem_are_not_offered():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(workers=2))
     picker.set_context(rows=[1, 0], slots=2)  # one example for two workers
     assert list(note_buttons(picker)) == ["Use 1 worker"]
 
 
-def test_plan_is_drawn_with_a_lane_per_worker() -> None:
+def test_plan_is_drawn_with_a_lane_per_worker():
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(workers=10, repartition="never", averaging_frequency=10)
     )
@@ -313,9 +309,7 @@ def test_plan_is_drawn_with_a_lane_per_worker() -> None:
     st.none() | st.integers(0, 10**9),
     st.booleans(),
 )
-def test_any_environment_produces_a_forecast(
-    master: Any, rows: Any, slots: Any, step_s: Any, size: Any, parallel: bool
-) -> None:
+def test_any_environment_produces_a_forecast(master, rows, slots, step_s, size, parallel):
     around = Surroundings(
         rows=None if rows is None else tuple(rows), slots=slots, step_s=step_s, vector_bytes=size
     )
@@ -327,7 +321,7 @@ def test_any_environment_produces_a_forecast(
         assert value in forecast.text()
 
 
-def test_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_step_fills_in_the_field(monkeypatch):
     picker = TrainingMasterPicker()
     asked, may_end = [], threading.Event()
 
@@ -377,7 +371,7 @@ def apply(picker: TrainingMasterPicker, text: str) -> None:
     picker.text.apply_button.click()
 
 
-def test_applied_text_changes_the_options_it_names(typing: TrainingMasterPicker) -> None:
+def test_applied_text_changes_the_options_it_names(typing):
     told: list[Any] = []
     typing.on_change(told.append)
     apply(
@@ -401,9 +395,7 @@ def test_applied_text_changes_the_options_it_names(typing: TrainingMasterPicker)
         ("yaml", "a: [1", "must be YAML"),
     ],
 )
-def test_invalid_text_stays_until_it_is_dropped(
-    typing: TrainingMasterPicker, form: str, text: str, said: str
-) -> None:
+def test_invalid_text_stays_until_it_is_dropped(typing, form, text, said):
     before = typing.master
     typing.text.form.value = form
     shown = typing.text.text.value
@@ -418,7 +410,7 @@ def test_invalid_text_stays_until_it_is_dropped(
     assert typing.text.text.value == shown
 
 
-def test_saved_notebook_shows_the_selected_options() -> None:
+def test_saved_notebook_shows_the_selected_options():
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(
             workers=2, checkpoint=Checkpointing("/data/<b>7</b>", every_rounds=3)
@@ -431,7 +423,7 @@ def test_saved_notebook_shows_the_selected_options() -> None:
     assert "<b>7" not in bundle["text/html"]
 
 
-def test_recommended_settings_are_shown_and_applied() -> None:
+def test_recommended_settings_are_shown_and_applied():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(seed=7))
     picker.set_context(network=network(30_000), slots=2)
     assert picker.recommend_button.disabled
@@ -449,7 +441,7 @@ def test_recommended_settings_are_shown_and_applied() -> None:
     assert "Advice: Keep the settings" in picker.forecast
 
 
-def test_more_workers_than_slots_are_reported_at_the_field() -> None:
+def test_more_workers_than_slots_are_reported_at_the_field():
     picker = TrainingMasterPicker()
     picker.set_context(slots=2)
     picker.form.field("workers").control.value = "50"
@@ -466,7 +458,7 @@ def test_more_workers_than_slots_are_reported_at_the_field() -> None:
     assert picker.problem is None
 
 
-def test_seed_field_refers_to_the_seed_of_the_experiment() -> None:
+def test_seed_field_refers_to_the_seed_of_the_experiment():
     picker = TrainingMasterPicker()
     picker.set_context(seed=7)
     assert picker.form.field("seed").control.placeholder == "the experiment's: 7"

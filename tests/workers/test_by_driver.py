@@ -2,7 +2,6 @@
 
 import socket
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from tests.waiting import wait_until
 from tests.workers.test_training import SlowWorkerZero
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 BY_DRIVER: dict[str, Any] = {"communication": "driver"}
 
@@ -38,9 +36,7 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     ],
     ids=["encrypted", "int8"],
 )
-def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(
-    blobs: DataSet, settings: dict[str, Any]
-) -> None:
+def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(blobs, settings):
     train, validation = blobs.take(slice(0, 90)), blobs.take(slice(90, 120))
     models, runs = [dense("adam") for _ in range(2)], []
     options: dict[str, Any] = {"validation": validation, "epochs": 2}
@@ -53,9 +49,7 @@ def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(
 
 
 @pytest.mark.thorough
-def test_only_the_driver_uses_the_configured_ports_and_network(
-    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_driver_uses_the_configured_ports_and_network(blobs, monkeypatch):
     """One port for all: a worker that listened would find it taken."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
@@ -65,9 +59,7 @@ def test_only_the_driver_uses_the_configured_ports_and_network(
 
 
 @pytest.mark.thorough
-def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
-    blobs: DataSet, tmp_path: Path
-) -> None:
+def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(blobs, tmp_path):
     """Stopped by way of the driver in the second epoch, gone on from by way of the ring."""
     undisturbed, resumed = dense("adam"), dense("adam", seed=9)
     fit(undisturbed, averaging(), blobs, epochs=3)
@@ -85,7 +77,7 @@ def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
 
 
 @pytest.mark.thorough
-def test_idle_workers_fetch_examples_of_a_slow_worker(tmp_path: Path) -> None:
+def test_idle_workers_fetch_examples_of_a_slow_worker(tmp_path):
     master = averaging(workers=2, averaging_frequency=4, share_work=True, **BY_DRIVER)
     hooks = SlowWorkerZero(), RecordingHook(str(tmp_path))
     run = fit(dense(), master.with_hooks(*hooks), numbered(120), epochs=2)
@@ -95,7 +87,7 @@ def test_idle_workers_fetch_examples_of_a_slow_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_gradient_sharing_through_the_driver_learns(blobs: DataSet) -> None:
+def test_gradient_sharing_through_the_driver_learns(blobs):
     master = sw.SharedTrainingMaster(
         workers=3,
         batch_size_per_worker=5,

@@ -3,7 +3,6 @@
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -74,7 +73,7 @@ def fit_here(data: DataSet, callbacks: list[Any], **options: Any) -> Any:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", MASTERS)
-def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, kind: str) -> None:
+def test_one_worker_with_callbacks_equals_keras(blobs, tmp_path, kind):
     def callbacks(name: str) -> list[Any]:
         return [
             keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else 0.08),
@@ -102,9 +101,7 @@ def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, 
 
 
 @pytest.mark.thorough
-def test_checkpoint_plateau_and_early_stopping_callbacks_work(
-    blobs: DataSet, tmp_path: Path
-) -> None:
+def test_checkpoint_plateau_and_early_stopping_callbacks_work(blobs, tmp_path):
     seen: list[Any] = []
     model = network(rate=0.6)
     callbacks = [
@@ -140,7 +137,7 @@ def test_checkpoint_plateau_and_early_stopping_callbacks_work(
 
 
 @pytest.mark.thorough
-def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet) -> None:
+def test_plateau_lowers_the_learning_rate_of_the_workers(blobs):
     plateau = keras.callbacks.ReduceLROnPlateau(
         "val_accuracy", patience=1, factor=0.5, min_delta=1.0, min_lr=0.01
     )
@@ -155,7 +152,7 @@ def test_plateau_lowers_the_learning_rate_of_the_workers(blobs: DataSet) -> None
 @pytest.mark.parametrize(
     ("metric", "expected"), [("accuracy", 1), ("mae", 2), (keras.metrics.F1Score(name="f"), 1)]
 )
-def test_direction_of_a_score_is_that_of_its_metric(metric: Any, expected: int) -> None:
+def test_direction_of_a_score_is_that_of_its_metric(metric, expected):
     """As after training by Keras, although the driver's model has not trained."""
     model = network()
     model.compile("sgd", "categorical_crossentropy", metrics=[metric])
@@ -170,7 +167,7 @@ def test_direction_of_a_score_is_that_of_its_metric(metric: Any, expected: int) 
     assert not model._compile_metrics.built
 
 
-def test_callbacks_that_act_by_scores_require_them(blobs: DataSet) -> None:
+def test_callbacks_that_act_by_scores_require_them(blobs):
     plateau, master = keras.callbacks.ReduceLROnPlateau(), master_of("averaging")
     best = keras.callbacks.ModelCheckpoint("a.keras", save_best_only=True)
     for callback in (plateau, best, keras.callbacks.EarlyStopping()):
@@ -182,7 +179,7 @@ def test_callbacks_that_act_by_scores_require_them(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_tensorboard_writes_its_files(blobs: DataSet, tmp_path: Path) -> None:
+def test_tensorboard_writes_its_files(blobs, tmp_path):
     pytest.importorskip("tensorboard")
     callback = keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, update_freq=1)
     master = master_of("averaging")
@@ -215,7 +212,7 @@ class Seen(keras.callbacks.Callback):
 
 
 @pytest.mark.thorough
-def test_callbacks_at_averagings_equal_keras(blobs: DataSet, tmp_path: Path) -> None:
+def test_callbacks_at_averagings_equal_keras(blobs, tmp_path):
     """As with `steps_per_execution`; Keras counts beyond the epoch if it does not divide it."""
     here, there = Seen(), Seen()
 
@@ -242,7 +239,7 @@ def test_callbacks_at_averagings_equal_keras(blobs: DataSet, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_training_can_end_at_an_averaging(blobs: DataSet) -> None:
+def test_training_can_end_at_an_averaging(blobs):
     class Ends(Seen):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             super().on_train_batch_end(batch, logs)
@@ -262,9 +259,7 @@ def test_training_can_end_at_an_averaging(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_worker_lost_at_an_averaging_does_not_affect_callbacks(
-    blobs: DataSet, control_lines: list[Any]
-) -> None:
+def test_worker_lost_at_an_averaging_does_not_affect_callbacks(blobs, control_lines):
     class Loses(Seen):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             super().on_train_batch_end(
@@ -289,7 +284,7 @@ def test_worker_lost_at_an_averaging_does_not_affect_callbacks(
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=0)
 
 
-def test_callbacks_are_due_once_after_epochs_and_averagings() -> None:
+def test_callbacks_are_due_once_after_epochs_and_averagings():
     todo = (Span(0, 0, 3, 5),)
     after = Progress(epoch=0, opened=1, round=2, todo=todo)
     assert [n for n in range(5) if after.awaits_callbacks(n)] == [1, 2]
@@ -302,13 +297,13 @@ def test_callbacks_are_due_once_after_epochs_and_averagings() -> None:
     assert not owed.awaits_callbacks(1)
 
 
-def test_callbacks_at_averagings_require_averagings(blobs: DataSet) -> None:
+def test_callbacks_at_averagings_require_averagings(blobs):
     with pytest.raises(ConfigurationError, match=r"Received: callback_frequency=3\. Leave it out"):
         fit(network(), master_of("sharing"), blobs, callbacks=Seen(), callback_frequency=3)
 
 
 @pytest.mark.thorough
-def test_failing_callback_ends_the_run_with_the_latest_average(blobs: DataSet) -> None:
+def test_failing_callback_ends_the_run_with_the_latest_average(blobs):
     averages: list[Any] = []
 
     class Raises(keras.callbacks.Callback):
@@ -330,7 +325,7 @@ def test_failing_callback_ends_the_run_with_the_latest_average(blobs: DataSet) -
 
 
 @pytest.mark.parametrize("method", ["on_train_begin", "on_train_end"])
-def test_callback_failing_at_the_start_or_end_fails_the_run(blobs: DataSet, method: str) -> None:
+def test_callback_failing_at_the_start_or_end_fails_the_run(blobs, method):
     def fails(logs: Any = None) -> None:
         raise LookupError(method)
 
@@ -339,7 +334,7 @@ def test_callback_failing_at_the_start_or_end_fails_the_run(blobs: DataSet, meth
         fit(network(), master_of("averaging"), blobs, callbacks=[callback])
 
 
-def test_callback_cannot_wait_for_its_own_run(blobs: DataSet) -> None:
+def test_callback_cannot_wait_for_its_own_run(blobs):
     found: list[Any] = []
 
     def wait(epoch: int, logs: Any) -> None:
@@ -362,9 +357,7 @@ def test_callback_cannot_wait_for_its_own_run(blobs: DataSet) -> None:
         ("on_train_end", GeneratorExit(), 6),
     ],
 )
-def test_callback_that_exits_fails_the_run_with_its_place(
-    blobs: DataSet, method: str, error: BaseException, trained: int
-) -> None:
+def test_callback_that_exits_fails_the_run_with_its_place(blobs, method, error, trained):
     def exits(*_: Any) -> None:
         raise error
 
@@ -378,9 +371,7 @@ def test_callback_that_exits_fails_the_run_with_its_place(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "non_finite"), [("averaging", "stop"), ("sharing", "continue")])
-def test_terminate_on_nan_ends_the_run_without_an_error(
-    blobs: DataSet, kind: str, non_finite: Any
-) -> None:
+def test_terminate_on_nan_ends_the_run_without_an_error(blobs, kind, non_finite):
     model = network()
     broken = blobs.features["features"].copy()
     broken[45] = np.nan
@@ -392,9 +383,7 @@ def test_terminate_on_nan_ends_the_run_without_an_error(
     assert np.isfinite(weights(model)).all()
 
 
-def test_worker_lost_while_callbacks_run_does_not_affect_them(
-    blobs: DataSet, control_lines: list[Any]
-) -> None:
+def test_worker_lost_while_callbacks_run_does_not_affect_them(blobs, control_lines):
     """Of sharing; of averaging see tests/spark/test_fit_options.py."""
 
     seen: list[tuple[int, float]] = []
@@ -416,9 +405,7 @@ def test_worker_lost_while_callbacks_run_does_not_affect_them(
 
 
 @pytest.mark.thorough
-def test_run_resumes_from_a_checkpoint_with_its_learning_rate(
-    blobs: DataSet, tmp_path: Path
-) -> None:
+def test_run_resumes_from_a_checkpoint_with_its_learning_rate(blobs, tmp_path):
     def callbacks() -> list[Any]:
         return [keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)]
 
@@ -464,12 +451,12 @@ class Harmless(keras.callbacks.ModelCheckpoint):
         (object(), r"must be a keras\.callbacks\.Callback\. Received: object\."),
     ],
 )
-def test_unsupported_callback_is_rejected(callback: Any, problem: str) -> None:
+def test_unsupported_callback_is_rejected(callback, problem):
     with pytest.raises(ConfigurationError, match=problem):
         checked_callbacks([callback])
 
 
-def test_keras_callbacks_are_accepted() -> None:
+def test_keras_callbacks_are_accepted():
     callbacks = [
         keras.callbacks.CSVLogger("a.csv"),
         Harmless("a.keras"),
@@ -483,7 +470,7 @@ def test_keras_callbacks_are_accepted() -> None:
     assert checked_callbacks(None) == []
 
 
-def test_minibatch_methods_are_accepted_with_a_frequency() -> None:
+def test_minibatch_methods_are_accepted_with_a_frequency():
     callbacks = [Counts(), keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH)]
     assert checked_callbacks(callbacks, by_averaging=True) == callbacks
     for callback in (

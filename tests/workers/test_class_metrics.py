@@ -1,6 +1,5 @@
 """AUC, precision, recall and F1 while networks train: against scikit-learn, and over workers."""
 
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -30,7 +29,7 @@ def scored(classes: int, rows: int = 200) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
-def test_multiclass_metrics_equal_scikit_learn(one_hot: bool) -> None:
+def test_multiclass_metrics_equal_scikit_learn(one_hot):
     labels, scores = scored(5)
     given = np.eye(5)[labels] if one_hot else labels[:, None]
     found = {}
@@ -50,7 +49,7 @@ def test_multiclass_metrics_equal_scikit_learn(one_hot: bool) -> None:
     assert found["macro_auc"] == pytest.approx(np.mean(areas), abs=2e-3)
 
 
-def test_f1_of_one_output_equals_weighted_scikit_learn_f1_of_class_1() -> None:
+def test_f1_of_one_output_equals_weighted_scikit_learn_f1_of_class_1():
     labels, scores = scored(2)
     labels = np.random.default_rng(1).integers(0, 2, 200)
     weights = np.arange(200) % 3
@@ -60,7 +59,7 @@ def test_f1_of_one_output_equals_weighted_scikit_learn_f1_of_class_1() -> None:
     assert float(metric.result()) == pytest.approx(expected, abs=1e-6)
 
 
-def test_sequence_steps_are_rows() -> None:
+def test_sequence_steps_are_rows():
     labels, scores = scored(4)
     steps, whole = MacroAUC(), MacroAUC()
     steps.update_state(labels.reshape(20, 10), scores.reshape(20, 10, 4), np.ones(20))
@@ -69,7 +68,7 @@ def test_sequence_steps_are_rows() -> None:
 
 
 @pytest.mark.thorough
-def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs: DataSet) -> None:
+def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs):
     # Sorted by class: no worker sees all classes, so means over workers would be wrong.
     held_back = blobs.take(np.argsort(blobs.labels["labels"], kind="stable")[:100])
     model = dense()
@@ -87,7 +86,7 @@ def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs: DataSet
 
 
 @pytest.mark.thorough
-def test_binary_keras_metrics_equal_those_of_all_data(blobs: DataSet) -> None:
+def test_binary_keras_metrics_equal_those_of_all_data(blobs):
     data = DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))
     held_back = data.take(np.argsort(data.labels["labels"], kind="stable"))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
@@ -101,7 +100,7 @@ def test_binary_keras_metrics_equal_those_of_all_data(blobs: DataSet) -> None:
         assert found[name] == pytest.approx(expected[name], abs=1e-5)
 
 
-def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path: Path) -> None:
+def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path):
     loss, metrics = "sparse_categorical_crossentropy", ("accuracy", "macro_auc", "f1")
     spec = NetworkSpec(
         layers=(

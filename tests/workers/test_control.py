@@ -82,7 +82,7 @@ def next_of(driver: Connection, kind: str) -> Message:
     return message
 
 
-def test_orders_arrive_in_order_and_stop_is_visible_immediately(line: Line) -> None:
+def test_orders_arrive_in_order_and_stop_is_visible_immediately(line):
     control, driver = line
     for kind in ("group", "stop", "deliver"):
         driver.send(kind, {"generation": 1})
@@ -95,9 +95,7 @@ def test_orders_arrive_in_order_and_stop_is_visible_immediately(line: Line) -> N
     [(3, "before", True), (3, "after", True), (4, "after", False)],
     ids=["in use", "ready only after its regroup", "the next generation's"],
 )
-def test_regroup_breaks_the_ring_of_its_generation(
-    line: Line, ring: Ring, generation: int, used: str, breaks: bool
-) -> None:
+def test_regroup_breaks_the_ring_of_its_generation(line, ring, generation, used, breaks):
     control, driver = line
     known = given_up(control, 3)
     if used == "before":
@@ -112,7 +110,7 @@ def test_regroup_breaks_the_ring_of_its_generation(
 
 
 @pytest.mark.thorough
-def test_heartbeats_are_sent_without_a_request(line: Line) -> None:
+def test_heartbeats_are_sent_without_a_request(line):
     _, driver = line
     for _ in range(2):
         message = driver.receive()
@@ -120,7 +118,7 @@ def test_heartbeats_are_sent_without_a_request(line: Line) -> None:
         assert message.kind == "alive"
 
 
-def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(line: Line) -> None:
+def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(line):
     control, driver = line
     driver.send("answered", {"epoch": 1, "round": 0})
     driver.send("answered", {"epoch": 2, "round": 3})
@@ -133,7 +131,7 @@ def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(line: Line) -
     assert control.answer(epoch=2, round=3, timeout_s=0.0) is None
 
 
-def test_worker_waiting_for_an_answer_is_dismissed(line: Line) -> None:
+def test_worker_waiting_for_an_answer_is_dismissed(line):
     control, driver = line
     driver.send("dismiss", {"reason": "the run has ended"})
     with pytest.raises(Dismissed, match="the run has ended"):
@@ -146,7 +144,7 @@ def test_worker_waiting_for_an_answer_is_dismissed(line: Line) -> None:
 
 
 @pytest.mark.parametrize("how", ["dismiss", "close"])
-def test_dismissal_breaks_every_ring_and_every_wait(line: Line, ring: Ring, how: str) -> None:
+def test_dismissal_breaks_every_ring_and_every_wait(line, ring, how):
     control, driver = line
     meeting = given_up(control, 10**6)
     control.ring.use(ring, generation=1)
@@ -166,7 +164,7 @@ def test_dismissal_breaks_every_ring_and_every_wait(line: Line, ring: Ring, how:
     join_threads("test-worker")
 
 
-def test_stacks_are_sent_while_the_training_thread_is_stuck(line: Line) -> None:
+def test_stacks_are_sent_while_the_training_thread_is_stuck(line):
     _, driver = line
     stuck = threading.Event()
     thread = threading.Thread(target=stuck.wait, name="stuck in a hook", daemon=True)
@@ -179,7 +177,7 @@ def test_stacks_are_sent_while_the_training_thread_is_stuck(line: Line) -> None:
 
 
 @pytest.mark.thorough
-def test_spans_are_sent_every_second_and_the_rest_at_the_end(line: Line) -> None:
+def test_spans_are_sent_every_second_and_the_rest_at_the_end(line):
     control, driver = line
     recorder = PhaseRecorder()
     reporter = PhaseReporter(control, recorder, MachineClock(), measure=False)

@@ -29,7 +29,7 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     )
 
 
-def test_reading_a_delayed_average_waits_for_it(blobs: DataSet) -> None:
+def test_reading_a_delayed_average_waits_for_it(blobs):
     """Validations and callbacks meet the mean of all that was trained before them."""
     seen: list[Any] = []
     callback = keras.callbacks.LambdaCallback(
@@ -48,7 +48,7 @@ def test_reading_a_delayed_average_waits_for_it(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs: DataSet) -> None:
+def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs):
     master = averaging().with_hooks(Paced(0.01))
     model = dense("adam")
     with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
@@ -64,7 +64,7 @@ def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs: DataSet)
 
 
 @pytest.mark.thorough
-def test_failure_during_an_averaging_keeps_its_result(blobs: DataSet) -> None:
+def test_failure_during_an_averaging_keeps_its_result(blobs):
     """The NaN comes in the second round, while the first one is averaged."""
     features = blobs.features["features"].copy()
     features[15:20] = np.nan  # the fourth minibatch
@@ -84,7 +84,7 @@ def test_failure_during_an_averaging_keeps_its_result(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_timeline_shows_the_overlapped_averaging_time(blobs: DataSet) -> None:
+def test_timeline_shows_the_overlapped_averaging_time(blobs):
     master = averaging(collect_training_stats=True)
     run = fit(dense("adam"), master, blobs, epochs=3)
     averages = {t.phase.name: t.count for t in run.timeline.totals() if t.place == "workers"}

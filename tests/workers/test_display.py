@@ -22,9 +22,7 @@ def train(**options: Any) -> Any:
 
 
 @pytest.mark.parametrize(("display", "shown"), [(None, True), (True, True), (False, False)])
-def test_progress_is_printed_outside_notebooks_unless_disabled(
-    display: bool | None, shown: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_printed_outside_notebooks_unless_disabled(display, shown, capsys):
     run = train(display=display)
     lines = capsys.readouterr().out.splitlines()
     expected = [f"Run {run.name}: ", "Epoch 1/2 - 4/4 - ", "Epoch 2/2 - 4/4 - "] if shown else []
@@ -32,9 +30,7 @@ def test_progress_is_printed_outside_notebooks_unless_disabled(
     assert all(map(str.startswith, lines, expected))
 
 
-def test_notebook_shows_the_panel_and_no_lines(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notebook_shows_the_panel_and_no_lines(capsys, monkeypatch):
     panels: list[Any] = []
     monkeypatch.setattr(begin, "in_notebook", lambda: True)
     monkeypatch.setattr(begin, "show", panels.append)
@@ -43,7 +39,7 @@ def test_notebook_shows_the_panel_and_no_lines(
 
 
 @pytest.mark.thorough
-def test_runs_of_a_session_have_distinct_names() -> None:
+def test_runs_of_a_session_have_distinct_names():
     names = [train(display=False, name=name).name for name in (None, None, "mine", "mine")]
     assert len(set(names)) == 4
     assert names[2:] == ["mine", "mine-2"]
@@ -63,9 +59,7 @@ def test_runs_of_a_session_have_distinct_names() -> None:
         (np.zeros((40, 2, 3)), "mse", r"Received: \(2, 3\)"),
     ],
 )
-def test_invalid_labels_are_rejected_before_a_run_begins(
-    labels: Any, loss: str, message: str
-) -> None:
+def test_invalid_labels_are_rejected_before_a_run_begins(labels, loss, message):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     model.compile("sgd", loss)
     features, master = np.zeros((40, 4), np.float32), sw.ParameterAveragingTrainingMaster()
@@ -81,7 +75,7 @@ def test_invalid_labels_are_rejected_before_a_run_begins(
     assert wrapper.history is None
 
 
-def test_unbuilt_network_raises_a_configuration_error() -> None:
+def test_unbuilt_network_raises_a_configuration_error():
     from sparkwright.networks import ModelDefinition
 
     model = keras.Sequential([keras.layers.Dense(3)])

@@ -34,9 +34,7 @@ def examples_in(
 
 
 @given(data=st.data(), size=st.integers(1, 9), shuffle=st.booleans())
-def test_each_example_is_in_one_minibatch_however_often_the_workers_change(
-    data: st.DataObject, size: int, shuffle: bool
-) -> None:
+def test_each_example_is_in_one_minibatch_however_often_the_workers_change(data, size, shuffle):
     master = ParameterAveragingTrainingMaster(batch_size_per_worker=size, seed=3, shuffle=shuffle)
     total, epoch = data.draw(st.integers(1, 60)), data.draw(st.integers(0, 2))
 

@@ -43,7 +43,7 @@ SAMPLE = np.linspace(0, 2, 60, dtype=np.float32)
     ],
     ids=["class", "sample", "split", "split of weighted"],
 )
-def test_weights_and_splits_equal_keras(blobs: DataSet, kind: str, options: Any) -> None:
+def test_weights_and_splits_equal_keras(blobs, kind, options):
     x, y = blobs.features["features"], blobs.labels["labels"]
     local, model = here(network, x, y, **options), network()
     run = fit(model, master_of(kind), blobs, epochs=2, **options)
@@ -64,7 +64,7 @@ def two_outputs() -> Any:
 
 
 @pytest.mark.thorough
-def test_weights_of_each_output_equal_keras(blobs: DataSet) -> None:
+def test_weights_of_each_output_equal_keras(blobs):
     x, y = blobs.features["features"], blobs.labels["labels"]
     labels, by_output = {"one": y, "two": x[:, :1]}, {"one": SAMPLE, "two": SAMPLE[::-1].copy()}
     local = here(two_outputs, x, [y, x[:, :1]], sample_weight=[by_output["one"], by_output["two"]])
@@ -76,14 +76,14 @@ def test_weights_of_each_output_equal_keras(blobs: DataSet) -> None:
         fit(model, master_of("averaging"), data, class_weight={0: 2.0})
 
 
-def test_data_column_becomes_the_weights(blobs: DataSet) -> None:
+def test_data_column_becomes_the_weights(blobs):
     features = {**blobs.features, "trust": SAMPLE[:, None]}
     found = weighted(DataSet(features, blobs.labels, weights=SAMPLE), sample_weight="trust")
     assert list(found.features) == ["features"]
     np.testing.assert_allclose(found.columns()["weights"], SAMPLE**2)
 
 
-def test_weights_multiply_step_masks() -> None:
+def test_weights_multiply_step_masks():
     mask = np.array([[1, 1, 0], [1, 0, 0]], np.float32)
     data = DataSet(np.zeros((2, 3, 1)), np.zeros((2, 3)), labels_masks=mask)
     for given, expected in (
@@ -96,7 +96,7 @@ def test_weights_multiply_step_masks() -> None:
 
 
 @pytest.mark.parametrize("labels", [[2, 0, 1], [[2], [0], [1]], np.eye(3, dtype="f4")[[2, 0, 1]]])
-def test_class_weights_accept_class_numbers_and_one_hot_labels(labels: Any) -> None:
+def test_class_weights_accept_class_numbers_and_one_hot_labels(labels):
     given = DataSet(np.zeros((3, 1)), labels, weights=[2, 3, 4])
     found = weighted_by_class(given, class_weight={2: 5, 1: 0.5})
     assert found.columns()["weights"].tolist() == [10, 3, 2]
@@ -112,14 +112,14 @@ def test_class_weights_accept_class_numbers_and_one_hot_labels(labels: Any) -> N
         (["a", "b"], "dtype"),
     ],
 )
-def test_invalid_weights_are_rejected(weight: Any, problem: str) -> None:
+def test_invalid_weights_are_rejected(weight, problem):
     with pytest.raises(DataError, match=problem):
         weighted(DataSet(np.zeros((2, 1)), np.zeros(2)), sample_weight=weight)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind: str) -> None:
+def test_epoch_of_steps_continues_where_the_last_one_ended(blobs, kind):
     x, y = blobs.features["features"], blobs.labels["labels"]
     local, model = network(), network()
     # Four of six minibatches an epoch: one and a half epochs are a pass.
@@ -135,7 +135,7 @@ def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind:
 
 
 @pytest.mark.thorough
-def test_steps_are_distributed_over_the_workers(blobs: DataSet) -> None:
+def test_steps_are_distributed_over_the_workers(blobs):
     run = fit(network(), master_of("averaging", 2), blobs, epochs=2, steps_per_epoch=5)
     counts = run.history.groupby(["epoch", "worker"]).size()
     assert sorted(counts[1]) == [2, 3]
@@ -143,7 +143,7 @@ def test_steps_are_distributed_over_the_workers(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_first_epoch_has_the_given_number(blobs: DataSet) -> None:
+def test_first_epoch_has_the_given_number(blobs):
     seen: list[int] = []
     begins = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: seen.append(epoch))
     options: dict[str, Any] = {"callbacks": begins, "validation": blobs}
@@ -155,7 +155,7 @@ def test_first_epoch_has_the_given_number(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_shuffle_overrides_the_master(blobs: DataSet) -> None:
+def test_shuffle_overrides_the_master(blobs):
     models = [network() for _ in range(3)]
     for model, shuffle in zip(models, (None, False, True), strict=True):
         fit(model, master_of("averaging", shuffle=False), blobs, shuffle=shuffle)
@@ -176,12 +176,12 @@ def test_shuffle_overrides_the_master(blobs: DataSet) -> None:
         ({"class_weight": {0: -1}}, "weights of at least 0"),
     ],
 )
-def test_invalid_options_are_rejected(options: Any, problem: str) -> None:
+def test_invalid_options_are_rejected(options, problem):
     with pytest.raises(ConfigurationError, match=problem):
         checked_options(options)
 
 
-def test_epochs_must_exceed_the_initial_epoch(blobs: DataSet) -> None:
+def test_epochs_must_exceed_the_initial_epoch(blobs):
     with pytest.raises(ConfigurationError, match=r"epochs=2, initial_epoch=2"):
         fit(network(), master_of("averaging"), blobs, epochs=2, initial_epoch=2)
 
@@ -190,12 +190,12 @@ def test_epochs_must_exceed_the_initial_epoch(blobs: DataSet) -> None:
     ("name", "remedy"),
     [("batch_size", "`batch_size_per_worker`"), ("validation_data", "`validation`"), ("x1", "x1=")],
 )
-def test_unknown_argument_error_suggests_the_right_name(name: str, remedy: str) -> None:
+def test_unknown_argument_error_suggests_the_right_name(name, remedy):
     with pytest.raises(TypeError, match=remedy):
         checked_options({name: 1})
 
 
-def test_signatures_name_all_options() -> None:
+def test_signatures_name_all_options():
     wrapper, network = sw.ParallelWrapper, sw.SparkNetwork
     for method in (wrapper.fit, wrapper.start, network.fit, network.start, network.fit_paths):
         parameters = inspect.signature(method).parameters

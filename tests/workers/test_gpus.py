@@ -51,7 +51,7 @@ def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_choice: None)
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_nvidia_smi_lists_the_available_gpus() -> None:
+def test_nvidia_smi_lists_the_available_gpus():
     assert find_gpus() == ("0", "1", "2")
 
 
@@ -60,26 +60,24 @@ def test_nvidia_smi_lists_the_available_gpus() -> None:
     ("choice", "left"),
     [("1,2", ("1", "2")), ("-1", ()), ("", ()), ("GPU-bb", ("GPU-bb",)), ("7", ())],
 )
-def test_cuda_visible_devices_hides_gpus(
-    monkeypatch: pytest.MonkeyPatch, choice: str, left: tuple[str, ...]
-) -> None:
+def test_cuda_visible_devices_hides_gpus(monkeypatch, choice, left):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", choice)
     assert find_gpus() == left
 
 
 @pytest.mark.usefixtures("no_choice")
-def test_missing_nvidia_smi_error_includes_installation_advice() -> None:
+def test_missing_nvidia_smi_error_includes_installation_advice():
     with pytest.raises(ConfigurationError, match=r"nvidia-smi is not on the PATH.*NVIDIA driver"):
         find_gpus()
 
 
-def test_nvidia_smi_failure_is_quoted(three_gpus: Path) -> None:
+def test_nvidia_smi_failure_is_quoted(three_gpus):
     three_gpus.write_text("#!/bin/sh\necho 'Failed to initialize NVML'; exit 9\n")
     with pytest.raises(ConfigurationError, match="Failed to initialize NVML"):
         find_gpus()
 
 
-def test_custom_discovery_script_is_run(tmp_path: Path, no_choice: None) -> None:
+def test_custom_discovery_script_is_run(tmp_path, no_choice):
     del no_choice
     script = tmp_path / "find"
     script.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["5"]}\'\n')
@@ -90,14 +88,14 @@ def test_custom_discovery_script_is_run(tmp_path: Path, no_choice: None) -> None
 
 
 @pytest.mark.parametrize("text", ["", "0, 1", "[]", '{"addresses": "0"}', '{"addresses": [0]}'])
-def test_invalid_address_list_is_rejected(text: str) -> None:
+def test_invalid_address_list_is_rejected(text):
     assert addresses_in('{"name": "gpu", "addresses": ["0", "x"]}') == ("0", "x")
     with pytest.raises(ValueError, match="invalid JSON list of addresses"):
         addresses_in(text)
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_driver_hides_gpus_but_workers_still_find_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_hides_gpus_but_workers_still_find_them(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     leave_gpus_to_workers()
@@ -107,9 +105,7 @@ def test_driver_hides_gpus_but_workers_still_find_them(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("no_choice")
-def test_driver_whose_tensorflow_already_uses_a_gpu_warns(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_driver_whose_tensorflow_already_uses_a_gpu_warns(monkeypatch, caplog):
     class Config:
         @staticmethod
         def set_visible_devices(devices: Any, kind: str) -> None:
@@ -149,7 +145,7 @@ def _claim(wanted: int, found: str, *, keep: bool) -> Any:
     return process, said
 
 
-def test_executors_of_one_machine_claim_different_gpus_and_release_them() -> None:
+def test_executors_of_one_machine_claim_different_gpus_and_release_them():
     names = " ".join(f"claim{os.getpid()}-{number}" for number in range(4))
     first, second = _claim(2, names, keep=True), _claim(2, names, keep=True)
     third = _claim(1, names, keep=False)
@@ -169,13 +165,13 @@ def test_executors_of_one_machine_claim_different_gpus_and_release_them() -> Non
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=5, unique=True))
-def test_each_gpu_has_its_own_trainer_and_file(addresses: list[str]) -> None:
+def test_each_gpu_has_its_own_trainer_and_file(addresses):
     names = [_gpu_name(f"gpu-{address}") for address in addresses]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"gpu-[0-9a-z]{1,12}", name) for name in names)
 
 
-def test_gpu_wait_timeout_names_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_wait_timeout_names_the_holder(monkeypatch):
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
     pool = TrainerPool(owner=os.getpid(), secret=bytes(32))
     handle, name = pool._hold_one(  # pyright: ignore[reportPrivateUsage]
@@ -193,7 +189,7 @@ def test_gpu_wait_timeout_names_the_holder(monkeypatch: pytest.MonkeyPatch) -> N
         pool.close()
 
 
-def test_wrapper_has_a_worker_for_each_gpu() -> None:
+def test_wrapper_has_a_worker_for_each_gpu():
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=4)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     with fake_gpus(3):

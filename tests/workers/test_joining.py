@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ def sharing(**options: Any) -> sw.SharedTrainingMaster:
 THRESHOLD = sw.AdaptiveThreshold(initial=1e-3)
 
 
-def test_worker_range_sets_minimum_and_maximum() -> None:
+def test_worker_range_sets_minimum_and_maximum():
     master = sw.SharedTrainingMaster(workers=(2, 8))  # pyright: ignore[reportArgumentType]
     assert (master.workers, master.max_workers) == (2, 8)
     assert sw.SharedTrainingMaster.from_json(master.to_json()) == master
@@ -67,7 +66,7 @@ def test_worker_range_sets_minimum_and_maximum() -> None:
         averaging(communication="spark")
 
 
-def test_run_on_a_stream_cannot_be_joined(gate: Gate) -> None:
+def test_run_on_a_stream_cannot_be_joined(gate):
     def make(worker: int, workers: int) -> Any:
         raise AssertionError("nothing is drawn")
 
@@ -79,7 +78,7 @@ def test_run_on_a_stream_cannot_be_joined(gate: Gate) -> None:
 
 
 @pytest.mark.thorough
-def test_result_without_a_join_equals_that_of_the_initial_workers(gate: Gate) -> None:
+def test_result_without_a_join_equals_that_of_the_initial_workers(gate):
     model, alone = dense(), dense()
     for each, workers in ((model, (2, 4)), (alone, 2)):
         fit(each, averaging(workers=workers), numbered(61), epochs=2)
@@ -97,7 +96,7 @@ SLOWED = Paced(0.01)  # so that there is time to join
     [sharing(hooks=(SLOWED,)), averaging(hooks=(SLOWED,), **DELAYED)],
     ids=["shared", "delayed"],
 )
-def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, master: Any) -> None:
+def test_every_example_counts_once_per_epoch_while_workers_join(gate, master):
     with sw.ParallelWrapper(dense(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(403), epochs=4, display=False)
         wait_until(lambda: run.status.epoch, 60)
@@ -112,7 +111,7 @@ def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, mast
 
 
 @pytest.mark.thorough
-def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
+def test_run_waiting_for_more_workers_can_be_stopped(gate):
     with sw.ParallelWrapper(dense(), averaging(hooks=(SLOWED,)), cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(400), epochs=100, display=False)
         wait_until(lambda: run.status.epoch, 60)
@@ -123,7 +122,7 @@ def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
 
 
 @pytest.mark.thorough
-def test_run_of_two_workers_is_resumed_with_joining_workers(gate: Gate, tmp_path: Path) -> None:
+def test_run_of_two_workers_is_resumed_with_joining_workers(gate, tmp_path):
     options = {"updater": "local", "exchange_precision": "int8"}
     checkpoint = sw.Checkpointing(str(tmp_path), every_rounds=1)
     fit(dense("adam"), averaging(workers=2, checkpoint=checkpoint, **options), numbered(103))

@@ -26,7 +26,7 @@ def named() -> Any:
     return model
 
 
-def test_arrays_are_matched_to_inputs_by_key() -> None:
+def test_arrays_are_matched_to_inputs_by_key():
     keras.utils.set_random_seed(1)
     model = named()
     before = model.evaluate(FEATURES, KIND, verbose=0)
@@ -36,6 +36,6 @@ def test_arrays_are_matched_to_inputs_by_key() -> None:
     assert run.status.validation[-1].loss == pytest.approx(after, rel=1e-5)
 
 
-def test_data_with_other_names_is_rejected() -> None:
+def test_data_with_other_names_is_rejected():
     with pytest.raises(sw.DataError, match="one array of features for each"):
         fit(named(), MASTER, ({"wide": WIDE, "n": NARROW}, KIND))

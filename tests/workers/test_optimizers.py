@@ -1,7 +1,6 @@
 """Every optimizer of Keras, with its options, trains a replica as `fit` trains a model."""
 
 import inspect
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -155,7 +154,7 @@ CASES = [
 
 @pytest.mark.thorough(but=["Adam-own", "LossScaleOptimizer-own", "MultiOptimizer-own", "SGD-all"])
 @pytest.mark.parametrize(("name", "case"), CASES)
-def test_one_worker_trains_like_fit_with_every_optimizer(name: str, case: str) -> None:
+def test_one_worker_trains_like_fit_with_every_optimizer(name, case):
     policy = "mixed_float16" if name == "LossScaleOptimizer" else None
     local = expected(
         network(optimizer(name, case), policy=policy), examples(), eagerly=policy is None
@@ -189,7 +188,7 @@ RATES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("name", "steps"), [*((name, None) for name in SCHEDULES), ("CosineDecay", 2)]
 )
-def test_every_schedule_counts_minibatches_like_fit(name: str, steps: int | None) -> None:
+def test_every_schedule_counts_minibatches_like_fit(name, steps):
     first = {} if name == "PiecewiseConstantDecay" else {"initial_learning_rate": 0.1}
 
     def build() -> Any:
@@ -222,7 +221,7 @@ LINEAR: dict[str, dict[str, Any]] = {
     ("case", "momentum"),
     [("plain", 0.0), ("accumulation", 0.0), ("average", 0.9), ("all", 0.9)],
 )
-def test_averaging_each_minibatch_equals_training_on_the_union(case: str, momentum: float) -> None:
+def test_averaging_each_minibatch_equals_training_on_the_union(case, momentum):
     def build() -> Any:
         return network(keras.optimizers.SGD(0.1, momentum=momentum, **LINEAR[case]))
 
@@ -249,7 +248,7 @@ def test_averaging_each_minibatch_equals_training_on_the_union(case: str, moment
 
 @pytest.mark.thorough(but=["variable"])
 @pytest.mark.parametrize("kind", ["variable", "inner"])
-def test_variables_excluded_from_weight_decay_stay_excluded(kind: str, tmp_path: Path) -> None:
+def test_variables_excluded_from_weight_decay_stay_excluded(kind, tmp_path):
     def build() -> Any:
         decaying = keras.optimizers.AdamW(0.01, weight_decay=0.5)
         outer = keras.optimizers.LossScaleOptimizer(decaying) if kind == "inner" else decaying
@@ -277,7 +276,7 @@ def for_biases(variable: Any) -> Any:
     return keras.optimizers.Adam(0.01) if "bias" in variable.path else keras.optimizers.SGD(0.1)
 
 
-def test_function_selects_an_optimizer_for_each_variable() -> None:
+def test_function_selects_an_optimizer_for_each_variable():
     def build() -> Any:
         return network(keras.optimizers.MultiOptimizer(for_biases))
 
@@ -292,7 +291,7 @@ def test_function_selects_an_optimizer_for_each_variable() -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind: str) -> None:
+def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind):
     def build() -> Any:
         options = {"use_ema": True, "ema_momentum": 0.8, "gradient_accumulation_steps": 3}
         return network(keras.optimizers.Adam(0.01, **options))
@@ -317,9 +316,7 @@ def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind: s
         ("LossScaleOptimizer", "all", "Adam with ema_overwrite_frequency=2"),
     ],
 )
-def test_optimizers_with_averaged_weights_are_rejected_by_gradient_sharing(
-    name: str, case: str, text: str
-) -> None:
+def test_optimizers_with_averaged_weights_are_rejected_by_gradient_sharing(name, case, text):
     model = network(optimizer(name, case))
     master = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=4)
     data = DataSet(*examples())

@@ -60,9 +60,7 @@ class Failing:
 @example(place=("finish", 1), error=RuntimeError, end="alone", event=1)
 @example(place=("clean_up", 1), error=SystemExit, end="alone", event=1)
 @settings(max_examples=25)
-def test_a_run_has_one_outcome_and_the_model_is_that_of_it(
-    place: tuple[str, int], error: type[BaseException], end: str, event: int
-) -> None:
+def test_a_run_has_one_outcome_and_the_model_is_that_of_it(place, error, end, event):
     method, at = place
     model = counting.counter(EXAMPLES)
     master = sw.ParameterAveragingTrainingMaster(

@@ -1,7 +1,5 @@
 """Any Keras model trains as Keras trains it; workers are threads of this process."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -87,7 +85,7 @@ KINDS: dict[str, tuple[Any, DataSet]] = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("build", "data"), KINDS.values(), ids=KINDS)
-def test_one_worker_trains_like_keras(build: Callable[[], Any], data: DataSet) -> None:
+def test_one_worker_trains_like_keras(build, data):
     model, local = build(), build()
     # Keras decides what a model without `get_config` is, and else is rebuilt from its description.
     run = fit(build if build in (undescribed, gan) else model, master(), data, epochs=2)
@@ -110,7 +108,7 @@ def test_one_worker_trains_like_keras(build: Callable[[], Any], data: DataSet) -
     ],
     ids=["late", "nested", "gan"],
 )
-def test_two_workers_train_all_variables(how: Any, kind: str) -> None:
+def test_two_workers_train_all_variables(how, kind):
     build, data = KINDS[kind]
     run = fit(build, how, data, epochs=2)
     start = ModelDefinition.of(run.model).build()  # seeded
@@ -121,7 +119,7 @@ def test_two_workers_train_all_variables(how: Any, kind: str) -> None:
 
 
 @pytest.mark.thorough
-def test_averaging_each_step_averages_the_state_of_all_optimizers() -> None:
+def test_averaging_each_step_averages_the_state_of_all_optimizers():
     data = without_labels(40)
     run = fit(gan, master(2, averaging_frequency=1), data)
     halves = [data.take(slice(0, 20)), data.take(slice(20, 40))]
@@ -147,7 +145,7 @@ def _floats(model: Any) -> list[Any]:
 
 
 @pytest.mark.thorough
-def test_train_step_builds_a_model_without_call() -> None:
+def test_train_step_builds_a_model_without_call():
     model = Stepped()  # which Keras' own `fit` cannot build
     model.compile(keras.optimizers.Adam(0.01))
     losses = fit(model, master(), examples(), epochs=4).history.groupby("epoch")["loss"].mean()
@@ -155,7 +153,7 @@ def test_train_step_builds_a_model_without_call() -> None:
 
 
 @pytest.mark.thorough
-def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
+def test_validation_calls_test_step_and_sums_metrics_over_workers():
     model = compiled(OwnTestStep())
     run = fit(model, master(2, averaging_frequency=2), examples(), validation=examples(50))
     found = run.status.validation[-1]
@@ -167,7 +165,7 @@ def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
     assert found.metrics["distance"] == pytest.approx(np.mean(1 - likely), rel=0.05)
 
 
-def test_keras_test_step_validates_a_model_with_custom_metrics() -> None:
+def test_keras_test_step_validates_a_model_with_custom_metrics():
     class Counting(OwnTrainStep):
         @property
         def metrics(self) -> list[Any]:
@@ -182,7 +180,7 @@ def test_keras_test_step_validates_a_model_with_custom_metrics() -> None:
 
 
 @pytest.mark.thorough
-def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> None:
+def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path):
     url = str(tmp_path / "checkpoints")
     how = master(checkpoint=sw.Checkpointing(url, every_rounds=1))
     fit(undescribed, how, examples(), epochs=1)
@@ -192,7 +190,7 @@ def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> 
     np.testing.assert_allclose(weights(run.model), weights(straight.model), atol=1e-6)
 
 
-def test_builder_code_is_not_written_to_files_and_required_for_reading(tmp_path: Path) -> None:
+def test_builder_code_is_not_written_to_files_and_required_for_reading(tmp_path):
     how = master(checkpoint=sw.Checkpointing(str(tmp_path / "checkpoints"), every_rounds=1))
     model = fit(undescribed, how, examples()).model
     url = str(tmp_path / "model.keras")
@@ -208,7 +206,7 @@ def test_builder_code_is_not_written_to_files_and_required_for_reading(tmp_path:
 
 
 @pytest.mark.thorough
-def test_features_and_outputs_are_matched_by_name() -> None:
+def test_features_and_outputs_are_matched_by_name():
     random = np.random.default_rng(0)
     data = DataSet(
         {"wide": random.random((30, 3), np.float32), "narrow": random.random((30, 2), np.float32)},
@@ -237,7 +235,7 @@ def test_features_and_outputs_are_matched_by_name() -> None:
         np.testing.assert_allclose(output, expected[name], atol=1e-5)
 
 
-def test_list_of_features_takes_the_names_of_the_data() -> None:
+def test_list_of_features_takes_the_names_of_the_data():
     class Sum(keras.Model):
         def __init__(self) -> None:
             super().__init__()
@@ -255,7 +253,7 @@ def test_list_of_features_takes_the_names_of_the_data() -> None:
     assert dict(found.outputs) == {"output_1": ("float32", (2,)), "output_2": ("float32", (2,))}
 
 
-def test_shapes_of_a_built_model_are_known_without_data() -> None:
+def test_shapes_of_a_built_model_are_known_without_data():
     model = Plain()
     model(keras.Input((4,)))
     assert input_shapes(model) == {"features": (4,)}
@@ -268,7 +266,7 @@ def test_shapes_of_a_built_model_are_known_without_data() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["nested", "gan"])
-def test_saved_model_continues_training(kind: str, tmp_path: Path) -> None:
+def test_saved_model_continues_training(kind, tmp_path):
     build, data = KINDS[kind]
     url = str(tmp_path / "model.keras")
     model = fit(build, master(), data).model
@@ -360,15 +358,13 @@ def untraceable() -> Any:
         "metrics as loss weights",
     ],
 )
-def test_model_that_workers_cannot_build_is_rejected(
-    given: Callable[[], Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_that_workers_cannot_build_is_rejected(given, said, monkeypatch):
     monkeypatch.setattr("sparkwright.local.LocalLauncher", None)  # which would begin the run
     with pytest.raises(ConfigurationError, match=said):
         fit(given(), master(), examples())
 
 
-def test_function_must_build_the_same_model_each_time() -> None:
+def test_function_must_build_the_same_model_each_time():
     with pytest.raises(ConfigurationError, match="second model differs: its trained variables"):
         fit(lambda: compiled(Numbered(abs)), master(), examples())
     for given in (3, lambda: 3):
@@ -376,6 +372,6 @@ def test_function_must_build_the_same_model_each_time() -> None:
             model_of(given)
 
 
-def test_validation_requires_test_step_or_a_loss() -> None:
+def test_validation_requires_test_step_or_a_loss():
     with pytest.raises(ConfigurationError, match=r"or `test_step`.*leave `validation`"):
         fit(gan, master(), without_labels(), validation=without_labels())

@@ -74,9 +74,7 @@ def process_of(pool: TrainerPool) -> psutil.Process:
 
 
 @pytest.mark.usefixtures("stub")
-def test_workers_sharing_a_gpu_are_two_processes(
-    pool: TrainerPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_sharing_a_gpu_are_two_processes(pool, monkeypatch):
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
     share: Any = {"device": "gpu-5", "cores": 1, "at_most": 2}
     with pool.borrow(**share) as first, pool.borrow(**share) as second:
@@ -94,7 +92,7 @@ def test_workers_sharing_a_gpu_are_two_processes(
     assert {each["XLA_PYTHON_CLIENT_PREALLOCATE"] for each in environments} == {"false"}
 
 
-def test_folder_is_private_to_its_owner_and_application(pool: TrainerPool) -> None:
+def test_folder_is_private_to_its_owner_and_application(pool):
     assert pool.folder.stat().st_mode & 0o777 == 0o700
     assert TrainerPool(owner=os.getpid(), secret=SECRET).folder == pool.folder
     other = TrainerPool(owner=os.getpid(), secret=bytes(32))
@@ -107,7 +105,7 @@ def test_folder_is_private_to_its_owner_and_application(pool: TrainerPool) -> No
     pool.folder.chmod(0o700)
 
 
-def test_link_in_place_of_the_folder_is_rejected(pool: TrainerPool, tmp_path: Path) -> None:
+def test_link_in_place_of_the_folder_is_rejected(pool, tmp_path):
     shutil.rmtree(pool.folder)
     tmp_path.chmod(0o700)
     pool.folder.symlink_to(tmp_path)
@@ -118,9 +116,7 @@ def test_link_in_place_of_the_folder_is_rejected(pool: TrainerPool, tmp_path: Pa
         pool.folder.unlink()
 
 
-def test_the_next_pool_removes_folders_whose_processes_have_ended(
-    pool: TrainerPool, stub: None
-) -> None:
+def test_the_next_pool_removes_folders_whose_processes_have_ended(pool, stub):
     """However they ended; the folder of an idle trainer stays although its task is over."""
     script = """
 import os, signal
@@ -141,9 +137,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert process_of(pool).is_running()
 
 
-def test_scratch_files_are_in_sparks_local_folder(
-    pool: TrainerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_scratch_files_are_in_sparks_local_folder(pool, monkeypatch, tmp_path):
     monkeypatch.setenv("LOCAL_DIRS", f"{tmp_path},/elsewhere")
     assert pool.scratch().parent == tmp_path
     monkeypatch.delenv("LOCAL_DIRS")
@@ -152,9 +146,7 @@ def test_scratch_files_are_in_sparks_local_folder(
 
 
 @pytest.mark.thorough
-def test_wait_for_a_limited_trainer_times_out(
-    pool: TrainerPool, stub: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wait_for_a_limited_trainer_times_out(pool, stub, monkeypatch):
     monkeypatch.setattr(_pool, "_TRAINER_TIMEOUT_S", 0.1)
     with (
         pool.borrow(device="cpu", cores=1, at_most=1),
@@ -167,7 +159,7 @@ def test_wait_for_a_limited_trainer_times_out(
         pass
 
 
-def test_later_task_of_the_application_uses_the_same_trainer(pool: TrainerPool, stub: None) -> None:
+def test_later_task_of_the_application_uses_the_same_trainer(pool, stub):
     with pool.borrow(device="cpu", cores=1) as trainer:
         assert trainer.ask(request("a")).fields == {"run": "a"}
     first = process_of(pool)
@@ -177,7 +169,7 @@ def test_later_task_of_the_application_uses_the_same_trainer(pool: TrainerPool, 
     assert process_of(later) == first
 
 
-def test_secret_reaches_the_trainer_through_its_input_only(pool: TrainerPool, stub: None) -> None:
+def test_secret_reaches_the_trainer_through_its_input_only(pool, stub):
     with pool.borrow(device="cpu", cores=1):
         proc = Path(f"/proc/{process_of(pool).pid}")
         for shown in ("cmdline", "environ"):
@@ -189,9 +181,7 @@ def test_secret_reaches_the_trainer_through_its_input_only(pool: TrainerPool, st
             assert SECRET not in file.read_bytes()
 
 
-def test_trainer_reads_nothing_from_a_peer_without_the_secret(
-    pool: TrainerPool, stub: None, tmp_path: Path
-) -> None:
+def test_trainer_reads_nothing_from_a_peer_without_the_secret(pool, stub, tmp_path):
     made = tmp_path / "made"
     with pool.borrow(device="cpu", cores=1) as trainer:
         trainer.ask(request("a"))
@@ -208,7 +198,7 @@ def test_trainer_reads_nothing_from_a_peer_without_the_secret(
         assert trainer.ask(request("b")).fields == {"run": "b"}
 
 
-def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: None) -> None:
+def test_killed_trainer_is_reported_with_its_signal(pool, stub):
     with pool.borrow(device="cpu", cores=1) as trainer:
         process_of(pool).kill()
         with pytest.raises(WorkerError) as caught:
@@ -219,16 +209,14 @@ def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: Non
     assert failure_of(caught.value, worker=1, host="node7").traceback == ""  # not of the task
 
 
-def test_killed_trainer_is_reported_with_the_minibatches_that_it_was_training(
-    pool: TrainerPool, stub: None
-) -> None:
+def test_killed_trainer_is_reported_with_the_minibatches_that_it_was_training(pool, stub):
     for run, at in (("dies training", (2, 1, 5, 9)), ("dies after training", None)):
         with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
             trainer.ask(request(run))
         assert failure_of(caught.value, worker=1, host="node7").at == at
 
 
-def test_exited_trainer_is_reported_with_its_traceback(pool: TrainerPool, stub: None) -> None:
+def test_exited_trainer_is_reported_with_its_traceback(pool, stub):
     with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
         trainer.ask(request("ends"))
     reason = caught.value.reason
@@ -238,9 +226,7 @@ def test_exited_trainer_is_reported_with_its_traceback(pool: TrainerPool, stub: 
     assert "oneDNN" not in reason
 
 
-def test_exit_of_another_processs_trainer_is_reported_without_a_status(
-    pool: TrainerPool, stub: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exit_of_another_processs_trainer_is_reported_without_a_status(pool, stub, monkeypatch):
     with pool.borrow(device="cpu", cores=1):
         process = process_of(pool)
     (child,) = (p for p in _pool._started if p.pid == process.pid)  # pyright: ignore[reportPrivateUsage]

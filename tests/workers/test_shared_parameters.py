@@ -31,7 +31,7 @@ def shared(replica: FakeReplica, algorithm: ThresholdAlgorithm) -> SharedParamet
     return SharedParameters(untyped, algorithm=algorithm, clipping=None, per_variable=False)
 
 
-def test_thresholds_are_not_carried_over_before_they_are_chosen() -> None:
+def test_thresholds_are_not_carried_over_before_they_are_chosen():
     replica, random = FakeReplica(), np.random.default_rng(0)
     parameters = shared(replica, AdaptiveThreshold())
     handed_on: list[bool] = []
@@ -42,7 +42,7 @@ def test_thresholds_are_not_carried_over_before_they_are_chosen() -> None:
     assert handed_on == [False, False, False, True, True]
 
 
-def test_threshold_far_too_large_is_chosen_again() -> None:
+def test_threshold_far_too_large_is_chosen_again():
     replica, random = FakeReplica(), np.random.default_rng(0)
     chosen, given = AdaptiveThreshold(), AdaptiveThreshold(initial=1.0)
     sent: dict[str, list[int]] = {"chosen": [], "given": []}
@@ -58,7 +58,7 @@ def test_threshold_far_too_large_is_chosen_again() -> None:
     assert sent["given"] == [0] * 6
 
 
-def test_threshold_far_too_small_for_a_large_network_is_chosen_again() -> None:
+def test_threshold_far_too_small_for_a_large_network_is_chosen_again():
     replica, random = FakeReplica(LARGE), np.random.default_rng(0)
     parameters = shared(replica, AdaptiveThreshold())
     parameters.continue_from([1e-6])

@@ -28,7 +28,7 @@ def loss(workers: int, *, seed: int) -> float:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_defaults_reach_the_loss_of_plain_keras() -> None:
+def test_defaults_reach_the_loss_of_plain_keras():
     plain = [loss(0, seed=seed) for seed in range(2)]
     shared = [loss(4, seed=seed) for seed in range(2)]
     # On three seeds it was 0.96; from run to run and seed to seed the ratio varies by 5 %.

@@ -48,7 +48,7 @@ def two_headed() -> Any:
     [lambda: classifier("categorical_crossentropy"), reader, two_headed],
     ids=["one-hot", "sequences", "two inputs and outputs"],
 )
-def test_step_is_timed_and_the_network_is_unchanged(make: Any) -> None:
+def test_step_is_timed_and_the_network_is_unchanged(make):
     model = make()
     weights = [weight.copy() for weight in model.get_weights()]
     variables = len(model.optimizer.variables)
@@ -91,17 +91,17 @@ def no_loss(labels: Any, outputs: Any) -> Any:
         (mean_squares, (4, 3)),
     ],
 )
-def test_random_labels_match_the_loss_whatever_its_name(loss: Any, shape: Any) -> None:
+def test_random_labels_match_the_loss_whatever_its_name(loss, shape):
     batch = _random_batch(classifier(loss), 4)
     assert [a.shape for name, a in batch.items() if name.startswith("labels")] == [shape]
 
 
-def test_alternative_labels_are_tried_if_the_loss_rejects_the_first() -> None:
+def test_alternative_labels_are_tried_if_the_loss_rejects_the_first():
     with keras.saving.custom_object_scope({"of_class_numbers": of_class_numbers}):
         assert measure_step(classifier(of_class_numbers), 4, budget_s=0.001).seconds > 0
 
 
-def test_loss_that_accepts_no_labels_is_reported() -> None:
+def test_loss_that_accepts_no_labels_is_reported():
     with (
         keras.saving.custom_object_scope({"no_loss": no_loss}),
         pytest.raises(ConfigurationError, match=r"'no_loss', which failed with both .takes no"),
@@ -109,7 +109,7 @@ def test_loss_that_accepts_no_labels_is_reported() -> None:
         measure_step(classifier(no_loss), 4)
 
 
-def test_untrainable_networks_are_rejected() -> None:
+def test_untrainable_networks_are_rejected():
     with pytest.raises(ConfigurationError, match="`batch_size` must be"):
         measure_step(reader(), 0)
     x = keras.Input((2,))

@@ -4,7 +4,6 @@ import contextlib
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +99,7 @@ def second_features(folder: Path) -> dict[int, set[float]]:
     ],
     ids=["averaging", "work", "sharing", "three"],
 )
-def test_every_example_of_every_shard_is_trained_once_per_epoch(
-    tmp_path: Path, master: Any, examples: int | None
-) -> None:
+def test_every_example_of_every_shard_is_trained_once_per_epoch(tmp_path, master, examples):
     master = master.with_hooks(RecordingHook(str(tmp_path)))
     run = fit(dense(), master, TfData(sharded, examples=examples), epochs=3)
     assert seen(tmp_path) == Counter(dict.fromkeys(range(ROWS), 3))
@@ -120,7 +117,7 @@ def test_every_example_of_every_shard_is_trained_once_per_epoch(
     [(averaging(), Noisy()), (sharing(), Numbers)],
     ids=["tf.data", "PyDataset"],
 )
-def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, make: Any) -> None:
+def test_augmentation_differs_from_epoch_to_epoch(tmp_path, master, make):
     import tensorflow as tf
 
     tf.random.set_seed(None)  # pyright: ignore  # another test of this process may have set one
@@ -134,7 +131,7 @@ def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, m
 
 
 @pytest.mark.thorough
-def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch() -> None:
+def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch():
 
     def make(shard: int, shards: int, epoch: int) -> Any:
         assert shards == 2
@@ -167,7 +164,7 @@ def by_epoch(shard: int, shards: int, epoch: int) -> Any:
 
 
 @pytest.mark.thorough
-def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
+def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path):
     undisturbed, resumed = dense("adam"), dense("adam")
     # Two rounds an epoch: the first checkpoint is in the middle of the second.
     master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=3))
@@ -186,9 +183,7 @@ def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", [averaging, sharing], ids=["averaging", "sharing"])
-def test_replaced_worker_continues_in_its_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]
-) -> None:
+def test_replaced_worker_continues_in_its_shard(tmp_path, monkeypatch, kind):
     """Its counts are exact: what it had not done is drawn again and trained once."""
     asked, lost = list[InProcessTrainer](), threading.Event()
 
@@ -232,12 +227,12 @@ def test_replaced_worker_continues_in_its_shard(
     ],
     ids=["early", "endless", "iterator", "examples", "shape"],
 )
-def test_invalid_pipeline_raises(make: Any, examples: int | None, why: str) -> None:
+def test_invalid_pipeline_raises(make, examples, why):
     with pytest.raises(sw.DataError, match=why):
         fit(dense(), averaging(), TfData(make, examples=examples))
 
 
-def test_non_functions_and_validation_pipelines_are_rejected() -> None:
+def test_non_functions_and_validation_pipelines_are_rejected():
     with pytest.raises(sw.ConfigurationError, match=r"Received: int\. A dataset cannot"):
         TfData(3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(sw.ConfigurationError, match=r"`examples` must be .* examples=0"):
@@ -246,7 +241,7 @@ def test_non_functions_and_validation_pipelines_are_rejected() -> None:
         fit(dense(), averaging(), numbered(9), validation=TfData(sharded))
 
 
-def test_examples_in_the_window_are_cached_and_others_drawn_again() -> None:
+def test_examples_in_the_window_are_cached_and_others_drawn_again():
     drawn = list[int]()
 
     class Drawn(Numbers):

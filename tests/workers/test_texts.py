@@ -1,6 +1,5 @@
 """Networks that take text, and what their layers were adapted to; workers are threads."""
 
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -47,7 +46,7 @@ def classifier(*, rank: int = 1, optimizer: Any = "adam") -> Any:
 
 
 @pytest.mark.thorough
-def test_one_worker_trains_on_text_like_keras() -> None:
+def test_one_worker_trains_on_text_like_keras():
     data = sentences()
     master = sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, xla="on"
@@ -62,7 +61,7 @@ def test_one_worker_trains_on_text_like_keras() -> None:
 
 
 @pytest.mark.thorough
-def test_two_workers_learn_from_text() -> None:
+def test_two_workers_learn_from_text():
     master = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=10, seed=1)
     model, data = classifier(optimizer=keras.optimizers.SGD(1.0)), sentences()
     run = fit(model, master, data, epochs=30, validation=data)
@@ -74,7 +73,7 @@ def test_two_workers_learn_from_text() -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_text_input_can_omit_the_axis_of_size_1(rank: int) -> None:
+def test_text_input_can_omit_the_axis_of_size_1(rank):
     replica = make_replica(ModelDefinition.of(classifier(rank=rank)))
     for texts in (np.array(["a cat", "dog"], object), np.array([["a cat"], ["dog"]], object)):
         columns = {"features/text": texts}
@@ -89,7 +88,7 @@ def test_text_input_can_omit_the_axis_of_size_1(rank: int) -> None:
         (np.array([["a", "b"]], object), r"takes, \(1\) an example. Received: \(2\)"),
     ],
 )
-def test_incompatible_features_are_rejected(features: Any, message: str) -> None:
+def test_incompatible_features_are_rejected(features, message):
     replica = make_replica(ModelDefinition.of(classifier()))
     with pytest.raises(sw.DataError, match=message):
         BatchLayout(replica.model, {"features/text": features})
@@ -127,7 +126,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_adapted_state_of_a_layer_reaches_workers_and_files(name: str, tmp_path: Path) -> None:
+def test_adapted_state_of_a_layer_reaches_workers_and_files(name, tmp_path):
     layer, data = CASES[name]()
     kind = "string" if data.dtype == object else str(data.dtype)
     model = keras.Sequential([keras.Input(data.shape[1:], dtype=kind, name="x"), layer])
@@ -148,7 +147,7 @@ def test_adapted_state_of_a_layer_reaches_workers_and_files(name: str, tmp_path:
     np.testing.assert_array_equal(np.asarray(loaded(keras.ops.convert_to_tensor(data))), expected)
 
 
-def test_adapting_again_changes_the_definition() -> None:
+def test_adapting_again_changes_the_definition():
     layer = layers.Normalization()
     layer.adapt(NUMBERS)
     model = keras.Sequential([keras.Input((2,)), layer])
@@ -167,9 +166,7 @@ def test_adapting_again_changes_the_definition() -> None:
         ("Discretization", "float32", {"num_bins": 3}),
     ],
 )
-def test_layers_that_were_not_adapted_are_rejected(
-    kind: str, dtype: str, options: dict[str, Any]
-) -> None:
+def test_layers_that_were_not_adapted_are_rejected(kind, dtype, options):
     layer = getattr(layers, kind)(**options)
     model = keras.Sequential([keras.Input((1,), dtype=dtype), layer])
     with pytest.raises(sw.ConfigurationError, match=r"must be adapted before .* not adapted"):

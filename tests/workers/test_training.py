@@ -63,7 +63,7 @@ class CountedThreshold:
 
 
 @pytest.mark.thorough
-def test_custom_threshold_algorithm_runs_on_the_workers(blobs: DataSet) -> None:
+def test_custom_threshold_algorithm_runs_on_the_workers(blobs):
     text = sharing(threshold=CountedThreshold(), minibatches_per_message=1).to_json()
     master = sw.SharedTrainingMaster.from_json(text, allow=[f"{__name__}.CountedThreshold"])
     run = fit(dense(), master, blobs)
@@ -71,7 +71,7 @@ def test_custom_threshold_algorithm_runs_on_the_workers(blobs: DataSet) -> None:
         assert rows["threshold"].tolist() == [*range(1, len(rows) + 1)]
 
 
-def test_thresholds_are_carried_over_between_fits(blobs: DataSet) -> None:
+def test_thresholds_are_carried_over_between_fits(blobs):
     master = sharing(threshold=sw.AdaptiveThreshold(decay=0.5), minibatches_per_message=1)
     with sw.ParallelWrapper(dense(), master) as wrapper:
         ended = wrapper.start(blobs, display=False)
@@ -87,7 +87,7 @@ def test_thresholds_are_carried_over_between_fits(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> None:
+def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path):
     url = str(tmp_path / "export")
     sw.data.to_minibatch_files(numbered(61), url, batch_size=8)
     found = []
@@ -126,9 +126,7 @@ def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> Non
     ],
     ids=["serial", "pieces", "tree"],
 )
-def test_gradient_sharing_trains_every_example_once_per_epoch(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_gradient_sharing_trains_every_example_once_per_epoch(tmp_path, options):
     master = sharing(**options).with_hooks(RecordingHook(str(tmp_path)))
     run = fit(dense(), master, numbered(61), epochs=2)
     assert seen(tmp_path) == Counter(dict.fromkeys(range(61), 2))
@@ -142,7 +140,7 @@ def test_gradient_sharing_trains_every_example_once_per_epoch(
     [("average", keras.optimizers.SGD), ("reset", keras.optimizers.Adam)],
     ids=["average", "reset"],
 )
-def test_one_worker_equals_local_training(blobs: DataSet, updater: Any, optimizer: Any) -> None:
+def test_one_worker_equals_local_training(blobs, updater, optimizer):
     # As in Deeplearning4j's test: three minibatches of ten, one averaging.
     part = blobs.take(slice(0, 30))
     master = sw.ParameterAveragingTrainingMaster(
@@ -158,7 +156,7 @@ def test_one_worker_equals_local_training(blobs: DataSet, updater: Any, optimize
 
 @pytest.mark.thorough(but=["local"])
 @pytest.mark.parametrize("updater", ["average", "local"])
-def test_moments_continue_across_averagings(blobs: DataSet, updater: Any) -> None:
+def test_moments_continue_across_averagings(blobs, updater):
     master = one_worker(averaging_frequency=2, updater=updater)
     model, local = dense("adam"), dense("adam")
     # The driver's optimizer holds the average: training continues as if it had never ended.
@@ -168,7 +166,7 @@ def test_moments_continue_across_averagings(blobs: DataSet, updater: Any) -> Non
         np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
-def test_reset_restarts_the_optimizer_after_each_averaging(blobs: DataSet) -> None:
+def test_reset_restarts_the_optimizer_after_each_averaging(blobs):
     master = one_worker(averaging_frequency=2, updater="reset")
     model, local = (dense(keras.optimizers.SGD(0.1, momentum=0.9)) for _ in range(2))
     fit(model, master, blobs.take(slice(0, 60)))
@@ -268,7 +266,7 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
     ],
     ids=["plain", "diloco", "slowmo", "no velocity"],
 )
-def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer: Any) -> None:
+def test_two_workers_equal_their_simulation(blobs, updater, outer):
     master = averaging(
         batch_size_per_worker=10,
         shuffle=False,
@@ -295,9 +293,7 @@ def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer:
         ("local", {1: 1, 2: 5, 3: 2}, 4, None),  # 6 minibatches: by 1, then 5 and 1, then by 2
     ],
 )
-def test_delayed_averages_equal_their_simulation(
-    blobs: DataSet, updater: Any, frequency: Any, delay: int, outer: Any
-) -> None:
+def test_delayed_averages_equal_their_simulation(blobs, updater, frequency, delay, outer):
     master = averaging(
         batch_size_per_worker=10,
         shuffle=False,
@@ -329,9 +325,7 @@ class KeepsParameters(Hook):
 @pytest.mark.parametrize(
     ("updater", "precision", "limit"), [("local", "int8", 5e-3), ("reset", "bfloat16", 2e-3)]
 )
-def test_rounded_averages_stay_close_to_exact_ones(
-    blobs: DataSet, updater: Any, precision: Any, limit: float
-) -> None:
+def test_rounded_averages_stay_close_to_exact_ones(blobs, updater, precision, limit):
     master = averaging(shuffle=False, updater=updater, averaging_frequency=3)
     exact, rounded = normalized(), normalized()
     fit(exact, master, blobs, epochs=2)
@@ -346,8 +340,8 @@ def test_rounded_averages_stay_close_to_exact_ones(
     [("average", "float32"), ("local", "bfloat16"), ("reset", "int8")],
 )
 def test_replicas_hold_the_same_parameters_after_each_averaging(
-    blobs: DataSet, tmp_path: Path, updater: Any, precision: Any
-) -> None:
+    blobs, tmp_path, updater, precision
+):
     master = averaging(
         averaging_frequency=3,
         updater=updater,
@@ -361,7 +355,7 @@ def test_replicas_hold_the_same_parameters_after_each_averaging(
 
 
 @pytest.mark.thorough
-def test_local_moments_are_reset_after_a_nan(blobs: DataSet) -> None:
+def test_local_moments_are_reset_after_a_nan(blobs):
     """The NaN is in the last of worker 1's minibatches; in the next epoch it trains again."""
     features = blobs.features["features"].copy()
     features[-1] = np.nan
@@ -381,14 +375,14 @@ class SpoilsMoments(Hook):
 
 
 @pytest.mark.thorough
-def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs: DataSet) -> None:
+def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs):
     """With 12 minibatches an epoch, the 20 after which a worker looks are never reached."""
     master = averaging(updater="local", averaging_frequency=1).with_hooks(SpoilsMoments())
     with pytest.raises(sw.errors.NonFiniteLossError, match=r"parameters or moments .* in epoch 1"):
         fit(dense("adam"), master, blobs, epochs=2)
 
 
-def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
+def test_averaging_every_step_equals_the_large_batch_for_a_cnn():
     def cnn() -> Any:
         init = keras.initializers.GlorotUniform
         model = keras.Sequential(
@@ -417,7 +411,7 @@ def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
 
 
-def test_several_inputs_and_outputs_by_name() -> None:
+def test_several_inputs_and_outputs_by_name():
     def build() -> Any:
         left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
         joined = keras.layers.Concatenate()([left, right])
@@ -449,7 +443,7 @@ def test_several_inputs_and_outputs_by_name() -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
-def test_integer_state_is_unchanged(blobs: DataSet) -> None:
+def test_integer_state_is_unchanged(blobs):
     class Counting(keras.layers.Layer):
         def build(self, shape: Any) -> None:
             del shape
@@ -471,7 +465,7 @@ def test_integer_state_is_unchanged(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs: DataSet) -> None:
+def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs):
     layers = [
         keras.layers.Dense(16, kernel_initializer=init(1)),
         keras.layers.Dropout(0.5, seed=3),
@@ -494,7 +488,7 @@ def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs: DataSe
     assert abs(both - after(1)).max() > 1e-4
 
 
-def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs: DataSet) -> None:
+def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs):
     train, held_back = blobs.take(slice(0, 87)), blobs.take(slice(87, 120))
     model = dense()
     run = fit(model, averaging(), train, epochs=3, validation=held_back)
@@ -507,7 +501,7 @@ def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs: Da
 
 
 @pytest.mark.thorough
-def test_measuring_xla_does_not_change_the_result(blobs: DataSet) -> None:
+def test_measuring_xla_does_not_change_the_result(blobs):
     """Whichever is chosen, the trial leaves no trace in the result."""
     found = []
     for xla in ("off", "measure"):
@@ -517,7 +511,7 @@ def test_measuring_xla_does_not_change_the_result(blobs: DataSet) -> None:
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
 
 
-def test_bounded_staleness_limits_a_fast_worker(blobs: DataSet) -> None:
+def test_bounded_staleness_limits_a_fast_worker(blobs):
     """One worker sleeps in every minibatch: the other may be two minibatches ahead, no more."""
     master = sharing(max_staleness=2).with_hooks(SlowWorkerZero())
     run = fit(dense(), master, blobs)
@@ -527,7 +521,7 @@ def test_bounded_staleness_limits_a_fast_worker(blobs: DataSet) -> None:
     assert run.history["staleness"].max() > 4
 
 
-def test_slow_worker_does_not_delay_the_epoch(blobs: DataSet) -> None:
+def test_slow_worker_does_not_delay_the_epoch(blobs):
     """Others take pieces off its end: it trains far less than half of the minibatches."""
     slowed = sharing(piece_minibatches=1).with_hooks(SlowWorkerZero())
     run = fit(dense(), slowed, blobs, epochs=2)
@@ -556,7 +550,7 @@ class SlowWorkerZero(Hook):
 
 
 @pytest.mark.thorough
-def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state() -> None:
+def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state():
     """With all that could carry it on: Adam's moments, BatchNormalization's statistics."""
     features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
     features[90:] = np.nan  # of worker 1
@@ -577,7 +571,7 @@ def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state() -> None:
 
 
 @pytest.mark.thorough
-def test_batch_normalization_and_lstm_train() -> None:
+def test_batch_normalization_and_lstm_train():
     random = np.random.default_rng(0)
     labels = np.arange(160, dtype=np.int32) % 2
     series = random.normal(size=(160, 6, 3)) + labels[:, None, None]
@@ -601,7 +595,7 @@ def test_batch_normalization_and_lstm_train() -> None:
     np.testing.assert_allclose(mean, series.mean(axis=(0, 1)), atol=0.2)
 
 
-def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs: DataSet) -> None:
+def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs):
     """What one run wants of a warm replica does not stay: the same averaging, the same bits."""
     other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     other.compile("adam", "sparse_categorical_crossentropy")
@@ -620,7 +614,7 @@ def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs: DataSet
 
 
 @pytest.mark.thorough
-def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch):
     closed: list[Any] = []
 
     class Pool(InProcessPool):
@@ -636,7 +630,7 @@ def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch: pytest.Monk
     assert len(closed) == 1
 
 
-def test_half_precision_variables_are_rejected(blobs: DataSet) -> None:
+def test_half_precision_variables_are_rejected(blobs):
     layers = [
         keras.layers.Dense(8, activation="tanh", dtype="bfloat16"),
         keras.layers.Dense(3, activation="softmax", dtype="float32"),
@@ -647,7 +641,7 @@ def test_half_precision_variables_are_rejected(blobs: DataSet) -> None:
         fit(model, sharing(), blobs)
 
 
-def test_same_seed_gives_identical_bits_and_another_seed_does_not(blobs: DataSet) -> None:
+def test_same_seed_gives_identical_bits_and_another_seed_does_not(blobs):
     found = []
     for seed in (5, 5, 6):
         model = dense("adam")
@@ -657,7 +651,7 @@ def test_same_seed_gives_identical_bits_and_another_seed_does_not(blobs: DataSet
     assert (found[0] != found[2]).any()
 
 
-def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs: DataSet) -> None:
+def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs):
     heard: list[Any] = []
     model = dense()
 
@@ -679,7 +673,7 @@ def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs: DataSet) 
 
 
 @pytest.mark.thorough
-def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs: DataSet) -> None:
+def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs):
     poisoned = blobs.take(slice(0, 60))
     features = poisoned.features["features"].copy()
     features[-1] = np.nan
@@ -703,9 +697,7 @@ def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs: DataSet) -> N
     [(5, [3, 3, 3]), ({1: 1, 2: 6, 3: 4}, [12, 2, 3])],
     ids=["constant", "by epoch"],
 )
-def test_iteration_epoch_and_averaging_counts_are_exact(
-    blobs: DataSet, frequency: Any, expected: list[int]
-) -> None:
+def test_iteration_epoch_and_averaging_counts_are_exact(blobs, frequency, expected):
     """120 examples, 2 workers, batch 5: 12 minibatches each; after 3 epochs 36 iterations."""
     model = dense()
     run = fit(model, averaging(averaging_frequency=frequency), blobs, epochs=3)

@@ -148,14 +148,14 @@ ROUND = RoundRequest(
     ],
     ids=["round", "fixed", "adaptive", "target"],
 )
-def test_training_request_is_transferred_without_pickle(request_: Any) -> None:
+def test_training_request_is_transferred_without_pickle(request_):
     found = sent(request_)
     assert found == request_
     assert type(found) is type(request_)
     assert not isinstance(found, RoundRequest) or type(found.share) is Span
 
 
-def test_prediction_examples_are_transferred_without_pickle() -> None:
+def test_prediction_examples_are_transferred_without_pickle():
     data = DataSet({"x": np.arange(6.0, dtype=np.float32).reshape(3, 2).T}, [0, 1])
     normalizer = NormalizerChain((Standardize.fit(data), Standardize.fit(data)))
     request = InferRequest(
@@ -176,7 +176,7 @@ def test_prediction_examples_are_transferred_without_pickle() -> None:
         assert found.columns[name].flags.aligned
 
 
-def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request() -> None:
+def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request():
     shared: list[str] = []
     hooks = (Hook(shared), Hook(shared))
     request = replace(TRAIN, settings=settings_of(replace(SHARING, hooks=hooks), epochs=2))
@@ -188,7 +188,7 @@ def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request() -> None:
 
 
 @pytest.mark.parametrize("prototype", PROTOTYPES, ids=lambda each: each.name)
-def test_evaluations_are_updated_after_transfer(prototype: AbstractEvaluation) -> None:
+def test_evaluations_are_updated_after_transfer(prototype):
     what = Evaluating(evaluations={"y": (prototype,)})
     single = isinstance(prototype, ROC | EvaluationBinary | ROCBinary | RegressionEvaluation)
     labels, scores = LABELS, [row[1:] for row in BOTH] if single else BOTH
@@ -211,7 +211,7 @@ def test_evaluations_are_updated_after_transfer(prototype: AbstractEvaluation) -
         *(ClockState(wall_s=1.0, source="ntp"), (SPANS, ClockState(wall_s=1.0, source="system"))),
     ],
 )
-def test_results_are_transferred_without_pickle(result: Any) -> None:
+def test_results_are_transferred_without_pickle(result):
     found = sent(Answer(result=result, fields={"losses": [0.5, float("nan")]}, payload=b"ab"))
     np.testing.assert_equal(found.result, result)
     assert type(found.result) is type(result)
@@ -231,7 +231,7 @@ nested = st.recursive(
 
 
 @given(nested)
-def test_plain_values_are_transferred_unchanged(value: Any) -> None:
+def test_plain_values_are_transferred_unchanged(value):
     found = sent(value)
     assert found == value
     assert type(found) is type(value)
@@ -243,13 +243,13 @@ def test_plain_values_are_transferred_unchanged(value: Any) -> None:
         arrays.array_shapes(min_dims=0, min_side=0),
     )
 )
-def test_arrays_are_transferred_unchanged(array: Any) -> None:
+def test_arrays_are_transferred_unchanged(array):
     found = sent({"a": array, "b": b"123"})["a"]
     np.testing.assert_array_equal(found, array)
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
 
 
-def test_pickles_in_an_answer_are_rejected_and_not_loaded(tmp_path: Path) -> None:
+def test_pickles_in_an_answer_are_rejected_and_not_loaded(tmp_path):
     made = tmp_path / "made"
     evil = pickle.dumps([Evil(made)])
     text = json.dumps([{"own": 0}, 0]).encode()
@@ -280,7 +280,7 @@ def test_pickles_in_an_answer_are_rejected_and_not_loaded(tmp_path: Path) -> Non
     ],
     ids=json.dumps,
 )
-def test_malformed_values_are_rejected(packed: Any) -> None:
+def test_malformed_values_are_rejected(packed):
     text = json.dumps([packed, None]).encode()
     payload = text + bytes(-len(text) % 16) + bytes(8)
     for sizes in ([len(text), 8], None, [], [-1], [99], ["2"], [2, 99]):
@@ -306,7 +306,7 @@ class Evil:
         return os.mkdir, (str(self.path),)
 
 
-def test_custom_repartitioner_stays_on_the_driver() -> None:
+def test_custom_repartitioner_stays_on_the_driver():
     class Locked:
         def __init__(self) -> None:
             self.lock = threading.Lock()

@@ -26,16 +26,14 @@ def container(pods: Any) -> Any:
     return one
 
 
-def test_executors_are_pods_of_the_image_on_machines_with_the_label(
-    pods: Any, container: Any
-) -> None:
+def test_executors_are_pods_of_the_image_on_machines_with_the_label(pods, container):
     """Spark makes pods of its settings."""
     assert container["image"] == "registry/train:1"
     assert {one["spec"]["nodeSelector"]["pool"] for one in pods} == {"gpu"}
     assert {one["metadata"]["labels"]["spark-exec-id"] for one in pods} == {"1", "2"}
 
 
-def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container: Any) -> None:
+def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container):
     """Spark adds heap and overhead, and names GPUs as Kubernetes does."""
     limits, requests = container["resources"]["limits"], container["resources"]["requests"]
     assert limits["memory"] == requests["memory"]
@@ -45,7 +43,7 @@ def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container: A
     assert limits["nvidia.com/gpu"] == "2"
 
 
-def test_a_pod_has_its_environment_and_shared_memory(pods: Any, container: Any) -> None:
+def test_a_pod_has_its_environment_and_shared_memory(pods, container):
     """Spark mounts volumes by the prefix of their settings."""
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment["TF_NUM_INTRAOP_THREADS"] == "2"

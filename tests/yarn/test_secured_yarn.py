@@ -15,7 +15,7 @@ def run_script(_: Path) -> Any:
     return helpers.outcome_on_yarn("on_secured_yarn.py", lambda: Kerberos().start().close())
 
 
-def test_containers_train_from_a_secured_hdfs(seen: Any) -> None:
+def test_containers_train_from_a_secured_hdfs(seen):
     """Containers have no ticket: YARN gives them the tokens that Spark and the engine asked for."""
     assert seen["examples"] == 120
     assert seen["loaded_equals_saved"] is True
