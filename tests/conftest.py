@@ -67,18 +67,24 @@ _CONNECT = "SPARKWRIGHT_TEST_CONNECT"
 sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType]
 
 
+# Fixture -> the marks of all tests that use it.
+_MARKS = {
+    **dict.fromkeys(("spark", "script_result"), ("spark",)),
+    **{"executions": ("notebook", "spark"), "chromium": ("browser",)},
+}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests of Spark, and run them first, in one process that shares a session.
-
-    Other files run beside them.
-    """
+    """Run tests of Spark first, in one process that shares a session; other files beside them."""
     _keep_short_cases(items, config.args)
-    items.sort(key=lambda item: not _needs_spark(item))  # stable
     for item in items:
-        if _needs_spark(item):
-            item.add_marker("spark")
-        group = "spark" if _needs_spark(item) else item.nodeid.partition("::")[0]
+        for fixture in _MARKS.keys() & set(getattr(item, "fixturenames", [])):
+            for mark in _MARKS[fixture]:
+                item.add_marker(mark)
+    items.sort(key=lambda item: not item.get_closest_marker("spark"))  # stable
+    for item in items:
+        group = "spark" if item.get_closest_marker("spark") else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
 
 
@@ -104,12 +110,6 @@ def _keep_short_cases(items: list[pytest.Item], selected: list[str]) -> None:
 
 def _case_of(item: pytest.Item) -> str:
     return item.name.partition("[")[2].removesuffix("]")
-
-
-def _needs_spark(item: pytest.Item) -> bool:
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    is_marked = item.get_closest_marker("spark") is not None
-    return is_marked or "spark" in fixtures or "script_result" in fixtures
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.browser
-
 ROOT = Path(__file__).parents[2]
 PAGES = ("index.html", "training-masters.html", "reference/masters.html", "notebooks/03_csv.html")
 

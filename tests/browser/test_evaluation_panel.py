@@ -1,9 +1,5 @@
 """The evaluation panel in a real browser: threshold and results by keys, narrow and dark."""
 
-import pytest
-
-pytestmark = pytest.mark.browser
-
 # Neither Spark nor TensorFlow: what was found is given.
 CELL = """
 import numpy as np

@@ -3,8 +3,6 @@
 import pytest
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.browser
-
 CANVAS = ".sparkwright-chart > canvas"
 AWAIT = "import asyncio\nwhile not run.finished:\n    await asyncio.sleep(0.1)"
 PANEL_THREADS = (

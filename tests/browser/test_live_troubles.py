@@ -16,8 +16,6 @@ from tests.browser.test_live_panel import (
     wait_for_words,
 )
 
-pytestmark = pytest.mark.browser
-
 # As a hidden tab does: no frames, until it is looked at again. Those of the chart are counted:
 # widgets are modules from blobs, while JupyterLab's own code is served.
 HIDE = """() => {

@@ -7,7 +7,6 @@ import pytest
 from tests.browser.conftest import FAKE_RUN, SCREENSHOTS, free_port, started
 
 pytest.importorskip("marimo", reason="marimo is not installed")
-pytestmark = pytest.mark.browser
 
 CANVAS = ".sparkwright-chart > canvas"
 

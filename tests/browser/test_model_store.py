@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.browser
-
 FAKE_STORE = Path(__file__).parents[1] / "widgets" / "fake_store.py"
 CELL = """
 from types import SimpleNamespace

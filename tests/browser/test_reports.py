@@ -17,8 +17,6 @@ from sparkwright_widgets._offline_html import offline_html
 from sparkwright_widgets._reports._pdf import pdf_of
 from sparkwright_widgets._reports._run_report import run_report_html
 
-pytestmark = pytest.mark.browser
-
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 # The pictures that a screen reader would pass over, and how far the page is too wide.

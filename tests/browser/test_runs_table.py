@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.browser
-
 RECORDED = Path(__file__).parents[1] / "runs" / "recorded.py"
 STORE = """
 from recorded import begin, train

@@ -305,29 +305,27 @@ def test_error_for_an_image_in_an_archive_names_its_origin(tmp_path):
 
 
 def test_no_files_to_read_or_pack_raises(tmp_path):
-    none: Any = None
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(sw.DataError, match=r"at least one image.*extensions bmp"):
-        sw.data.from_images(none, str(tmp_path), size=(8, 8))
+        sw.data.from_images(None, str(tmp_path), size=(8, 8))
     with pytest.raises(sw.DataError, match=r"ends in `\.zip`"):
-        sw.data.from_image_batches(none, str(tmp_path), size=(8, 8))
+        sw.data.from_image_batches(None, str(tmp_path), size=(8, 8))
     with pytest.raises(sw.DataError, match="at least one file to pack"):
         write_file_batches(str(tmp_path), str(tmp_path / "out"), extensions=["png"])
     for call in (sw.data.from_images, sw.data.from_image_batches):
         with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
-            call(none, str(tmp_path / "nowhere"), size=(8, 8))
+            call(None, str(tmp_path / "nowhere"), size=(8, 8))
     with pytest.raises(sw.ConfigurationError, match="must not be a MaskFile"):
-        sw.data.from_image_batches(none, "/x", size=(8, 8), label=MaskFile())
+        sw.data.from_image_batches(None, "/x", size=(8, 8), label=MaskFile())
 
 
 def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path):
-    none: Any = None
     for name in ("cat_0.png", "dog_0.png"):
         write(tmp_path / name, pixels(0))
     with pytest.raises(sw.DataError, match=r"only .*PatternLabel\(pattern=\"_\"\)"):
-        sw.data.from_images(none, str(tmp_path), size=(8, 8))
+        sw.data.from_images(None, str(tmp_path), size=(8, 8))
     with pytest.raises(sw.DataError, match="the pattern does not match the name"):
-        sw.data.from_images(none, str(tmp_path), size=(8, 8), label=PatternLabel(pattern="-"))
+        sw.data.from_images(None, str(tmp_path), size=(8, 8), label=PatternLabel(pattern="-"))
 
 
 def test_file_too_large_for_a_batch_raises_before_reading(tmp_path):

@@ -196,9 +196,8 @@ def test_locations_without_minibatches_raise(where, content, error, why, tmp_pat
 
 @pytest.mark.parametrize("option", [{"on_error": "ignore"}, {"partitions": 0}, {"loader": "numpy"}])
 def test_invalid_reading_options_raise(option, tmp_path):
-    none: Any = None
     with pytest.raises(sw.ConfigurationError, match=next(iter(option))):
-        sw.data.from_minibatches(none, tmp_path, **option)
+        sw.data.from_minibatches(None, tmp_path, **option)
 
 
 @pytest.mark.parametrize(

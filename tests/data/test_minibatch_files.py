@@ -262,14 +262,13 @@ def test_with_a_loader_text_files_are_data(name, tmp_path):
 
 
 def test_executors_check_the_first_existing_file(tmp_path, monkeypatch):
-    none: Any = None
     asked: list[str] = []
     monkeypatch.setattr("sparkwright.data.paths.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr(_paths, "ask_executors", lambda _spark, url, _digest: asked.append(url))
     there, gone, folder = tmp_path / "a.arrow", tmp_path / "gone.arrow", tmp_path
     there.write_bytes(b"1")
     for paths in ([gone, folder, there, gone], [gone]):
-        _paths.check_visible(none, *find_files(paths, ours=True).probes)
+        _paths.check_visible(None, *find_files(paths, ours=True).probes)
     assert asked == [str(there)]
 
 

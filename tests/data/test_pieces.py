@@ -119,9 +119,8 @@ def test_data_error_ends_the_job_while_other_tasks_run(spark, tmp_path):
 
 
 def test_invalid_on_error_raises(tmp_path):
-    none: Any = None
     with pytest.raises(sw.ConfigurationError, match="on_error='ignore'"):
-        from_pieces(none, [], read, sizes=[], on_error="ignore")  # pyright: ignore[reportArgumentType]
+        from_pieces(None, [], read, sizes=[], on_error="ignore")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.thorough

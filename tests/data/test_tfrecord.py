@@ -152,12 +152,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("options", "match"), REFUSED, ids=str)
 def test_invalid_options_raise(tmp_path, options, match):
-    none: Any = None
     (tmp_path / "a.tfrecord").write_bytes(framed(b""))
     with pytest.raises(sw.ConfigurationError, match=match):
-        from_tfrecord(none, str(tmp_path), **options)
+        from_tfrecord(None, str(tmp_path), **options)
     with pytest.raises(sw.DataError, match="`features=` and `labels=`"):
-        from_tfrecord(none, str(tmp_path))
+        from_tfrecord(None, str(tmp_path))
 
 
 # TensorFlow on the other side.

@@ -1,5 +1,7 @@
 """A module names the notebook that it tests as `NOTEBOOK`; each runs once, two at a time.
 
+No report needs a network.
+
 `SHORTER` in a module replaces texts of the notebook, such as numbers of epochs.
 """
 
@@ -16,6 +18,10 @@ from typing import Any
 import pytest
 from tests.scripts import started_ahead
 
+from sparkwright_widgets._offline_html import outside_resources
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
 # `python -m sparkwright_widgets.report`, which starts sooner without what tests/conftest.py blocks.
 _REPORT = """
 import sys
@@ -27,13 +33,12 @@ sys.exit(main())
 
 def _name(module: ModuleType) -> str:
     """What the notebook calls its results: `03_csv.ipynb` writes `csv.json`."""
-    notebook: Path = module.NOTEBOOK
-    return notebook.stem.partition("_")[2]
+    return Path(module.NOTEBOOK).stem.partition("_")[2]
 
 
 def _executed(module: ModuleType, folder: Path) -> Path:
     """The folder, with everything that executing the notebook leaves."""
-    notebook: Path = module.NOTEBOOK
+    notebook = NOTEBOOKS / module.NOTEBOOK
     if shorter := getattr(module, "SHORTER", None):
         text = notebook.read_text(encoding="utf-8")
         assert all(given in text for given in shorter)
@@ -87,4 +92,6 @@ def results(request: pytest.FixtureRequest, reports: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def html(request: pytest.FixtureRequest, reports: Path) -> str:
-    return (reports / f"{_name(request.module)}.html").read_text()
+    text = (reports / f"{_name(request.module)}.html").read_text()
+    assert outside_resources(text) == []
+    return text

@@ -336,11 +336,10 @@ def test_placement_beside_keeps_the_model_without_normalizer(tmp_path):
 def test_second_normalizer_raises(tmp_path):
     normalizer = Standardize.fit(DataSet(table()))
     plain = keras_alone(saved(sequential(), normalizer, tmp_path))
-    no_spark: Any = None
     master = sw.ParameterAveragingTrainingMaster()
     for use in (
         lambda: saved(plain, normalizer, tmp_path),
-        lambda: sw.SparkNetwork(no_spark, plain, normalizer=normalizer),
+        lambda: sw.SparkNetwork(None, plain, normalizer=normalizer),
         lambda: sw.ParallelWrapper(plain, master, workers=1, normalizer=normalizer),
     ):
         with pytest.raises(sw.ConfigurationError, match="scaled twice"):
