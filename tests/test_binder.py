@@ -21,13 +21,13 @@ BROUGHT_BY_THE_IMAGE = {"jupyterlab"}
 SMALLEST_DRIVER_MEMORY_BYTES = 471_859_200
 
 
-def pins(path: Path) -> dict[str, str]:
+def pins(path):
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     pairs = [line.split("==") for line in lines]
     return {canonicalize_name(name): version for name, version in pairs}
 
 
-def binder_pins() -> dict[str, str]:
+def binder_pins():
     return pins(BINDER / "requirements.txt")
 
 

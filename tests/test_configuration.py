@@ -4,7 +4,6 @@ import ast
 import json
 from dataclasses import MISSING, fields
 from types import SimpleNamespace
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -37,17 +36,17 @@ from sparkwright.updates import (
 )
 
 MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
-CLASSES: list[Any] = [
+CLASSES = [
     *MASTERS,
     *(AdaptiveThreshold, FixedThreshold, TargetSparsity, ResidualClipping),
     *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing),
     *(SystemClock, NtpClock, OuterOptimizer, Histograms, Augmentation, MaskFile),
 ]
-REQUIRED: dict[Any, dict[str, Any]] = {
+REQUIRED = {
     Checkpointing: {"url": "/data/runs/7"},
 }
 # Options that are valid only beside others.
-BESIDE: dict[tuple[Any, str], dict[str, Any]] = {
+BESIDE = {
     (MeshConfig, "chunk_bytes"): {"max_pending_bytes": 2**53},
     (MeshConfig, "max_pending_bytes"): {"chunk_bytes": 1024},
     (AdaptiveThreshold, "min_sparsity"): {"max_sparsity": 2.0**126},

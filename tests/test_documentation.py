@@ -15,12 +15,12 @@ PAGES = sorted(
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-def text_of(page: Path) -> str:
+def text_of(page):
     """Without blocks of code, where brackets are no links."""
     return re.sub(r"(?ms)^```.*?^```", "", page.read_text())
 
 
-def anchors_of(page: Path) -> set[str]:
+def anchors_of(page):
     """As code hosts make them of headings."""
     headings = re.findall(r"(?m)^#+ (.+)$", text_of(page))
     plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
@@ -29,7 +29,7 @@ def anchors_of(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_have_existing_targets(page):
-    missing: list[str] = []
+    missing = []
     for link in _LINK.findall(text_of(page)):
         if re.match(r"[a-z]+:", link):
             continue

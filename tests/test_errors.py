@@ -1,6 +1,5 @@
 import inspect
 import pickle
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ ValueError: no
 """
 
 
-def made(cls: type[BaseException]) -> Any:
+def made(cls):
     if issubclass(cls, errors.WorkerError):
         return cls(worker=3, host="node-7", reason="ValueError: no", worker_traceback=TRACEBACK)
     return cls("rule. Received: name=value. Remedy.")

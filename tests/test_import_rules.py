@@ -68,10 +68,10 @@ SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 
 
 @cache
-def imports(source: str, *, top_level: bool = False) -> frozenset[str]:
+def imports(source, *, top_level=False):
     """Absolute names of the modules that a file of the engine imports."""
     package = ["sparkwright", *Path(source).parts[:-1]]
-    found: set[str] = set()
+    found = set()
     for node, inside in size.imports_in(size.tree_of(ROOT / source)):
         if inside and top_level:
             continue
@@ -83,7 +83,7 @@ def imports(source: str, *, top_level: bool = False) -> frozenset[str]:
     return frozenset(found)
 
 
-def roots(source: str, *, top_level: bool = False) -> set[str]:
+def roots(source, *, top_level=False):
     """The packages that a file of the engine imports."""
     return {name.partition(".")[0] for name in imports(source, top_level=top_level)}
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -37,8 +36,8 @@ def test_limit_is_raised_or_the_error_names_it(more, ends):
 def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(monkeypatch):
     """PySpark asks Spark for local properties before it calls what the thread is for."""
 
-    def thread(target: Any, _: Any) -> threading.Thread:
-        def failing() -> None:
+    def thread(target, _):
+        def failing():
             try:
                 raise OSError(errno.EMFILE, "Too many open files")
             except OSError as error:
@@ -47,8 +46,8 @@ def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(monkeypa
         return threading.Thread(target=failing)
 
     monkeypatch.setattr(jobs, "inheriting_thread", thread)
-    ended: list[Any] = []
-    spark: Any = SimpleNamespace(sparkContext=None)
+    ended = []
+    spark = SimpleNamespace(sparkContext=None)
     job = jobs.SparkJob(spark, lambda: None, description="count", ended=ended.append)
     job._thread.join(10)
     assert ended == [job]

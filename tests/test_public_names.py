@@ -4,7 +4,6 @@ import pkgutil
 import tomllib
 import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,11 +26,11 @@ SUBMODULES = {module.name for module in pkgutil.iter_modules(sw.__path__)}
 PACKAGES = sorted(name for name in SUBMODULES if not name.startswith("_") and name != "errors")
 
 
-def public_names(module: types.ModuleType) -> dict[str, Any]:
+def public_names(module):
     return {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
 
 
-def documented_members(found: Any) -> list[tuple[str, Any]]:
+def documented_members(found):
     """Public methods and properties that the class itself defines."""
     return [
         (name, member)

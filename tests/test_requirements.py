@@ -1,7 +1,6 @@
 """Every requirement in `requirements.md` names tests or pages that exist."""
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 TABLES = Path(__file__).with_name("requirements.md")
 
 
-def rows() -> Iterator[tuple[int, list[str], int]]:
+def rows():
     """Line number and cells of each row, and the number of cells in the header of its table."""
     columns = 0
     for number, line in enumerate(TABLES.read_text(encoding="utf-8").splitlines(), 1):
@@ -24,11 +23,11 @@ def rows() -> Iterator[tuple[int, list[str], int]]:
 
 
 @cache
-def names_in(file: Path) -> frozenset[str]:
+def names_in(file):
     return frozenset(re.findall(r"(?m)^\s*(?:async )?def (test_\w+)", file.read_text("utf-8")))
 
 
-def exists(reference: str) -> bool:
+def exists(reference):
     """Whether a cell's entry, a test or a page, is there."""
     file, _, name = reference.strip("`").partition("::")
     if not (ROOT / file).is_file():

@@ -3,13 +3,12 @@
 import importlib
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.advice import Advice, MeasuredRun, predict
+from sparkwright.advice import MeasuredRun, predict
 from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
 from sparkwright.networks.presets import lenet_spec
@@ -19,7 +18,7 @@ runs_of = importlib.import_module("sparkwright.advice._runs")
 
 
 @pytest.fixture
-def measured() -> Advice:
+def measured():
     """Advice with two measured runs, of a master with addresses."""
     master = ParameterAveragingTrainingMaster(
         batch_size_per_worker=32,
@@ -44,17 +43,17 @@ def test_measured_runs_are_shown_beside_their_prediction(measured):
     ]
 
 
-def called(found: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+def called(found, monkeypatch, *arguments):
     """What the command returns, with Spark and the measurements replaced."""
 
     class Session:
-        def stop(self) -> None: ...
+        def stop(self): ...
 
-    def start_spark(**options: Any) -> Session:
+    def start_spark(**options):
         assert options == {"master": "yarn", "workers": 3, "settings": {"spark.a": "b=c"}}
         return Session()
 
-    def advise(*_: Any, measure: bool, **options: Any) -> Any:
+    def advise(*_, measure, **options):
         assert measure
         if isinstance(found, Exception):
             raise found

@@ -1,7 +1,6 @@
 """The advice prefers safe settings, reaches the target where any setting does, and is a value."""
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,7 +12,6 @@ from sparkwright.masters import (
     ParameterAveragingTrainingMaster,
     ScalingCosts,
     SharedTrainingMaster,
-    TrainingMaster,
 )
 
 LARGE = {"vector_bytes": 100_040_000, "updater_bytes": 200_080_000}
@@ -26,7 +24,7 @@ averaging = st.builds(
     averaging_delay=st.integers(0, 5),
     outer_optimizer=st.none() | st.just(OuterOptimizer()),
 )
-masters: st.SearchStrategy[TrainingMaster] = st.one_of(
+masters = st.one_of(
     averaging,
     st.builds(
         ParameterAveragingTrainingMaster,
@@ -42,11 +40,11 @@ masters: st.SearchStrategy[TrainingMaster] = st.one_of(
 bandwidths, seconds, sizes = st.floats(1e6, 1e11), st.floats(1e-4, 10), st.integers(1, 10**9)
 
 
-def costs(bandwidth: float, latency_s: float = 1e-4) -> ScalingCosts:
+def costs(bandwidth, latency_s=1e-4):
     return ScalingCosts().with_network(bandwidth, latency_s)
 
 
-def efficiency(master: TrainingMaster, bandwidth: float, *, step_s: float, size: int) -> float:
+def efficiency(master, bandwidth, *, step_s, size):
     found = predict(master, step_s=step_s, vector_bytes=size, workers=4, costs=costs(bandwidth))
     return found.at(4).efficiency
 
@@ -66,7 +64,7 @@ def test_more_bandwidth_never_lowers_the_predicted_efficiency(
 def test_the_first_alternative_that_reaches_the_target_is_recommended(
     master, workers, step_s, size, bandwidth, target
 ):
-    given: dict[str, Any] = {"workers": workers, "step_s": step_s, "vector_bytes": size}
+    given = {"workers": workers, "step_s": step_s, "vector_bytes": size}
     given |= {"updater_bytes": 2 * size, "costs": costs(bandwidth), "target": target}
     found = predict(master, **given)
     reaching = [n for n, each in enumerate(found.alternatives) if each.efficiency >= target]
@@ -84,7 +82,7 @@ def test_the_first_alternative_that_reaches_the_target_is_recommended(
 
 @given(masters, st.integers(2, 64), seconds, sizes, bandwidths)
 def test_an_alternative_is_predicted_as_its_master_is(master, workers, step_s, size, bandwidth):
-    given: dict[str, Any] = {"workers": workers, "step_s": step_s, "vector_bytes": size}
+    given = {"workers": workers, "step_s": step_s, "vector_bytes": size}
     found = predict(master, **given, costs=costs(bandwidth))
     assert found.at(workers, recommended=True) == found.best.point
     for each in found.alternatives:
@@ -94,7 +92,7 @@ def test_an_alternative_is_predicted_as_its_master_is(master, workers, step_s, s
 
 
 def test_settings_become_less_safe_only_as_the_network_becomes_slower():
-    names: list[str] = []
+    names = []
     for gigabits in (400, 10, 2, 1, 0.03):
         found = predict(workers=4, step_s=1.0, costs=costs(gigabits * 1.25e8), **LARGE)
         names.append(found.best.settings)

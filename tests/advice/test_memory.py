@@ -1,13 +1,11 @@
 """The memory that executors and driver need is planned, and compared with a container."""
 
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.advice import MemoryPlan
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS
 from sparkwright.networks.estimate import training_sizes
@@ -17,13 +15,13 @@ LENET = PRESETS["lenet"].make()
 cores_and_trainers = st.sampled_from([(1, 1), (4, 1), (4, 4), (8, 2), (6, 3)])
 
 
-def plan_memory(model: Any, **options: Any) -> MemoryPlan:
+def plan_memory(model, **options):
     found = sw.advise(model, step_s=1, **{"workers": 2, **options}).memory
     assert found is not None
     return found
 
 
-def part(plan: MemoryPlan, name: str) -> int:
+def part(plan, name):
     return next(part.size_mib for part in plan.parts if part.name == name)
 
 
@@ -124,7 +122,7 @@ def test_custom_layer_model_is_sized_by_its_variables_and_outputs():
     class Own(keras.layers.Dense):
         pass
 
-    def trainers(kind: Any) -> int:
+    def trainers(kind):
         model = keras.Sequential([keras.Input((1000,)), *(kind(1000) for _ in range(3))])
         model.compile("adam", "mse")
         return part(plan_memory(model), "trainers")
@@ -166,7 +164,7 @@ def test_heap_defaults_to_a_quarter_of_the_container():
 
 def test_averages_through_spark_need_a_larger_heap_of_the_driver():
     """The case that hung: 48.8 million parameters, SGD, two workers."""
-    options: dict[str, Any] = {"averaging_frequency": 1, "updater": "reset"}
+    options = {"averaging_frequency": 1, "updater": "reset"}
     ring, spark = (
         sw.ParameterAveragingTrainingMaster(communication=communication, **options)
         for communication in ("ring", "spark")

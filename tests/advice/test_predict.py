@@ -4,7 +4,6 @@ import json
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -17,10 +16,9 @@ from sparkwright.masters import (
     ParameterAveragingTrainingMaster,
     ScalingCosts,
     SharedTrainingMaster,
-    TrainingMaster,
 )
 
-masters: st.SearchStrategy[TrainingMaster] = st.one_of(
+masters = st.one_of(
     st.builds(
         ParameterAveragingTrainingMaster,
         batch_size_per_worker=st.integers(1, 300),
@@ -78,7 +76,7 @@ def test_at_the_worthwhile_step_nine_tenths_of_the_time_are_training(master, wor
 
 
 def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it():
-    def said(step_s: float, **options: Any) -> str:
+    def said(step_s, **options):
         master = ParameterAveragingTrainingMaster(**options)
         found = predict(master, workers=4, vector_bytes=2_000_000, step_s=step_s)
         return f"{found.pays}: {found.verdict}"
@@ -244,7 +242,7 @@ def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
         outer_s_per_byte=4e-9,
     )
     master = ParameterAveragingTrainingMaster(updater="local", **options)
-    given: dict[str, Any] = {"step_s": 1.0, "vector_bytes": 10**8, "workers": 2}
+    given = {"step_s": 1.0, "vector_bytes": 10**8, "workers": 2}
     found = predict(master, **given, costs=exact).at(2)
     assert found.bytes_per_s * found.interval_s == pytest.approx(sent_bytes)
     assert found.exchange_s == pytest.approx(sent_bytes / 1e9 + handling_s)
@@ -275,7 +273,7 @@ def test_averaging_waits_for_the_slowest_and_sharing_does_not():
 def test_a_thousand_quick_workers_are_held_up_by_the_driver():
     master = SharedTrainingMaster(mesh=MeshConfig(mode="mesh"))
     known = ScalingCosts(update_s=1e-9, update_s_per_byte=1e-15)
-    options: dict[str, Any] = {"step_s": 0.1, "vector_bytes": 1000, "costs": known, "workers": 2}
+    options = {"step_s": 0.1, "vector_bytes": 1000, "costs": known, "workers": 2}
     held = predict(master, **options)
     assert held.at(1024).bound == "driver"
     assert held.at(64).bound == "exchange"

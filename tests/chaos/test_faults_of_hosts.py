@@ -1,12 +1,10 @@
 """Faults of networks and disks, which need executors on hosts of their own."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 from tests.chaos.clusters import laboratory_on_hosts
 from tests.chaos.experiments import Experiment, draw
-from tests.chaos.laboratory import Laboratory
 from tests.cluster.helpers import needs_hosts
 
 from sparkwright.errors import ConfigurationError
@@ -31,7 +29,7 @@ SPECULATION = {
 
 
 @pytest.fixture(scope="module")
-def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+def laboratory(tmp_path_factory):
     with laboratory_on_hosts(tmp_path_factory.mktemp("hosts")) as found:
         yield found
 

@@ -1,13 +1,9 @@
 """Faults that once lost what had been learned, or delivered what was wrong, one by one."""
 
-from typing import Any
-
 import numpy as np
-import psutil
 import pytest
 from tests.chaos import counting, faults
 from tests.chaos.experiments import Experiment
-from tests.chaos.watched import Watched
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -19,11 +15,11 @@ BOTH = ["averaging", pytest.param("sharing", marks=pytest.mark.slow)]
 LONG = 400  # epochs: such a run is stopped
 
 
-def has_averaged(watched: Watched, count: int = 10) -> None:
+def has_averaged(watched, count=10):
     wait_until(lambda: watched.most_averagings >= count, 60)
 
 
-def goes_on(watched: Watched, count: int = 10) -> None:
+def goes_on(watched, count=10):
     """Wait until so many more minibatches are done on each worker."""
     before = {each.worker: each.steps for each in watched.run.status.workers}
     wait_until(
@@ -31,7 +27,7 @@ def goes_on(watched: Watched, count: int = 10) -> None:
     )
 
 
-def executor_of(watched: Watched, worker: int) -> psutil.Process:
+def executor_of(watched, worker):
     trainer = faults.trainer_of(watched.run, worker)
     assert trainer is not None
     executor = faults.executor_of(trainer)
@@ -142,7 +138,7 @@ def test_sharing_delivers_residuals_below_the_threshold(laboratory, workers):
     experiment = Experiment(master="sharing", fault="none", moment="checkpoint")
     never = sw.FixedThreshold(threshold=2 * counting.EPOCHS / counting.BATCH)
 
-    def finish(epochs: int, resume: str | None = None) -> Any:
+    def finish(epochs, resume=None):
         return laboratory.start(
             experiment, pace_s=0.0, epochs=epochs, resume=resume, workers=workers, threshold=never
         ).run.wait(60)

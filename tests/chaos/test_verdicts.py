@@ -1,7 +1,6 @@
 """What experiments are drawn, and that each fault that a verdict looks for is found."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +43,7 @@ JOINED = replace(
 )
 
 
-def changed(index: int, value: float, counts: Any = GOOD.counts) -> Any:
+def changed(index, value, counts=GOOD.counts):
     found = counts.copy()
     found[index] = value
     return found

@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -22,16 +21,16 @@ pytestmark = [pytest.mark.cluster, needs_hosts]
 
 
 @pytest.fixture
-def hosts() -> Iterator[Hosts]:
+def hosts():
     with Hosts(["one", "two"]) as running:
         yield running
 
 
-def echoed(hosts: Hosts, content: bytes) -> float:
+def echoed(hosts, content):
     """Send content from "two" to "one" and back; how many seconds that took."""
     server = hosts.call("one", lambda: socket.create_server((hosts.address("one"), 0)))
 
-    def give_back() -> None:
+    def give_back():
         client, _ = server.accept()
         with client:
             while piece := client.recv(1 << 16):
@@ -53,7 +52,7 @@ def echoed(hosts: Hosts, content: bytes) -> float:
         return time.monotonic() - began_s
 
 
-def datagrams(hosts: Hosts, sender: str, receiver: str, count: int, *, wait_s: float = 5.0) -> int:
+def datagrams(hosts, sender, receiver, count, *, wait_s=5.0):
     """How many of `count` datagrams arrive, each within `wait_s`."""
     bound = hosts.call(receiver, _datagram_socket)
     bound.bind((hosts.address(receiver), 0))
@@ -69,7 +68,7 @@ def datagrams(hosts: Hosts, sender: str, receiver: str, count: int, *, wait_s: f
     return arrived
 
 
-def _datagram_socket() -> socket.socket:
+def _datagram_socket():
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
@@ -91,7 +90,7 @@ def test_one_direction_can_be_cut(hosts):
     assert datagrams(hosts, "one", "outside", 5) == 5
 
 
-def own_addresses() -> set[str]:
+def own_addresses():
     return {one.address for of_one in psutil.net_if_addrs().values() for one in of_one}
 
 

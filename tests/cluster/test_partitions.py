@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,7 +12,7 @@ from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.port import PeerPort
-from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.ring import RingPort
 from sparkwright.mesh.topology import Seat
 from sparkwright.mesh.update_mesh import UpdateMesh
 
@@ -25,22 +24,22 @@ TIMEOUT_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Hosts]:
+def running():
     with Hosts(NAMES) as hosts:
         yield hosts
 
 
 @pytest.fixture
-def hosts(running: Hosts) -> Hosts:
+def hosts(running):
     running.links()
     return running
 
 
 @pytest.fixture
-def ports(hosts: Hosts) -> Iterator[list[PeerPort]]:
+def ports(hosts):
     """One on each host."""
     with contextlib.ExitStack() as stack:
-        found: list[PeerPort] = []
+        found = []
         for name in NAMES:
             host, worker = hosts.address(name), len(found)
             port = hosts.call(
@@ -55,17 +54,17 @@ def ports(hosts: Hosts) -> Iterator[list[PeerPort]]:
 
 
 @pytest.fixture
-def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
+def meshes(hosts, ports):
     """One on each host, all behind the first."""
     seats = [
         Seat(worker=n, attempt=0, host=port.address[0], port=port.address[1])
         for n, port in enumerate(ports)
     ]
     with contextlib.ExitStack() as stack:
-        found: list[UpdateMesh] = []
+        found = []
         for number, (name, port) in enumerate(zip(NAMES, ports, strict=True)):
 
-            def start(number: int = number, port: PeerPort = port) -> UpdateMesh:
+            def start(number=number, port=port):
                 mesh = UpdateMesh(
                     port,
                     me=(number, 0),
@@ -83,7 +82,7 @@ def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
         yield found
 
 
-def everybody_has(meshes: list[UpdateMesh], versions: dict[tuple[int, int], int]) -> bool:
+def everybody_has(meshes, versions):
     return all(mesh.wait_for(versions, timeout_s=30) for mesh in meshes)
 
 
@@ -123,10 +122,10 @@ def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(hosts, meshes,
 # -- the ring --------------------------------------------------------------------------------
 
 
-def joined(hosts: Hosts, ports: list[RingPort]) -> list[Ring]:
+def joined(hosts, ports):
     """Each host's ring."""
 
-    def join(rank: int) -> Ring:
+    def join(rank):
         return hosts.call(
             NAMES[rank],
             lambda: ports[rank].join(
@@ -144,7 +143,7 @@ def joined(hosts: Hosts, ports: list[RingPort]) -> list[Ring]:
 
 
 @pytest.fixture
-def ring_ports(ports: list[PeerPort]) -> Iterator[list[RingPort]]:
+def ring_ports(ports):
     found = [RingPort(port) for port in ports]
     yield found
     for port in found:
@@ -155,7 +154,7 @@ def test_a_ring_on_a_bad_network_adds_to_the_same_bits(hosts, ring_ports):
     """Loopback neither delays frames nor loses them."""
     vectors = np.random.default_rng(0).normal(size=(3, 100_003)).astype(np.float32)
 
-    def summed(rings: list[Ring]) -> list[bytes]:
+    def summed(rings):
         own = vectors.copy()
         with ThreadPoolExecutor(3) as threads:
             list(threads.map(lambda ring, vector: ring.all_reduce(vector), rings, own))
@@ -169,7 +168,7 @@ def test_a_ring_on_a_bad_network_adds_to_the_same_bits(hosts, ring_ports):
         ring.abort()
 
 
-def end_of_sums(ring: Ring) -> str:
+def end_of_sums(ring):
     """Add, again and again, until the ring ends; with which words."""
     with ring:
         while True:

@@ -1,7 +1,5 @@
 """Padding and masks against NumPy, a sequence at a time."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -12,7 +10,7 @@ from sparkwright.data._survey import LengthRange
 from sparkwright.errors import ConfigurationError
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=0, max_size=12)
-ALIGN: Any = st.sampled_from(["equal_length", "start", "end"])
+ALIGN = st.sampled_from(["equal_length", "start", "end"])
 
 
 @given(LENGTHS, st.integers(1, 12), ALIGN, st.integers(1, 3))
@@ -38,7 +36,7 @@ def test_length_ranges_of_parts_add_up_to_the_range_of_the_whole(a, b):
     assert LengthRange.of(a).is_uniform == (len(set(a)) < 2)
 
 
-def steps_of(length: int, *, mask: Any = None) -> DataSet:
+def steps_of(length, *, mask=None):
     return DataSet(
         {"x": np.ones((2, length, 3), np.float32), "fixed": np.ones((2, 4))},
         {"y": np.ones((2, length), np.int32)},
@@ -46,7 +44,7 @@ def steps_of(length: int, *, mask: Any = None) -> DataSet:
     )
 
 
-def pad_dataset(data: DataSet, *arguments: Any, **options: Any) -> DataSet:
+def pad_dataset(data, *arguments, **options):
     return DataSet.from_columns(pad_columns(data.columns(), *arguments, **options))
 
 

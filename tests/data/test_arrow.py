@@ -1,5 +1,3 @@
-from typing import Any
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
@@ -15,7 +13,7 @@ DTYPES = [
 ]
 
 
-def arrays(count: int) -> st.SearchStrategy[Any]:
+def arrays(count):
     """1-D to 4-D arrays of `count` examples, NaN and infinities among them."""
     shapes = st.lists(st.integers(1, 3), max_size=3).map(lambda rest: (count, *rest))
     return st.sampled_from(DTYPES).flatmap(
@@ -24,7 +22,7 @@ def arrays(count: int) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def datasets(draw: st.DrawFn) -> DataSet:
+def datasets(draw):
     count = draw(st.integers(0, 5))
     names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
     return DataSet(
@@ -36,7 +34,7 @@ def datasets(draw: st.DrawFn) -> DataSet:
     )
 
 
-def assert_round_trip(dataset: DataSet) -> None:
+def assert_round_trip(dataset):
     found, expected = from_bytes(to_bytes(dataset)).columns(), dataset.columns()
     assert list(found) == list(expected)
     for name, array in found.items():

@@ -1,7 +1,5 @@
 """Random variants of images: the same each time, and never anything but what was asked for."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -15,13 +13,13 @@ pictures = arrays(
 )
 
 
-def variants(image: Any, label: Any = None, *, key: str = "/a.png", **options: Any) -> list[Any]:
+def variants(image, label=None, *, key="/a.png", **options):
     return Augmentation(**options).apply(image, label, key=key)
 
 
 @given(pictures, st.text(max_size=9), st.integers(0, 2**64 - 1))
 def test_variants_of_an_image_are_deterministic(image, key, seed):
-    options: dict[str, Any] = {
+    options = {
         "variants": 3, "shift": 0.5, "flip_left_right": True, "brightness": 0.5, "seed": seed,
     }  # fmt: skip
     for one, other in zip(
@@ -32,7 +30,7 @@ def test_variants_of_an_image_are_deterministic(image, key, seed):
 
 def test_randomness_depends_on_seed_key_and_variant():
     image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
-    options: dict[str, Any] = {"shift": 0.5, "brightness": 0.9, "variants": 2}
+    options = {"shift": 0.5, "brightness": 0.9, "variants": 2}
     found = [
         made[0].tobytes()
         for key, seed in (("/a", 0), ("/b", 0), ("/a", 1))

@@ -2,7 +2,6 @@
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ NAMED = {"labels": "y", "classes": ["no", "yes"], "features": ["a"]}
 WRONG, TEXT, MISSING = "wrong number of columns", "not a number", "missing value"
 RANGE, OPEN = "class out of range", "quote that is not closed"
 FINITE, ENCODING = "not a finite number", "not in the encoding"
-CASES: dict[str, Any] = {
+CASES = {
     # name: content, what the error says, what is counted, what is left of column `a`[, options]
     "too few columns": (
         "a,b,y\n1,2,0\n3,4\n5,6,1\n",
@@ -104,7 +103,7 @@ CASES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def file(folder: Path, content: bytes | str, name: str = "bad.csv") -> str:
+def file(folder, content, name="bad.csv"):
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return str(path)
@@ -113,7 +112,7 @@ def file(folder: Path, content: bytes | str, name: str = "bad.csv") -> str:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_error_names_file_and_line_or_is_counted(case, tmp_path):
     content, error, skipped, kept, *rest = case
-    options: dict[str, Any] = rest[0] if rest else COUNTED
+    options = rest[0] if rest else COUNTED
     path = file(tmp_path, content)
     with pytest.raises(sw.DataError, match=error) as caught:
         sw.data.read_csv(path, **options)
@@ -128,7 +127,7 @@ def test_error_names_file_and_line_or_is_counted(case, tmp_path):
     assert all(message.startswith(f"{path}, line ") for message in found.skipped.first)
 
 
-WHOLE_FILES: list[Any] = [
+WHOLE_FILES = [
     ("empty file", b"", {}, "empty file"),
     ("blank lines alone", b"\n\r\n  \n", {}, "empty file"),
     ("another header", b"a,c,y\n1,2,0\n", {}, "unusable header"),
@@ -168,8 +167,8 @@ def test_unusable_file_raises_or_is_counted(content, place, reason, tmp_path):
 
 
 CONFIG, DATA, NO_FILE = sw.ConfigurationError, sw.DataError, FileNotFoundError
-INFER: dict[str, Any] = {"labels": "y", "classes": "infer"}
-CALLS: list[Any] = [
+INFER = {"labels": "y", "classes": "infer"}
+CALLS = [
     # content of a.csv (None: none), options, error, message
     (GOOD, {"delimiter": ""}, CONFIG, "`delimiter` must be one ASCII character.* delimiter=''"),
     (GOOD, {"delimiter": "€"}, CONFIG, "`delimiter` must be one ASCII"),
@@ -229,7 +228,7 @@ def test_deleted_file_raises_or_its_parts_are_counted(tmp_path):
         list(reader.read(pieces[0], SkipLog("raise"), distinct_values(["a"])))
 
 
-WRONG_BYTES: list[Any] = [
+WRONG_BYTES = [
     ("cp1252", b"3,4,\x811\n", TEXT),
     ("shift_jis", b"3,\x83,\xff\n", TEXT),
     ("utf-16", b"\x00\xd8\n\x00", WRONG),
@@ -291,7 +290,7 @@ def test_unclosed_quote_is_always_reported(options, multiline, tmp_path):
 
 
 def test_skipped_row_raises_no_error_for_its_other_faults(tmp_path):
-    options: Any = {**COUNTED, "weights": "w", "missing": "skip"}
+    options = {**COUNTED, "weights": "w", "missing": "skip"}
     found = sw.data.read_csv(file(tmp_path, "a,y,w\n1,0,1\n3,7,\n"), **options)
     assert found.skipped.counts == {"missing value": 1}
     assert len(found.data) == 1

@@ -6,9 +6,7 @@ import struct
 import tracemalloc
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,17 +30,17 @@ from sparkwright.data.pieces import SkipLog
 from sparkwright.data.sources import DataSource
 from sparkwright.storage.listing import list_files
 
-OPTIONS: dict[str, Any] = {
+OPTIONS = {
     "size": (8, 8), "label": None, "classes": None, "one_hot": False, "augment": None, "threads": 2,
 }  # fmt: skip
 
 
-def png_chunk(kind: bytes, content: bytes) -> bytes:
+def png_chunk(kind, content):
     body = kind + content
     return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
 
-def png_of(width: int, height: int) -> bytes:
+def png_of(width, height):
     """A tiny file that claims so many pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
@@ -53,14 +51,14 @@ def png_of(width: int, height: int) -> bytes:
     )
 
 
-def flipped(content: bytes, at: float) -> bytes:
+def flipped(content, at):
     place = int(at * len(content))
     return content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
 
 
 PNG, JPEG = encoded(pixels(0)), encoded(pixels(0), "JPEG")
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
-FILES: dict[str, tuple[bytes | None, str, str]] = {
+FILES = {
     "missing": (None, "unreadable file", "does not exist"),
     "zero bytes": (b"", "empty file", "with 0 bytes"),
     "text": (b"hello world", "no image", "begin with b'hello wo'"),
@@ -79,9 +77,7 @@ FILES: dict[str, tuple[bytes | None, str, str]] = {
 }  # fmt: skip
 
 
-def assert_reported(
-    files: list[str], bad: str, reason: str, text: str, *, examples: int, **options: Any
-) -> None:
+def assert_reported(files, bad, reason, text, *, examples, **options):
     """With "raise" an error that names `bad`; with "skip" one count and the other examples."""
     reader = ImageReader.of(**{**OPTIONS, **options})
     with pytest.raises(sw.DataError) as caught:
@@ -111,15 +107,15 @@ def test_a_bad_file_is_named_or_skipped(tmp_path, case):
     assert_reported(files, str(bad), reason, text, examples=2)
 
 
-def fails(url: str) -> int:
+def fails(url):
     return {"good": 1}[Path(url).stem]
 
 
-def uneven(url: str) -> list[int]:
+def uneven(url):
     return [1] * (3 if Path(url).stem == "bad" else 2)
 
 
-LABELS: dict[str, tuple[dict[str, Any], str, str]] = {
+LABELS = {
     "unknown folder": (
         {"label": "parent", "classes": ["cat", "dog"]}, "unknown class", "Received: 'bad'",
     ),
@@ -182,9 +178,7 @@ def test_an_image_is_not_its_own_mask(tmp_path):
     )  # fmt: skip
 
 
-def archive_of(
-    *entries: tuple[str, bytes], index: bytes | None = b"file:/a", how: int = zipfile.ZIP_STORED
-) -> bytes:
+def archive_of(*entries, index=b"file:/a", how=zipfile.ZIP_STORED):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", how) as archive:
         if index is not None:
@@ -194,26 +188,26 @@ def archive_of(
     return file.getvalue()
 
 
-def patched(content: bytes, at: int, new: bytes) -> bytes:
+def patched(content, at, new):
     """With other bytes in the second entry of its directory."""
     start = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 1) + at
     return content[:start] + new + content[start + len(new) :]
 
 
-def claims_too_little(of_bytes: int = 1_000_000) -> bytes:
+def claims_too_little(of_bytes=1_000_000):
     """The directory says that a file that unfolds to `of_bytes` has 5 bytes."""
     content = archive_of(("file_0.png", bytes(of_bytes)), how=zipfile.ZIP_DEFLATED)
     return patched(content, 24, struct.pack("<I", 5))
 
 
-def repeated() -> bytes:
+def repeated():
     with pytest.warns(UserWarning, match="Duplicate"):
         return archive_of(("originalUris.txt", b"file:/a"))
 
 
 FIRST = ("file_0.png", PNG)
 WHOLE = archive_of(FIRST, index=b"file:/cat/a.png")
-ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
+ARCHIVES = {
     "zero bytes": (lambda: b"", "0 bytes"),
     "cut in half": (lambda: WHOLE[: len(WHOLE) // 2], "not a zip file"),
     "no index": (lambda: archive_of(FIRST, index=None), "1 files, such as 'file_0.png"),
@@ -230,7 +224,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: patched(archive_of(FIRST), 24, struct.pack("<I", 300 << 20)), "256 MiB",
     ),
 }  # fmt: skip
-ENTRIES: dict[str, tuple[Callable[[], bytes], str]] = {
+ENTRIES = {
     "a flipped bit": (lambda: flipped(WHOLE, 0.4), "Bad CRC"),
     "encrypted": (lambda: patched(archive_of(FIRST), 8, b"\x01"), "encrypted"),
     "bzip2": (lambda: archive_of(FIRST, how=zipfile.ZIP_BZIP2), "stored or deflated"),

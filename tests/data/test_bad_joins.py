@@ -1,7 +1,5 @@
 """Rows and options that no joined example can be made of: each error says what and where."""
 
-from typing import Any
-
 import pytest
 
 from sparkwright.data import ClassIndex, OneHot, join, records, sequences
@@ -15,9 +13,9 @@ VISITS = ("int(id div 2) id", "int(id) day", "double(id) amount", "'b' kind")
 AGE = {"x": ("people", "age")}
 
 
-def sources(spark: Any, changed: str = "", value: str = "") -> dict[str, Any]:
+def sources(spark, changed="", value=""):
     """Three people with two visits each; column `changed` of the person 2 has another `value`."""
-    found: dict[str, Any] = {}
+    found = {}
     for name, rows, columns in (("people", (1, 4), PEOPLE), ("visits", (2, 8), VISITS)):
         frame = spark.range(*rows, 1, 1).selectExpr(*columns)
         if changed in frame.columns:
@@ -30,7 +28,7 @@ def sources(spark: Any, changed: str = "", value: str = "") -> dict[str, Any]:
     }
 
 
-CASES: dict[str, tuple[Any, Any, str, str, str]] = {
+CASES = {
     # id: features, labels, column of key 2, its value, what the error says
     "no value": (AGE, {}, "age", "null", "source 'people': column 'age' .*Received: None"),
     "missing step": (
@@ -131,8 +129,8 @@ def test_invalid_source_or_classes_raise(make, says):
     ids=str,
 )
 def test_invalid_join_option_raises(options, says):
-    spark: Any = None
-    given: dict[str, Any] = {"sources": {"people": records("a.csv", key=0)}, "features": AGE}
+    spark = None
+    given = {"sources": {"people": records("a.csv", key=0)}, "features": AGE}
     given.update(options)
     with pytest.raises(ConfigurationError, match=says):
         join(spark, given.pop("sources"), **given)

@@ -4,13 +4,12 @@ import io
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import DataSet, MinibatchSource, numpy_loader, to_bytes
+from sparkwright.data import DataSet, numpy_loader, to_bytes
 from sparkwright.data.loaders import MinibatchReader
 from sparkwright.data.paths import find_files
 from sparkwright.data.pieces import SkipLog
@@ -18,13 +17,13 @@ from sparkwright.data.pieces import SkipLog
 GOOD = DataSet(np.arange(20, dtype=np.float32).reshape(10, 2), np.arange(10))
 
 
-def npz(**arrays: Any) -> bytes:
+def npz(**arrays):
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
 
 
-def arrow(**columns: Any) -> bytes:
+def arrow(**columns):
     """An Arrow stream that is not one of ours."""
     import pyarrow as pa
 
@@ -35,7 +34,7 @@ def arrow(**columns: Any) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def zip_of(**members: bytes) -> bytes:
+def zip_of(**members):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in members.items():
@@ -43,13 +42,13 @@ def zip_of(**members: bytes) -> bytes:
     return file.getvalue()
 
 
-def npy_that_claims(*shape: int) -> bytes:
+def npy_that_claims(*shape):
     header = str({"descr": "<f8", "fortran_order": False, "shape": shape}).encode()
     header = header.ljust(117) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(80)
 
 
-def bomb() -> bytes:
+def bomb():
     """A ZIP member that says it unpacks to a terabyte."""
     content = bytearray(npz(features=np.zeros(3)))
     directory = content.rindex(b"PK\x01\x02")
@@ -57,7 +56,7 @@ def bomb() -> bytes:
     return bytes(content)
 
 
-ARROW_CASES: dict[str, tuple[bytes, str]] = {
+ARROW_CASES = {
     "empty": (b"", "unreadable file"),
     "text": (b"1,2,3\n4,5,6\n", "unreadable file"),
     "cut-off-data": (to_bytes(GOOD)[:-120], "unreadable file"),
@@ -68,7 +67,7 @@ ARROW_CASES: dict[str, tuple[bytes, str]] = {
     "missing-values": (arrow(features__a=[1.0, None]), "unreadable file"),
     "no-examples": (to_bytes(GOOD.take(slice(0, 0))), "no features"),
 }
-NUMPY_CASES: dict[str, tuple[bytes, str]] = {
+NUMPY_CASES = {
     "empty": (b"", "unreadable file"),
     "pickled-objects": (npz(features=np.array([{}, []], dtype=object)), "unreadable file"),
     "text-array": (npz(features=np.array(["a", "b"])), "unreadable file"),
@@ -83,7 +82,7 @@ NUMPY_CASES: dict[str, tuple[bytes, str]] = {
 }
 
 
-def used(paths: list[Path], log: SkipLog, loader: Any) -> int:
+def used(paths, log, loader):
     found = find_files(paths, ours=loader is None)
     return sum(1 for _ in MinibatchReader(loader=loader).read(found.files, log))
 
@@ -128,15 +127,15 @@ def test_error_for_a_missing_file_names_the_host(tmp_path):
     assert log.skipped.counts == {"missing file": 1}
 
 
-def wrong_type(source: MinibatchSource) -> Any:
+def wrong_type(source):
     return np.zeros(3)
 
 
-def crashing(source: MinibatchSource) -> DataSet:
+def crashing(source):
     return DataSet(np.zeros(int(source.read())))
 
 
-CHANGED: dict[str, tuple[bytes | None, str]] = {
+CHANGED = {
     "deleted": (None, "missing file"),
     "emptied": (b"", "unreadable file"),
     "other-count": (to_bytes(GOOD.take(slice(0, 3))), "unlike the manifest"),

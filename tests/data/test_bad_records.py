@@ -5,7 +5,6 @@ import tracemalloc
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,21 +44,19 @@ SPECS = [
 Change = Callable[[bytes], bytes]
 
 
-def example_file(
-    compression: Any = None, change: Callable[[int, bytes], bytes] | None = None, **changed: Any
-) -> bytes:
+def example_file(compression=None, change=None, **changed):
     """A file of 50 examples with a sync mark (or a block) every few; `change` their values."""
-    pairs: list[tuple[bytes, bytes]] = []
+    pairs = []
     for key, row in enumerate(DATA.features["features"]):
         # One axis of 4 for the features, none for the label.
         value = encode(BYTES, b"\x04" + row.astype("<f4").tobytes() + struct.pack("<i", key))
         pairs.append((struct.pack(">q", key), value if change is None else change(key, value)))
-    options: dict[str, Any] = {"key_class": LONG, "value_class": BYTES, "notes": {NOTE: LAYOUT}}
+    options = {"key_class": LONG, "value_class": BYTES, "notes": {NOTE: LAYOUT}}
     return sequence_file(pairs, encoded=True, compression=compression, **options | changed)
 
 
 @pytest.fixture(autouse=True)
-def _short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_intervals(monkeypatch):
     monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 300)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 300)
 
@@ -85,31 +82,31 @@ class Bad:
     options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def replaced(content: bytes, at: int, new: bytes) -> bytes:
+def replaced(content, at, new):
     return content[:at] + new + content[at + len(new) :]
 
 
-def record_start(content: bytes, key: int) -> int:
+def record_start(content, key):
     """Where the record with this key begins, without compression."""
     return content.index(struct.pack(">iiq", 33, 8, key))
 
 
-def block_start(content: bytes, number: int) -> int:
+def block_start(content, number):
     at = -1
     for _ in range(number):
         at = content.index(ESCAPE + SYNC, at + 1)
     return at + 20
 
 
-def in_record(offset: int, new: bytes) -> Change:
+def in_record(offset, new):
     return lambda c: replaced(c, record_start(c, 20) + offset, new)
 
 
-def in_block(offset: int, new: bytes) -> Change:
+def in_block(offset, new):
     return lambda c: replaced(c, block_start(c, 3) + offset, new)
 
 
-PLAIN: dict[str, Change] = {
+PLAIN = {
     "a length of 2 GB": in_record(0, b"\x7f\xff\xff\xff"),
     "a length below -1": in_record(0, b"\xff\xff\xff\xfe"),
     "a key longer than its record": in_record(4, b"\x00\x00\x01\x00"),
@@ -122,7 +119,7 @@ PLAIN: dict[str, Change] = {
     "cut in the middle of a length": lambda c: c[: record_start(c, 49) + 3],
     "cut in the middle of a sync mark": lambda c: c[: c.rindex(ESCAPE + SYNC) + 9],
 }
-BLOCK: dict[str, Change] = {
+BLOCK = {
     "a count of 2 billion": in_block(0, encode_vint(2**31 - 1)),
     "a negative count": in_block(0, b"\xfe"),
     "one record too many": lambda c: in_block(0, bytes([c[block_start(c, 3)] + 1]))(c),
@@ -144,7 +141,7 @@ DAMAGE["a value that cannot be unpacked"] = Bad(
 )  # fmt: skip
 
 
-def unusable(text: str, content: bytes = b"", **changed: Any) -> Bad:
+def unusable(text, content=b"", **changed):
     return Bad(
         lambda c: content or example_file(**changed) if content or changed else b"",
         text,
@@ -153,16 +150,16 @@ def unusable(text: str, content: bytes = b"", **changed: Any) -> Bad:
     )
 
 
-def noted(text: str) -> Bad:
+def noted(text):
     return unusable("described in format 1", notes={NOTE: text})
 
 
-def noted_count(count: bytes) -> bytes:
+def noted_count(count):
     content = example_file(notes={})
     return replaced(content, content.index(SYNC) - 4, count)
 
 
-UNUSABLE: dict[str, Bad] = {
+UNUSABLE = {
     "empty": unusable("The file is empty"),
     "text": unusable("Received: b'hell'", b"hello world\n" * 50),
     "an older version": unusable("an older version", b"SEQ\x04" + example_file()[4:]),
@@ -205,7 +202,7 @@ UNUSABLE: dict[str, Bad] = {
 }
 
 
-def one_of(value: bytes, text: str) -> Bad:
+def one_of(value, text):
     """A file whose record 7 has another value."""
     return Bad(
         lambda c: example_file(change=lambda key, good: value if key == 7 else good),
@@ -215,10 +212,10 @@ def one_of(value: bytes, text: str) -> Bad:
     )
 
 
-def converted(made: Any, text: str) -> Bad:
+def converted(made, text):
     """A function that returns or raises `made` for record 7."""
 
-    def convert(key: int, value: bytes) -> Any:
+    def convert(key, value):
         if key == 7 and isinstance(made, Exception):
             raise made
         return made if key == 7 else ([1.0], 0)
@@ -227,7 +224,7 @@ def converted(made: Any, text: str) -> Bad:
     return Bad(bytes, text, "unusable record", range(COUNT - 1, COUNT), options=options)
 
 
-VALUES: dict[str, Bad] = {
+VALUES = {
     "an empty value": one_of(b"", "Received: 4 of 0"),
     "a length of 2 GB": one_of(
         b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "Received: 2147483647 of 21"
@@ -246,21 +243,21 @@ VALUES: dict[str, Bad] = {
 }
 
 
-def head_of(length: int) -> bytes:
+def head_of(length):
     head = struct.pack("<Q", length)
     return head + checksum(head)
 
 
-def size(content: bytes) -> int:
+def size(content):
     return len(content) // COUNT
 
 
-def tf_damage(make: Change, text: str, count: int) -> Bad:
+def tf_damage(make, text, count):
     return Bad(make, text, "damaged record", range(count, count + 1), "tf", {"specs": SPECS})
 
 
 LENGTH, CONTENT = "another length", "another checksum"
-TF: dict[str, Bad] = {
+TF = {
     "a wrong length": tf_damage(lambda c: replaced(c, 20 * size(c), b"\xff" * 8), LENGTH, 20),
     "a wrong checksum of the length": tf_damage(
         lambda c: replaced(c, 20 * size(c) + 8, b"\x00\x01"), LENGTH, 20
@@ -278,7 +275,7 @@ TF: dict[str, Bad] = {
     "junk behind": tf_damage(lambda c: c + b"junk" * 100, LENGTH, 50),
     "a text file": tf_damage(lambda c: b"hello world\n" * 1000, "of another kind", 0),
 }
-PACKED: dict[str, Bad] = {
+PACKED = {
     name: Bad(change, "must be readable", "unreadable file", range(COUNT), "gzip", {"specs": SPECS})
     for name, change in {
         "gzip cut": lambda c: c[:-20],
@@ -287,12 +284,12 @@ PACKED: dict[str, Bad] = {
 }
 
 
-def with_features(**features: Any) -> bytes:
+def with_features(**features):
     (content,) = serialized_examples({k: np.asarray(v)[None] for k, v in features.items()})
     return content
 
 
-def tf_record(text: str, content: bytes | None = None, **changed: Any) -> Bad:
+def tf_record(text, content=None, **changed):
     """A message among good ones."""
     good = {"features": np.zeros(4, np.float32), "labels": np.int32(0)}
     message = with_features(**good | changed) if content is None else content
@@ -301,13 +298,13 @@ def tf_record(text: str, content: bytes | None = None, **changed: Any) -> Bad:
     return Bad(lambda c: whole, text, "unusable record", range(49, 50), "tf", {"specs": SPECS})
 
 
-def fails_at_7(example: dict[str, Any]) -> Any:
+def fails_at_7(example):
     if example["labels"][0] == 7:
         raise KeyError("cat")
     return example["features"], None
 
 
-TF_RECORDS: dict[str, Bad] = {
+TF_RECORDS = {
     "no message": tf_record("serialized tf.train.Example", b"\xff\xff\xff"),
     "an empty message": tf_record("feature 'features'", b""),
     "a missing feature": tf_record(
@@ -426,19 +423,19 @@ def test_corrupt_length_allocates_no_memory(tmp_path, change):
 # MapFiles.
 
 
-def of_other_data(folder: Path) -> None:
+def of_other_data(folder):
     other = DataSet(np.zeros((50, 7)), np.zeros(50))
     write_map_file(other, str(folder.parent / "other"), compression="block")
     (folder.parent / "other" / "part-r-00000" / "data").replace(folder / "data")
 
 
-def rewritten(*entries: tuple[int, int], value_class: str = LONG) -> Callable[[Path], Any]:
+def rewritten(*entries, value_class=LONG):
     pairs = [(struct.pack(">q", key), struct.pack(">q", position)) for key, position in entries]
     content = sequence_file(pairs, value_class=value_class, encoded=True)
     return lambda folder: (folder / "index").write_bytes(content)
 
 
-MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
+MAPS = {
     "no index": (lambda folder: (folder / "index").unlink(), "must have a file `index`"),
     "an index that is cut": (
         lambda folder: (folder / "index").write_bytes((folder / "index").read_bytes()[:-5]),

@@ -1,8 +1,6 @@
 """Files and options that no sequence can be made of: each error says what and where."""
 
 import gzip
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from sparkwright.errors import ConfigurationError, DataError
 GOOD = b"1,2\n3,4\n"
 
 
-def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
+def read(url, log, on_error, **options):
     reader, pairs = prepared(url, on_error=on_error, **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
     if not reader.length or reader.to_infer:
@@ -23,7 +21,7 @@ def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
 
 COUNT = "wrong number of columns"
 HEADER = {"header": True}
-CASES: dict[str, tuple[bytes, dict[str, Any], str, str]] = {
+CASES = {
     # id: content of the second of three files, options, reason, what the error says of the file
     "text after blank lines": (b"\n1,2\n\n3,x\n", {}, "not a number", ", line 4: .*'x'"),
     "an open quote": (b'1,2\n3,"4\n5,6\n', {}, "quote that is not closed", ", line 2: "),
@@ -87,7 +85,7 @@ def test_invalid_options_raise(tmp_path, options, says):
         read(str(tmp_path), SkipLog("raise"), options.pop("on_error", "raise"), **options)
 
 
-def pairs_of(folder: Path, features: list[str], labels: list[str]) -> dict[str, Any]:
+def pairs_of(folder, features, labels):
     for name, files in (("x", features), ("y", labels)):
         for file in files:
             path = folder / name / f"{file}.csv"
@@ -160,6 +158,6 @@ def test_unusable_compressed_file_raises_with_its_name(tmp_path, monkeypatch, co
 
 @pytest.mark.parametrize("partitions", [0, 2.5, "2", True], ids=repr)
 def test_invalid_partitions_raise(partitions):
-    spark: Any = None
+    spark = None
     with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):
         from_pieces(spark, [1], lambda *_: [], sizes=[1], partitions=partitions)

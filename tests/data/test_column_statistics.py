@@ -2,7 +2,6 @@
 
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from hypothesis.extra import numpy as hnp
 from sparkwright.data import DataSet
 from sparkwright.data.column_statistics import (
     QUANTILES,
-    ArraySummary,
     RowSample,
     column_statistics,
     priorities_of,
@@ -31,14 +29,14 @@ edges = st.lists(st.integers(0, 40), max_size=5)
 F = "features/features"
 
 
-def summary_of(array: Any, start: int = 0, *, size: int = 1000, **masks: Any) -> ArraySummary:
+def summary_of(array, start=0, *, size=1000, **masks):
     found = summaries_of(
         DataSet(array, **masks).columns(), F, partition=2, start=start, size=size, seed=1
     )
     return next(iter(found.values()))
 
 
-def grouped(array: Any, cuts: list[int], *, backwards: bool, size: int = 1000) -> ArraySummary:
+def grouped(array, cuts, *, backwards, size=1000):
     places = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]
     parts = [summary_of(array[a:b], a, size=size) for a, b in pairwise(places) if b > a]
     if backwards:

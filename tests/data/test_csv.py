@@ -7,7 +7,6 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,14 +26,14 @@ in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
 RNG = np.random.default_rng(5)
 
 
-def written(folder: Path, text: str | bytes, name: str = "data.csv") -> str:
+def written(folder, text, name="data.csv"):
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return str(path)
 
 
-def as_float32(frame: pd.DataFrame) -> Any:
+def as_float32(frame):
     return frame.to_numpy(np.float64).astype(np.float32)
 
 
@@ -171,7 +170,7 @@ def test_columns_become_inputs_outputs_and_weights(tmp_path):
 
 def test_classes_are_integers_names_or_inferred(tmp_path):
     path = written(tmp_path, FRUIT)
-    options: Any = {"features": "weight", "labels": "kind"}
+    options = {"features": "weight", "labels": "kind"}
     inferred = sw.data.read_csv(path, classes="infer", **options)
     assert inferred.schema.class_names == {"labels": ("apple", "pear")}
     assert inferred.data.labels["labels"].tolist() == [0, 1, 0]
@@ -291,7 +290,7 @@ def test_lines_are_skipped_with_any_line_ending(tmp_path, end, head_bytes):
     assert "line 5: " in found.skipped.first[0]
 
 
-def zstd(content: bytes) -> bytes:
+def zstd(content):
     import pyarrow as pa
 
     return pa.Codec("zstd").compress(content).to_pybytes()
@@ -328,7 +327,7 @@ def test_folders_patterns_and_lists_name_files(tmp_path):
 
     written(tmp_path, "x\n", "only-a-header.csv")
 
-    def values(urls: Any) -> list[float]:
+    def values(urls):
         return sw.data.read_csv(urls).data.features["features"][:, 0].tolist()
 
     assert values(str(tmp_path)) == [1, 2, 3]
@@ -346,7 +345,7 @@ def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(spark, tmp_p
     frame["kind"] = RNG.choice(["x", "y", "z"], 6000)
     for part in range(3):
         frame[part::3].to_csv(tmp_path / f"{part}.csv", index=False)
-    options: Any = {"labels": "kind", "classes": "infer"}
+    options = {"labels": "kind", "classes": "infer"}
     data = sw.data.from_csv(spark, str(tmp_path), partitions=7, **options)
     local = sw.data.read_csv(str(tmp_path), **options)
     found = data.collect()
@@ -364,7 +363,7 @@ def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(spark, tmp_p
 def test_fingerprint_depends_on_files_and_options(spark, tmp_path):
     path = written(tmp_path, "a,b\n1,2\n")
 
-    def fingerprint(**options: Any) -> str | None:
+    def fingerprint(**options):
         return sw.data.from_csv(spark, path, **options).fingerprint
 
     first = fingerprint()
@@ -381,7 +380,7 @@ def test_invalid_lines_on_spark_are_named_or_counted(spark, tmp_path):
     lines = [f"{n},{n % 3}" for n in range(20_000)]
     lines[19_999] = "1,3"
     path = written(tmp_path, "\n".join(["a,y", *lines]))
-    options: Any = {"labels": "y", "classes": 3, "partitions": 4}
+    options = {"labels": "y", "classes": 3, "partitions": 4}
     with pytest.raises(sw.DataError, match=r"data\.csv, line 20001: column 'y' must hold integer"):
         sw.data.from_csv(spark, path, **options).partition_counts()
     lines[12_345] = "oops,1"
@@ -399,18 +398,18 @@ def test_schema_replaces_the_other_options(tmp_path):
     with pytest.raises(sw.ConfigurationError, match="`schema` replaces `labels`, `missing`"):
         sw.data.read_csv(path, schema=schema, labels="b", missing="skip")
     computed = "".join(["err", "or"])
-    choice: Any = {"missing": computed, "one_hot": False}
+    choice = {"missing": computed, "one_hot": False}
     assert len(sw.data.read_csv(path, schema=schema, **choice).data) == 1
     with pytest.raises(sw.ConfigurationError, match="`schema` replaces `features`"):
-        sw.data.read_csv(path, schema=schema, features=np.array([0]))  # pyright: ignore[reportArgumentType]
+        sw.data.read_csv(path, schema=schema, features=np.array([0]))
     with pytest.raises(sw.ConfigurationError, match="must be a TableSchema"):
-        sw.data.read_csv(path, schema=schema.to_dict())  # pyright: ignore[reportArgumentType]
+        sw.data.read_csv(path, schema=schema.to_dict())
     assert sw.data.read_csv(path, schema=replace(schema, features={"x": ("b",)})).data.features[
         "x"
     ].tolist() == [[2]]
 
 
 def test_unknown_options_raise(tmp_path):
-    wrong: Any = {"label_column": "a"}
+    wrong = {"label_column": "a"}
     with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected .* 'label_column'"):
         sw.data.read_csv(written(tmp_path, FRUIT), **wrong)

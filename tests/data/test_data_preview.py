@@ -3,8 +3,6 @@
 import io
 import threading
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +25,14 @@ from sparkwright.data.guessing import guess_csv, guess_label, guess_task
 from sparkwright.errors import ConfigurationError, RunTimeoutError
 
 
-def written(folder: Path, text: str | bytes, name: str = "data.csv") -> str:
+def written(folder, text, name="data.csv"):
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return str(path)
 
 
-def found(source: DataSource) -> str:
+def found(source):
     return " ".join(f"{p.severity}: {p.sentence}" for p in preview(source).problems)
 
 
@@ -49,7 +47,7 @@ def found(source: DataSource) -> str:
 @example("0x10")
 @example("٣")
 def test_number_of_matches_the_csv_reader(text):
-    functions: Any = pyarrow.compute
+    functions = pyarrow.compute
     try:
         trimmed = functions.utf8_trim(pa.array([text]), characters=" \t")
         expected = trimmed.cast(pa.float64())[0].as_py()
@@ -192,7 +190,7 @@ GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
     ],
 )
 def test_problems_in_a_file_name_the_line(tmp_path, text, more, words):
-    settings: dict[str, Any] = {"label": "kind", "categories": ("town",), **more}
+    settings = {"label": "kind", "categories": ("town",), **more}
     source = DataSource(format="csv", url=written(tmp_path, HEAD + text), **settings)
     assert words in found(source)
 
@@ -299,7 +297,7 @@ def test_sequences_show_their_steps_and_reader_problems(tmp_path):
 
 @pytest.mark.parametrize("format", ["parquet", "arrow"])
 def test_arrays_in_tables_are_counted_and_shown(tmp_path, format):
-    arrays: list[Any] = [None, *[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]] * 2999]
+    arrays = [None, *[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]] * 2999]
     table = pa.table({"image": pa.array(arrays), "y": [0, 1] * 1500})
     url = str(tmp_path / f"t.{format}")
     if format == "parquet":
@@ -425,7 +423,7 @@ def test_unresponsive_store_times_out():
 
 
 def test_error_of_a_store_is_raised_in_the_caller():
-    def fail() -> None:
+    def fail():
         raise TimeoutError("no")
 
     with pytest.raises(TimeoutError, match="no"):

@@ -14,9 +14,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.spark import _network_prediction
 
 NAMES = st.text(min_size=1, max_size=12)
-CLASSES: Any = (
-    st.just("infer") | st.integers(1, 9) | st.lists(NAMES, min_size=1, unique=True).map(tuple)
-)
+CLASSES = st.just("infer") | st.integers(1, 9) | st.lists(NAMES, min_size=1, unique=True).map(tuple)
 TEXTS = {
     "delimiter": st.sampled_from([",", ";", "tab", "\t", "|", "space"]),
     "quote": st.sampled_from(['"', "'", None]),
@@ -25,7 +23,7 @@ TEXTS = {
 }
 
 
-def values_of(option: Any) -> st.SearchStrategy[Any]:
+def values_of(option):
     if option.name in TEXTS:
         return TEXTS[option.name]
     match option.kind:
@@ -44,14 +42,14 @@ def values_of(option: Any) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def sources(draw: st.DrawFn) -> DataSource:
+def sources(draw):
     format = draw(st.sampled_from(list(FORMATS)))
     options = {
         option.name: draw(values_of(option))
         for option in FORMATS[format].options
         if draw(st.booleans())
     }
-    classes: Any = draw(CLASSES)
+    classes = draw(CLASSES)
     return DataSource(
         format=format,
         url=draw(st.text(max_size=20)),
@@ -68,13 +66,13 @@ def sources(draw: st.DrawFn) -> DataSource:
 class Recorder:
     """Stands for `sw`: notes which function of `sw.data` is called with what."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
         self.data = self
         self.PatternLabel, self.MaskFile = PatternLabel, MaskFile
 
-    def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any, **options: Any) -> str:
+    def __getattr__(self, name):
+        def call(*arguments, **options):
             self.calls.append((name, arguments, options))
             return "loaded"
 
@@ -97,7 +95,7 @@ def test_generated_code_calls_the_reader_with_the_same_arguments(source):
         assert source.problem is not None
         return
     recorder = Recorder()
-    names: dict[str, Any] = {"sw": recorder, "spark": SPARK}
+    names = {"sw": recorder, "spark": SPARK}
     exec(compile(source.to_code("found"), "code", "exec"), names)
     assert names["found"] == "loaded"
     [(function, arguments, options)] = recorder.calls
@@ -186,7 +184,7 @@ def test_incomplete_source_names_missing_options(source, words):
     assert words in (source.problem or "")
     assert DataSource().problem is None
     with pytest.raises(ConfigurationError, match="not complete"):
-        source.load(None)  # type: ignore[arg-type]
+        source.load(None)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +268,7 @@ def test_table_in_the_spark_session_is_loaded(spark):
 
 
 def test_a_network_trains_on_a_source_or_a_url(monkeypatch):
-    network: Any = _network_prediction.PredictingNetwork(SPARK, None, normalizer=None)  # type: ignore[arg-type]
+    network = _network_prediction.PredictingNetwork(SPARK, None, normalizer=None)
     monkeypatch.setattr(DataSource, "load", lambda source, spark: (source.format, spark))
     monkeypatch.setattr(_network_prediction, "from_minibatches", lambda spark, url: (url, spark))
     assert network._distributed(DataSource(), "data") == ("digits", SPARK)
@@ -290,7 +288,7 @@ def test_data_is_loaded_and_split_by_the_source(spark, tmp_path):
         partitions=2,
         split=DataSplit(validation=0.25, test=0.25, kind="stratified"),
     )
-    names: dict[str, Any] = {"sw": sw, "spark": spark}
+    names = {"sw": sw, "spark": spark}
     exec(source.to_code(), names)
     parts = source.load_split(spark)
     assert list(parts) == ["train", "validation", "test"]

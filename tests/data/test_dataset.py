@@ -1,5 +1,4 @@
 import itertools
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -11,7 +10,7 @@ from sparkwright.data import DataSet, MultiDataSet, batched
 from sparkwright.errors import ConfigurationError, DataError
 
 
-def example_set(count: int = 6) -> DataSet:
+def example_set(count=6):
     """Every group of columns, each value telling which example it belongs to."""
     number = np.arange(count)
     return DataSet(
@@ -23,7 +22,7 @@ def example_set(count: int = 6) -> DataSet:
     )
 
 
-def assert_same(found: DataSet, expected: DataSet) -> None:
+def assert_same(found, expected):
     assert found.equals(expected), (found.columns(), expected.columns())
 
 
@@ -50,7 +49,7 @@ def test_take_selects_the_same_rows_of_every_column(rows):
     assert_same(example_set().take(chosen), example_set().take(np.flatnonzero(chosen)))
 
 
-def sequences(*lengths: int, **columns: Any) -> DataSet:
+def sequences(*lengths, **columns):
     """Examples of one length, each value telling example and step; see `test_merge...`."""
     first = next(iter(lengths))
     steps = 10 * np.arange(1, len(lengths) + 1)[:, None] + np.arange(first)
@@ -158,16 +157,16 @@ def test_arrow_tables_from_other_writers_are_read():
     assert found.labels["y"].tolist() == [True, False]
 
 
-def zeros(*shape: int, dtype: Any = np.float32, **columns: Any) -> DataSet:
+def zeros(*shape, dtype=np.float32, **columns):
     return DataSet(np.zeros(shape, dtype), **columns)
 
 
-def from_table(**columns: Any) -> DataSet:
+def from_table(**columns):
     table = {name.replace("_", "/", 1): column for name, column in columns.items()}
     return DataSet.from_arrow(pa.table(table))
 
 
-def lists(*values: Any, size: int = -1) -> Any:
+def lists(*values, size=-1):
     return pa.array(values, pa.list_(pa.float64(), size))
 
 
@@ -222,7 +221,7 @@ ROOTS = "['features', 'labels', 'features_masks', 'labels_masks']"
             lambda: DataSet.merge([zeros(1, 2, 1), OTHERS_MASK]),
             "features_masks ['x'] with features ['features']",
         ),
-        (lambda: DataSet.from_arrow({"features/x": [1.0]}), "Received: dict"),  # pyright: ignore
+        (lambda: DataSet.from_arrow({"features/x": [1.0]}), "Received: dict"),
         (lambda: from_table(features_x=[b"a"]), "column 'features/x' of type binary"),
         (lambda: from_table(features_x=["a", None]), "Received: 1 of them in 2"),
         (lambda: from_table(features_x=[1.0], labels_y=["a"]), "must be numeric"),

@@ -1,8 +1,6 @@
 """Exports written by Spark: exact sizes, failing tasks, reuse, what executors see."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +13,12 @@ from sparkwright.data.paths import FileToRead, ask_executors, check_visible, dig
 pytestmark = pytest.mark.spark
 
 
-def numbered(rows: int, *, start: int = 0) -> DataSet:
+def numbered(rows, *, start=0):
     numbers = np.arange(start, start + rows, dtype=np.int32)
     return DataSet(numbers[:, None].astype(np.float32), numbers)
 
 
-def partitioned(spark: Any, sizes: list[list[int]], **known: Any) -> DistributedDataSet:
+def partitioned(spark, sizes, **known):
     """Chunks of these sizes in each partition, numbered through."""
     start, parts = 0, []
     for chunks in sizes:
@@ -32,7 +30,7 @@ def partitioned(spark: Any, sizes: list[list[int]], **known: Any) -> Distributed
     return DistributedDataSet(spark, rdd, **known)
 
 
-def contents(export: sw.data.ExportedDataSet) -> list[list[int]]:
+def contents(export):
     files = [from_bytes(Path(path).read_bytes()) for path in export.paths]
     for file, listed in zip(files, export.manifest.files, strict=True):
         assert len(file) == listed.examples
@@ -85,13 +83,13 @@ def test_only_one_file_is_smaller_and_order_is_preserved(spark, tmp_path):
 class FailsOnce:
     """Raises in the middle of a partition, at its first attempt."""
 
-    def __init__(self, *, attempts: int) -> None:
+    def __init__(self, *, attempts):
         self.attempts = attempts
 
-    def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def __call__(self, index, chunks):
         from pyspark import TaskContext
 
-        context: Any = TaskContext.get()
+        context = TaskContext.get()
         for number, chunk in enumerate(chunks):
             if index == 1 and number == 3 and context.attemptNumber() < self.attempts:
                 raise OSError("the disk is gone")
@@ -111,7 +109,7 @@ def test_retried_task_writes_no_duplicates(spark, tmp_path):
 
 def test_task_attempts_do_not_overwrite_each_other(tmp_path):
     chunks = [to_bytes(numbered(3, start=start)) for start in (0, 3, 6)]
-    options: Any = {
+    options = {
         "folder": str(tmp_path),
         "batch_size": 4,
         "files_per_folder": 9,
@@ -157,7 +155,7 @@ def test_export_of_the_same_data_is_reused(spark, tmp_path):
     assert again.manifest == first.manifest
     assert "nothing written" in str(again)
     other = partitioned(spark, [[3]], fingerprint="two")
-    refusals: list[tuple[DistributedDataSet, Any]] = [
+    refusals = [
         (other, {"batch_size": 4}),
         (data, {"batch_size": 2}),
         (data, {"batch_size": 4, "reuse": False}),

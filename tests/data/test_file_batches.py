@@ -2,10 +2,8 @@
 
 import io
 import zipfile
-from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +30,7 @@ def test_any_path_round_trips_as_a_uri(path):
     assert "\n" not in uri_of(path)
 
 
-def with_one_slash(path: str) -> str:
+def with_one_slash(path):
     """The path as URIs keep it."""
     return "/" + path.lstrip("/")
 
@@ -90,7 +88,7 @@ def test_every_file_is_packed_once_in_batches_of_the_given_size(tmp_path):
 def test_seed_determines_the_order_and_none_sorts(tmp_path):
     folder = folder_of_classes(tmp_path / "in", each=5)
 
-    def order(name: str, seed: Any) -> list[str]:
+    def order(name, seed):
         written = write_file_batches(str(folder), str(tmp_path / name), batch_size=3, seed=seed)
         return [url for one in written for url in read_file_batch(one).urls]
 
@@ -101,9 +99,7 @@ def test_seed_determines_the_order_and_none_sorts(tmp_path):
 def test_extensions_and_depth_select_the_files(tmp_path):
     folder = folder_of_classes(tmp_path / "in")
     (folder / "notes.txt").write_text("not an image")
-    cases: list[tuple[dict[str, Any], int]] = [
-        *[({}, 7), ({"extensions": ["JPG"]}, 4), ({"recursive": False}, 1)]
-    ]
+    cases = [*[({}, 7), ({"extensions": ["JPG"]}, 4), ({"recursive": False}, 1)]]
     for number, (options, count) in enumerate(cases):
         written = write_file_batches(str(folder), str(tmp_path / str(number)), **options)
         assert [len(read_file_batch(url)) for url in written] == [count]
@@ -145,7 +141,7 @@ def test_failed_write_keeps_old_batches(tmp_path, monkeypatch):
     write_file_batches(str(folder), str(out), batch_size=2, seed=None)
     before = {path: path.read_bytes() for path in out.iterdir()}
 
-    def breaks(url: str) -> bytes:
+    def breaks(url):
         if "dog" in url:
             raise OSError(f"{url} is lost")
         return Path(url).read_bytes()
@@ -160,7 +156,7 @@ def test_failed_write_keeps_old_batches(tmp_path, monkeypatch):
 
 def test_missing_archive_raises(tmp_path, monkeypatch):
     @contextmanager
-    def elsewhere(url: str) -> Generator[io.BytesIO]:
+    def elsewhere(url):
         yield io.BytesIO()
 
     monkeypatch.setattr("sparkwright.data._image_batches.write_atomically", elsewhere)
@@ -195,7 +191,7 @@ def test_images_of_batches_equal_those_of_the_folder(spark, tmp_path):
     here = write_file_batches(str(folder), str(tmp_path / "here"), batch_size=3)
     for one, other in zip(written, here, strict=True):
         assert Path(one).read_bytes() == Path(other).read_bytes()
-    options: dict[str, Any] = {"size": (9, 9), "resize": "box"}
+    options = {"size": (9, 9), "resize": "box"}
     data = sw.data.from_image_batches(spark, str(tmp_path / "out"), **options)
     assert data.class_names == {"labels": ("a cat", "dög")}
     found = data.collect()

@@ -1,7 +1,5 @@
 """Missing numbers filled with the mean or median of the training data."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,14 +19,14 @@ FRAME = pd.DataFrame(
 )
 
 
-def numbers(read: Any) -> Any:
+def numbers(read):
     return read.data.features["features"]
 
 
 @pytest.mark.parametrize("by", ["mean", "median"])
 def test_each_column_is_filled_with_its_own_value(by, tmp_path):
     FRAME.to_csv(tmp_path / "a.csv", index=False)
-    options: dict[str, Any] = {"labels": "label", "categories": {"port": "infer"}, "missing": by}
+    options = {"labels": "label", "categories": {"port": "infer"}, "missing": by}
     read = sw.data.read_csv(tmp_path / "a.csv", **options)
     expected = FRAME.fillna(getattr(FRAME[["age", "fare"]], by)())
     np.testing.assert_array_equal(
@@ -77,7 +75,7 @@ def test_unfillable_data_raises():
     with pytest.raises(sw.DataError, match=r"must hold a number\. Received: none in 'age'"):
         sw.data.read_pandas(FRAME.assign(age=np.nan)[["age", "label"]], missing="median")
     with pytest.raises(sw.ConfigurationError, match="`by` must be one of 'mean', 'median'"):
-        fill_missing(sw.data.read_pandas(FRAME[["fare"]].iloc[:3]), by="mode")  # type: ignore
+        fill_missing(sw.data.read_pandas(FRAME[["fare"]].iloc[:3]), by="mode")
     with pytest.raises(sw.DataError, match="'label' must hold a value"):
         sw.data.read_pandas(
             FRAME.assign(label=[None, 1, 0, 1])[["fare", "label"]], labels="label", missing="mean"
@@ -104,13 +102,13 @@ def test_split_source_is_filled_from_its_training_part(spark, tmp_path, by):
     parts = source.load_split(spark)
     rows = parts["train"].collect().features["features"][:, 0].astype(int)
     known = frame["age"].iloc[rows].dropna().astype(np.float64)
-    fills = parts["test"].schema.fills  # type: ignore[union-attr]
+    fills = parts["test"].schema.fills
     assert fills["age"] == pytest.approx(getattr(known, by)(), rel=1e-12)
     test = parts["test"].collect().features["features"]
     gaps = frame["age"].iloc[test[:, 0].astype(int)].isna().to_numpy()
     assert gaps.sum() > 5
     assert set(test[gaps, 1].tolist()) == {float(np.float32(fills["age"]))}
-    names: dict[str, Any] = {"sw": sw, "spark": spark}
+    names = {"sw": sw, "spark": spark}
     exec(source.to_code(splits=True) + source.split_code(), names)
     assert names["test"].collect().equals(parts["test"].collect())
     assert names["train"].schema == parts["train"].schema

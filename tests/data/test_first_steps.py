@@ -1,7 +1,6 @@
 """What is easily done wrong at first: told at once, with the remedy, or simply taken."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +8,11 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import MinibatchSource
 from sparkwright.data.loaders import load
-from sparkwright.local import _examples as taken  # pyright: ignore[reportPrivateUsage]
+from sparkwright.local import _examples as taken
 from sparkwright.storage.listing import list_files
 
 
-def file(folder: Path, text: str) -> str:
+def file(folder, text):
     (folder / "table.csv").write_text(text)
     return str(folder / "table.csv")
 
@@ -51,7 +50,7 @@ def test_source_opens_as_a_file_or_context_manager(tmp_path, scheme):
     import fsspec
 
     url = f"{scheme}{tmp_path / 'a.npy'}"
-    writing: Any = fsspec.open(url, "wb")
+    writing = fsspec.open(url, "wb")
     with writing as file:
         np.save(file, np.arange(3))
     opened = MinibatchSource(url).open()
@@ -68,7 +67,7 @@ def test_a_loader_may_return_features_and_labels():
     found = load(lambda source: ([[1.0, 2.0], [3.0, 4.0]], [0, 1]), MinibatchSource("x"))
     assert found.shapes == {"features/features": (2, 2), "labels/labels": (2,)}
     with pytest.raises(sw.DataError, match=r"or \(features, labels\), but returned tuple"):
-        load(lambda source: ([1.0],), MinibatchSource("x"))  # pyright: ignore[reportArgumentType]
+        load(lambda source: ([1.0],), MinibatchSource("x"))
 
 
 def test_the_numpy_loader_takes_a_path(tmp_path):
@@ -93,12 +92,12 @@ def test_missing_relative_path_raises_with_the_absolute_path(tmp_path, monkeypat
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: sw.data.from_csv("a.csv", labels="kind"),  # pyright: ignore[reportCallIssue]
-        lambda: sw.data.from_parquet(Path("a.parquet")),  # pyright: ignore
-        lambda: sw.data.from_minibatches("exports"),  # pyright: ignore
-        lambda: sw.data.from_arrays(np.ones((2, 3)), np.ones(2)),  # pyright: ignore
-        lambda: sw.data.from_arrays(None, np.ones((2, 3))),  # pyright: ignore
-        lambda: sw.data.from_tfrecord(spark="train.tfrecord"),  # pyright: ignore
+        lambda: sw.data.from_csv("a.csv", labels="kind"),
+        lambda: sw.data.from_parquet(Path("a.parquet")),
+        lambda: sw.data.from_minibatches("exports"),
+        lambda: sw.data.from_arrays(np.ones((2, 3)), np.ones(2)),
+        lambda: sw.data.from_arrays(None, np.ones((2, 3))),
+        lambda: sw.data.from_tfrecord(spark="train.tfrecord"),
     ],
 )
 def test_missing_session_argument_raises(call):

@@ -1,7 +1,5 @@
 """Labels told from URLs, by functions, and as numbers."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -20,7 +18,7 @@ from sparkwright.data._image_labels import (
 names = st.text(st.characters(exclude_characters="/", codec="utf-8"), min_size=1, max_size=12)
 
 
-def encoder(classes: Any = None, *, one_hot: bool = False) -> LabelEncoder:
+def encoder(classes=None, *, one_hot=False):
     return LabelEncoder(classes=classes, one_hot=one_hot)
 
 
@@ -160,9 +158,9 @@ PATTERN = r"Received: (pattern|group|position)="
     ("call", "message"),
     [
         (lambda: PatternLabel(pattern="("), PATTERN),
-        (lambda: PatternLabel(pattern=3), PATTERN),  # pyright: ignore[reportArgumentType]
+        (lambda: PatternLabel(pattern=3), PATTERN),
         (lambda: PatternLabel(pattern="a", group=1), PATTERN),
-        (lambda: PatternLabel(pattern="a", position="1"), PATTERN),  # pyright: ignore
+        (lambda: PatternLabel(pattern="a", position="1"), PATTERN),
         *[(lambda v=v: check_label(v), LABEL) for v in ("folder", 3, PatternLabel, ["parent"])],
         *[
             (lambda v=v: check_classes(v, label="parent", one_hot=False), NAMES)

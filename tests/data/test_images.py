@@ -1,8 +1,6 @@
 """Pixels as Pillow gives them on one machine, labels with them, in the order of the files."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,18 +16,18 @@ from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import list_files
 
 FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
-OPTIONS: dict[str, Any] = {
+OPTIONS = {
     "label": "parent", "classes": None, "one_hot": False, "augment": None, "threads": 2,
 }  # fmt: skip
 
 
-def read(files: list[Path], **options: Any) -> DataSet:
+def read(files, **options):
     """What an executor makes of files."""
     reader = ImageReader.of(**{**OPTIONS, **options})
     return DataSet.concatenate(list(reader.read_files(map(str, files), SkipLog("raise"))))
 
 
-def turned(image: Any, orientation: int) -> tuple[bytes, Any]:
+def turned(image, orientation):
     """A JPEG with an EXIF orientation, and the image as it is to be looked at."""
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -46,17 +44,17 @@ def turned(image: Any, orientation: int) -> tuple[bytes, Any]:
     return content, upright
 
 
-def by_pillow_bytes(content: bytes) -> Any:
+def by_pillow_bytes(content):
     import io
 
     return np.asarray(Image.open(io.BytesIO(content)))
 
 
-def sixteen_bits(image: Any) -> Image.Image:
+def sixteen_bits(image):
     return Image.fromarray(image[..., 0].astype(np.uint16) * 257)
 
 
-VARIANTS: dict[str, Callable[[Any], tuple[Any, str]]] = {
+VARIANTS = {
     "jpeg": lambda a: (a, "a.jpg"),
     "gray jpeg": lambda a: (a[..., 0], "a.jpg"),
     "cmyk jpeg": lambda a: (Image.fromarray(a).convert("CMYK"), "a.jpg"),
@@ -199,7 +197,7 @@ def test_variants_match_the_augmentation(tmp_path):
 def test_fingerprint_depends_on_files_and_options(tmp_path):
     folder_of_classes(tmp_path)
 
-    def fingerprint(seed: int = 0, **options: Any) -> Any:
+    def fingerprint(seed=0, **options):
         files = list_files(str(tmp_path))
         reader = ImageReader.of(**{**OPTIONS, "size": (8, 8), **options})
         return fingerprint_of(reader, files, seed, "raise")

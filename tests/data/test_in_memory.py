@@ -1,7 +1,5 @@
 """NumPy arrays and pandas DataFrames as data, without Spark."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +19,7 @@ FLOWERS = pd.DataFrame(
 NUMBERS = FLOWERS.drop(columns="species")
 
 
-def taken(data: Any, **chosen: Any) -> Any:
+def taken(data, **chosen):
     found = in_memory(data, chosen=FrameColumns(**chosen))
     assert found is not None
     return found

@@ -1,7 +1,5 @@
 """Tables joined by key: the same as pandas does on one machine, exactly."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from sparkwright.data import ClassIndex, OneHot, join, records, sequences
 SEGMENTS = ["basic", "gold", "silver"]
 
 
-def tables(seed: int = 0, keys: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables(seed=0, keys=40):
     """Customers in no order; visits of each, 1 to 6, in no order either."""
     random = np.random.default_rng(seed)
     customers = pd.DataFrame(
@@ -116,7 +114,7 @@ def test_two_record_sources_join_as_spark_does(spark):
         "left": records(left, key="k"),
         "right": records(spark.createDataFrame(right, "k long, b double"), key="k"),
     }
-    wanted: dict[str, Any] = {"features": {"x": ("left", "a")}, "labels": {"y": ("right", "b")}}
+    wanted = {"features": {"x": ("left", "a")}, "labels": {"y": ("right", "b")}}
     data = join(spark, frames, **wanted, missing="drop")
     found = data.collect()
     # A repeated key gives a row each, and null matches nothing.
@@ -162,8 +160,8 @@ def test_sequences_of_several_sources_are_aligned(spark):
         "y": sequences(short, key="k", order="t"),
     }
 
-    def joined(**options: Any) -> Any:
-        wanted: dict[str, Any] = {"features": {"x": ("x", "v")}, "labels": {"y": ("y", "v")}}
+    def joined(**options):
+        wanted = {"features": {"x": ("x", "v")}, "labels": {"y": ("y", "v")}}
         return join(spark, sources, **wanted, **options)
 
     with pytest.raises(sw.DataError, match=r"key 1: labels and features .* in 'y' and 'x'"):
@@ -188,7 +186,7 @@ def test_invalid_sources_raise_with_their_names(spark, tmp_path):
     for name, content in files.items():
         (tmp_path / f"{name}.csv").write_text(content)
 
-    def joined(name: str, source: Any = records, **options: Any) -> Any:
+    def joined(name, source=records, **options):
         url = str(tmp_path / f"{name}.csv")
         sources = {
             "good": records(str(tmp_path / "good.csv"), key="id"),

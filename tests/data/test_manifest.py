@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -65,7 +64,7 @@ def test_manifest_round_trips(manifest):
     assert Manifest.from_json(manifest.to_json().encode(), url="u") == manifest
 
 
-def changed(**fields: Any) -> bytes:
+def changed(**fields):
     return json.dumps({**json.loads(MANIFEST.to_json()), **fields}).encode()
 
 

@@ -1,6 +1,5 @@
 """MapFiles: single examples by number, parts, indexes, and Hadoop's own classes."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,27 +15,27 @@ from sparkwright.data import (
     from_sequence_file,
     write_map_file,
 )
-from sparkwright.data._map_file import MapPart, read_index
+from sparkwright.data._map_file import read_index
 from sparkwright.data._record_files import cut_files, map_folders
 from sparkwright.data._record_writing import write_index
 from sparkwright.data._sequence_file import write_sequence
 from sparkwright.storage.listing import list_files
 
 Compression = Literal["record", "block"] | None
-COMPRESSIONS: list[Compression] = [None, "record", "block"]
+COMPRESSIONS = [None, "record", "block"]
 
 
-def numbers(count: int = 100, width: int = 20) -> DataSet:
+def numbers(count=100, width=20):
     random = np.random.default_rng(count)
     return DataSet(random.random((count, width), np.float32), np.arange(count, dtype=np.int32))
 
 
-def indexes(url: str) -> list[MapPart]:
+def indexes(url):
     return [read_index(*found) for found in map_folders(url).items()]
 
 
 @pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_blocks(monkeypatch):
     monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 300)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 500)
 
@@ -69,7 +68,7 @@ def test_examples_are_found_by_index(tmp_path, sizes, part, compression, interva
         assert_same(reader.take(np.arange(len(data))), data)
         assert_same(reader.take(order), data.take(order))
         for index in order.tolist():
-            assert_same(reader[index], data.take([index]))  # pyright: ignore[reportArgumentType]
+            assert_same(reader[index], data.take([index]))
         assert_same(DataSet.concatenate(list(reader)), data)
         batches = list(reader.batches(32))
         assert {len(batch) for batch in batches[:-1]} <= {32}
@@ -86,8 +85,8 @@ def test_reading_during_an_iteration_does_not_disturb_it(tmp_path):
     write_map_file(data, str(tmp_path), examples_per_part=20)
     with MapFileReader(str(tmp_path)) as reader:
         for index, example in enumerate(reader):
-            assert_same(example, data.take([index]))  # pyright: ignore[reportArgumentType]
-            assert_same(reader[-index], data.take([-index]))  # pyright: ignore[reportArgumentType]
+            assert_same(example, data.take([index]))
+            assert_same(reader[-index], data.take([-index]))
 
 
 def test_more_parts_than_the_open_file_limit_are_read(tmp_path):
@@ -97,9 +96,9 @@ def test_more_parts_than_the_open_file_limit_are_read(tmp_path):
         order = np.random.default_rng(0).permutation(80)
         for _ in range(2):
             assert_same(reader.take(order), data.take(order))
-        assert 0 < len(reader._open) <= 32  # pyright: ignore[reportPrivateUsage]
-    assert not reader._open  # pyright: ignore[reportPrivateUsage]
-    assert_same(reader[3], data.take([3]))  # pyright: ignore[reportArgumentType]
+        assert 0 < len(reader._open) <= 32
+    assert not reader._open
+    assert_same(reader[3], data.take([3]))
     reader.close()
 
 
@@ -148,7 +147,7 @@ def test_invalid_indices_and_options_raise(tmp_path):
                 reader.take(bad)
 
 
-def written(folder: Path, kind: str, pairs: list[tuple[Any, str]], **options: Any) -> Path:
+def written(folder, kind, pairs, **options):
     """A MapFile of any keys and Text values."""
     folder.mkdir(parents=True, exist_ok=True)
     key_class, text = PACKAGE + kind, PACKAGE + "Text"
@@ -160,7 +159,7 @@ def written(folder: Path, kind: str, pairs: list[tuple[Any, str]], **options: An
     return folder
 
 
-def length(key: Any, value: str) -> tuple[list[float], int]:
+def length(key, value):
     return [float(len(str(key)))], len(value)
 
 
@@ -222,7 +221,7 @@ def test_custom_classes_are_read_by_custom_functions(tmp_path):
     class_name = PACKAGE + "Text"
     written(tmp_path / "a", "LongWritable", [(0, "abc"), (1, "d")])
 
-    def size(key: int, value: int) -> tuple[list[float], int]:
+    def size(key, value):
         return [float(key)], value
 
     decoders = {class_name: len}

@@ -1,10 +1,8 @@
 """Minibatch files: written without Spark, found, loaded, read ahead."""
 
 import threading
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -25,22 +23,22 @@ from sparkwright.data.paths import equal_shares, find_files
 from sparkwright.data.pieces import SkipLog
 
 
-def numbered(rows: int, *, start: int = 0) -> DataSet:
+def numbered(rows, *, start=0):
     numbers = np.arange(start, start + rows, dtype=np.int32)
     return DataSet(numbers[:, None].astype(np.float32), numbers)
 
 
-def read(where: Any, **options: Any) -> list[DataSet]:
+def read(where, **options):
     """What an executor makes of the files at `where`."""
     return list(sw.data.read_minibatches(where, **options))
 
 
-def labels(parts: list[DataSet]) -> list[int]:
+def labels(parts):
     return [int(n) for part in parts for n in part.labels["labels"]]
 
 
 @pytest.fixture(params=["file", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def place(request, tmp_path):
     """A URL of a folder that is not there yet."""
     if request.param == "file":
         yield str(tmp_path / "export")
@@ -85,10 +83,10 @@ def test_every_column_round_trips(place):
 class Batches:
     """A length and items by number, without an IndexError behind the last one."""
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 3
 
-    def __getitem__(self, number: int) -> Any:
+    def __getitem__(self, number):
         return np.full((4, 2), number % 3, np.float32), np.full(4, number % 3)
 
 
@@ -149,7 +147,7 @@ def test_other_files_at_the_url_are_kept(name, content, written, deleted, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def failing() -> Iterator[DataSet]:
+def failing():
     yield numbered(12)
     raise KeyboardInterrupt
 
@@ -211,7 +209,7 @@ def test_deleting_removes_only_the_export(place):
 
 
 def test_second_of_two_concurrent_exports_to_one_url_raises(place):
-    def slow() -> Iterator[DataSet]:
+    def slow():
         yield numbered(3)
         sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
 
@@ -249,7 +247,7 @@ def test_minibatch_paths_are_accepted_in_every_form(tmp_path):
     assert labels(read(urls[1])) == [2, 3]
 
 
-def csv_loader(source: MinibatchSource) -> DataSet:
+def csv_loader(source):
     table = np.loadtxt(source.url, delimiter=",", ndmin=2)
     return DataSet(table[:, :1], table[:, 1])
 
@@ -262,8 +260,8 @@ def test_with_a_loader_text_files_are_data(name, tmp_path):
 
 
 def test_executors_check_the_first_existing_file(tmp_path, monkeypatch):
-    asked: list[str] = []
-    monkeypatch.setattr("sparkwright.data.paths.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    asked = []
+    monkeypatch.setattr("sparkwright.data.paths.is_local", lambda _: False)
     monkeypatch.setattr(_paths, "ask_executors", lambda _spark, url, _digest: asked.append(url))
     there, gone, folder = tmp_path / "a.arrow", tmp_path / "gone.arrow", tmp_path
     there.write_bytes(b"1")
@@ -277,7 +275,7 @@ def test_listing_filters_extensions_and_recurses_on_request(tmp_path):
     for name in ("b.CSV", "a.csv", "c.txt", "inner/d.csv", ".e.csv"):
         (tmp_path / name).write_text("")
 
-    def names(**options: Any) -> list[str]:
+    def names(**options):
         return [str(Path(p).relative_to(tmp_path)) for p in sw.data.list_paths(tmp_path, **options)]
 
     assert names() == ["a.csv", "b.CSV", "c.txt"]
@@ -328,7 +326,7 @@ def test_numpy_archives_load_exactly(tmp_path, save):
 def test_custom_loader_opens_the_file(tmp_path):
     (tmp_path / "a.txt.csv").write_text("1,2,0\n3,4,1\n")
 
-    def load(source: MinibatchSource) -> DataSet:
+    def load(source):
         with source.open() as file:
             table = np.loadtxt(file, delimiter=",")
         return DataSet(table[:, :2], table[:, 2])
@@ -343,7 +341,7 @@ def test_custom_loader_opens_the_file(tmp_path):
 def test_files_are_prefetched():
     begun = [threading.Event() for _ in range(10)]
 
-    def work(number: int) -> float:
+    def work(number):
         begun[number].set()
         return 1 / (8 - number)
 

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from sparkwright.data import (
     DataSet,
     ImageScale,
     MinMaxScale,
-    Normalizer,
     NormalizerChain,
     Standardize,
     normalizer_from_dict,
@@ -30,13 +28,13 @@ columns = hnp.arrays(
 )
 
 
-def table(rows: int = 300) -> DataSet:
+def table(rows=300):
     random = np.random.default_rng(0)
     features = random.normal(size=(rows, 4)) * [1, 50, 0.1, 3] + [0, 1000, -7, 5]
     return DataSet(features.astype(np.float32), (features[:, :1] * 9 + 4).astype(np.float32))
 
 
-def of(normalizer: Normalizer, data: Any) -> Any:
+def of(normalizer, data):
     return normalizer.transform(data).features[F]
 
 
@@ -87,7 +85,7 @@ def test_pixel_scaling_matches_single_precision_division():
         of(ImageScale(), DataSet(pixels)), pixels.astype(np.float32) / np.float32(255)
     )
     assert of(ImageScale(low=-1), DataSet(pixels)).min() == -1
-    named: Any = "image"
+    named = "image"
     assert ImageScale(inputs=named).inputs == ("image",)
     np.testing.assert_array_equal(
         ImageScale().revert_features(ImageScale().transform(pixels)), pixels
@@ -130,7 +128,7 @@ def test_masked_labels_are_neither_counted_nor_changed():
 class Chunks(list[DataSet]):
     """As a pass over partitions would see them."""
 
-    def reduce_chunks(self, summarize: Any, merge: Any, *, description: str) -> Any:
+    def reduce_chunks(self, summarize, merge, *, description):
         return fold(self, summarize, merge)
 
 
@@ -277,7 +275,7 @@ def test_invalid_options_raise(action, error, text):
     assert text in str(refused.value)
 
 
-def settings_of(name: str = "Standardize", **array: Any) -> dict[str, Any]:
+def settings_of(name="Standardize", **array):
     return {"name": name, "features": {"x": array}}
 
 

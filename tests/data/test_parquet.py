@@ -1,9 +1,7 @@
 """Parquet and Arrow files equal what pandas reads; arrays in rows; damaged and unfit files."""
 
 import io
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import LocalTable, _columnar as parquet_files
+from sparkwright.data import _columnar as parquet_files
 from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
 from sparkwright.data._table_source import datasets_of
 from sparkwright.data.pieces import SkipLog
@@ -33,25 +31,25 @@ FRAME = pd.DataFrame(
 )
 
 
-def to_parquet(table: Any, path: Path) -> None:
+def to_parquet(table, path):
     pq.write_table(table, path, row_group_size=64)
 
 
-def to_file(table: Any, path: Path) -> None:
+def to_file(table, path):
     with pa.ipc.new_file(str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=64)
 
 
-def to_stream(table: Any, path: Path) -> None:
+def to_stream(table, path):
     with pa.ipc.new_stream(str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=64)
 
 
-def to_feather(table: Any, path: Path) -> None:
+def to_feather(table, path):
     feather.write_feather(table, str(path), compression="zstd", chunksize=64)
 
 
-FORMATS: list[Any] = [
+FORMATS = [
     pytest.param((to_parquet, "x.parquet"), id="parquet"),
     pytest.param((to_file, "x.arrow"), id="file"),
     pytest.param((to_stream, "x.arrows"), id="stream"),
@@ -62,27 +60,27 @@ FORMATS: list[Any] = [
 class Saver:
     """Writes tables as files of one format."""
 
-    def __init__(self, write: Callable[[Any, Path], None], name: str, folder: Path) -> None:
+    def __init__(self, write, name, folder):
         self.write, self.name, self.folder = write, name, folder
 
-    def __call__(self, content: Any, prefix: str = "") -> str:
+    def __call__(self, content, prefix=""):
         path = self.folder / f"{prefix}{self.name}"
         self.write(table(content), path)
         return str(path)
 
 
 @pytest.fixture(params=FORMATS)
-def save(request: pytest.FixtureRequest, tmp_path: Path) -> Saver:
+def save(request, tmp_path):
     return Saver(*request.param, tmp_path)
 
 
-def table(content: Any) -> Any:
+def table(content):
     if isinstance(content, pd.DataFrame):
         return pa.Table.from_pandas(content, preserve_index=False)
     return pa.table(content)
 
 
-def read(url: Any, **options: Any) -> LocalTable:
+def read(url, **options):
     first = url if isinstance(url, str) else url[0]
     reader = sw.data.read_parquet if first.endswith("parquet") else sw.data.read_arrow
     return reader(url, **options)
@@ -143,7 +141,7 @@ def test_nulls_and_nan_are_missing(save):
 
 
 def test_number_replaces_missing_values_in_arrays(save):
-    vectors: list[Any] = [[1, None], [3, 4], None, [float("nan"), 6]]
+    vectors = [[1, None], [3, 4], None, [float("nan"), 6]]
     kinds = {
         "list": pa.array(vectors, pa.list_(pa.float64())),
         "fixed": pa.array(vectors, pa.list_(pa.float32(), 2)),
@@ -171,16 +169,16 @@ def test_no_number_replaces_an_array_of_another_shape(save):
 
 def test_shapes_come_from_the_first_arrays_of_any_file(save):
     kind = pa.list_(pa.float32())
-    shapes: list[dict[str, Any]] = [
+    shapes = [
         {"u": [[1, 2]], "v": [None], "w": [[]]},
         {"u": [[3, 4, 5]], "v": [[6, 7]], "w": [[]]},
         {"u": [], "v": [], "w": []},
     ]
-    urls: list[str] = []
+    urls = []
     for index, content in enumerate(shapes):
         arrays = {n: pa.array(v, kind) for n, v in content.items()}
         urls.append(save(arrays, f"{index}_"))
-    options: Any = {"features": ["u", "v"], "missing": 0, "on_error": "skip"}
+    options = {"features": ["u", "v"], "missing": 0, "on_error": "skip"}
     found = read(urls, **options)
     assert found.schema.shapes == {"u": (2,), "v": (2,)}
     assert found.data.features["features"].tolist() == [[1, 2, 0, 0]]
@@ -217,12 +215,12 @@ def test_integer_labels_may_have_class_names(save):
     assert named.labels["labels"].tolist() == [0, 1, 0]
 
 
-def reader_of(save: Saver, url: str) -> ColumnarReader:
+def reader_of(save, url):
     opener = open_parquet if save.write is to_parquet else open_arrow
     return ColumnarReader.of(list_files(url), opener)
 
 
-BAD: list[Any] = [
+BAD = [
     ("class out of range", {"labels": "kind", "classes": 3}, "row 3: .* from 0 to 2. Received: 7"),
     ("unknown class", {"labels": "s", "classes": ["x"]}, "row 3: .* one of 'x'. Received: 'y'"),
     ("not a finite number", {"features": "a"}, "row 3: column 'a' must hold finite .* inf"),
@@ -253,7 +251,7 @@ def test_a_damaged_file_is_named_or_counted(damage, save):
     whole = good.read_bytes()
     contents = {"cut short": whole[: len(whole) // 2], "empty": b"", "text": b"a,b\n1,2\n" * 99}
     bad.write_bytes(contents[damage])
-    options: Any = {"features": ["a", "vector"]}
+    options = {"features": ["a", "vector"]}
     with pytest.raises(sw.DataError, match=f"bad_{save.name}"):
         read([str(good), str(bad)], **options)
     for urls in ([str(good), str(bad)], [str(bad), str(good)]):
@@ -288,10 +286,10 @@ def test_a_damaged_part_of_a_large_file_is_counted(tmp_path):
 def test_memory_does_not_grow_with_row_groups(tmp_path, monkeypatch):
     path = tmp_path / "x.parquet"
     pq.write_table(table({"a": RNG.normal(size=500_000)}), path, use_dictionary=False)
-    sizes: list[int] = []
+    sizes = []
 
     class Recorded(io.FileIO):
-        def read(self, size: int | None = -1, /) -> bytes:
+        def read(self, size=-1, /):
             found = super().read(-1 if size is None else size)
             sizes.append(len(found or b""))
             return found or b""
@@ -343,7 +341,7 @@ def test_spark_reads_the_same_data_as_one_process(spark, tmp_path):
     for part in range(2):
         to_parquet(table(FRAME[part::2]), tmp_path / f"{part}.parquet")
     to_stream(table(FRAME), tmp_path / "x.arrows")
-    options: Any = {"labels": "kind", "classes": "infer", "categories": {"color": "infer"}}
+    options = {"labels": "kind", "classes": "infer", "categories": {"color": "infer"}}
     folder = str(tmp_path)
     parquet = sw.data.from_parquet(spark, folder, partitions=3, **options)
     arrow = sw.data.from_arrow(spark, folder, **options)

@@ -2,8 +2,6 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, Skipped, from_arrays
-from sparkwright.data.pieces import SkipLog, from_pieces, group_by_size
+from sparkwright.data.pieces import from_pieces, group_by_size
 from sparkwright.spark._surveying import survey_partitions
 
 
@@ -25,14 +23,14 @@ def test_groups_hold_every_index_once_and_in_order(sizes, groups):
     assert max(equal) - min(equal) <= 1
 
 
-def read(piece: int, log: SkipLog) -> Iterator[DataSet]:
+def read(piece, log):
     if piece < 0:
         log.skip("negative", f"a piece must be at least 0. Received: {piece}.")
         return
     yield DataSet(np.full((piece, 2), piece, np.float32))
 
 
-def sent(spark: Any, pieces: list[int], **options: Any) -> Any:
+def sent(spark, pieces, **options):
     return from_pieces(spark, pieces, read, sizes=[1] * len(pieces), partitions=3, **options)
 
 
@@ -48,7 +46,7 @@ def test_pieces_keep_their_order_and_count_skipped_items_once(spark):
     assert sent(spark, [1], on_error="skip").skipped() == Skipped()
 
 
-ACTIONS: dict[str, Callable[[DistributedDataSet, str], Any]] = {
+ACTIONS = {
     "count": lambda data, _: data.count(),
     "count skipped items": lambda data, _: data.skipped(),
     "collect": lambda data, _: data.map_chunks(lambda chunk: chunk, step="").collect(),
@@ -67,7 +65,7 @@ ACTIONS: dict[str, Callable[[DistributedDataSet, str], Any]] = {
 }
 
 
-def counted(data: DistributedDataSet) -> DistributedDataSet:
+def counted(data):
     counts = (1,) * data.rdd.getNumPartitions()
     return DistributedDataSet(data.spark, data.rdd, counts=counts)
 
@@ -77,14 +75,14 @@ def test_a_damaged_file_is_read_once_per_action(spark, tmp_path):
     attempts = tmp_path / "attempts"
     attempts.mkdir()
 
-    def read_one(piece: int, log: SkipLog) -> Iterator[DataSet]:
+    def read_one(piece, log):
         if piece == 2:
             (attempts / uuid.uuid4().hex).touch()
             log.skip("damaged", "a file must be intact. Received: two.csv.")
         yield DataSet(np.ones((1, 2), np.float32))
 
     pieces = list(range(33))
-    found: dict[str, tuple[str, int]] = {}
+    found = {}
     for name, action in ACTIONS.items():
         count = 33 if name == "statistics" else 3
         data = from_pieces(spark, pieces[:count], read_one, sizes=[1] * count, partitions=count)
@@ -102,7 +100,7 @@ def test_a_damaged_file_is_read_once_per_action(spark, tmp_path):
 def test_data_error_ends_the_job_while_other_tasks_run(spark, tmp_path):
     ended = tmp_path / "ended"
 
-    def read_one(piece: int, log: SkipLog) -> Iterator[DataSet]:
+    def read_one(piece, log):
         if piece == 0:
             log.skip("damaged", "a file must be intact. Received: zero.csv.")
         while not ended.exists():  # the job is cancelled, which ends this task
@@ -120,14 +118,14 @@ def test_data_error_ends_the_job_while_other_tasks_run(spark, tmp_path):
 
 def test_invalid_on_error_raises(tmp_path):
     with pytest.raises(sw.ConfigurationError, match="on_error='ignore'"):
-        from_pieces(None, [], read, sizes=[], on_error="ignore")  # pyright: ignore[reportArgumentType]
+        from_pieces(None, [], read, sizes=[], on_error="ignore")
 
 
 @pytest.mark.thorough
 def test_persisted_data_is_computed_once_until_unpersisted(spark, leaves_nothing):
     computed = spark.sparkContext.accumulator(0)
 
-    def counted(chunk: DataSet) -> DataSet:
+    def counted(chunk):
         computed.add(len(chunk))
         return chunk
 

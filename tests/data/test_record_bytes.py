@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import zlib
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -21,7 +20,7 @@ from sparkwright.data._record_bytes import (
 )
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
-VALUES: dict[str, st.SearchStrategy[Any]] = {
+VALUES = {
     "Text": st.text(),
     "BytesWritable": st.binary(),
     "BooleanWritable": st.booleans(),

@@ -1,8 +1,7 @@
 """What holds for each format of records: parts, options, folders that appear at once, Spark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ FORMATS = {
 each_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 
 
-def parts(folder: Path) -> list[str]:
+def parts(folder):
     return [name.rstrip("/") for name in list_entries(str(folder)) if not name.startswith("_")]
 
 
@@ -108,7 +107,7 @@ def test_folder_is_kept_if_writing_its_replacement_fails(tmp_path, form):
     folder, data = tmp_path / "out", digits()
     form.write(data, str(folder))
 
-    def broken() -> Iterator[DataSet]:
+    def broken():
         yield digits(5)
         assert_same(form.read(folder), data)  # meanwhile
         raise ValueError("broken")
@@ -145,7 +144,7 @@ def test_distributed_data_is_written_and_read_in_order(spark, tmp_path, form):
     data = sw.data.from_arrays(
         spark, local.features, local.labels, weights=local.weights, partitions=3
     )
-    cases: list[tuple[dict[str, Any], int]] = [
+    cases = [
         ({}, 3),
         ({"max_files": 2, "compression": form.compressions[2]}, 2),
         ({"examples_per_part": 90}, 6),  # two for each partition

@@ -1,8 +1,5 @@
 """Exports in an S3-like store, which executors reach through fsspec's environment variables."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.storage.stores import new_bucket, shared_s3
@@ -18,7 +15,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def bucket(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bucket(spark, monkeypatch):
     """URL of an empty bucket that this process and the executors see."""
     _, options, settings = shared_s3()
     monkeypatch.setitem(settings, "s3", options)
@@ -58,7 +55,7 @@ def test_executors_write_and_read_an_export(spark, bucket):
 
 @pytest.mark.thorough
 def test_failed_export_leaves_no_visible_files(spark, bucket):
-    def fail(chunk: Any) -> Any:
+    def fail(chunk):
         raise ValueError("no")
 
     url = f"{bucket}/export"

@@ -3,10 +3,8 @@
 import io
 import re
 import struct
-from collections.abc import Callable
 from itertools import pairwise, product
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -34,23 +32,21 @@ from sparkwright.data._record_examples import (
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 
 Compression = Literal["record", "block"] | None
-COMPRESSIONS: list[Compression] = [None, "record", "block"]
+COMPRESSIONS = [None, "record", "block"]
 Pairs = list[tuple[bytes, bytes]]
 
 
-def written(
-    pairs: Pairs, compression: Compression = None, notes: dict[str, str] | None = None
-) -> bytes:
+def written(pairs, compression=None, notes=None):
     return sequence_file(
         pairs, key_class=TEXT, value_class=BYTES, encoded=True, compression=compression, notes=notes
     )
 
 
-def reader_of(content: bytes) -> SequenceFileReader:
+def reader_of(content):
     return SequenceFileReader(io.BytesIO(content), size_bytes=len(content), source="a.seq")
 
 
-def read(content: bytes, start: int = 0, end: int | None = None) -> Pairs:
+def read(content, start=0, end=None):
     return [(key, value) for _, key, value in reader_of(content).records(start, end)]
 
 
@@ -73,7 +69,7 @@ def test_records_and_metadata_round_trip(pairs, compression, notes):
 
 
 @pytest.fixture
-def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_intervals(monkeypatch):
     """Sync marks and blocks so often that small files have many."""
     monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 100)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 200)
@@ -130,7 +126,7 @@ def test_examples_of_any_layout_round_trip(expected):
         assert_same(from_rows(content, kind), one)
 
 
-RESULTS: dict[str, Callable[[str, bytes], Any]] = {
+RESULTS = {
     "lists": lambda k, v: ([float(v), len(k)], 1),
     "arrays": lambda k, v: (np.frombuffer(v, np.uint8), np.array([1, 0], np.float32)),
     "no label": lambda k, v: (np.zeros(2), None),
@@ -169,7 +165,7 @@ OUTPUT = "org.apache.hadoop.mapreduce.lib.output.SequenceFileOutputFormat"
 OPTION = "mapreduce.output.fileoutputformat.compress"
 
 
-def hadoop_writes(spark: Any, pairs: list[Any], folder: Path, kind: str, codec: str) -> str:
+def hadoop_writes(spark, pairs, folder, kind, codec):
     """Write Text keys and DoubleWritable values; returns the URL."""
     spark.sparkContext.parallelize(pairs, 1).saveAsNewAPIHadoopFile(
         folder.as_uri(),
@@ -215,7 +211,7 @@ def test_other_codecs_are_read_with_hadoop(spark, tmp_path):
 
 def test_every_value_type_matches_hadoop(spark):
     jvm = spark.sparkContext._jvm
-    values: dict[str, Any] = {
+    values = {
         **{"IntWritable": -(2**31), "LongWritable": -(2**63), "VIntWritable": -113},
         **{"VLongWritable": 2**40, "FloatWritable": -1.25, "DoubleWritable": -1.5},
         **{"ByteWritable": -128, "ShortWritable": -300, "Text": "né€😀", "BooleanWritable": True},

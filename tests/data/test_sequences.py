@@ -1,9 +1,7 @@
 """One CSV file a sequence: what becomes of it equals pandas and NumPy, exactly."""
 
 import gzip
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +16,7 @@ from sparkwright.data._survey import Survey, check_found
 LENGTHS = (3, 5, 2, 4)
 
 
-def written(
-    folder: Path, name: str, lengths: Sequence[int] = LENGTHS, columns: int = 3, seed: int = 0
-) -> tuple[str, list[Any]]:
+def written(folder, name, lengths=LENGTHS, columns=3, seed=0):
     """A folder with a file for each length, named from 8 up so that 10 comes after 9."""
     random = np.random.default_rng(seed)
     (folder / name).mkdir()
@@ -30,22 +26,22 @@ def written(
     return str(folder / name), [frame.to_numpy(np.float32) for frame in frames]
 
 
-def texts(folder: Path, name: str, *contents: str) -> str:
+def texts(folder, name, *contents):
     (folder / name).mkdir()
     for number, content in enumerate(contents):
         (folder / name / f"{number}.csv").write_text(content)
     return str(folder / name)
 
 
-def read(url: str, **options: Any) -> DataSet:
+def read(url, **options):
     """What `from_csv_sequences` does, on this machine alone."""
     return sw.data.read_csv_sequences(url, **options).data
 
 
-def padded(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
+def padded(arrays, length, *, at_end=False):
     """By NumPy, one at a time."""
 
-    def one(array: Any) -> Any:
+    def one(array):
         missing = length - len(array)
         widths = [(missing, 0) if at_end else (0, missing), *[(0, 0)] * (array.ndim - 1)]
         return np.pad(array, widths)
@@ -53,7 +49,7 @@ def padded(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
     return np.stack([one(array) for array in arrays])
 
 
-def masks(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
+def masks(arrays, length, *, at_end=False):
     return padded([np.ones(len(a), np.bool_) for a in arrays], length, at_end=at_end)
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 from collections import Counter
-from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -87,7 +86,7 @@ def test_chunk_boundaries_do_not_change_the_assignment(classes, cuts):
         for number in np.unique(numbers).tolist()
     }
 
-    def hand_out(edges: list[int]) -> list[int]:
+    def hand_out(edges):
         assignment = Assignment(quotas, [5], partition=0)
         pieces = np.split(numbers, edges)
         found = [part for piece in pieces for part in assignment.take(piece).tolist()]
@@ -107,7 +106,7 @@ def test_chunk_boundaries_do_not_change_the_assignment(classes, cuts):
 def test_data_changed_since_counting_raises(classes, how):
     assignment = Assignment({0: np.array([1, 1])}, [0], partition=3)
 
-    def read() -> None:
+    def read():
         assignment.take(np.array(classes))
         assignment.finish()
 
@@ -130,7 +129,7 @@ def test_blocks_use_every_example_once_and_partitions_are_equal(counts, partitio
 
 @pytest.mark.thorough
 def test_every_order_of_examples_is_equally_likely():
-    orders: Counter[tuple[int, ...]] = Counter()
+    orders = Counter()
     for seed in range(6000):
         placement = RandomBlocks((1, 2), partitions=2, blocks=2, seed=seed)
         targets = np.concatenate([placement.destinations(0, 0, 1), placement.destinations(1, 0, 2)])
@@ -147,7 +146,7 @@ LABELS = np.repeat([0, 1, 2], [100, 61, 40]).astype(np.int32)
 
 
 @pytest.fixture(scope="module")
-def numbered(spark: Any) -> Any:
+def numbered(spark):
     """201 examples in partitions of 0 to 100, each of which knows its number and class."""
     number = np.arange(201, dtype=np.float32)
     data = DataSet(number[:, None], LABELS)
@@ -157,7 +156,7 @@ def numbered(spark: Any) -> Any:
     return sw.data.from_rdd(spark, rdd)
 
 
-def numbers(data: Any) -> list[int]:
+def numbers(data):
     return data.collect().features["features"][:, 0].astype(int).tolist() if data.count() else []
 
 
@@ -273,7 +272,7 @@ def test_invalid_options_raise(numbered, action, error, text):
 def test_stratifying_by_labels_other_than_classes_raises():
     from sparkwright.data.classes import class_of_each_example
 
-    def of(labels: Any) -> list[int]:
+    def of(labels):
         return class_of_each_example(DataSet(np.zeros(len(labels)), labels), "labels").tolist()
 
     assert of(np.eye(3)[[2, 0]]) == [2, 0]

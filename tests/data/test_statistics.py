@@ -1,7 +1,6 @@
 """Statistics of distributed data: what pandas says of it on one machine."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from sparkwright.data import DataSet
 
 
 @pytest.fixture(scope="module")
-def table() -> DataSet:
+def table():
     random = np.random.default_rng(0)
     features = random.normal(size=(500, 3)) * [1, 5, 100] + [0, 3, 1000]
     features[::7, 1] = np.nan
@@ -21,7 +20,7 @@ def table() -> DataSet:
 
 
 @pytest.fixture(scope="module")
-def data(spark: Any, table: DataSet) -> Any:
+def data(spark, table):
     return sw.data.from_arrays(spark, table.features, table.labels, partitions=3)
 
 

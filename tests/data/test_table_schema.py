@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from sparkwright.errors import ConfigurationError
 COLUMNS = ("a", "b", "c", "d", "e")
 
 
-def schema(columns: Any = COLUMNS, values: Any = None, shapes: Any = None, **options: Any) -> Any:
+def schema(columns=COLUMNS, values=None, shapes=None, **options):
     return schema_of(columns, lambda _: values or {}, lambda _: shapes or {}, **options)
 
 
@@ -88,13 +87,13 @@ def test_classes_become_names_or_a_count_for_each_output():
 
 
 def test_values_are_requested_for_inferred_columns_alone():
-    asked: list[Any] = []
+    asked = []
 
-    def values(names: Any) -> Any:
+    def values(names):
         asked.append(names)
         return {"d": ["10", "9"], "e": ["9", "8"], "a": ["u", "t"]}
 
-    options: Any = {"classes": "infer", "categories": {"a": "infer", "b": ["x"]}}
+    options = {"classes": "infer", "categories": {"a": "infer", "b": ["x"]}}
     found = schema_of(COLUMNS, values, lambda _: {}, labels=["d", "e"], **options)
     assert asked == [("d", "e", "a")]
     assert found.classes == {"labels": ("8", "9", "10")}

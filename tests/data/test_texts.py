@@ -1,7 +1,5 @@
 """Features of text: in memory, on the wire, in files, from tables; not where numbers are needed."""
 
-from typing import Any
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
@@ -18,7 +16,7 @@ from sparkwright.workers.shard import Shard, ShardWriter
 HARD = ["", "a\0\0", "\0", "two\nlines", "Straße", "語", "😀", "x" * 100_000, "e\u0301"]
 
 
-def hard() -> DataSet:
+def hard():
     """Texts that fixed widths, C strings or lines would damage, beside numbers."""
     texts = np.array(HARD, object)
     return DataSet(
@@ -153,7 +151,7 @@ def test_normalizers_do_not_change_texts():
 
 
 CSV = "review,age,stars\ngood film,3,1\nbad,4,0\n,5,1\n"
-OPTIONS: dict[str, Any] = {
+OPTIONS = {
     "features": {"review": "review", "age": "age"},
     "labels": "stars",
     "classes": 2,

@@ -4,7 +4,6 @@ import gzip
 import io
 import struct
 import zlib
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +25,10 @@ from sparkwright.storage.listing import list_files
 
 X = FeatureSpec("x", "features/x")
 IMAGE = FeatureSpec("image", "features/image")
-PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
+PACK = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
 
 
-def frames(content: bytes, log: Any = STRICT) -> list[bytes]:
+def frames(content, log=STRICT):
     return [content for _, content in read_frames(io.BytesIO(content), "a.tfrecord", log)]
 
 
@@ -91,7 +90,7 @@ def test_custom_function_receives_all_features(tmp_path):
     data = digits(5)
     write_tfrecord(data, str(tmp_path / "out"))
 
-    def convert(example: dict[str, Any]) -> Any:
+    def convert(example):
         assert set(example) == {"image", "digit", "weights"}
         (weight,) = example["weights"]
         return np.append(example["image"], np.frombuffer(weight, "<f8")), int(example["digit"][0])
@@ -128,7 +127,7 @@ def test_different_or_conflicting_layouts_raise(tmp_path, parts, match):
     ],
 )
 def test_numbers_outside_the_dtype_range_raise(dtype, good, bad):
-    def read(numbers: list[int]) -> list[int]:
+    def read(numbers):
         (content,) = serialized_examples({"x": np.array([numbers], np.int64)})
         spec = FeatureSpec("x", "features/x", (-1,), dtype)
         return columns_of(parse_example(content), [spec])["features/x"].tolist()
@@ -139,7 +138,7 @@ def test_numbers_outside_the_dtype_range_raise(dtype, good, bad):
             read([*good, number])
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
+REFUSED = [
     ({"features": 5}, "lists of keys"),
     ({"features": "x"}, "lists of keys"),
     ({"features": {"x": ((2,), "int8")}}, "lists of keys"),
@@ -162,7 +161,7 @@ def test_invalid_options_raise(tmp_path, options, match):
 # TensorFlow on the other side.
 
 
-def tensorflow_example(features: dict[str, Any]) -> bytes:
+def tensorflow_example(features):
     import tensorflow as tf
 
     return tf.train.Example(
@@ -193,7 +192,7 @@ def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(tmp_path, compres
             }
             writer.write(tensorflow_example(features))
     dataset = tf.data.TFRecordDataset([str(path)], compression_type=compression or None)
-    messages: list[Any] = list(dataset.as_numpy_iterator())
+    messages = list(dataset.as_numpy_iterator())
     expected = tf.io.parse_example(
         messages,
         {
@@ -221,7 +220,7 @@ def test_tensorflow_reads_our_files(tmp_path):
         url = str(tmp_path / str(compression))
         write_tfrecord(data, url, compression=compression)
         files = [file.url for file in list_files(url)]
-        kind: Any = None if compression is None else compression.upper()
+        kind = None if compression is None else compression.upper()
         dataset = tf.data.TFRecordDataset(files, compression_type=kind)
         found = tf.io.parse_example(
             list(dataset.as_numpy_iterator()),

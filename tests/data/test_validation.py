@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.data import (
     DataSet,
-    MinibatchSource,
     ValidationResult,
     loaders as _loaders,
     to_bytes,
@@ -25,7 +23,7 @@ REASONS = (
 )
 
 
-def mixed(folder: Path) -> list[str]:
+def mixed(folder):
     """Two good files, and one for each way to be bad."""
     import pyarrow as pa
 
@@ -48,7 +46,7 @@ def mixed(folder: Path) -> list[str]:
     return [str(folder / f"{name}.arrow") for name in contents]
 
 
-SHAPES: dict[str, Any] = {"features_shape": (3,), "labels_shape": (2,)}
+SHAPES = {"features_shape": (3,), "labels_shape": (2,)}
 
 
 def test_every_reason_is_counted_and_reported(tmp_path):
@@ -130,20 +128,20 @@ def test_moving_preserves_files_and_relative_paths(tmp_path):
     assert len(list((tmp_path / "in").rglob("*.arrow"))) == 4
 
 
-def store_fails(source: MinibatchSource) -> DataSet:
+def store_fails(source):
     raise ConnectionError("the store is away")
 
 
-def has_a_mistake(source: MinibatchSource) -> DataSet:
-    return DataSet(undefined_name)  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+def has_a_mistake(source):
+    return DataSet(undefined_name)  # noqa: F821
 
 
-def needs_another_file(source: MinibatchSource) -> DataSet:
+def needs_another_file(source):
     with open(f"{source.url}.labels") as file:
         return DataSet(np.array(file.read()))
 
 
-def refuses(source: MinibatchSource) -> DataSet:
+def refuses(source):
     raise sw.DataError("not one of mine")
 
 
@@ -173,7 +171,7 @@ def test_files_are_kept_on_unrelated_errors(loader, kind, why, on_invalid, tmp_p
 def test_failing_store_deletes_no_files_of_an_export(tmp_path, monkeypatch):
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=2)
 
-    def read_bytes(url: str) -> bytes:
+    def read_bytes(url):
         raise ConnectionError(f"{url} could not be read")
 
     with monkeypatch.context() as patch:
@@ -190,7 +188,7 @@ def test_validating_a_folder_with_a_loader_requires_a_pattern(on_invalid, tmp_pa
     np.savez(folder / "a.npz", features=np.zeros((2, 3)), labels=np.zeros(2))
     (folder / "b.npz").write_bytes(b"damaged")
     (folder / "README.md").write_text("about")
-    options: Any = {"loader": sw.data.numpy_loader, "on_invalid": on_invalid}
+    options = {"loader": sw.data.numpy_loader, "on_invalid": on_invalid}
     if on_invalid == "move":
         options["move_to"] = tmp_path / "aside"
     for where in (folder, str(folder)):
@@ -234,7 +232,7 @@ def test_export_with_lost_files_is_incomplete(tmp_path):
     export = sw.data.to_minibatch_files(GOOD, url, batch_size=2)
     whole = replace(export.manifest, fingerprint="f")
     (tmp_path / "e" / "manifest.json").write_text(whole.to_json())
-    wanted: Any = {"fingerprint": "f", "batch_size": 2, "reuse": True, "overwrite": False}
+    wanted = {"fingerprint": "f", "batch_size": 2, "reuse": True, "overwrite": False}
     assert reusable_export(url, **wanted) is not None
     Path(export.paths[0]).write_bytes(b"")
     sw.data.validate(url, on_invalid="delete")

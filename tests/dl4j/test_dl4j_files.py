@@ -6,7 +6,6 @@ import json
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
@@ -24,18 +23,18 @@ ARRAYS = st.sampled_from([dtype for _, dtype in TYPES.values()]).flatmap(
 )
 
 
-def text(value: str) -> bytes:
+def text(value):
     return struct.pack(">H", len(value)) + value.encode()
 
 
-def buffer(values: list[Any], kind: str, mode: str) -> bytes:
+def buffer(values, kind, mode):
     """As `BaseDataBuffer.write` writes it, number by number."""
     length = struct.pack(">q" if mode in ("MIXED_DATA_TYPES", "LONG_SHAPE") else ">i", len(values))
     numbers = b"".join(struct.pack(f">{TYPES[kind][0]}", value) for value in values)
     return text(mode) + length + text(kind) + numbers
 
 
-def written(array: Any, order: Any = "c", mode: str = "MIXED_DATA_TYPES") -> bytes:
+def written(array, order="c", mode="MIXED_DATA_TYPES"):
     """As `Nd4j.write` writes it: rank, shape, strides, extras, stride, order; then the numbers."""
     steps = np.empty(array.shape, np.int8, order=order.upper()).strides
     about = [array.ndim, *array.shape, *steps, 0, 1, ord(order)]
@@ -45,7 +44,7 @@ def written(array: Any, order: Any = "c", mode: str = "MIXED_DATA_TYPES") -> byt
     return buffer(about, shape_kind, mode) + buffer(values, kind, mode)
 
 
-def zipped(**members: bytes) -> io.BytesIO:
+def zipped(**members):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in members.items():
@@ -104,7 +103,7 @@ def test_decompression_bomb_raises():
         read_file(file, "/x.zip")
 
 
-def normalizer(kind: str, rest: bytes) -> bytes:
+def normalizer(kind, rest):
     return text("NORMALIZER") + struct.pack(">i", 1) + text(kind) + rest
 
 

@@ -10,7 +10,6 @@ import warnings
 import zipfile
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import hypothesis.strategies as st
 import keras
@@ -39,7 +38,7 @@ ADAM_OF_INDICES = {"text": 1e-2}
 SHAPES = {"subsampling": {"input": (9, 8, 2)}}
 
 
-def imported(path: Path) -> tuple[Any, Any]:
+def imported(path):
     """The model and the normalizer of a file, with exactly the warning that is expected."""
     shapes = SHAPES.get(path.stem)
     if path.stem not in LEFT_OUT:
@@ -48,7 +47,7 @@ def imported(path: Path) -> tuple[Any, Any]:
         return sw.import_dl4j(str(path), input_shapes=shapes)
 
 
-def arrays(path: Path, what: str) -> list[Any]:
+def arrays(path, what):
     """The arrays of a kind that Deeplearning4j wrote, channels last."""
     with np.load(path.with_suffix(".npz")) as known:
         found = [known[name] for name in sorted(known) if name.rstrip("0123456789") == what]
@@ -56,15 +55,15 @@ def arrays(path: Path, what: str) -> list[Any]:
     return [a if is_last or a.ndim < 3 else np.moveaxis(a, 1, -1) for a in found]
 
 
-def bare(values: list[Any]) -> Any:
+def bare(values):
     return values[0] if len(values) == 1 else values
 
 
-def outputs(model: Any, x: list[Any]) -> list[Any]:
+def outputs(model, x):
     return [np.asarray(y) for y in keras.tree.flatten(model(bare(x), training=False))]
 
 
-def use_gradients_of_deeplearning4j(model: Any, steps: int) -> None:
+def use_gradients_of_deeplearning4j(model, steps):
     """Change a model where Keras has other gradients."""
     if steps > 1:
         model.optimizer.learning_rate = model.optimizer.learning_rate * steps
@@ -73,16 +72,16 @@ def use_gradients_of_deeplearning4j(model: Any, steps: int) -> None:
             layer.call = partial(elu_derived_without_alpha, layer.call)
 
 
-def elu_derived_without_alpha(elu: Any, x: Any) -> Any:
+def elu_derived_without_alpha(elu, x):
     derived = keras.ops.elu(x)
     return derived + keras.ops.stop_gradient(elu(x) - derived)
 
 
-def compare(path: Path) -> None:
+def compare(path):
     """Outputs, loss, and outputs after two more minibatches are those of Deeplearning4j."""
     model, _ = imported(path)
     x, labels = arrays(path, "in"), arrays(path, "labels")
-    copy: Any = keras.models.model_from_json(model.to_json())  # as workers build it
+    copy = keras.models.model_from_json(model.to_json())  # as workers build it
     copy.set_weights(model.get_weights())
     model.run_eagerly = True  # tracing costs a second for each network
     for found, expected in zip(outputs(copy, x), arrays(path, "out"), strict=True):
@@ -175,7 +174,7 @@ def test_changed_configuration_is_read_or_raises_data_error(tmp_path, data, name
         sw.import_dl4j(str(path))
 
 
-def changed(name: str, folder: Path, old: bytes, new: bytes) -> Path:
+def changed(name, folder, old, new):
     """A network whose configuration is not what it was."""
     path = folder / "damaged.zip"
     with zipfile.ZipFile(NETWORKS / f"{name}.zip") as source, zipfile.ZipFile(path, "w") as target:
@@ -221,7 +220,7 @@ def test_newly_generated_networks_match_deeplearning4j(tmp_path):
         compare(made / f"{name}.zip")
 
 
-def make_networks(folder: Path, *, seed: int) -> Path:
+def make_networks(folder, *, seed):
     """Have Deeplearning4j make all networks; its jars (160 MB) are fetched once, with Maven."""
     maven = shutil.which("mvn")
     if maven is None:

@@ -3,7 +3,6 @@
 import importlib.util
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ pytestmark = pytest.mark.notebook
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
-def main_of(name: str) -> Any:
+def main_of(name):
     """`main` of a script, which is no module that executors could import."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None

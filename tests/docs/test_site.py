@@ -31,7 +31,7 @@ def test_every_public_name_is_on_one_page():
     ],
 )
 def test_undocumented_or_unlisted_name_fails_the_build(package, docstring, error, monkeypatch):
-    def new() -> None: ...
+    def new(): ...
 
     new.__module__, new.__doc__ = f"sparkwright.{package}._new", docstring
     scope = SITE["reference"].__globals__

@@ -3,7 +3,6 @@
 import importlib.metadata
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -30,7 +29,7 @@ VERSIONS = {
     "pandas": "2.3.3",
     "Java": "17.0.15",
 }
-MEMORY: dict[str, Any] = dict(
+MEMORY = dict(
     shared=GIB,
     shared_writable=True,
     scratch=50 * GIB,
@@ -42,8 +41,8 @@ SETTINGS = {
 }
 
 
-def place(label: str, **found: Any) -> Place:
-    given: dict[str, Any] = {
+def place(label, **found):
+    given = {
         "host": label.rstrip(")")[-1],
         "versions": VERSIONS,
         **MEMORY,
@@ -63,36 +62,36 @@ SPARK = SparkFacts(master="spark://a:7077", settings=SETTINGS, tasks=2, came=2)
 FINE = Findings(driver=DRIVER, executors=(FIRST, SECOND), spark=SPARK, port_problem="")
 
 
-def with_executor(**found: Any) -> Findings:
+def with_executor(**found):
     """The second executor is different."""
     return replace(FINE, executors=(FIRST, replace(SECOND, **found)))
 
 
-def with_driver(**found: Any) -> Findings:
+def with_driver(**found):
     """The driver is different."""
     return replace(FINE, driver=replace(DRIVER, **found))
 
 
-def with_both(**found: Any) -> Findings:
+def with_both(**found):
     """Both executors are different."""
     return replace(FINE, executors=tuple(replace(each, **found) for each in (FIRST, SECOND)))
 
 
-def with_spark(findings: Findings = FINE, **found: Any) -> Findings:
+def with_spark(findings=FINE, **found):
     """The facts about Spark are different."""
     assert findings.spark is not None
     return replace(findings, spark=replace(findings.spark, **found))
 
 
-def with_versions(**versions: str | None) -> dict[str, Any]:
+def with_versions(**versions):
     return {"versions": {**VERSIONS, **versions}}
 
 
-def clock(offset_s: float, uncertainty_s: float = 0.01) -> dict[str, Any]:
+def clock(offset_s, uncertainty_s=0.01):
     return {"clock": Offset(offset_s=offset_s, uncertainty_s=uncertainty_s)}
 
 
-def with_settings(master: str = SPARK.master, **found: str) -> Findings:
+def with_settings(master=SPARK.master, **found):
     settings = {**SETTINGS, **{name.replace("__", "."): value for name, value in found.items()}}
     return replace(FINE, spark=replace(SPARK, master=master, settings=settings))
 
@@ -103,12 +102,12 @@ KRYO = "org.apache.spark.serializer.KryoSerializer"
 LOST = {"executor 0 (a)": "10.0.0.2:5 (timed out)", "executor 2 (c)": ""}
 
 
-def lacks_gpu(**found: Any) -> Findings:
+def lacks_gpu(**found):
     executors = (replace(FIRST, **GIVEN), replace(SECOND, **found))
     return replace(with_spark(gpus=1), executors=executors)
 
 
-def everywhere(findings: Findings, **versions: str) -> Findings:
+def everywhere(findings, **versions):
     """Driver and executors have these versions."""
     found = with_versions(**versions)
     executors = tuple(replace(each, **found) for each in findings.executors)
@@ -118,7 +117,7 @@ def everywhere(findings: Findings, **versions: str) -> Findings:
 OLD_SPARK = everywhere(FINE, PySpark="3.5.9")
 
 # Findings, the check that judges them, its worst status, and words of where, found or remedy.
-CASES: list[tuple[Findings, str, str, str]] = [
+CASES = [
     (FINE, "TensorFlow", "ok", "driver, all 2 executors: 2.21.0"),
     (with_driver(backend="jax"), "JAX", "problem", "is not installed"),
     (with_executor(**with_versions(pandas=None)), "pandas", "ok", ""),

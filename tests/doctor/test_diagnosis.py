@@ -38,7 +38,7 @@ def test_json_contains_every_row_in_creation_order():
 
 
 def test_html_escapes_machine_output():
-    html = Diagnosis((WARNING,))._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    html = Diagnosis((WARNING,))._repr_html_()
     assert "Set &lt;ntp&gt;." in html
     assert "<ntp>" not in html
 

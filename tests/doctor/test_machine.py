@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,12 +12,12 @@ from sparkwright.doctor import _machine
 from sparkwright.doctor._findings import Place
 
 
-def write(path: Path, text: str) -> None:
+def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
-def program(folder: Path, name: str, script: str) -> None:
+def program(folder, name, script):
     write(folder / name, f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
 

@@ -6,10 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import pytest
 from tests.waiting import wait_until
@@ -24,7 +22,7 @@ SECRET = b"s" * 32
 
 
 @pytest.fixture
-def meeting() -> Iterator[Meeting]:
+def meeting():
     opened = Meeting(
         secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=5.0, timeout_s=20.0
     )
@@ -32,8 +30,8 @@ def meeting() -> Iterator[Meeting]:
     opened.close()
 
 
-def orders(driver: Any, **given: Any) -> Orders:
-    found: dict[str, Any] = {
+def orders(driver, **given):
+    found = {
         "secret": SECRET,
         "ports": (0,),
         "network_mask": None,
@@ -47,13 +45,13 @@ def orders(driver: Any, **given: Any) -> Orders:
 
 
 @pytest.fixture
-def _each_an_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+def _each_an_executor(monkeypatch):
     numbers = itertools.count()
     java = lambda: {"pid": (n := next(numbers)), "executor": str(n), "version": "17.0.1"}  # noqa: E731
     monkeypatch.setattr(_probe, "java_above", java)
 
 
-def all_look(given: Orders, tasks: int) -> list[dict[str, Any]]:
+def all_look(given, tasks):
     with ThreadPoolExecutor(tasks) as pool:
         return list(pool.map(lambda task: _probe.look(given, task), range(tasks)))
 
@@ -159,7 +157,7 @@ def test_tasks_do_not_need_sparkwright_installed(tmp_path):
     """The kit may be missing on executors; the answer says so."""
     import pyspark.cloudpickle as cloudpickle
 
-    task: Any = _gathering._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
+    task = _gathering._sent_whole(orders(None))
     (tmp_path / "task").write_bytes(cloudpickle.dumps(task))
     code = (
         "import json, pickle, sys; sys.modules['sparkwright'] = None;"
@@ -213,7 +211,7 @@ def test_java_stack_trace_is_reduced_to_the_relevant_line(page, told):
 def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     folders = {str(here): "hdfs://a", str(there): "hdfs://b"}
-    answers: list[dict[str, Any]] = []
+    answers = []
     for name, problem in (("1", "no rights"), ("2", "")):
         place = {"files": {"hdfs://a": "", "hdfs://b": problem}}
         answers.append({"executor": name, "label": f"executor {name}", "place": place})
@@ -232,9 +230,9 @@ def test_port_behind_a_firewall_is_reported_by_connecting_executors(meeting, mon
     """Executor 1 says a port at which nobody listens."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        arrive = meeting._arrive  # pyright: ignore[reportPrivateUsage]
+        arrive = meeting._arrive
 
-        def misled(executor: str, label: str, message: dict[str, Any]) -> None:
+        def misled(executor, label, message):
             if label.startswith("executor 1 "):
                 message = {**message, "address": list(closed.getsockname())}
             arrive(executor, label, message)

@@ -16,7 +16,7 @@ Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @st.composite
-def batches(draw: st.DrawFn, *, outputs: int | None = None) -> Batch:
+def batches(draw, *, outputs=None):
     """Labels, predictions and a mask per output, (n, C) each."""
     shape = (draw(st.integers(0, 15)), outputs or draw(st.integers(2, 4)))
     labels = draw(npst.arrays(np.int64, shape, elements=st.integers(0, 1)))

@@ -1,7 +1,6 @@
 import math
 import re
 from fractions import Fraction
-from typing import Any
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
@@ -27,7 +26,7 @@ probabilities = (
 
 
 @st.composite
-def tables(draw: st.DrawFn, most: int = 15) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def tables(draw, most=15):
     """Integer labels (n,), probabilities (n, C) of some float type or (n, 1), and a mask (n,)."""
     n, width = draw(st.integers(0, most)), draw(st.integers(1, 4))
     values = draw(npst.arrays(np.float64, (n, width), elements=probabilities))
@@ -37,18 +36,18 @@ def tables(draw: st.DrawFn, most: int = 15) -> tuple[np.ndarray, np.ndarray, np.
     return labels, values.astype(kind), draw(npst.arrays(np.bool_, n, elements=st.booleans()))
 
 
-def calibration(labels: Any, predictions: Any, **options: Any) -> EvaluationCalibration:
+def calibration(labels, predictions, **options):
     return EvaluationCalibration.from_predictions(labels, predictions, **options)
 
 
-def both_classes(predictions: np.ndarray) -> np.ndarray:
+def both_classes(predictions):
     wide = predictions.astype(np.float64)
     return np.concatenate([1 - wide, wide], axis=1) if wide.shape[1] == 1 else wide
 
 
-def exact_reliability(p: np.ndarray, yes: np.ndarray, bin_of: np.ndarray, bins: int) -> list[Any]:
+def exact_reliability(p, yes, bin_of, bins):
     """Rows, mean probability and fraction of yes of each bin, by the definition."""
-    found: list[Any] = []
+    found = []
     for number in range(bins):
         inside = bin_of == number
         if inside.any():
@@ -71,9 +70,7 @@ def test_reliability_and_its_errors_equal_their_definition(table, bins):
     # Of one probability, class 1 must exceed one half.
     top = (predictions[:, 0] > 0.5).astype(int) if single else wide.argmax(axis=1)
     row = np.arange(n)
-    questions: list[Any] = [
-        (k, wide[:, k], labels == k, bin_of[:, k]) for k in range(wide.shape[1])
-    ]
+    questions = [(k, wide[:, k], labels == k, bin_of[:, k]) for k in range(wide.shape[1])]
     questions.append((None, wide[row, top], labels == top, bin_of[row, top]))
     for of, p, yes, numbers in questions:
         expected = exact_reliability(p, yes, numbers, bins)
@@ -111,7 +108,7 @@ def test_histograms_equal_their_definition(table, bins):
     is_class = labels[:, None] == np.arange(place.shape[1])
     residual = np.where(is_class, mirror, place)
 
-    def count(numbers: np.ndarray) -> list[int]:
+    def count(numbers):
         return np.bincount(numbers.ravel(), minlength=bins).tolist()
 
     assert evaluation.probability_histogram().counts.tolist() == count(place)

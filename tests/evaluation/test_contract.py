@@ -3,9 +3,9 @@
 import json
 import math
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_args
+from typing import get_args
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -39,19 +39,19 @@ METRICS = (*get_args(Metric), *get_args(RegressionMetric))
 CALIBRATION = ("expected_calibration_error", "maximum_calibration_error", "brier_score", "log_loss")
 
 
-def classes_of(rng: np.random.Generator, n: int) -> Batch:
+def classes_of(rng, n):
     return rng.integers(0, 3, n), rng.dirichlet(np.ones(3), n).round(2).clip(0, 1)
 
 
-def binary_of(rng: np.random.Generator, n: int) -> Batch:
+def binary_of(rng, n):
     return rng.integers(0, 2, (n, 1)), rng.random((n, 1)).round(1)
 
 
-def outputs_of(rng: np.random.Generator, n: int) -> Batch:
+def outputs_of(rng, n):
     return rng.integers(0, 2, (n, 3)), rng.random((n, 3)).round(1)
 
 
-def numbers_of(rng: np.random.Generator, n: int) -> Batch:
+def numbers_of(rng, n):
     labels = rng.normal(1e3, 5, (n, 3))
     return labels, labels + rng.normal(1, 2, (n, 3))
 
@@ -66,7 +66,7 @@ class Kind:
     exact: bool = True  # parts add up to the last bit
 
 
-def rows_below_half(labels: Any, predictions: Any, mask: Any) -> int:
+def rows_below_half(labels, predictions, mask):
     counts = np.ones(len(labels), bool) if mask is None else np.asarray(mask) != 0
     return int((predictions[counts] < 0.5).sum())
 
@@ -113,11 +113,11 @@ KINDS = {
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
-def counted(kind: Kind, n: int = 40, seed: int = 0) -> AbstractEvaluation:
+def counted(kind, n=40, seed=0):
     return kind.prototype.updated(*kind.draw(np.random.default_rng(seed), n))
 
 
-def assert_same(kind: Kind, one: AbstractEvaluation, other: AbstractEvaluation) -> None:
+def assert_same(kind, one, other):
     """Equal; real sums up to rounding."""
     assert one.examples == other.examples
     if kind.exact:
@@ -180,7 +180,7 @@ def test_names_are_kept_when_unnamed_counts_are_added(kind):
     key = kind.prototype._names_key
     names = getattr(kind.prototype, key, None)
     if names:
-        unnamed = replace(counted(kind), **{key: None})  # pyright: ignore[reportArgumentType]
+        unnamed = replace(counted(kind), **{key: None})
         for both in (kind.prototype + unnamed, unnamed + kind.prototype):
             assert getattr(both, key) == names
             assert both == counted(kind)
@@ -206,21 +206,21 @@ def test_adding_evaluations_with_different_options_raises(kind):
     with pytest.raises(DataError, match=r"only evaluations .* can be added\. Received: .* and "):
         kind.prototype + kind.other
     with pytest.raises(TypeError):
-        counted(kind) + 3  # pyright: ignore[reportOperatorIssue]
+        counted(kind) + 3
 
 
 @every_kind
 def test_state_cannot_be_changed(kind):
     one = counted(kind)
-    state: list[Any] = [getattr(one, field.name) for field in fields(one)]  # pyright: ignore[reportArgumentType]
+    state = [getattr(one, field.name) for field in fields(one)]
     with pytest.raises(AttributeError):
-        setattr(one, fields(one)[0].name, None)  # pyright: ignore[reportArgumentType]
+        setattr(one, fields(one)[0].name, None)
     for array in (value for value in state if isinstance(value, np.ndarray) and value.size):
         with pytest.raises(ValueError, match="read-only"):
             array.reshape(-1)[0] = 5
 
 
-def digest() -> ROCDigest:
+def digest():
     roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     return ROCDigest.from_ranges([summarize(roc, np.array([[2, 2]]), 0, points=10)])
 
@@ -248,9 +248,9 @@ def test_every_kind_of_the_package_can_be_deserialized():
 WRONG = [None, "x", -1, 1.5, math.nan, 10**400, True, [], [3], ["0p0"], {}, {"a": 1}]
 
 
-def places(values: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(values, path=()):
     """Paths to the values, of lists the first entries only."""
-    entries: Any = values.items() if isinstance(values, dict) else enumerate(values[:2])
+    entries = values.items() if isinstance(values, dict) else enumerate(values[:2])
     for key, value in entries:
         yield (*path, key)
         if isinstance(value, dict | list):
@@ -311,7 +311,7 @@ def test_names_are_escaped_and_wide_tables_are_omitted(kind):
     key = kind.prototype._names_key
     if not key or not hasattr(counted(kind), key):
         return
-    one: Any = replace(counted(kind), **{key: None})
+    one = replace(counted(kind), **{key: None})
     named = replace(one, **{key: tuple(f"<b{k}>" for k in range(one._width))})
     assert "&lt;b1&gt;" in named._repr_html_()
     assert "<b1>" not in named._repr_html_()

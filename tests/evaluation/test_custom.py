@@ -1,7 +1,6 @@
 """`CustomEvaluation`: two functions, merged in any grouping, read from JSON."""
 
 import json
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -14,18 +13,18 @@ from sparkwright.evaluation import CustomEvaluation
 pytest.importorskip("matplotlib").use("Agg")
 
 
-def counting(labels: np.ndarray, predictions: np.ndarray, mask: np.ndarray | None) -> Any:
+def counting(labels, predictions, mask):
     counts = mask if mask is not None else np.ones(len(labels), np.int64)
     return {"rows": np.count_nonzero(counts), "largest": [labels.max()], "seen": labels}
 
 
-def merging(a: Any, b: Any) -> Any:
+def merging(a, b):
     a["rows"] += b["rows"]  # what it is given is its own
     largest = max(a["largest"], b["largest"])
     return {"rows": a["rows"], "largest": largest, "seen": sorted(a["seen"] + b["seen"])}
 
 
-def prototype() -> CustomEvaluation:
+def prototype():
     return CustomEvaluation(counting, merging, title="seen")
 
 
@@ -34,7 +33,7 @@ def prototype() -> CustomEvaluation:
     cuts=st.tuples(st.integers(0, 20), st.integers(0, 20)),
 )
 def test_merged_parts_equal_the_whole_also_after_json(labels, cuts):
-    def sorting(was: np.ndarray, said: np.ndarray, mask: np.ndarray | None) -> Any:
+    def sorting(was, said, mask):
         return {**counting(was, said, mask), "seen": np.sort(was)}
 
     first, second = sorted(cuts)

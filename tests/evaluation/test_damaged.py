@@ -3,7 +3,6 @@
 import base64
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from tests.evaluation.test_contract import digest
 from sparkwright.errors import DataError
 from sparkwright.evaluation import (
     ROC,
-    AbstractEvaluation,
     Evaluation,
     EvaluationBinary,
     EvaluationCalibration,
@@ -32,12 +30,12 @@ REGRESSION = RegressionEvaluation.from_predictions(
 )
 
 
-def scores_of(values: list[float]) -> str:
+def scores_of(values):
     return base64.b64encode(np.array(values, "<f8").tobytes()).decode()
 
 
 # Evaluation -> path -> values that cannot be there.
-REFUSED: list[tuple[AbstractEvaluation, dict[str, list[Any]]]] = [
+REFUSED = [
     (
         EVALUATION,
         {

@@ -1,5 +1,3 @@
-from typing import Any
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
@@ -14,11 +12,11 @@ confusions = st.integers(2, 6).flatmap(
 )
 
 
-def of_matrix(confusion: Any, names: tuple[str, ...] | None = None) -> Evaluation:
+def of_matrix(confusion, names=None):
     return Evaluation(names, confusion=np.asarray(confusion))
 
 
-def rows_of(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rows_of(confusion):
     """Actual and predicted class of each row that the matrix counts."""
     actual, predicted = np.indices(confusion.shape)
     counts = confusion.ravel()
@@ -35,7 +33,7 @@ def test_metrics_equal_scikit_learns(confusion):
         return
     actual, predicted = rows_of(confusion)
     evaluation = of_matrix(confusion)
-    options: dict[str, Any] = {"labels": range(confusion.shape[0])}
+    options = {"labels": range(confusion.shape[0])}
     assert evaluation.accuracy == pytest.approx(sklearn.accuracy_score(actual, predicted))
     theirs = {
         "precision": sklearn.precision_score,
@@ -48,7 +46,7 @@ def test_metrics_equal_scikit_learns(confusion):
             expected = score(actual, predicted, zero_division=np.nan, average=average, **options)
             assert getattr(evaluation, name)(average) == pytest.approx(expected)
         each = score(actual, predicted, zero_division=0.0, average=None, **options)
-        np.testing.assert_allclose(evaluation.per_class(name), each)  # type: ignore[arg-type]
+        np.testing.assert_allclose(evaluation.per_class(name), each)
     if len(set(actual) | set(predicted)) > 1:  # scikit-learn has its own values for one class
         correlation = sklearn.matthews_corrcoef(actual, predicted)
         assert evaluation.matthews_correlation() == pytest.approx(correlation, abs=1e-12)

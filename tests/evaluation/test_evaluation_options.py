@@ -2,7 +2,6 @@
 
 import csv
 import io
-from typing import Any
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
@@ -20,7 +19,7 @@ coarse = st.integers(0, 8).map(lambda n: n / 8)
 
 
 @st.composite
-def batches(draw: st.DrawFn, *, classes: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def batches(draw, *, classes=None):
     """Labels (n,) and predictions (n, C)."""
     width = classes or draw(st.integers(2, 4))
     n = draw(st.integers(0, 20))
@@ -91,13 +90,13 @@ def test_one_output_with_costs_counts_as_two_classes():
     scores = np.array([[0.2], [0.3], [0.4]])
     evaluation = Evaluation.from_predictions([1, 1, 1], scores, costs=[1, 3])
     assert evaluation.confusion.tolist() == [[0, 0], [1, 2]]  # 3 * 0.3 > 0.7, 3 * 0.2 < 0.8
-    assert Evaluation(costs=[[1, 3]]) == Evaluation(costs=np.array([1.0, 3.0]))  # type: ignore[arg-type]
+    assert Evaluation(costs=[[1, 3]]) == Evaluation(costs=np.array([1.0, 3.0]))
 
 
 def test_bfloat16_predictions_are_supported():
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     scores = np.array([[0.25, 0.75], [0.5, 0.25]], bfloat16)
-    options: dict[str, Any] = {"top_n": 2, "keep_errors": 2}
+    options = {"top_n": 2, "keep_errors": 2}
     expected = Evaluation.from_predictions([0, 0], scores.astype(np.float32), **options)
     assert Evaluation.from_predictions([0, 0], scores, **options) == expected
 

@@ -1,7 +1,6 @@
 """Invalid options, data and questions are refused, by name and with the row."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +21,11 @@ from sparkwright.evaluation import (
 NAN, INF = math.nan, math.inf
 
 
-def custom(evaluate: Any = lambda *_: 1, merge: Any = max, **options: Any) -> CustomEvaluation:
+def custom(evaluate=lambda *_: 1, merge=max, **options):
     return CustomEvaluation(evaluate, merge, **options)
 
 
-OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
+OPTIONS = [
     (Evaluation, {"class_names": ("a", "a")}, "unique names"),
     (Evaluation, {"class_names": ("a",), "confusion": [[1, 0], [0, 1]]}, "1 names for 2"),
     (Evaluation, {"top_n": 0}, "top_n=0"),
@@ -65,7 +64,7 @@ def test_invalid_options_are_rejected(kind, options, message):
 
 
 # Prototype, labels, predictions, and what the message says.
-ROWS: list[tuple[Any, Any, Any, str]] = [
+ROWS = [
     (Evaluation(), [0, 1], [[0.1, 0.9], [NAN, 0.5]], "must not be NaN.*row 1.*mask padded"),
     (Evaluation(), np.zeros((2, 3)), np.full((2, 3, 2), NAN), "NaN.*row 0, step 0"),
     (Evaluation(), [0, 2], [[0.1, 0.9]] * 2, r"from 0 to 1, for 2 classes.*: 2 at row 1"),
@@ -134,7 +133,7 @@ TWO = ROCBinary.from_predictions([[0, 1], [1, 0]], [[0.2, 0.5], [0.7, 0.5]], nam
 ONE = ROC.from_predictions([0, 1], [0.1, 0.2])
 PROBABLE = EvaluationCalibration.from_predictions([0, 1], [[0.5], [0.5]], class_names=["a", "b"])
 NUMBERS = RegressionEvaluation.from_predictions(np.ones((2, 2)), np.ones((2, 2)), names=["a", "b"])
-QUESTIONS: list[tuple[Any, str]] = [
+QUESTIONS = [
     (lambda: CLASSES.f_beta(0.0), r"beta=0\.0"),
     (lambda: CLASSES.f1("weighted"), "'weighted'"),
     (lambda: CLASSES.recall(of="c"), "of='c'"),

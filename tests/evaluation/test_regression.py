@@ -1,7 +1,7 @@
 import itertools
 import math
 from fractions import Fraction
-from typing import Any, get_args
+from typing import get_args
 
 import hypothesis.strategies as st
 import matplotlib as mpl
@@ -22,14 +22,14 @@ from sparkwright.evaluation.pair_sample import PairSample
 from sparkwright.evaluation.reports import Figure
 
 mpl.use("agg")
-METRICS: tuple[RegressionMetric, ...] = get_args(RegressionMetric)
+METRICS = get_args(RegressionMetric)
 
 
-def regression(labels: Any, predictions: Any, **options: Any) -> RegressionEvaluation:
+def regression(labels, predictions, **options):
     return RegressionEvaluation.from_predictions(labels, predictions, **options)
 
 
-THEIRS: dict[RegressionMetric, Any] = {
+THEIRS = {
     "mean_squared_error": sklearn.mean_squared_error,
     "root_mean_squared_error": sklearn.root_mean_squared_error,
     "mean_absolute_error": sklearn.mean_absolute_error,

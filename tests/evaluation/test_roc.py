@@ -1,6 +1,5 @@
 import json
 import math
-from typing import Any
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
@@ -16,11 +15,11 @@ from sparkwright.evaluation import ROC, PrecisionRecallCurve, RocCurve
 matplotlib.use("Agg")
 
 Scored = tuple[np.ndarray, np.ndarray]
-CLOSE: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-12}
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
 @st.composite
-def scored(draw: st.DrawFn, *, least: int = 0, both: bool = False) -> Scored:
+def scored(draw, *, least=0, both=False):
     """Labels and scores: few distinct ones, so tied; or any; float32 or float64."""
     n = draw(st.integers(max(least, 2 if both else 0), 40))
     dtype = draw(st.sampled_from([np.float32, np.float64]))
@@ -215,15 +214,15 @@ def test_best_threshold_maximizes_f1_and_youden(rows):
     labels, scores = rows
     roc = ROC.from_predictions(labels, scores)
 
-    def f1(threshold: float) -> float:
+    def f1(threshold):
         return sklearn.f1_score(labels, scores >= threshold)
 
-    def youden(threshold: float) -> float:
+    def youden(threshold):
         says = scores >= threshold
         return float(says[labels == 1].mean() - says[labels == 0].mean())
 
     for by, value in (("f1", f1), ("youden", youden)):
-        found = roc.best_threshold(by)  # type: ignore[arg-type]
+        found = roc.best_threshold(by)
         values = {t: value(t) for t in np.unique(scores).astype(float)}
         assert values[found] == pytest.approx(max(values.values()), abs=1e-12)
 
@@ -286,4 +285,4 @@ def test_plots_show_the_curve_its_area_and_the_chance_line():
     assert "AUPRC 0.7917" in trade.get_legend().get_texts()[0].get_text()
     assert list(trade.lines[2].get_ydata()) == [0.5, 0.5]
     ROC().plot_precision_recall()
-    matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
+    matplotlib.pyplot.close("all")

@@ -1,7 +1,5 @@
 """The bootstrap band of ROC and precision-recall curves."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -10,7 +8,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import ROC, bootstrap_band
 
 
-def scored(rows: int, *, seed: int = 0, gap: float = 1.0) -> ROC:
+def scored(rows, *, seed=0, gap=1.0):
     random = np.random.default_rng(seed)
     labels = np.arange(rows) % 3 == 0
     return ROC.from_predictions(labels.astype(int), random.normal(size=rows) + gap * labels)
@@ -66,7 +64,7 @@ def test_band_is_deterministic_and_supports_thresholded_rocs():
 
 
 def test_options_that_cannot_be_are_rejected():
-    options: list[dict[str, Any]] = [{"confidence": 1.0}, {"replicates": 1}, {"grid_points": 1}]
+    options = [{"confidence": 1.0}, {"replicates": 1}, {"grid_points": 1}]
     for each in options:
         with pytest.raises(ConfigurationError, match="must be"):
             bootstrap_band(scored(30), **each)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import ROC, ROCDigest
 from sparkwright.evaluation.roc_digest import (
-    RangeSummary,
     cut,
     range_boundaries,
     range_counts,
@@ -21,7 +20,7 @@ Part = tuple[np.ndarray, np.ndarray]
 
 
 @st.composite
-def partitioned(draw: st.DrawFn) -> list[Part]:
+def partitioned(draw):
     """Labels and scores of some parts: tied or not, float32 or float64, close together or not."""
     elements = draw(
         st.sampled_from(
@@ -34,7 +33,7 @@ def partitioned(draw: st.DrawFn) -> list[Part]:
             ]
         )
     )
-    parts: list[Part] = []
+    parts = []
     for _ in range(draw(st.integers(1, 5))):
         n = draw(st.integers(0, 25))
         dtype = draw(st.sampled_from([np.float32, np.float64]))
@@ -43,7 +42,7 @@ def partitioned(draw: st.DrawFn) -> list[Part]:
     return parts
 
 
-def cut_parts(parts: list[ROC], rows_per_range: int) -> tuple[list[list[ROC]], np.ndarray]:
+def cut_parts(parts, rows_per_range):
     """The pieces of each part, and (ranges, 2) rows of all."""
     step = max(rows_per_range // (8 * len(parts)), 1)
     limits = range_boundaries([score_sample(part, step) for part in parts], rows_per_range, step)
@@ -51,7 +50,7 @@ def cut_parts(parts: list[ROC], rows_per_range: int) -> tuple[list[list[ROC]], n
     return pieces, np.sum([range_counts(each) for each in pieces], axis=0)
 
 
-def summaries_of(parts: list[ROC], rows_per_range: int, points: int = 1000) -> list[RangeSummary]:
+def summaries_of(parts, rows_per_range, points=1000):
     pieces, counts = cut_parts(parts, rows_per_range)
     return [
         summarize(sum((piece[i] for piece in pieces), ROC()), counts, i, points=points)
@@ -59,7 +58,7 @@ def summaries_of(parts: list[ROC], rows_per_range: int, points: int = 1000) -> l
     ]
 
 
-def random_roc(rows: int, decimals: int = 16) -> ROC:
+def random_roc(rows, decimals=16):
     generator = np.random.default_rng(7)
     labels = generator.integers(0, 2, rows)
     scores = np.round(generator.random(rows) + 0.3 * labels, decimals)

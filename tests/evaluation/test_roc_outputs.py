@@ -16,7 +16,7 @@ probabilities = st.floats(0, 1, width=32) | st.sampled_from([0.0, 0.25, 0.5, 1.0
 
 
 @st.composite
-def binary_rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def binary_rows(draw):
     shape = (draw(st.integers(0, 30)), draw(st.integers(1, 4)))
     return (
         draw(npst.arrays(np.int64, shape, elements=st.integers(0, 1))),
@@ -26,7 +26,7 @@ def binary_rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @st.composite
-def class_rows(draw: st.DrawFn, classes: int | None = None) -> Rows:
+def class_rows(draw, classes=None):
     n, c = draw(st.integers(0, 30)), classes or draw(st.integers(2, 5))
     return (
         draw(npst.arrays(np.int64, n, elements=st.integers(0, c - 1))),
@@ -90,7 +90,7 @@ def test_single_probability_gives_a_roc_of_two_classes():
     assert classes.auc(of=0) == classes.auc(of=1) == 0.75
 
 
-def of_classes(count: int) -> ROCMultiClass:
+def of_classes(count):
     generator = np.random.default_rng(0)
     return ROCMultiClass.from_predictions(
         generator.integers(0, count, 200), generator.random((200, count))
@@ -107,4 +107,4 @@ def test_plots_show_a_curve_per_output_or_the_mean_of_many():
         names = [text.get_text() for text in plot().get_legend().get_texts()]
         assert names[:2] == ["mean of 12 classes", "lowest to highest"]
     ROCBinary().plot_precision_recall()
-    matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
+    matplotlib.pyplot.close("all")

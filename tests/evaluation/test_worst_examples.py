@@ -1,7 +1,5 @@
 """The worst examples of parts add up to those of the whole, ties included."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -16,7 +14,7 @@ LOSS = st.sampled_from([0.0, 0.5, 1.0, 2.0, float("inf"), float("nan")])
 PARTITIONS = st.lists(st.lists(LOSS, max_size=7), min_size=1, max_size=5)
 
 
-def worst_of(losses: list[float], *, partition: int, count: int, first_row: int = 0) -> Any:
+def worst_of(losses, *, partition, count, first_row=0):
     rows = np.arange(first_row, first_row + len(losses))
     features = {"x": (100 * partition + rows).astype(float)[:, None]}
     labels = {"y": rows}
@@ -25,7 +23,7 @@ def worst_of(losses: list[float], *, partition: int, count: int, first_row: int 
     )
 
 
-def by_sorting(partitions: Losses, count: int) -> list[tuple[int, int]]:
+def by_sorting(partitions, count):
     """The oracle: all examples in one list, NaN first, then by loss, then by place."""
     every = [
         (not np.isnan(loss), 0.0 if np.isnan(loss) else -loss, partition, row)

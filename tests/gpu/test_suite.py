@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 from tests.gpu.machine import nvidia_gpus
@@ -46,9 +45,9 @@ def test_outcomes_are_saved_after_each_check(tmp_path, capsys):
     calls = {"passes:well": 20, "fails": 20, "skips": 20, "dies": 20, "hangs": 2}
     checks = [Check(f"trial:{call}", call, limit) for call, limit in calls.items()]
     checks.append(Check("trial:passes:later", "of Spark", tier="full"))
-    kept: list[int] = []
+    kept = []
     environment = {**os.environ, "PYTHONPATH": path}
-    options: dict[str, Any] = {"tier": "bare", "environment": environment, "budget_s": 100}
+    options = {"tier": "bare", "environment": environment, "budget_s": 100}
     results = run_all(checks, keep=lambda found: kept.append(len(found)), **options)
     assert kept == [1, 2, 3, 4, 5, 6]
     outcomes = ["passed", "failed", "skipped", "failed", "failed", "skipped"]
@@ -74,7 +73,7 @@ def test_nvidia_smi_lists_the_available_gpus(tmp_path, monkeypatch):
 def test_without_a_gpu_the_suite_prints_one_sentence(tmp_path):
     command = [sys.executable, "-m", "tests.gpu", "--reports", str(tmp_path)]
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": ROOT}
+    options = {"capture_output": True, "text": True, "cwd": ROOT}
     done = subprocess.run(command, env=environment, **options)
     assert done.returncode == 0
     assert done.stdout.startswith("No NVIDIA GPU on this machine: nvidia-smi is not on the PATH.")

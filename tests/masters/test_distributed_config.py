@@ -1,14 +1,12 @@
 """Settings of Deeplearning4j and Elephas become training masters."""
 
-from typing import Any
-
 import pytest
 
 import sparkwright as sw
 from sparkwright.masters.reading import master_from_distributed_config
 
 
-def read(**config: Any) -> Any:
+def read(**config):
     return master_from_distributed_config({"class_name": "SparkModel", "config": config})
 
 

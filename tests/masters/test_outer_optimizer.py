@@ -1,7 +1,5 @@
 """The step of the outer optimizer against SGD as other libraries do it."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from sparkwright.masters import OuterOptimizer
 numbers = arrays(np.float64, (5, 3), elements=st.floats(-10, 10, width=32))
 
 
-def trajectory(outer: OuterOptimizer, means: Any) -> Any:
+def trajectory(outer, means):
     """The parameters after each averaging, from 0, whose change is what the workers did."""
     x, velocity = np.zeros(means.shape[1]), np.zeros(means.shape[1])
     found = []

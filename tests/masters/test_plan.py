@@ -1,6 +1,5 @@
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -111,7 +110,7 @@ def test_calls_cover_their_minibatches_exactly_once(rows, batch_size, position, 
     assert len(found) <= 2
 
 
-def by_ring(*what: str, **options: Any) -> Exchange:
+def by_ring(*what, **options):
     return Exchange(what=what, **{"every": 5, "precision": "float32", "among": "ring", **options})
 
 

@@ -1,5 +1,3 @@
-from typing import Any
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -15,30 +13,30 @@ Master = SharedTrainingMaster
 
 
 class HalvingThreshold:
-    def __init__(self, first: float = 1.0) -> None:
+    def __init__(self, first=1.0):
         self.first = first
 
-    def init(self) -> ThresholdState:
+    def init(self):
         return ThresholdState(self.first)
 
-    def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
+    def update(self, state, *, sparsity):
         return ThresholdState(state.threshold / 2, sparsity)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {"name": "halving", "configuration": {"first": self.first}}
 
 
 class Squares(HalvingThreshold):
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {"root": self.first**0.5}
 
     @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> "Squares":
+    def from_dict(cls, settings):
         return cls(settings["root"] ** 2)
 
 
 class Thirds:
-    def partitions(self, total: int, batch_size: int) -> int:
+    def partitions(self, total, batch_size):
         return 3
 
 
@@ -161,7 +159,7 @@ def test_an_epoch_of_sharing_is_one_round(rows, batch_size):
 
 
 def test_the_size_of_messages_is_estimated_from_the_threshold():
-    def estimate(threshold: Any) -> int:
+    def estimate(threshold):
         return round(4_000_000 * Master(threshold=threshold).exchange.density)
 
     assert estimate(AdaptiveThreshold()) == 40_000

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import pickle
-from typing import Any
 
 import pytest
 from tests.spark.helpers import Hook
@@ -29,7 +28,7 @@ COMMON = {
     "collect_training_stats": False,
     "mesh": MeshConfig(),
 }
-DEFAULTS: dict[Any, dict[str, Any]] = {
+DEFAULTS = {
     ParameterAveragingTrainingMaster: COMMON
     | {"averaging_frequency": 5, "aggregation_depth": 2, "updater": "average"},
     SharedTrainingMaster: COMMON
@@ -123,7 +122,7 @@ def test_an_invalid_frequency_by_epoch_is_rejected_with_an_example(wrong):
 
 
 def test_a_delay_is_at_most_the_largest_frequency():
-    options: dict[str, Any] = {"averaging_frequency": {1: 1, 2: 5}, "updater": "local"}
+    options = {"averaging_frequency": {1: 1, 2: 5}, "updater": "local"}
     assert ParameterAveragingTrainingMaster(averaging_delay=5, **options).exchange.delay == 5
     with pytest.raises(ConfigurationError, match=r"averaging_delay=6, .*={1: 1, 2: 5}\."):
         ParameterAveragingTrainingMaster(averaging_delay=6, **options)

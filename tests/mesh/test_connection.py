@@ -6,8 +6,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -29,14 +28,14 @@ Listening = Callable[..., tuple[Listener, "queue.SimpleQueue[Connection]"]]
 
 
 @pytest.fixture
-def listening() -> Iterator[Listening]:
+def listening():
     """Opens listeners whose connections land in a queue; everything is closed at the end."""
     with contextlib.ExitStack() as stack:
 
-        def listen(**options: Any) -> Any:
-            arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        def listen(**options):
+            arrived = queue.SimpleQueue()
 
-            def take(connection: Connection) -> None:
+            def take(connection):
                 stack.callback(connection.close)
                 connection.socket.settimeout(10)
                 arrived.put(connection)
@@ -50,7 +49,7 @@ def listening() -> Iterator[Listening]:
 
 
 @pytest.fixture
-def dialed(listening: Listening) -> Iterator[Dialed]:
+def dialed(listening):
     """A client, the server's end of its connection, and the listener."""
     listener, arrived = listening(name="dialed-port")
     with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)) as client:
@@ -59,7 +58,7 @@ def dialed(listening: Listening) -> Iterator[Dialed]:
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
+def pair():
     left, right = socket_pair()
     for end in (left, right):
         end.socket.settimeout(10)
@@ -68,7 +67,7 @@ def pair() -> Iterator[Pair]:
     right.close()
 
 
-def raw_client(listener: Listener) -> socket.socket:
+def raw_client(listener):
     return socket.create_connection(listener.address, timeout=5.0)
 
 
@@ -172,7 +171,7 @@ def test_an_error_while_accepting_is_not_the_end(listening, monkeypatch):
     accept = socket.socket.accept
     problems = iter([OSError(errno.EMFILE, "Too many open files")])
 
-    def failing(sock: socket.socket) -> Any:
+    def failing(sock):
         for problem in problems:
             raise problem
         return accept(sock)
@@ -224,7 +223,7 @@ def test_unanswered_connection_raises_with_address_and_time():
 
 
 def test_a_server_that_comes_later_is_still_found(listening):
-    late: list[Any] = []
+    late = []
     with held_port() as port:
         timer = threading.Timer(0.3, lambda: late.append(listening(ports=[port])))
         timer.start()
@@ -271,7 +270,7 @@ def test_messages_of_several_threads_do_not_mix(pair):
     left, right = pair
     payload = os.urandom(200_000)
 
-    def send(number: int) -> None:
+    def send(number):
         for _ in range(20):
             left.send("row", {"from": number}, (payload[:100_000], payload[100_000:]))
 
@@ -313,7 +312,7 @@ def test_a_payload_beyond_the_receivers_limit_is_rejected(pair):
 def test_an_announced_payload_that_fits_no_memory_is_an_error(pair, monkeypatch):
     left, right = pair
 
-    def no_memory(count: int) -> bytearray:
+    def no_memory(count):
         if count > 1 << 30:
             raise MemoryError
         return bytearray(count)
@@ -326,7 +325,7 @@ def test_an_announced_payload_that_fits_no_memory_is_an_error(pair, monkeypatch)
 
 def test_close_wakes_a_reader(dialed):
     _, server, _ = dialed
-    found: list[Any] = []
+    found = []
     reader = threading.Thread(target=lambda: found.append(server.receive()))
     reader.start()
     time.sleep(0.1)

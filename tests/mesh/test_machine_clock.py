@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from tests.support.ntp_server import NtpServer, ntp_server
+from tests.support.ntp_server import ntp_server
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
@@ -14,7 +14,7 @@ from sparkwright.mesh.machine_clock import MachineClock, query_ntp, shift_from
 from sparkwright.timeline.clocks import Offset
 
 
-def clock_of(server: NtpServer, *, retries: int = 1, timeout_s: float = 5.0) -> NtpClock:
+def clock_of(server, *, retries=1, timeout_s=5.0):
     return NtpClock(server=server.address, retries=retries, timeout_s=timeout_s)
 
 
@@ -68,7 +68,7 @@ def test_host_with_another_protocol_is_not_an_ntp_server():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
 
-        def babble() -> None:
+        def babble():
             _, peer = sock.recvfrom(512)
             sock.sendto(b"hello", peer)
 

@@ -1,6 +1,5 @@
 import contextlib
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,25 +13,25 @@ from sparkwright.mesh._messages import (
     fields_of,
     from_frame,
 )
-from sparkwright.mesh._peer import Action, CatchUp, Deliver, Drop, Peer, Send
+from sparkwright.mesh._peer import CatchUp, Deliver, Drop, Peer, Send
 from sparkwright.mesh.framing import HEADER, Message, decode_fields, encode_head
 
 A, B, C, D = (0, 0), (1, 0), (2, 0), (3, 0)
 
 
-def update(origin: tuple[int, int], sequence: int, size: int = 1) -> Update:
+def update(origin, sequence, size=1):
     return Update(origin, sequence, bytes(size))
 
 
-def delivered(actions: list[Action]) -> list[tuple[tuple[int, int], int]]:
+def delivered(actions):
     return [action.update[:2] for action in actions if isinstance(action, Deliver)]
 
 
-def sent(actions: list[Action], kind: type) -> list[Any]:
+def sent(actions, kind):
     return [a.message for a in actions if isinstance(a, Send) and isinstance(a.message, kind)]
 
 
-def with_neighbors(*neighbors: tuple[int, int], **options: Any) -> Peer:
+def with_neighbors(*neighbors, **options):
     peer = Peer(A, **options)
     for neighbor in neighbors:
         peer.neighbor_up(neighbor)
@@ -116,7 +115,7 @@ def test_versions_that_were_overtaken_are_not_believed():
 
 def test_only_silent_neighbors_are_dropped():
     peer = with_neighbors(B, C, D, timeout_s=3.0)
-    dropped: list[Action] = []
+    dropped = []
     for second in range(5):
         peer.received_from(C)
         peer.received(D, Versions(second + 1, 0, {}))
@@ -154,7 +153,7 @@ def test_catch_up_is_requested_once_until_restored_or_timed_out():
 
 
 def test_of_two_incomplete_peers_only_the_lower_state_is_replaced():
-    def one(me: tuple[int, int], own: int) -> Peer:
+    def one(me, own):
         peer = Peer(me, max_log_messages=1)
         for _ in range(own):
             peer.published(b"")
@@ -177,7 +176,7 @@ def test_a_restored_state_makes_newer_updates_come_again_own_ones_too():
     actions = peer.restored({A: 2, B: 1, C: 7})
     assert sorted(delivered(actions)) == [(A, 3), (B, 2), (B, 3)]
     assert peer.versions == {A: 3, B: 3, C: 7}
-    assert peer.published(b"")[0].message.sequence == 4  # type: ignore[union-attr]
+    assert peer.published(b"")[0].message.sequence == 4
     assert peer.received(B, update(C, 7)) == []
     assert delivered(peer.received(B, update(C, 8))) == [(C, 8)]
 

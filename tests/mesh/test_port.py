@@ -1,7 +1,6 @@
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any
 
 import pytest
 from tests.waiting import join_threads
@@ -9,7 +8,6 @@ from tests.waiting import join_threads
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import port as _port
 from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
 
 SECRET = bytes(range(32))
@@ -17,17 +15,17 @@ Dial = Callable[[], Connection]
 
 
 @pytest.fixture
-def port() -> Iterator[PeerPort]:
+def port():
     found = PeerPort(secret=SECRET, worker=0, host="127.0.0.1", ports=range(1), name="test-port")
     yield found
     found.close()
 
 
 @pytest.fixture
-def dial(port: PeerPort) -> Iterator[Dial]:
+def dial(port):
     with ExitStack() as stack:
 
-        def connected() -> Connection:
+        def connected():
             connection = connect(port.address, secret=SECRET, to="worker 0", timeout_s=5)
             stack.callback(connection.close)
             connection.socket.settimeout(10)
@@ -37,10 +35,10 @@ def dial(port: PeerPort) -> Iterator[Dial]:
 
 
 def test_each_connection_goes_to_the_handler_of_its_kind(port, dial):
-    taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    taken = queue.SimpleQueue()
     for kind in ("join", "mesh"):
 
-        def take(connection: Connection, message: Message, kind: str = kind) -> None:
+        def take(connection, message, kind=kind):
             taken.put((kind, message.fields))
             connection.send("welcome", {"to": kind})
             connection.close()
@@ -58,7 +56,7 @@ def test_each_connection_goes_to_the_handler_of_its_kind(port, dial):
 def test_silent_peer_is_dropped(port, dial, monkeypatch):
     monkeypatch.setattr(_port, "HANDSHAKE_TIMEOUT_S", 0.1)
     assert dial().receive() is None
-    taken: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+    taken = queue.SimpleQueue()
     port.on("mesh", lambda connection, _: taken.put(connection))
     dial().send("mesh")
     server = taken.get(timeout=5)  # its handler may wait for the next message as long as it takes

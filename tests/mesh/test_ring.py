@@ -2,9 +2,8 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,10 +21,10 @@ Dial = Callable[[RingPort], Connection]
 
 
 @pytest.fixture
-def dial() -> Iterator[Dial]:
+def dial():
     with contextlib.ExitStack() as stack:
 
-        def connected(port: RingPort) -> Connection:
+        def connected(port):
             to = f"worker {port._port.worker}"
             connection = connect(port.address, secret=SECRET, to=to, timeout_s=5)
             stack.callback(connection.close)
@@ -35,15 +34,15 @@ def dial() -> Iterator[Dial]:
         yield connected
 
 
-def seals(ring: Ring) -> tuple[bool, bool]:
+def seals(ring):
     """Whether vectors are authenticated on the way onward and inward."""
     return ring._onward[0].sealed, ring._inward[0].sealed
 
 
-def outcomes(rings: list[Ring], work: Callable[[int, Ring], Any]) -> list[Any]:
+def outcomes(rings, work):
     """Return result or exception by rank; each leaves its ring as workers do."""
 
-    def guarded(rank: int, ring: Ring) -> Any:
+    def guarded(rank, ring):
         with ring:
             try:
                 return work(rank, ring)
@@ -94,7 +93,7 @@ def test_numbers_that_arrive_in_pieces_are_added_whole():
     mine, its = np.random.default_rng(3).normal(size=(2, 100_001))
     half = 50_001  # the first segment is the longer one
 
-    def play_worker_1() -> bytes:
+    def play_worker_1():
         arriving.read(8 * half)
         content = its[half:].tobytes()
         for start in range(0, len(content), 99_997):
@@ -120,15 +119,15 @@ def test_numbers_that_arrive_in_pieces_are_added_whole():
 # -- what goes wrong ------------------------------------------------------------------------
 
 
-def reduce(_: int, ring: Ring) -> None:
+def reduce(_, ring):
     ring.all_reduce(np.zeros(2_000_000))
 
 
-def gather(_: int, ring: Ring) -> None:
+def gather(_, ring):
     ring.all_gather(b"meta")
 
 
-def broadcast(_: int, ring: Ring) -> None:
+def broadcast(_, ring):
     ring.broadcast(np.zeros(2_000_000), source=0)
     ring.all_gather(b"")  # the source itself may be done before it can know
 
@@ -136,7 +135,7 @@ def broadcast(_: int, ring: Ring) -> None:
 @pytest.mark.parametrize("work", [reduce, gather, broadcast])
 @pytest.mark.parametrize("gone", range(4))
 def test_lost_neighbor_raises_immediately_on_all_workers(ring_of, work, gone):
-    def member(rank: int, ring: Ring) -> None:
+    def member(rank, ring):
         if rank == gone:
             time.sleep(0.1)
             ring.abort()
@@ -187,7 +186,7 @@ def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(ring_of):
 
 @pytest.mark.thorough
 def test_the_meeting_before_an_averaging_waits_for_slow_workers(ring_of):
-    def member(rank: int, ring: Ring) -> list[bytes]:
+    def member(rank, ring):
         time.sleep(1.0 if rank == 1 else 0)
         return ring.all_gather(bytes([rank]))
 
@@ -316,7 +315,7 @@ def test_next_worker_learns_whether_vectors_are_authenticated(ports, meet):
 
 def test_an_encrypted_ring_gives_the_same_bits(ports, meet):
     vectors = np.random.default_rng(4).normal(size=(2, 1_000_003)).astype(np.float32)
-    found: list[bytes] = []
+    found = []
     for encrypt in (False, True):
         opened = ports(2)
         for port in opened:

@@ -1,7 +1,5 @@
 """All-reduce in fewer bits: what it loses stays with whoever rounded, and nothing else is lost."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -9,15 +7,14 @@ from hypothesis.extra import numpy as arrays
 from tests.support.mesh import each
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh.ring import Ring
-from sparkwright.mesh.rounded_sum import ROUNDINGS, Precision, all_reduce_rounded
+from sparkwright.mesh.rounded_sum import ROUNDINGS, all_reduce_rounded
 
 # Of each rounding: bytes a number, and the largest error relative to a block's largest magnitude.
-LIMITS: dict[Precision, tuple[float, float]] = {"bfloat16": (2, 2**-8), "int8": (1.016, 1 / 253)}
+LIMITS = {"bfloat16": (2, 2**-8), "int8": (1.016, 1 / 253)}
 PRECISIONS = list(ROUNDINGS)
 
 
-def added(rounding: Any, content: Any, size: int) -> Any:
+def added(rounding, content, size):
     found = np.zeros(size, np.float32)
     rounding.add(content, found)
     return found
@@ -63,7 +60,7 @@ def test_all_get_the_same_sum_and_nothing_is_lost(ring_of, precision, size, leng
     kept, rounding = [vector.copy() for vector in given], ROUNDINGS[precision]()
     totals = [np.ones(length, np.float32) for _ in range(size)]
 
-    def work(rank: int, ring: Ring) -> None:
+    def work(rank, ring):
         all_reduce_rounded(ring, kept[rank], totals[rank], rounding)
 
     each(ring_of(size, each_with_each=True), work)
@@ -81,7 +78,7 @@ def test_errors_do_not_add_up_over_rounds(ring_of):
     kept = [np.zeros(999, np.float32) for _ in rings]
     total = [np.zeros(999, np.float32) for _ in rings]
 
-    def work(rank: int, ring: Ring) -> None:
+    def work(rank, ring):
         for _ in range(100):
             kept[rank] += change[rank]
             all_reduce_rounded(ring, kept[rank], total[rank], rounding)
@@ -92,7 +89,7 @@ def test_errors_do_not_add_up_over_rounds(ring_of):
 
 
 def test_a_lost_worker_ends_it(ring_of):
-    def work(rank: int, ring: Ring) -> Any:
+    def work(rank, ring):
         vector, total = np.ones((2, 9), np.float32)
         if rank == 2:
             return ring.abort()

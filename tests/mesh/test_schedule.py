@@ -20,7 +20,7 @@ def test_segments_cover_the_vector_in_almost_equal_pieces(length, parts):
     assert max(sizes) - min(sizes) <= 1
 
 
-def after_reduce_scatter(size: int) -> list[list[list[int]]]:
+def after_reduce_scatter(size):
     """holding[worker][segment]: whose contributions the worker has in that segment, in order."""
     holding = [[[worker] for _ in range(size)] for worker in range(size)]
     for step in zip(*(reduce_scatter_steps(rank, size) for rank in range(size)), strict=True):

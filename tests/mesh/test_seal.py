@@ -6,26 +6,26 @@ from hypothesis import assume, given
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._seal import pieces, seals
-from sparkwright.mesh.auth import Handshake, Keys
+from sparkwright.mesh.auth import Handshake
 
 NONCES = b"c" * 32, b"s" * 32
 CONTENTS = st.lists(st.binary(max_size=50), min_size=1, max_size=6)
 
 
-def keys_of(role: str, *, encrypt: bool = False, identity: str = "driver") -> Keys:
+def keys_of(role, *, encrypt=False, identity="driver"):
     return Handshake(b"k" * 32, identity, *NONCES, encrypt).keys(role)
 
 
-def sealed(contents: list[bytes], *, encrypt: bool) -> list[tuple[bytes, bytes]]:
+def sealed(contents, *, encrypt):
     """(piece, tag) of each, as the client sends them."""
     sealer, _ = seals(keys_of("client", encrypt=encrypt))
     return [(bytes(piece), bytes(tag)) for piece, tag in map(sealer.seal, contents)]
 
 
-def opened(wire: list[tuple[bytes, bytes]], *, encrypt: bool) -> list[bytes]:
+def opened(wire, *, encrypt):
     """What the server makes of them."""
     _, opener = seals(keys_of("server", encrypt=encrypt))
-    found: list[bytes] = []
+    found = []
     for piece, tag in wire:
         content = bytearray(piece)
         opener.open(memoryview(content), tag)

@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ class Line(NamedTuple):
 
 
 @pytest.fixture
-def splicer() -> Iterator[Splicer]:
+def splicer():
     found = Splicer(name=NAME)
     yield found
     found.close()
@@ -35,10 +34,10 @@ def splicer() -> Iterator[Splicer]:
 
 
 @pytest.fixture
-def line(splicer: Splicer) -> Iterator[Callable[[], Line]]:
+def line(splicer):
     with ExitStack() as stack:
 
-        def make() -> Line:
+        def make():
             one, left = socket.socketpair()
             other, right = socket.socketpair()
             for each in (one, other, left, right):
@@ -50,14 +49,14 @@ def line(splicer: Splicer) -> Iterator[Callable[[], Line]]:
         yield make
 
 
-def received(sock: socket.socket, count: int) -> bytes:
+def received(sock, count):
     found = bytearray()
     while len(found) < count and (piece := sock.recv(1 << 20)):
         found += piece
     return bytes(found)
 
 
-def fill(sock: socket.socket) -> int:
+def fill(sock):
     """Send zeros until the socket takes no more now; how many."""
     sock.setblocking(False)
     sent = 0
@@ -72,9 +71,9 @@ def test_bytes_pass_both_ways_at_once_on_several_lines(line):
     lines = [line() for _ in range(3)]
     ends = [(a, b) for each in lines for a, b in ((each.one, each.other), (each.other, each.one))]
     contents = [random.bytes(SIZE) for _ in ends]
-    found: dict[int, bytes] = {}
+    found = {}
 
-    def take(number: int, sock: socket.socket) -> None:
+    def take(number, sock):
         found[number] = received(sock, SIZE)
 
     threads = [

@@ -52,5 +52,5 @@ def test_plain_topology_connects_all_workers_to_the_first():
 )
 def test_invalid_trees_raise(options, text):
     with pytest.raises(ConfigurationError) as refused:
-        Topology(**{"members": (1, 2), "mode": "mesh", **options})  # type: ignore[arg-type]
+        Topology(**{"members": (1, 2), "mode": "mesh", **options})
     assert str(refused.value).startswith(text)

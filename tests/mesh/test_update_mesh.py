@@ -2,16 +2,14 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pytest
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError, NetworkError
-from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.connection import connect
 from sparkwright.mesh.framing import encode_head
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.topology import Seat
@@ -25,29 +23,29 @@ WAIT_S = 20.0
 class Workers:
     """Meshes of this process, by worker, and where each listens."""
 
-    def __init__(self, stack: contextlib.ExitStack) -> None:
+    def __init__(self, stack):
         self._stack = stack
         self.meshes: dict[int, UpdateMesh] = {}
         self.ports: dict[int, PeerPort] = {}
         self.attempts: dict[int, int] = {}
 
-    def start(self, worker: int, attempt: int = 0, **options: Any) -> UpdateMesh:
+    def start(self, worker, attempt=0, **options):
         port = PeerPort(
             secret=SECRET, worker=worker, host=HOST, ports=range(1), name=f"port-{worker}"
         )
         self._stack.callback(port.close)
-        settings: dict[str, Any] = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
+        settings = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
         mesh = UpdateMesh(port, me=(worker, attempt), name=f"test-{worker}", **settings)
         self._stack.callback(mesh.close)
         self.meshes[worker], self.ports[worker] = mesh, port
         self.attempts[worker] = attempt
         return mesh
 
-    def stop(self, worker: int) -> None:
+    def stop(self, worker):
         self.meshes.pop(worker).close()
         self.ports[worker].close()
 
-    def seats(self, order: Sequence[int]) -> list[Seat]:
+    def seats(self, order):
         return [
             Seat(
                 worker=w,
@@ -58,17 +56,17 @@ class Workers:
             for w in order
         ]
 
-    def reshape(self, order: Sequence[int] = (), *, mode: str = "mesh") -> None:
+    def reshape(self, order=(), *, mode="mesh"):
         seats = self.seats(order or sorted(self.meshes))
         for mesh in self.meshes.values():
             mesh.reshape(seats, mode=mode)
 
-    def all_have(self, versions: dict[tuple[int, int], int]) -> bool:
+    def all_have(self, versions):
         return all(mesh.wait_for(versions, timeout_s=WAIT_S) for mesh in self.meshes.values())
 
 
 @pytest.fixture
-def workers() -> Iterator[Workers]:
+def workers():
     before = set(threading.enumerate())
     with contextlib.ExitStack() as stack:
         yield Workers(stack)
@@ -77,7 +75,7 @@ def workers() -> Iterator[Workers]:
         assert not thread.is_alive(), thread.name
 
 
-def of(workers: Workers, count: int, *, mode: str = "mesh", **options: Any) -> list[UpdateMesh]:
+def of(workers, count, *, mode="mesh", **options):
     """`count` connected workers."""
     meshes = [workers.start(worker, **options) for worker in range(count)]
     workers.reshape(mode=mode)
@@ -86,9 +84,9 @@ def of(workers: Workers, count: int, *, mode: str = "mesh", **options: Any) -> l
     return meshes
 
 
-def numbers(mesh: UpdateMesh) -> dict[tuple[int, int], list[int]]:
+def numbers(mesh):
     """Sequence numbers that could be taken, by origin, in order."""
-    found: dict[tuple[int, int], list[int]] = {}
+    found = {}
     for update in mesh.take():
         found.setdefault(update.origin, []).append(update.sequence)
     return found
@@ -102,7 +100,7 @@ def numbers(mesh: UpdateMesh) -> dict[tuple[int, int], list[int]]:
 def test_each_worker_gets_every_update_of_others_once_in_order(workers, mode, count):
     meshes = of(workers, count, mode=mode)
 
-    def publish(mesh: UpdateMesh) -> None:
+    def publish(mesh):
         for number in range(1, 31):
             assert mesh.publish(f"{mesh.me[0]}:{number}".encode()) == number
 
@@ -185,11 +183,11 @@ def test_two_workers_with_much_to_send_when_they_connect_do_not_block(workers):
     assert workers.all_have({(0, 0): 40, (1, 0): 40})
 
 
-def publishing(mesh: UpdateMesh, count: int) -> threading.Event:
+def publishing(mesh, count):
     """Set when `mesh` has published so many updates of a megabyte; then it waits for others."""
     done = threading.Event()
 
-    def publish() -> None:
+    def publish():
         for _ in range(count):
             mesh.publish(bytes(1_000_000))
         done.set()
@@ -200,7 +198,7 @@ def publishing(mesh: UpdateMesh, count: int) -> threading.Event:
     return done
 
 
-def waits(mesh: UpdateMesh) -> bool:
+def waits(mesh):
     """Whether `mesh` sends nothing for a while, though much is to be sent."""
     before = mesh.pending_bytes
     for _ in range(20):
@@ -214,7 +212,7 @@ def waits(mesh: UpdateMesh) -> bool:
 def test_a_busy_worker_reads_no_more_than_its_limit(workers):
     busy, other = of(workers, 2, max_pending_bytes=4_000_000, peer_timeout_s=60.0)
     done = publishing(other, 100)
-    found: list[int] = []
+    found = []
     while len(found) < 100:
         wait_until(lambda: done.is_set() or waits(other))
         taken = busy.take()
@@ -291,7 +289,7 @@ def test_peer_that_missed_discarded_updates_must_catch_up(workers):
         first.publish(b"x")
     second = workers.start(1)
 
-    def catch_up(neighbor: tuple[int, int]) -> None:
+    def catch_up(neighbor):
         assert neighbor == (0, 0)
         second.restored(first.taken_versions)
         told.set()
@@ -304,7 +302,7 @@ def test_peer_that_missed_discarded_updates_must_catch_up(workers):
     assert numbers(second) == {(0, 0): [11]}
 
 
-def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
+def introduced(workers, fields):
     """A connection to worker 0 that begins with these fields."""
     connection = connect(workers.ports[0].address, secret=SECRET, to="worker 0", timeout_s=5)
     connection.socket.settimeout(WAIT_S)
@@ -312,7 +310,7 @@ def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
     return connection
 
 
-def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh], Connection]:
+def with_an_impostor(workers, **options):
     """Workers 0 and 1, connected, and the raw connection of a worker 2 below worker 0."""
     meshes = [workers.start(worker, **options) for worker in range(2)]
     quiet = PeerPort(secret=SECRET, worker=2, host=HOST, ports=range(1), name="port-2")
@@ -335,7 +333,7 @@ def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(worke
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=1.0)
     stopped = threading.Event()
 
-    def stay_alive() -> None:
+    def stay_alive():
         with contextlib.suppress(NetworkError):
             while not stopped.wait(0.1):
                 impostor.send("versions", {"tick": 1, "echo": 0, "vector": []})
@@ -358,7 +356,7 @@ def test_sender_faster_than_its_relay_waits(workers):
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=60.0)
     done = threading.Event()
 
-    def publish() -> None:
+    def publish():
         for _ in range(200):
             meshes[1].publish(bytes(200_000))
         done.set()
@@ -436,11 +434,11 @@ def test_a_worker_must_be_part_of_its_tree(workers):
 def test_close_ends_a_publisher_and_waiting_threads(workers):
     meshes, _ = with_an_impostor(workers, max_pending_bytes=1000, peer_timeout_s=60.0)
 
-    def publish() -> None:
+    def publish():
         while not meshes[0]._closed.is_set():
             meshes[0].publish(bytes(1_000_000))
 
-    found: list[bool] = []
+    found = []
     threads = [
         threading.Thread(target=work, daemon=True)
         for work in (

@@ -1,7 +1,5 @@
 """Exported code makes the network's model; names in it never collide."""
 
-from typing import Any
-
 import pytest
 
 from sparkwright.errors import ConfigurationError
@@ -19,9 +17,9 @@ TWO_INPUTS = NetworkSpec(
 )
 
 
-def model_of(code: str, variable: str = "model") -> Any:
+def model_of(code, variable="model"):
     """Run the code, and return the model that it makes."""
-    made: dict[str, Any] = {}
+    made = {}
     exec(code, made)
     return made[variable]
 

@@ -1,7 +1,6 @@
 """A model written as text and built again is the same model, whoever builds it."""
 
 import threading
-from typing import Any
 
 import keras
 import numpy as np
@@ -22,7 +21,7 @@ def test_mixed_precision_policy_propagates_to_other_threads(policy):
         definition = ModelDefinition.of(model)
     finally:
         keras.config.set_dtype_policy(before)
-    built: list[Any] = []
+    built = []
     thread = threading.Thread(target=lambda: built.append(definition.build()))
     thread.start()
     thread.join()
@@ -34,10 +33,10 @@ def test_mixed_precision_policy_propagates_to_other_threads(policy):
 class Unnamed(keras.layers.Layer):
     """Its `__init__` takes no name, so each one gets another."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
 
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         return x * 2.0
 
 
@@ -63,14 +62,14 @@ def test_outputs_keep_their_names(several):
 
 def test_outputs_of_a_function_built_model_keep_their_names():
     class Undescribed(keras.layers.Layer):
-        def __init__(self, function: Any) -> None:
+        def __init__(self, function):
             super().__init__()
             self.function = function
 
-        def call(self, x: Any) -> Any:
+        def call(self, x):
             return self.function(x)
 
-    def build() -> Any:
+    def build():
         x = keras.Input((4,))
         model = keras.Model(x, keras.layers.Dense(3)(Undescribed(keras.ops.abs)(x)))
         model.compile("sgd", "mse")
@@ -82,7 +81,7 @@ def test_outputs_of_a_function_built_model_keep_their_names():
     assert output_names(definition.build()) == output_names(model)
 
 
-def _named(policy: str | None = None) -> keras.Model:
+def _named(policy=None):
     """Its name is that of its first layer, and a layer's name is that of an activation."""
     inputs = keras.Input((4,))
     hidden = keras.layers.Dense(5, dtype=policy)(inputs)
@@ -94,7 +93,7 @@ def _named(policy: str | None = None) -> keras.Model:
     return model
 
 
-def _crossed(*, swapped: bool) -> keras.Model:
+def _crossed(*, swapped):
     inputs = keras.Input((4,))
     pair = [keras.layers.Dense(4, activation="relu")(inputs), keras.layers.Dense(4)(inputs)]
     model = keras.Model(inputs, keras.layers.Subtract()(pair[::-1] if swapped else pair))

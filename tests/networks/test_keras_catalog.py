@@ -1,8 +1,5 @@
 """Layers, losses, metrics and optimizers of the installed Keras, and registered ones."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -10,7 +7,6 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
     PRESETS,
-    LayerKind,
     LayerSpec,
     NetworkSpec,
     OptimizerSpec,
@@ -33,7 +29,7 @@ NEED_MORE = {
 KINDS = [kind for kind in layer_kinds() if kind.name != "Input" and ">" not in kind.name]
 
 
-def networks_with(kind: LayerKind) -> Iterator[NetworkSpec]:
+def networks_with(kind):
     """The layer as a form begins it, after inputs of several ranks."""
     for dtype in ("float32", "int32"):
         for shape in SHAPES:
@@ -64,7 +60,7 @@ def test_every_layer_is_analyzed_built_described_and_written_as_code(kind):
     model = spec.build()
     assert model.count_params() == spec.analysis.parameters
     assert tuple(model.outputs[0].shape[1:]) == spec.analysis.rows[-1].output_shape
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code(), made)
     assert made["model"].count_params() == model.count_params()
     described = describe_model(model)
@@ -124,26 +120,26 @@ def test_shapes_are_computed_once_keras_is_loaded(monkeypatch):
 
 
 @pytest.fixture
-def registered() -> Iterator[None]:
+def registered():
     """A layer, a loss and an optimizer of the user."""
 
     @keras.saving.register_keras_serializable(package="tests")
     class Scale(keras.layers.Layer):
-        def __init__(self, factor: float = 2.0, **kwargs: Any) -> None:
+        def __init__(self, factor=2.0, **kwargs):
             super().__init__(**kwargs)
             self.factor = factor
 
-        def build(self, shape: Any) -> None:
+        def build(self, shape):
             self.offset = self.add_weight(shape=(shape[-1],), initializer="zeros")
 
-        def call(self, inputs: Any) -> Any:
+        def call(self, inputs):
             return inputs * self.factor + self.offset
 
-        def get_config(self) -> dict[str, Any]:
+        def get_config(self):
             return {**super().get_config(), "factor": self.factor}
 
     @keras.saving.register_keras_serializable(package="tests")
-    def fourth_power(y_true: Any, y_pred: Any) -> Any:
+    def fourth_power(y_true, y_pred):
         return keras.ops.mean((y_true - y_pred) ** 4)
 
     @keras.saving.register_keras_serializable(package="tests")
@@ -174,7 +170,7 @@ def test_registered_classes_are_used_like_keras_classes():
     assert spec.analysis.reason is None
     assert spec.analysis.parameters == 4
     model = spec.build()
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code(), made)
     for each in (model, made["model"]):
         assert describe_model(each).layers == spec.layers

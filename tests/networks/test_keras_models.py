@@ -1,8 +1,5 @@
 """Specs build Keras models that train; Keras models of all kinds can be looked at."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ from sparkwright.networks.metrics import F1
 from sparkwright.networks.training import optimizer_slots
 
 
-def examples(spec: NetworkSpec, count: int = 4) -> Iterator[Any]:
+def examples(spec, count=4):
     """Random inputs, then labels, one array each."""
     generator = np.random.default_rng(0)
     rows = {row.name: row for row in spec.analysis.rows}
@@ -51,7 +48,7 @@ def test_presets_match_their_descriptions_and_train(preset):
         )
         assert row.trainable_parameters == said.trainable_parameters
     assert describe_model(model) == spec
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code("net"), made)
     assert describe_model(made["net"]) == spec
     data = list(examples(spec))
@@ -86,7 +83,7 @@ def test_lenet_preset_equals_the_lenet_model_in_every_weight():
         np.testing.assert_array_equal(ours, theirs)
 
 
-KEPT: dict[str, list[dict[str, Any]]] = {
+KEPT = {
     "Adam": [{}, {"amsgrad": True}],
     "SGD": [{}, {"momentum": 0.9, "use_ema": True}],
     "RMSprop": [{}, {"momentum": 0.9, "centered": True}],
@@ -104,7 +101,7 @@ def test_optimizers_keep_the_estimated_state_size(kind, options):
 
 def test_models_with_custom_layers_can_be_inspected_but_not_edited():
     class Twice(keras.layers.Layer):
-        def call(self, inputs: Any) -> Any:
+        def call(self, inputs):
             return inputs * 2
 
     inputs = keras.Input((4,), name="in")
@@ -120,11 +117,11 @@ def test_models_with_custom_layers_can_be_inspected_but_not_edited():
 
 def test_subclassed_models_are_shown_as_far_as_known():
     class Net(keras.Model):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.dense = keras.layers.Dense(3, name="first")
 
-        def call(self, inputs: Any) -> Any:
+        def call(self, inputs):
             return self.dense(inputs)
 
     model = Net()
@@ -142,7 +139,7 @@ def test_inspection_never_raises(thing):
     assert not view_model(thing).ok
 
 
-def twice(x: Any, _: Any) -> Any:
+def twice(x, _):
     shared = keras.layers.Dense(4)
     return shared(keras.layers.Dense(4)(shared(x)))
 
@@ -189,7 +186,7 @@ def test_settings_without_form_fields_are_described_and_written_as_code():
     assert spec.layers[3].options["bias_max_norm"] == 2
     assert spec.layers[5].options == {"units": 3, "cell": "GRU", "kernel_l1": 0.01}
     assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code(), made)
     for same in (spec.build(), made["model"]):
         assert describe_model(same) == spec

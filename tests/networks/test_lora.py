@@ -1,7 +1,5 @@
 """What LoRA freezes is neither averaged nor changed; LoRA within other layers reaches workers."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -21,11 +19,11 @@ MASTERS = [
 
 
 @pytest.fixture(autouse=True)
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_process(monkeypatch):
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
 
 
-def adapted() -> Any:
+def adapted():
     """LoRA in an embedding, a dense layer, and within a layer that does not mention it."""
     tokens = keras.Input((6,), dtype="int32")
     embedding = keras.layers.Embedding(20, 8)
@@ -41,7 +39,7 @@ def adapted() -> Any:
     return model
 
 
-def paths(variables: Any) -> list[str]:
+def paths(variables):
     return [variable.path.partition("/")[2] or variable.path for variable in variables]
 
 

@@ -1,7 +1,6 @@
 """Networks as values: fields are checked, problems are told at the row, edits keep them whole."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,13 +22,11 @@ from sparkwright.networks import (
 )
 
 
-def layer(kind: str, name: str, *inputs: str, **options: Any) -> LayerSpec:
+def layer(kind, name, *inputs, **options):
     return LayerSpec(kind=kind, name=name, inputs=inputs, options=options)
 
 
-def chain(
-    *layers: LayerSpec, loss: str = "mse", metrics: tuple[str, ...] = (), **fields: Any
-) -> NetworkSpec:
+def chain(*layers, loss="mse", metrics=(), **fields):
     outputs = (OutputSpec(layer=layers[-1].name, loss=loss, metrics=metrics),)
     return NetworkSpec(layers=layers, outputs=outputs, **fields)
 
@@ -227,7 +224,7 @@ def test_merging_layer_takes_all_unconnected_outputs():
             add_layer(spec, **wrong)
 
 
-def residual() -> NetworkSpec:
+def residual():
     return chain(
         TABLE,
         layer("Dense", "a", units=4),
@@ -237,7 +234,7 @@ def residual() -> NetworkSpec:
     )
 
 
-def inputs_of(spec: NetworkSpec, row: int) -> tuple[str, ...]:
+def inputs_of(spec, row):
     return spec.layers[row].inputs
 
 

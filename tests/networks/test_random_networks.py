@@ -1,7 +1,6 @@
 """Random networks come back from text, and their code makes the model that building makes."""
 
 import random
-from typing import Any
 
 import keras
 import pytest
@@ -18,7 +17,7 @@ from sparkwright.networks import (
 from sparkwright.networks._keras_graph import layers_of, uses_of
 
 # Layers that fit sequences of any length, with options to draw from.
-LAYERS: dict[str, dict[str, list[Any]]] = {
+LAYERS = {
     "Dense": {
         "units": [1, 3],
         "activation": ["relu", "linear"],
@@ -43,7 +42,7 @@ LAYERS: dict[str, dict[str, list[Any]]] = {
 }
 
 
-def random_layer(chance: random.Random, number: int, names: list[str]) -> LayerSpec:
+def random_layer(chance, number, names):
     kind = chance.choice([*LAYERS])
     known = layer_kind(kind)
     assert known is not None
@@ -63,7 +62,7 @@ def random_layer(chance: random.Random, number: int, names: list[str]) -> LayerS
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> NetworkSpec:
+def networks(draw):
     """Chains and graphs, with layers that are switched off."""
     chance = random.Random(draw(st.integers(0, 2**32)))
     layers = [
@@ -108,7 +107,7 @@ def test_code_builds_the_same_model_as_the_spec(spec):
     keras.backend.clear_session(free_memory=False)
     built = spec.build()
     keras.backend.clear_session(free_memory=False)
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code(), made)
     model = made["model"]
     assert type(model) is type(built)
@@ -122,12 +121,12 @@ def test_code_builds_the_same_model_as_the_spec(spec):
     assert uses_of(described) == uses_of(built)
 
 
-def seedless_layers(model: Any) -> dict[str, Any]:
+def seedless_layers(model):
     """Configurations by layer, without seeds and names that Keras counts on within a process."""
     return {x.name: seedless(x.get_config()) for x in layers_of(model)}
 
 
-def seedless(value: Any) -> Any:
+def seedless(value):
     if isinstance(value, dict):
         left_out = ("seed", "build_config", "shared_object_id")
         kept = {key: seedless(inner) for key, inner in value.items() if key not in left_out}

@@ -1,7 +1,6 @@
 """Learning-rate schedules in a network's values."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,7 @@ SPEC = NetworkSpec(
     outputs=(OutputSpec(layer="out", loss="mean_squared_error"),),
     task="regression",
 )
-SCHEDULES: list[Any] = [
+SCHEDULES = [
     CosineSchedule(decay_steps=100, final_share=0.1),
     CosineSchedule(decay_steps=100, warmup_steps=20),
     ExponentialSchedule(decay_steps=10, factor=0.5),
@@ -55,7 +54,7 @@ def test_optimizer_rate_is_the_peak_of_the_schedule(schedule, rates):
     assert found == pytest.approx(rates, abs=1e-3)
     assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
     assert describe_model(model).optimizer == spec.optimizer
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code(), made)
     rates_there, rates_here = (m.optimizer.get_config() for m in (made["model"], model))
     assert rates_there["learning_rate"] == rates_here["learning_rate"]

@@ -1,5 +1,3 @@
-from typing import Any
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -18,10 +16,10 @@ all_rows = st.lists(st.integers(0, 100_000), max_size=12)
 
 
 class Fixed:
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, answer):
         self.answer = answer
 
-    def partitions(self, total: int, batch_size: int) -> Any:
+    def partitions(self, total, batch_size):
         return self.answer
 
 

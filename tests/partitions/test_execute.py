@@ -1,6 +1,5 @@
 import itertools
-from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from sparkwright.data.shuffling import _joined, _pieces, count_examples
 from sparkwright.errors import DataError
 from sparkwright.partitions import (
     RepartitionMode,
-    RepartitionPlan,
     RepartitionStrategy,
     destinations,
     plan_repartition,
@@ -21,31 +19,31 @@ MODES = get_args(RepartitionMode)
 STRATEGIES = get_args(RepartitionStrategy)
 
 
-def chunked(first: int, count: int, chunk: int, *, width: int = 3) -> list[bytes]:
+def chunked(first, count, chunk, *, width=3):
     """Examples `first` to `first + count`, each knowing its number, in chunks."""
     numbers = np.arange(first, first + count)
     features = np.repeat(numbers[:, None], width, axis=1).astype(np.float32)
     return [to_bytes(piece) for piece in DataSet(features, numbers).batches(chunk)]
 
 
-def partitions_of(counts: Sequence[int], chunk: int = 4) -> list[list[bytes]]:
+def partitions_of(counts, chunk=4):
     starts = [0, *itertools.accumulate(counts)]
     return [chunked(s, c, chunk) for s, c in zip(starts, counts, strict=False)]
 
 
-def as_rdd(spark: Any, partitions: list[list[bytes]]) -> Any:
+def as_rdd(spark, partitions):
     """An RDD with exactly these partitions."""
     numbered = spark.sparkContext.parallelize(range(len(partitions)), max(len(partitions), 1))
     return numbered.flatMap(lambda p: partitions[p])
 
 
-def numbers_in(chunks: Sequence[bytes]) -> list[int]:
+def numbers_in(chunks):
     return [int(n) for chunk in chunks for n in from_bytes(chunk).labels["labels"]]
 
 
-def expected(plan: RepartitionPlan) -> list[list[int]]:
+def expected(plan):
     """What each target partition must hold, example by example, from the plan alone."""
-    held: list[list[int]] = [[] for _ in range(plan.workers)]
+    held = [[] for _ in range(plan.workers)]
     number = 0
     for source in range(len(plan.source_counts)):
         for target in destinations(plan, source):
@@ -54,7 +52,7 @@ def expected(plan: RepartitionPlan) -> list[list[int]]:
     return held
 
 
-def locally(partitions: list[list[bytes]], plan: RepartitionPlan) -> list[list[bytes]]:
+def locally(partitions, plan):
     """The shuffle's two sides without Spark between them."""
     sent = [
         item
@@ -156,7 +154,7 @@ def test_counting_returns_examples_per_partition_in_order(spark):
 def test_repartitioning_shuffles_at_most_once(spark):
     rdd = as_rdd(spark, partitions_of([23, 0, 5, 1]))
 
-    def shuffles(mode: RepartitionMode, workers: int) -> int:
+    def shuffles(mode, workers):
         plan = plan_repartition([23, 0, 5, 1], workers=workers, mode=mode)
         text = repartition(rdd, plan).toDebugString()
         assert text is not None

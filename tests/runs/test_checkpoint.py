@@ -7,10 +7,8 @@ import logging
 import math
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
@@ -41,18 +39,18 @@ _NUMBERS = itertools.count()
 NAME_0 = "checkpoint-00000000.swc"
 
 
-def new_folder() -> str:
+def new_folder():
     return f"memory://checkpoints {next(_NUMBERS)}/of a run"
 
 
 @pytest.fixture(params=["path", "file", "memory"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def folder(request, tmp_path):
     places = {"path": str(tmp_path / "a b"), "file": f"file://{tmp_path}/a b"}
     return places.get(request.param) or new_folder()
 
 
-def checkpoint_at(averagings: int = 0, **fields: Any) -> Checkpoint:
-    defaults: dict[str, Any] = {
+def checkpoint_at(averagings=0, **fields):
+    defaults = {
         "progress": Progress(epoch=2, averagings=averagings),
         "vector": np.linspace(0, 1, 7, dtype=np.float32) + averagings,
         "has_updater": True,
@@ -65,7 +63,7 @@ def checkpoint_at(averagings: int = 0, **fields: Any) -> Checkpoint:
     return Checkpoint(**(defaults | fields))
 
 
-def assert_same(one: Checkpoint, other: Checkpoint) -> None:
+def assert_same(one, other):
     for name in Checkpoint.__dataclass_fields__.keys() - {"vector", "history", "validation"}:
         assert getattr(one, name) == getattr(other, name), name
     assert list(one.validation) == list(other.validation)
@@ -77,7 +75,7 @@ def assert_same(one: Checkpoint, other: Checkpoint) -> None:
         assert array.tobytes() == same.tobytes()
 
 
-def numbers_in(folder: str) -> list[int]:
+def numbers_in(folder):
     return [int(name[11:-4]) for name in list_folder(folder)]
 
 
@@ -167,13 +165,13 @@ def test_a_checkpoint_that_could_not_be_read_is_rejected(fields, reason):
     assert list_folder(folder) == []
     for keep in (0, -1, True, 1.5, None):
         with pytest.raises(ConfigurationError, match="keep"):
-            write_checkpoint(folder, checkpoint_at(), keep=keep)  # pyright: ignore[reportArgumentType]
+            write_checkpoint(folder, checkpoint_at(), keep=keep)
 
 
 def test_failed_write_keeps_the_existing_file(folder, monkeypatch):
     write_checkpoint(folder, checkpoint_at(1), keep=1)
 
-    def encode_half(file: Any, checkpoint: Checkpoint) -> None:
+    def encode_half(file, checkpoint):
         file.write(b"PK half of it")
         raise OSError("the disk is full")
 
@@ -216,7 +214,7 @@ def test_files_that_cannot_be_removed_cause_a_warning(monkeypatch, caplog, what)
     folder = new_folder()
     write_checkpoint(folder, checkpoint_at(1), keep=1)
 
-    def refuse(url: str) -> None:
+    def refuse(url):
         raise PermissionError(f"{url} is not yours")
 
     with monkeypatch.context() as patch:
@@ -250,7 +248,7 @@ def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(monkeypa
     for number in (1, 2):
         write_checkpoint(folder, checkpoint_at(number), keep=2)
 
-    def refuse(file: Any) -> None:
+    def refuse(file):
         raise TimeoutError("no answer")
 
     monkeypatch.setattr(_checkpoint, "decode", refuse)
@@ -279,7 +277,7 @@ def test_a_folder_without_a_whole_one_is_named(folder, content):
 # -- what is in the file ------------------------------------------------------------------------
 
 
-def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+def change_meta(**fields):
     return lambda meta, members: meta.update(fields)
 
 
@@ -317,9 +315,9 @@ def test_a_file_of_another_form_is_rejected(change, reason):
 # -- going on -----------------------------------------------------------------------------------
 
 
-def resume(saved: Checkpoint | None = None, /, **changes: Any) -> None:
+def resume(saved=None, /, **changes):
     master = ParameterAveragingTrainingMaster().to_dict()
-    settings: dict[str, Any] = {"fingerprint": "abc", "rows": [100, 101], "epochs": 5}
+    settings = {"fingerprint": "abc", "rows": [100, 101], "epochs": 5}
     settings["is_stream"] = False
     settings.update({name: changes.pop(name) for name in settings.keys() & changes.keys()})
     check_resumable(saved or checkpoint_at(), master={**master, **changes}, **settings)
@@ -399,12 +397,12 @@ def test_a_run_that_has_trained_its_epochs_needs_more():
 class Gate:
     """Stands in for `write_checkpoint`: holds each write until it is let through."""
 
-    def __init__(self, write: Callable[..., str]) -> None:
+    def __init__(self, write):
         self.begun, self.let = threading.Semaphore(0), threading.Semaphore(0)
         self.problems: list[Exception] = []
         self._write = write
 
-    def __call__(self, *arguments: Any, **options: Any) -> str:
+    def __call__(self, *arguments, **options):
         self.begun.release()
         assert self.let.acquire(timeout=20)
         if self.problems:
@@ -413,17 +411,17 @@ class Gate:
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+def gate(monkeypatch):
     gate = Gate(write_checkpoint)
     monkeypatch.setattr(_checkpoint, "write_checkpoint", gate)
     return gate
 
 
 @pytest.fixture
-def writers() -> Iterator[Callable[..., CheckpointWriter]]:
-    made: list[CheckpointWriter] = []
+def writers():
+    made = []
 
-    def make(*arguments: Any, **options: Any) -> CheckpointWriter:
+    def make(*arguments, **options):
         made.append(CheckpointWriter(*arguments, **options))
         return made[-1]
 

@@ -13,11 +13,11 @@ Make = Callable[..., Any]
 
 
 @pytest.fixture(params=[AveragingScript, SharingScript], ids=["averaging", "sharing"])
-def make(request: pytest.FixtureRequest) -> Make:
+def make(request):
     return request.param
 
 
-def gathered(make: Make, workers: int = 2) -> Any:
+def gathered(make, workers=2):
     """All have come and are in the first group."""
     script = make(workers)
     for worker in range(workers):
@@ -26,7 +26,7 @@ def gathered(make: Make, workers: int = 2) -> Any:
     return script
 
 
-def training(make: Make, workers: int = 2) -> Any:
+def training(make, workers=2):
     """Likewise, and all have a state and work."""
     script = gathered(make, workers)
     if isinstance(script, SharingScript):
@@ -35,7 +35,7 @@ def training(make: Make, workers: int = 2) -> Any:
     return script
 
 
-def delivering(make: Make, workers: int = 3) -> Any:
+def delivering(make, workers=3):
     """All have trained everything, and worker 0 is asked for the result."""
     if make is AveragingScript:
         script = training(make, workers)

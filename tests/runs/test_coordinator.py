@@ -1,14 +1,12 @@
 """Event scripts with the exact actions that follow."""
 
-from typing import Any
-
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import Dismiss, EndRun, LaunchTask, SendGroup, SendPause, SendStop
 
 
-def training(workers: int = 3, **settings: Any) -> AveragingScript:
+def training(workers=3, **settings):
     """A run whose first group trains."""
     script = AveragingScript(workers, **settings)
     for worker in range(workers):
@@ -35,7 +33,7 @@ def test_rings_that_break_again_and_again_without_an_averaging_end_the_run():
     ]
 
 
-def without_worker_1() -> AveragingScript:
+def without_worker_1():
     """Workers 0 and 2 have used up their data; that of worker 1 is missing."""
     script = training()
     script.lose(1)
@@ -95,7 +93,7 @@ def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress():
     assert script.register(2) == pauses
     assert script.report(0, "stopped", after(4)) == NOTHING
     groups = script.report(1, "stopped", after(4))
-    assert [action.connection for action in groups] == [0, 10, 20]  # pyright: ignore[reportAttributeAccessIssue]
+    assert [action.connection for action in groups] == [0, 10, 20]
     assert script.progress == after(4)
 
 

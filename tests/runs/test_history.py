@@ -1,7 +1,6 @@
 import re
 import threading
 from functools import partial
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,7 +11,7 @@ from sparkwright.runs import History
 from sparkwright.runs._history import COLUMNS
 
 
-def some_rows(count: int, *, worker: int = 0, first_step: int = 1, **more: Any) -> dict[str, Any]:
+def some_rows(count, *, worker=0, first_step=1, **more):
     return {
         "worker": np.full(count, worker),
         "epoch": np.ones(count),
@@ -93,7 +92,7 @@ def test_it_can_be_read_while_it_grows():
     log = History()
     done = threading.Event()
 
-    def write() -> None:
+    def write():
         for number in range(300):
             log.append(some_rows(100, first_step=1 + 100 * number))
         done.set()

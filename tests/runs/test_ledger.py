@@ -7,7 +7,7 @@ from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 
 
-def begun(minibatches: int = 100, *, lends: bool = True) -> Ledger:
+def begun(minibatches=100, *, lends=True):
     """An epoch of so many minibatches for each of two workers, in pieces of five."""
     ledger = Ledger(
         Progress.first(workers=2),

@@ -1,7 +1,6 @@
 """Membership: present and lost workers, their tasks, progress and time-outs."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from sparkwright.runs.membership import DriverClock, Membership
 from sparkwright.workers.protocol import Failure
 
 
-def roll(workers: int = 2, **options: Any) -> Membership:
+def roll(workers=2, **options):
     return Membership(
         workers=workers,
         slots=None,
@@ -30,7 +29,7 @@ def roll(workers: int = 2, **options: Any) -> Membership:
     )
 
 
-def came(worker: int, attempt: int = 0) -> WorkerRegistered:
+def came(worker, attempt=0):
     return WorkerRegistered(
         connection=10 * worker + attempt,
         worker=worker,
@@ -109,9 +108,7 @@ def test_a_permanent_failure_is_not_retried(kind):
 # -- progress -------------------------------------------------------------------------------
 
 
-def beat(
-    found: Membership, worker: int, now_s: float, *, steps: int, computing: bool = True
-) -> Any:
+def beat(found, worker, now_s, *, steps, computing=True):
     event = WorkerAlive(connection=10 * worker, steps=steps, computing=computing)
     return found.heartbeat(event, now_s)
 

@@ -2,7 +2,6 @@
 
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +11,14 @@ from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs.callbacks import DriverCallbacks
-from sparkwright.runs.engine import Outcome, held
+from sparkwright.runs.engine import held
 from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Failure, Progress
 
 
-def engine_with(**of_launcher: Any) -> PeerEngine:
+def engine_with(**of_launcher):
     """One of a single worker, whose launcher does what is given."""
     host = "127.0.0.1"
     common = {
@@ -36,11 +35,11 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
         "finish": lambda timeout_s: True,
     }
     hosts = {"bind_host": host, "advertised_host": host, "worker_host": host}
-    launcher: Any = SimpleNamespace(**{**common, **hosts, **of_launcher})
-    start: Any = SimpleNamespace(
+    launcher = SimpleNamespace(**{**common, **hosts, **of_launcher})
+    start = SimpleNamespace(
         thresholds=(), iterations=0, counter_bytes=8, vector=lambda: np.zeros(1), extras=lambda: []
     )
-    beginning: Any = SimpleNamespace(
+    beginning = SimpleNamespace(
         id="run-1",
         master=ParameterAveragingTrainingMaster(seed=1),
         definition=SimpleNamespace(architecture=""),
@@ -54,7 +53,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
     return PeerEngine(beginning, launcher)
 
 
-def ended(**of_launcher: Any) -> tuple[Exception, list[str]]:
+def ended(**of_launcher):
     """The error and the phases on the driver of a run that such a launcher ends."""
     record = RunRecord(workers=1, epochs=1, name="test")
     outcome = engine_with(**{"prepare": lambda enter: None} | of_launcher).run(record)
@@ -64,7 +63,7 @@ def ended(**of_launcher: Any) -> tuple[Exception, list[str]]:
 
 
 def test_phases_before_a_failure_of_preparing_are_in_the_timeline():
-    def fail(enter: Any) -> Any:
+    def fail(enter):
         enter(PhaseCode.COUNT)
         raise DataError("there are no examples")
 
@@ -74,7 +73,7 @@ def test_phases_before_a_failure_of_preparing_are_in_the_timeline():
 
 
 def test_gathering_begins_before_the_first_worker_can_register():
-    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+    def launch(worker, template, ended, *, replaces):
         ended(Failure(worker=worker, kind="data", reason="no such column"))
 
     error, phases = ended(launch=launch)
@@ -86,13 +85,13 @@ def test_gathering_begins_before_the_first_worker_can_register():
 @pytest.mark.parametrize("error", [RuntimeError("no Spark"), SystemExit(1)])
 @pytest.mark.parametrize("action", ["clean_up", "finish", "cancel"])
 def test_clean_up_that_raises_does_not_replace_the_outcome(action, error):
-    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+    def launch(worker, template, ended, *, replaces):
         ended(Failure(worker=worker, kind="data", reason="no such column"))
 
-    def fail(*_: Any) -> Any:
+    def fail(*_):
         raise error
 
-    actions: dict[str, Any] = {"finish": lambda timeout_s: False, "cancel": lambda: None}
+    actions = {"finish": lambda timeout_s: False, "cancel": lambda: None}
     found, _ = ended(launch=launch, **{**actions, action: fail})
     assert isinstance(found, DataError)
     assert "no such column" in str(found)
@@ -114,12 +113,12 @@ def test_error_names_the_state_of_the_model(progress, words):
     assert held(progress) == f"The model {words}"
 
 
-def fails_later(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+def fails_later(worker, template, ended, *, replaces):
     failure = Failure(worker=worker, host="a", reason="the trainer process ended")
     threading.Thread(target=ended, args=(failure,)).start()
 
 
-def fails_at_once(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+def fails_at_once(worker, template, ended, *, replaces):
     raise RuntimeError("the Spark session has been stopped")
 
 
@@ -136,7 +135,7 @@ def test_a_worker_is_launched_until_its_attempts_are_exhausted(launch, reason):
     assert reason in str(error)
 
 
-def state(values: list[float], *, averagings: int) -> Message:
+def state(values, *, averagings):
     """A delivered state, followed by one counter of 8 bytes and one of another worker."""
     vector = np.array(values, np.float32)
     progress = Progress(averagings=averagings, opened=1, steps=(5 * averagings,), examples=(9,))
@@ -144,11 +143,9 @@ def state(values: list[float], *, averagings: int) -> Message:
     return Message(kind="checkpoint", fields=fields, payload=vector.tobytes() + bytes(range(16)))
 
 
-def ended_with(
-    *, copy: Message, result: Message | None, end: EndRun, rejected: bool = False
-) -> Outcome:
+def ended_with(*, copy, result, end, rejected=False):
     """What a run comes to after these messages."""
-    one: Any = engine_with()
+    one = engine_with()
     one._record = RunRecord(workers=1, epochs=1, name="test")
     one._server = SimpleNamespace(result=result, rejected=rejected)
     one._end = end

@@ -17,15 +17,13 @@ from sparkwright.runs.record import RunRecord
 
 
 class Terminal(io.StringIO):
-    encoding = "utf-8"  # pyright: ignore
+    encoding = "utf-8"
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def begin(
-    stream: io.StringIO, *, validates: bool = False, epochs: int = 2
-) -> tuple[RunRecord, ProgressLines]:
+def begin(stream, *, validates=False, epochs=2):
     record = RunRecord(workers=2, epochs=epochs, name="sparkwright-test")
     lines = ProgressLines(
         record, name="brisk-heron", title="mlp on 2 workers", validates=validates, stream=stream
@@ -35,7 +33,7 @@ def begin(
     return record, lines
 
 
-def train(record: RunRecord, *, epoch: int, worker: int, loss: float = 0.5) -> None:
+def train(record, *, epoch, worker, loss=0.5):
     block = {"epoch": epoch, "round": 1, "count": 2, "age_s": 0.0, "seconds": 0.1}
     record.rows_trained(
         worker,
@@ -45,15 +43,13 @@ def train(record: RunRecord, *, epoch: int, worker: int, loss: float = 0.5) -> N
     )
 
 
-def ended(
-    record: RunRecord, lines: ProgressLines, state: str = "done", message: str = "done"
-) -> None:
-    record.state_changed(state, message)  # pyright: ignore
+def ended(record, lines, state="done", message="done"):
+    record.state_changed(state, message)
     record.close()
     lines.join(10)
 
 
-def plain(text: str) -> list[str]:
+def plain(text):
     """Lines without what depends on the clock."""
     return re.sub(r"[\d:,]+(ms|s) - [\d,]+ examples/s", "TIME", text).splitlines()
 
@@ -147,7 +143,7 @@ def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners():
     may_write = threading.Event()
 
     class Blocked(io.StringIO):
-        def write(self, text: str) -> int:
+        def write(self, text):
             if "Epoch" in text:
                 may_write.wait(60)
             return super().write(text)

@@ -1,9 +1,7 @@
 """Runs take their turn: each starts when it can have all the task slots that it needs."""
 
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -15,32 +13,32 @@ from sparkwright.runs._queue import Claim, Place, RunQueue
 from sparkwright.runs.record import RunRecord
 
 
-def record() -> RunRecord:
+def record():
     return RunRecord(workers=2, epochs=1, name="sparkwright-test")
 
 
-def claim(workers: int = 2, slots: int | None = 4, place: str = "app-1") -> Claim:
+def claim(workers=2, slots=4, place="app-1"):
     return Claim(place, workers, slots)
 
 
 class Runs:
     """A queue and the threads of its runs."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.queue = RunQueue()
         self.at_work: list[str] = []
 
-    def start(self, name: str, claimed: Claim) -> "Run":
+    def start(self, name, claimed):
         return Run(self, name, claimed)
 
 
 class Run:
-    def __init__(self, runs: Runs, name: str, claimed: Claim) -> None:
+    def __init__(self, runs, name, claimed):
         self.record, self.stopped, self._ends = record(), threading.Event(), threading.Event()
         place = Place(name, claimed, self.record)
         runs.queue.enter(place)
 
-        def work() -> None:
+        def work():
             with runs.queue.turn(place, is_stopped=self.stopped.is_set):
                 runs.at_work.append(name)
                 self._ends.wait(30)
@@ -48,7 +46,7 @@ class Run:
         self.thread = threading.Thread(target=work)
         self.thread.start()
 
-    def end(self) -> None:
+    def end(self):
         self.stopped.set()
         self._ends.set()
         self.thread.join(10)
@@ -56,7 +54,7 @@ class Run:
 
 
 @contextmanager
-def started(runs: Runs, *claims: tuple[str, Claim]) -> Iterator[list[Run]]:
+def started(runs, *claims):
     with ExitStack() as ends:
         found = [runs.start(name, claimed) for name, claimed in claims]
         for run in found:
@@ -113,7 +111,7 @@ def test_workers_that_joined_hold_slots_too():
 def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(wanted, ends):
     queue = RunQueue()
     with ExitStack() as left:
-        turns: list[tuple[Place, ExitStack]] = []
+        turns = []
         for number, workers in enumerate(wanted):
             place = Place(f"run-{number}", claim(workers), record())
             queue.enter(place)
@@ -132,7 +130,7 @@ def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(wanted, ends
 
 
 def test_a_job_of_a_callback_raises_instead_of_waiting_for_its_own_run():
-    spark: Any = type("Spark", (), {"sparkContext": type("C", (), {"applicationId": "app-1"})()})()
+    spark = type("Spark", (), {"sparkContext": type("C", (), {"applicationId": "app-1"})()})()
     with holding("app-1", 2, 2), pytest.raises(SlotsError, match="slots=2, of which the run holds"):
         check_free_slot(spark)
     for free in (("app-1", 2, 3), ("app-2", 2, 2), ("app-1", 2, None)):

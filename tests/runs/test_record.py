@@ -1,9 +1,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from sparkwright.masters import TrainingPlan
 from sparkwright.runs import ValidationPoint
 from sparkwright.runs._events import (
     RowsLogged,
-    RunEvent,
     StateChanged,
     Validated,
     WorkerJoined,
@@ -25,27 +22,17 @@ from sparkwright.workers.work import Span
 
 
 @pytest.fixture
-def record() -> Iterator[RunRecord]:
+def record():
     found = RunRecord(workers=2, epochs=3, name="test")
     yield found
     found.close()
 
 
-def plan_of(*rows: int) -> TrainingPlan:
+def plan_of(*rows):
     return TrainingPlan(rows=rows, batch_size=10, averaging_frequency=2, epochs=3)
 
 
-def train(
-    record: RunRecord,
-    worker: int = 0,
-    *,
-    losses: list[float],
-    epoch: int = 1,
-    round: int = 1,
-    age_s: float = 0.0,
-    metrics: dict[str, float] | None = None,
-    **more: Any,
-) -> None:
+def train(record, worker=0, *, losses, epoch=1, round=1, age_s=0.0, metrics=None, **more):
     """One round of minibatches of 10 examples."""
     block = {
         "epoch": epoch,
@@ -60,9 +47,9 @@ def train(
     record.rows_trained(worker, [block], np.array(losses, np.float32), examples)
 
 
-def told(record: RunRecord) -> list[RunEvent]:
+def told(record):
     """Collects events; complete once the record is closed."""
-    events: list[RunEvent] = []
+    events = []
     record.add_listener(events.append)
     return events
 
@@ -164,12 +151,12 @@ def test_status_never_waits_for_the_server_while_holding_the_lock(record):
     server = threading.Lock()
     inside = threading.Event()
 
-    def silence_s() -> dict[int, float]:
+    def silence_s():
         inside.set()
         with server:
             return {}
 
-    def tell() -> None:
+    def tell():
         inside.wait(5.0)
         train(record, losses=[1.0])
         server.release()
@@ -333,12 +320,12 @@ def test_listeners_receive_all_events_in_order(record):
 
 
 def test_failing_or_removed_listener_does_not_affect_the_run(record, caplog):
-    def fail(_: RunEvent) -> None:
+    def fail(_):
         raise ValueError("no")
 
     record.add_listener(fail)
     events = told(record)
-    unheard: list[RunEvent] = []
+    unheard = []
     record.add_listener(unheard.append)()
     with caplog.at_level(logging.ERROR):
         record.state_changed("starting", "")
@@ -349,9 +336,9 @@ def test_failing_or_removed_listener_does_not_affect_the_run(record, caplog):
 
 def test_slow_listener_does_not_delay_the_run(record):
     enough = threading.Event()
-    in_time: list[bool] = []
+    in_time = []
 
-    def wait(_: RunEvent) -> None:
+    def wait(_):
         in_time.append(enough.wait(30.0))
 
     record.add_listener(wait)
@@ -367,7 +354,7 @@ def test_a_listener_may_close_the_record():
     record = RunRecord(workers=1, epochs=1, name="closing")
     closed = threading.Event()
 
-    def close(_: RunEvent) -> None:
+    def close(_):
         record.close()
         closed.set()
 
@@ -381,7 +368,7 @@ def test_a_listener_may_close_the_record():
 def test_many_threads_may_write_at_once(record):
     events = told(record)
 
-    def work(worker: Any) -> None:
+    def work(worker):
         for number in range(200):
             train(record, worker, losses=[1.0, 2.0], round=number + 1)
 

@@ -1,7 +1,6 @@
 """Real training is stored, whatever the store does."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import keras
 import pytest
@@ -18,8 +17,8 @@ pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def fit(blobs: Any) -> Any:
-    def fit_blobs(**options: Any) -> Any:
+def fit(blobs):
+    def fit_blobs(**options):
         return train(dense(), averaging(), blobs, validation=blobs, epochs=2, **options)
 
     return fit_blobs

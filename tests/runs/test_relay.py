@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,15 +30,7 @@ Make = Callable[..., Any]
 class Member:
     """A worker's control line, and its port without a listener."""
 
-    def __init__(
-        self,
-        server: CoordinatorServer,
-        worker: int,
-        attempt: int,
-        *,
-        encrypt: bool = False,
-        answers: bool = True,
-    ) -> None:
+    def __init__(self, server, worker, attempt, *, encrypt=False, answers=True):
         self.control = ControlLine(server.address, secret=SECRET, timeout_s=5, name=NAME)
         relay = RelayClient(
             server.address, secret=SECRET, me=(worker, attempt), encrypt=encrypt, timeout_s=5
@@ -54,13 +46,13 @@ class Member:
             self.control.on_connect_back(self.port.connect_back)
         self.me = worker, attempt
 
-    def register(self) -> None:
+    def register(self):
         worker, attempt = self.me
         fields = {"worker": worker, "attempt": attempt, "host": "here", "rows": 1}
         fields |= {"address": self.port.address, "validation_rows": 0}
         self.control.send("register", fields)
 
-    def reach(self, other: "Member", *, timeout_s: float = 5.0, **options: Any) -> Connection:
+    def reach(self, other, *, timeout_s=5.0, **options):
         connection = self.port.connect(
             other.port.address, worker=other.me[0], timeout_s=timeout_s, **options
         )
@@ -68,7 +60,7 @@ class Member:
         self._opened.append(connection)
         return connection
 
-    def close(self) -> None:
+    def close(self):
         for connection in (*self._opened, *(taken for taken, _ in self.taken)):
             connection.close()
         self.port.close()
@@ -78,7 +70,7 @@ class Member:
 class Site:
     """A driver that relays, and its workers."""
 
-    def __init__(self, stack: contextlib.ExitStack, *, relay_timeout_s: float | None = 5.0) -> None:
+    def __init__(self, stack, *, relay_timeout_s=5.0):
         self._stack = stack
         self.rules = Coordinator(workers=3, now_s=time.monotonic())
         self.server = CoordinatorServer(
@@ -94,19 +86,19 @@ class Site:
         )
         stack.callback(self.server.close)
 
-    def member(self, worker: int, *, attempt: int = 0, **options: Any) -> Member:
+    def member(self, worker, *, attempt=0, **options):
         found = Member(self.server, worker, attempt, **options)
         self._stack.callback(found.close)
         found.register()
 
-        def is_present() -> bool:
+        def is_present():
             event = self.rules.present.get(worker)
             return event is not None and event.attempt == attempt
 
         wait_until(is_present)
         return found
 
-    def stranger(self) -> Connection:
+    def stranger(self):
         connection = connect(self.server.address, secret=SECRET, timeout_s=5)
         self._stack.callback(connection.close)
         connection.socket.settimeout(10)
@@ -114,7 +106,7 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Make]:
+def site():
     with contextlib.ExitStack() as stack:
         yield lambda **options: Site(stack, **options)
     wait_until(lambda: not names_of_threads(NAME))
@@ -196,7 +188,7 @@ def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(site):
     here = site()
     one, other = here.member(0), here.member(1, answers=False)
 
-    def answer(ticket: int) -> None:
+    def answer(ticket):
         connection = here.stranger()
         connection.send(ACCEPT, {"ticket": ticket})
         connection.socket.sendall(bytes(65))

@@ -6,7 +6,7 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -17,12 +17,10 @@ from tests.waiting import join_threads, names_of_threads, wait_until
 
 from sparkwright.errors import DataError
 from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
     MessageReceived,
-    Notification,
     ProgressSettled,
     WorkerDisconnected,
     WorkerRegistered,
@@ -39,12 +37,12 @@ ALIVE = {"sent_s": 0.0, "steps": 0, "computing": False}
 class Sink:
     """Writes down what it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.told: list[tuple[str, Any]] = []
         self.ended = threading.Event()
         self.rejects = ""  # messages of this kind
 
-    def __call__(self, notification: Notification, message: Message | None = None) -> None:
+    def __call__(self, notification, message=None):
         match notification:
             case WorkerRegistered(worker=worker):
                 self.told.append(("joined", worker))
@@ -65,12 +63,12 @@ class Sink:
             case _:
                 pass
 
-    def end(self) -> EndRun:
+    def end(self):
         assert self.ended.wait(5.0), "the run did not end"
         return self.told[-1][1]
 
 
-def state_of(payload: bytes, averagings: int = 4) -> dict[str, Any]:
+def state_of(payload, averagings=4):
     """The fields of a message whose payload is a vector of bytes."""
     progress = Progress(averagings=averagings, steps=(0, 0), examples=(0, 0))
     return {"dtype": "|u1", "size": len(payload), "progress": progress.to_dict()}
@@ -79,14 +77,14 @@ def state_of(payload: bytes, averagings: int = 4) -> dict[str, Any]:
 class Worker:
     """A worker's end of the line."""
 
-    def __init__(self, server: CoordinatorServer, worker: int, *, attempt: int = 0) -> None:
+    def __init__(self, server, worker, *, attempt=0):
         self.worker, self.attempt = worker, attempt
         self.connection: Connection = connect(server.address, secret=SECRET, timeout_s=5)
         self.connection.socket.settimeout(5.0)
         self.generation = 0
         self._quiet = threading.Event()
 
-    def register(self, **changes: Any) -> "Worker":
+    def register(self, **changes):
         fields = {
             "worker": self.worker,
             "attempt": self.attempt,
@@ -98,7 +96,7 @@ class Worker:
         self.connection.send("register", {**fields, **changes})
         return self
 
-    def take(self, kind: str) -> Message:
+    def take(self, kind):
         """The next message, which must be a `kind`."""
         message = self.connection.receive()
         assert message is not None, f"the driver hung up instead of sending {kind!r}"
@@ -107,7 +105,7 @@ class Worker:
             self.generation = int(message.fields["generation"])
         return message
 
-    def report(self, ending: str, progress: Progress | None) -> None:
+    def report(self, ending, progress):
         fields = {
             "generation": self.generation,
             "ending": ending,
@@ -116,29 +114,29 @@ class Worker:
         }
         self.connection.send("report", fields)
 
-    def deliver(self, payload: bytes = b"result") -> None:
+    def deliver(self, payload=b"result"):
         self.take("deliver")
         self.connection.send("result", state_of(payload), (payload,))
         self.take("dismiss")
 
-    def is_hung_up(self) -> bool:
+    def is_hung_up(self):
         with contextlib.suppress(TimeoutError):
             while self.connection.receive() is not None:
                 pass
             return True
         return False
 
-    def stay_alive(self) -> None:
+    def stay_alive(self):
         """Send signs of life until closed."""
 
-        def beat() -> None:
+        def beat():
             while not self._quiet.wait(0.05):
                 with contextlib.suppress(Exception):
                     self.connection.send("alive", ALIVE)
 
         threading.Thread(target=beat, daemon=True).start()
 
-    def close(self) -> None:
+    def close(self):
         self._quiet.set()
         self.connection.close()
 
@@ -146,14 +144,7 @@ class Worker:
 class Site:
     """A server with its sink, and workers that are closed with it."""
 
-    def __init__(
-        self,
-        *,
-        workers: int,
-        peer_timeout_s: float = 30.0,
-        rules: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *, workers, peer_timeout_s=30.0, rules=None, **options):
         self.sink = Sink()
         self.coordinator = Coordinator(workers=workers, now_s=time.monotonic(), **(rules or {}))
         settings = {"start": lambda: ({"size": 1}, (np.zeros(1),)), "name": NAME, **options}
@@ -168,35 +159,35 @@ class Site:
         )
         self.workers: list[Worker] = []
 
-    def worker(self, worker: int, *, attempt: int = 0) -> Worker:
+    def worker(self, worker, *, attempt=0):
         self.workers.append(Worker(self.server, worker, attempt=attempt))
         return self.workers[-1]
 
-    def registered(self, worker: int, *, attempt: int = 0, **changes: Any) -> Worker:
+    def registered(self, worker, *, attempt=0, **changes):
         """A worker whose registration has arrived."""
         before = self.sink.told.count(("joined", worker))
         found = self.worker(worker, attempt=attempt).register(**changes)
         wait_until(lambda: self.sink.told.count(("joined", worker)) > before)
         return found
 
-    def training(self) -> list[Worker]:
+    def training(self):
         """All workers, in their first group."""
         found = [self.registered(w) for w in range(self.coordinator.workers)]
         for worker in found:
             worker.take("group")
         return found
 
-    def close(self) -> None:
+    def close(self):
         for worker in self.workers:
             worker.close()
         self.server.close()
 
 
 @pytest.fixture
-def site() -> Iterator[Make]:
+def site():
     with contextlib.ExitStack() as stack:
 
-        def build(workers: int = 2, **options: Any) -> Site:
+        def build(workers=2, **options):
             found = Site(workers=workers, **options)
             stack.callback(found.close)
             return found
@@ -204,11 +195,11 @@ def site() -> Iterator[Make]:
         yield build
 
 
-def end_of(workers: int = 2) -> Progress:
+def end_of(workers=2):
     return Progress(epoch=1, averagings=4, steps=(0,) * workers, examples=(0,) * workers)
 
 
-def finish(site: Site, workers: list[Worker]) -> None:
+def finish(site, workers):
     """Let `workers`, all in a group, end the run as they should."""
     for worker in workers:
         worker.report("finished", end_of(site.coordinator.workers))
@@ -424,7 +415,7 @@ def test_a_large_result_on_its_way_is_no_silence(site):
 def test_heartbeats_are_received_while_the_start_is_sent(site):
     ready = threading.Event()
 
-    def start() -> tuple[dict[str, Any], tuple[Any, ...]]:
+    def start():
         ready.wait(30.0)
         return {"size": 1}, (np.zeros(1),)
 
@@ -460,7 +451,7 @@ def test_time_of_the_last_message_of_each_worker_is_recorded(site):
     time.sleep(0.3)
     workers[0].connection.send("alive", ALIVE)
 
-    def one_is_later() -> bool:
+    def one_is_later():
         ago = here.server.silence_s()
         return ago[1] >= 0.3 and ago[1] - ago[0] >= 0.29
 
@@ -480,7 +471,7 @@ def test_histograms_are_requested_from_every_worker(site):
 # -- the end --------------------------------------------------------------------------------
 
 
-def sockets() -> set[Any]:
+def sockets():
     return {c.laddr for c in psutil.Process().net_connections("tcp") if c.status != "TIME_WAIT"}
 
 

@@ -1,7 +1,5 @@
 """Gradient sharing: event scripts with the exact actions that follow."""
 
-from typing import Any
-
 from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
@@ -11,15 +9,15 @@ from sparkwright.runs._decisions import Drop, EndRun, RequestSnapshot, RequestSt
 class Due:
     """A checkpoint every so many minibatches or seconds."""
 
-    def __init__(self, minibatches: int = 10**9, seconds: float = 1e9) -> None:
+    def __init__(self, minibatches=10**9, seconds=1e9):
         self.minibatches, self.seconds = minibatches, seconds
 
-    def due(self, rounds_since: int, seconds_since: float) -> bool:
+    def due(self, rounds_since, seconds_since):
         enough = rounds_since >= self.minibatches or seconds_since >= self.seconds
         return rounds_since > 0 and enough
 
 
-def starting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
+def starting(workers=2, epochs=2, **settings):
     """All have come and are about to get the driver's state."""
     script = SharingScript(workers, epochs, **settings)
     for worker in range(workers):
@@ -27,7 +25,7 @@ def starting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScrip
     return script
 
 
-def training(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
+def training(workers=2, epochs=2, **settings):
     """All have their first piece."""
     script = starting(workers, epochs, **settings)
     for worker in range(workers):
@@ -35,7 +33,7 @@ def training(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScrip
     return script
 
 
-def meeting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
+def meeting(workers=2, epochs=2, **settings):
     """All have done their part of the first epoch, and are called to meet."""
     script = training(workers, epochs, **settings)
     for worker in [*range(workers), *range(workers)]:
@@ -44,7 +42,7 @@ def meeting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript
     return script
 
 
-def owed() -> SharingScript:
+def owed():
     """One epoch; worker 1 was lost in it; worker 0 has done its part and met."""
     script = training(epochs=1)
     script.lose(1)

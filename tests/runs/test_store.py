@@ -6,10 +6,8 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,18 +22,18 @@ from sparkwright.runs._run_file import default_path, opened
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RunStore:
+def store(tmp_path):
     return RunStore(tmp_path / "a folder?#%20" / "rüns.sqlite")
 
 
 @pytest.fixture
-def processes() -> Iterator[Any]:
+def processes():
     """`processes(path, name, count)`: one that stores so many runs, and ends another when told."""
-    begun: list[subprocess.Popen[str]] = []
+    begun = []
 
-    def begin_one(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+    def begin_one(path, name, count):
         command = [sys.executable, "-m", "tests.runs.recorded", str(path), name, str(count)]
-        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         begun.append(subprocess.Popen(command, text=True, **pipes))
         return begun[-1]
 
@@ -46,7 +44,7 @@ def processes() -> Iterator[Any]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
     monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
 
@@ -239,10 +237,10 @@ def test_a_lock_that_is_released_loses_nothing(store):
 
 def test_processes_that_end_or_are_killed_write_while_others_read(store, processes):
     running = [processes(store.path, f"p{number}", 4) for number in range(3)]
-    problems: list[BaseException] = []
+    problems = []
     over = threading.Event()
 
-    def read() -> None:
+    def read():
         while not over.is_set():
             try:
                 for run in store.runs():
@@ -332,7 +330,7 @@ def test_runs_are_read_where_nothing_may_be_written(store):
 # -- the curve ------------------------------------------------------------------------------
 
 
-def rows_of(steps: Any, losses: Any) -> dict[str, Any]:
+def rows_of(steps, losses):
     steps = np.asarray(steps)
     constant = {"worker": 0, "epoch": 1, "round": 1, "examples": 32, "examples_per_s": 100.0}
     columns = {name: np.full(len(steps), value) for name, value in constant.items()}

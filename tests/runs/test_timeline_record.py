@@ -2,7 +2,6 @@
 
 import logging
 import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,23 +17,23 @@ from sparkwright.timeline.spans import SpanBlock
 UNREACHABLE = NtpClock(server="127.0.0.1:9", retries=1, timeout_s=0.1)
 
 
-def record(*, time_source: Any = None, workers: int = 2) -> TimelineRecord:
+def record(*, time_source=None, workers=2):
     found = TimelineRecord(workers=workers, name="test")
     found.collect(time_source)
     return found
 
 
-def block(*spans: tuple[int, float, float]) -> SpanBlock:
+def block(*spans):
     codes, starts_s, seconds = zip(*spans, strict=True)
     return SpanBlock(np.array(codes, np.uint8), np.array(starts_s), np.array(seconds, np.float32))
 
 
-def message(spans: SpanBlock, state: ClockState, *, missed: int = 0) -> Message:
+def message(spans, state, *, missed=0):
     fields = {"count": len(spans.codes), "missed": missed, "clock": state.to_dict()}
     return Message(kind="phases", fields=fields, payload=b"".join(spans.to_payload()))
 
 
-def rows(times: TimelineRecord) -> Any:
+def rows(times):
     return times.timeline(hosts=["a", "b"], name="test").to_dataframe()
 
 

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +11,6 @@ from tests.runs.recorded import MINIBATCHES, WORKERS, ScriptedEngine, run_of
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.runs import TrainingRun
 from sparkwright.runs._tracking import RunTracking
 from sparkwright.runs.fit_options import checked_options
 from sparkwright.runs.record import RunRecord
@@ -23,30 +21,30 @@ from sparkwright.workers.histograms import Histogram, HistogramsTaken
 class Seen(Tracker):
     every_s = 0.01
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls: list[tuple[Any, ...]] = []
 
-    def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
+    def begin(self, run, parameters):
         self.calls.append(("begin", run.name, dict(parameters)))
         return "id-7"
 
-    def step(self, step: int, values: Any, workers: Any) -> None:
+    def step(self, step, values, workers):
         self.calls.append(("step", step, values, workers))
 
-    def epoch(self, epoch: int, values: Any) -> None:
+    def epoch(self, epoch, values):
         self.calls.append(("epoch", epoch, dict(values)))
 
-    def histograms(self, step: int, found: Any) -> None:
+    def histograms(self, step, found):
         self.calls.append(("histograms", step, list(found)))
 
-    def end(self, state: str) -> None:
+    def end(self, state):
         self.calls.append(("end", state))
 
-    def of(self, kind: str) -> list[Any]:
+    def of(self, kind):
         return [call for call in self.calls if call[0] == kind]
 
 
-def tracked(*trackers: Tracker, error: Exception | None = None) -> TrainingRun:
+def tracked(*trackers, error=None):
     """A run of two epochs that has ended."""
     engine, record = ScriptedEngine(2, error), RunRecord(workers=WORKERS, epochs=2, name="test")
     found = {("weights", "dense/kernel"): Histogram.of(np.arange(4.0), 4)}
@@ -86,7 +84,7 @@ def test_a_failing_tracker_is_one_warning_and_harms_nothing(method, monkeypatch)
     class Failing(Seen):
         pass
 
-    def fail(*_: Any) -> None:
+    def fail(*_):
         raise OSError("the server is gone")
 
     monkeypatch.setattr(Failing, method, fail)
@@ -116,7 +114,7 @@ def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(method, monke
 def test_training_that_restarts_is_tracked_once():
     """Its rows are dropped, and trained again."""
     seen, record = Seen(), RunRecord(workers=WORKERS, epochs=1, name="test")
-    tracking: Any = RunTracking(seen, record, {}, validates=False)
+    tracking = RunTracking(seen, record, {}, validates=False)
     engine = ScriptedEngine(1)
     engine.may_train.set()
     engine.may_end.set()
@@ -133,14 +131,14 @@ def test_training_that_restarts_is_tracked_once():
 class FakeModule:
     """As `wandb`."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls: list[Any] = []
 
-    def init(self, **given: Any) -> Any:
+    def init(self, **given):
         self.calls.append(given)
         return SimpleNamespace(log=self.log, finish=lambda: self.calls.append("end"), id="fake-1")
 
-    def log(self, values: dict[str, Any], *, step: int) -> None:
+    def log(self, values, *, step):
         self.calls.append((step, values))
 
 

@@ -3,31 +3,29 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingPlan
-from sparkwright.masters.plan import Frequency, PlanKind, minibatch_count
+from sparkwright.masters.plan import minibatch_count
 from sparkwright.runs._history import unreported_rows
 from sparkwright.runs._ledger import Ledger
 from sparkwright.workers.protocol import Progress
-from sparkwright.workers.work import Span
 
 BATCH, EPOCHS = 10, 3
 
 
-def plan_of(*rows: int, frequency: Frequency = 2, kind: PlanKind = "sharing") -> TrainingPlan:
+def plan_of(*rows, frequency=2, kind="sharing"):
     return TrainingPlan(
         rows=rows, batch_size=BATCH, averaging_frequency=frequency, epochs=EPOCHS, kind=kind
     )
 
 
-def sizes(plan: TrainingPlan, span: Span) -> list[int]:
+def sizes(plan, span):
     """The examples of each minibatch of a span."""
     rows = plan.rows[span.owner]
     return [min(rows, (n + 1) * BATCH) - n * BATCH for n in range(span.start, span.stop)]
 
 
-def columns(rows: list[tuple[int, int, int]]) -> dict[str, NDArray[np.int64]]:
+def columns(rows):
     table = np.array(rows, np.int64).reshape(-1, 3)
     return dict(zip(("worker", "epoch", "examples"), table.T, strict=True))
 
@@ -51,8 +49,8 @@ def test_every_epoch_has_the_minibatches_that_count(rows, piece, stop_after, dat
     )
     ledger.begin(rows)
     ledger.open_epoch()
-    counted: list[tuple[int, int, int]] = []
-    told: list[tuple[int, int, int]] = []
+    counted = []
+    told = []
     for _ in range(stop_after):
         # Data of workers that are lost must wait; it is trained in a later epoch, if ever.
         present = data.draw(st.sets(st.sampled_from(workers), min_size=1))
@@ -86,9 +84,9 @@ def test_every_epoch_has_the_minibatches_that_count(rows, piece, stop_after, dat
         assert _examples(log, 1) == _examples(counted, 1)
 
 
-def _examples(rows: list[tuple[int, int, int]], which: int) -> Counter[int]:
+def _examples(rows, which):
     """Of each worker or epoch."""
-    found: Counter[int] = Counter()
+    found = Counter()
     for row in rows:
         found[row[which]] += row[2]
     return found

@@ -10,8 +10,8 @@ from sparkwright.workers.work import Span, epoch_spans, quotas_by_speed, share_o
 totals_of = st.lists(st.integers(0, 12), min_size=1, max_size=5)
 
 
-def minibatches(spans: object) -> list[tuple[int, int, int]]:
-    return sorted((s.owner, s.epoch, i) for s in spans for i in range(s.start, s.stop))  # type: ignore[attr-defined]
+def minibatches(spans):
+    return sorted((s.owner, s.epoch, i) for s in spans for i in range(s.start, s.stop))
 
 
 @given(totals_of, st.integers(1, 5), st.booleans(), st.data())
@@ -19,7 +19,7 @@ def test_all_work_is_done_exactly_once_under_any_membership(totals, frequency, l
     """Workers come and go, stop short in their shares; in the end nothing is left or done twice."""
     workers, epochs = len(totals), 2
     progress = Progress.first(workers=workers)
-    trained: list[tuple[int, int, int]] = []
+    trained = []
     for round_ in range(10_000):
         # For a while anything may happen; then everybody stays and works.
         wild = round_ < 15

@@ -18,7 +18,7 @@ from sparkwright.cluster.engine_archive import (
 ENGINE = Path(sparkwright.__file__).parent
 
 
-def found_in(folder: Path | str) -> dict[str, str]:
+def found_in(folder):
     """What the finder says in a fresh interpreter that imports from `folder` first."""
     import cloudpickle
 

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "docs" / "examples" / "train_digits.py"
 
 
-def environment_at(folder: Path, *more: Path) -> Path:
+def environment_at(folder, *more):
     """A virtual environment with the packages of this one, and none of what `.pth` files add.
 
     Sparkwright is installed here by such a file; in the new environment it is not.
@@ -32,7 +32,7 @@ def environment_at(folder: Path, *more: Path) -> Path:
     return folder
 
 
-def output_of(command: list[str | Path], **environment: str) -> str:
+def output_of(command, **environment):
     """What a process prints; its errors if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
@@ -47,7 +47,7 @@ def output_of(command: list[str | Path], **environment: str) -> str:
     return done.stdout
 
 
-def changed_engine(folder: Path) -> Path:
+def changed_engine(folder):
     """A copy of the engine, in `folder`, that says it is version 0.0.1."""
     shutil.copytree(
         Path(sparkwright.__file__).parent,
@@ -59,7 +59,7 @@ def changed_engine(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bare(tmp_path_factory):
     environment = environment_at(tmp_path_factory.mktemp("bare") / "environment")
     code = (
         "import importlib.util as u;"
@@ -70,7 +70,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment
 
 
-def packed(environment: Path, archive: Path) -> Path:
+def packed(environment, archive):
     with tarfile.open(archive, "w:gz") as target:
         target.add(environment, arcname=".")
     return archive

@@ -1,9 +1,7 @@
 """Who gets the engine, and modules of a user's own, on the session of all tests."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,12 +22,12 @@ def factor():
 """
 
 
-def there(**changes: str) -> dict[str, str]:
+def there(**changes):
     return {**OWN, "host": "node7", **changes}
 
 
 @pytest.fixture
-def own_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def own_layers(tmp_path, monkeypatch):
     """A module that the driver finds and executors do not."""
     import importlib
 
@@ -43,7 +41,7 @@ def own_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
     del sys.modules["layers_beside_a_notebook"]
 
 
-def network_with(spark: Any, layers: Any) -> sw.SparkNetwork:
+def network_with(spark, layers):
     import keras
 
     outputs = keras.layers.Dense(3, activation="softmax")

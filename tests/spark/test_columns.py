@@ -1,26 +1,24 @@
 """Columns of Spark SQL become a network's inputs, and its outputs a column; without Spark."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sparkwright.data import DataSet
 from sparkwright.errors import DataError
 from sparkwright.spark._sql import ColumnReader, _from_pandas, _predicted, _sql_type
 
 STEPS = {"steps": (None, 2)}
 
 
-def sums(dataset: DataSet) -> dict[str, Any]:
+def sums(dataset):
     """In place of a network: the sum of each step's numbers."""
     return {"level": next(iter(dataset.features.values())).sum(axis=-1, keepdims=True)}
 
 
-def session() -> Any:
+def session():
     return SimpleNamespace(
         run=lambda dataset, what: sums(dataset),
         inference=SimpleNamespace(cut=lambda dataset: dataset.batches(2)),

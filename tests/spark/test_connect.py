@@ -3,7 +3,6 @@
 import os
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,16 +20,16 @@ EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "spark_connect.py"
 PARTS = [[0, 1, 2], [], [3], [4, 5, 6, 7]]
 
 
-def numbered(spark: Any) -> Any:
+def numbered(spark):
     """(partition, number), in four partitions, one of them empty."""
 
-    def of(index: int, _: Any) -> Any:
+    def of(index, _):
         return ((index, number) for number in PARTS[index])
 
     return context_of(spark).parallelize(range(4), 4).mapPartitionsWithIndex(of)
 
 
-def classifier() -> Any:
+def classifier():
     import keras
 
     keras.utils.set_random_seed(1)
@@ -39,11 +38,11 @@ def classifier() -> Any:
     return model
 
 
-def seen(rdd: Any) -> list[list[Any]]:
+def seen(rdd):
     """Elements by partition, in order."""
-    found: list[list[Any]] = [[] for _ in range(rdd.getNumPartitions())]
+    found = [[] for _ in range(rdd.getNumPartitions())]
 
-    def tagged(index: int, elements: Any) -> Any:
+    def tagged(index, elements):
         return ((index, element) for element in elements)
 
     for index, element in rdd.mapPartitionsWithIndex(tagged).collect():
@@ -81,7 +80,7 @@ def test_persisted_elements_are_computed_once(spark, tmp_path):
 
     folder = str(tmp_path)
 
-    def noted(index: int, elements: Any) -> Any:
+    def noted(index, elements):
         with open(f"{folder}/{index}", "a") as file:
             file.write("computed\n")
         return list(elements)
@@ -110,12 +109,12 @@ def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(spark, monkeyp
     class RefusedError(Exception):
         pass
 
-    def refused(*_: Any) -> Any:
+    def refused(*_):
         raise RefusedError("[NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE is not supported.")
 
     shown = conf.RuntimeConf.get
 
-    def get(self: Any, key: str, *default: Any) -> Any:
+    def get(self, key, *default):
         if not key.startswith(("spark.sql.", "spark.python.sql.")):  # PySpark reads the latter
             raise RefusedError(f"[CONFIG_NOT_AVAILABLE] Configuration {key} is not available.")
         return shown(self, key, *default)

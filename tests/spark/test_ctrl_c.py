@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -178,18 +177,18 @@ def test_sigterm_to_all_processes_keeps_the_model(tmp_path):
     assert sw.load_model(str(model)).optimizer.iterations.numpy() > 0
 
 
-def _interrupt(process: "subprocess.Popen[str]") -> None:
+def _interrupt(process):
     """Send Ctrl-C when the script is ready for it."""
     assert _line(process) == "ready"
     os.killpg(process.pid, signal.SIGINT)
 
 
-def _interrupted(process: "subprocess.Popen[str]") -> Any:
+def _interrupted(process):
     """What the script tells after a Ctrl-C."""
     _interrupt(process)
     return json.loads(_line(process))
 
 
-def _line(process: "subprocess.Popen[str]") -> str:
+def _line(process):
     assert process.stdout is not None
     return process.stdout.readline().strip()

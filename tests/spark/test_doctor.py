@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 from tests.ports import held_port
@@ -18,7 +17,7 @@ from sparkwright.cluster.connect import is_connect
 pytestmark = pytest.mark.spark
 
 
-def rows(diagnosis: Any, name: str) -> list[tuple[str, str]]:
+def rows(diagnosis, name):
     return [(check.where, check.status) for check in diagnosis.find(name)]
 
 
@@ -132,7 +131,7 @@ def test_invalid_options_raise(spark):
         sw.doctor(spark, timeout_s=0)
 
 
-def command(*arguments: str, **environment: str) -> tuple[int, dict[str, Any]]:
+def command(*arguments, **environment):
     done = subprocess.run(
         [sys.executable, "-m", "sparkwright.doctor", "--json", *arguments],
         capture_output=True,

@@ -1,7 +1,5 @@
 """`communication="driver"` with processes: they listen nowhere, and lost ones are replaced."""
 
-from typing import Any
-
 import numpy as np
 import psutil
 import pytest
@@ -11,7 +9,7 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 
-BY_DRIVER: dict[str, Any] = {"communication": "driver", "batch_size_per_worker": 5, "seed": 1}
+BY_DRIVER = {"communication": "driver", "batch_size_per_worker": 5, "seed": 1}
 
 
 @pytest.mark.usefixtures("local_trainers")

@@ -1,8 +1,6 @@
 """Keras' callbacks that act by scores, which end training after the right epoch."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -18,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("in_process")
 _PLACES = 16
 
 
-def falls(y_true: Any, y_pred: Any) -> Any:
+def falls(y_true, y_pred):
     """A loss whose gradient is 1 everywhere: each step lowers every weight by the learning rate."""
     import tensorflow as tf
 
@@ -26,7 +24,7 @@ def falls(y_true: Any, y_pred: Any) -> Any:
     return tf.reduce_sum(y_pred, axis=-1)
 
 
-def scripted(y_true: Any, y_pred: Any) -> Any:
+def scripted(y_true, y_pred):
     """A metric that says, after epoch n, what stands at place n of the labels."""
     import tensorflow as tf
 
@@ -34,40 +32,40 @@ def scripted(y_true: Any, y_pred: Any) -> Any:
     return tf.gather(y_true, place, batch_dims=1)
 
 
-def clock() -> Any:
+def clock():
     """A network whose weights are minus the number of its epochs."""
     layer = keras.layers.Dense(_PLACES, use_bias=False, kernel_initializer="zeros")
-    model: Any = keras.Sequential([keras.Input((1,)), layer], name="clock")
+    model = keras.Sequential([keras.Input((1,)), layer], name="clock")
     model.compile(keras.optimizers.SGD(0.25), falls, metrics=[scripted])
     return model
 
 
-def script(*scores: float) -> DataSet:
+def script(*scores):
     """40 examples: 4 minibatches of 5 for each of 2 workers."""
     labels = np.resize(np.array([0.0, *scores], np.float32), _PLACES)
     return DataSet(np.ones((40, 1), np.float32), np.tile(labels, (40, 1)))
 
 
-def epoch_of(model: Any) -> float:
+def epoch_of(model):
     """How many epochs the clock's weights have seen."""
     found = np.unique(-model.get_weights()[0])
     assert found.size == 1
     return float(found[0])
 
 
-def stopping(**options: Any) -> Any:
-    settings: dict[str, Any] = {"monitor": "val_scripted", "mode": "min", "patience": 2, **options}
+def stopping(**options):
+    settings = {"monitor": "val_scripted", "mode": "min", "patience": 2, **options}
     return keras.callbacks.EarlyStopping(restore_best_weights=True, **settings)
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[Any]:
+def two():
     """Two workers, threads of this process, that keep their networks warm."""
     with sw.ParallelWrapper(clock(), averaging(), workers=2) as wrapper:
         yield wrapper
 
 
-def trained(wrapper: Any, scores: Sequence[float], callbacks: list[Any], **options: Any) -> Any:
+def trained(wrapper, scores, callbacks, **options):
     """A finished run of the clock, whose weights are 0 at the beginning."""
     wrapper.model.set_weights([np.zeros((1, _PLACES))])
     wrapper.model.optimizer.iterations.assign(0)
@@ -96,11 +94,11 @@ def test_training_ends_after_the_expected_epoch_with_the_best_weights(two):
 
 def test_stopped_run_reports_which_weights_the_model_holds(two):
     class Stops(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_end(self, epoch, logs=None):
             if epoch == 3:
                 runs[0].stop()
 
-    runs: list[Any] = []
+    runs = []
     data = script(3, 1, 2, 2, 2, 2, 2, 2)
     two.model.set_weights([np.zeros((1, _PLACES))])
     two.model.optimizer.iterations.assign(0)
@@ -139,13 +137,13 @@ def test_resumed_run_ends_where_the_undisturbed_one_would(two, tmp_path, patienc
 
 
 def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(blobs, tmp_path):
-    def plateau() -> Any:
+    def plateau():
         return keras.callbacks.ReduceLROnPlateau(
             "val_loss", patience=3, factor=0.5, min_delta=9.0, cooldown=1
         )
 
     master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
-    rates: list[list[float]] = []
+    rates = []
     for parts in ([9], [3, 9], [5, 9]):
         for place, epochs in enumerate(parts):
             resume = {"resume": str(tmp_path)} if place else {}

@@ -62,7 +62,7 @@ def test_ring_and_spark_communication_agree(spark, blobs, validating):
             batch_size_per_worker=7,
             averaging_frequency={1: 1, 2: 2},
             outer_optimizer=sw.OuterOptimizer(),
-            communication=communication,  # pyright: ignore[reportArgumentType]
+            communication=communication,
             seed=2,
         )
         network = sw.SparkNetwork(spark, model, master)

@@ -1,7 +1,5 @@
 """Evaluations on Spark equal those of all predictions at once, whatever the partitions."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -26,7 +24,7 @@ from sparkwright.spark._exact_roc import digested
 
 
 @pytest.fixture
-def network(spark: Any) -> sw.SparkNetwork:
+def network(spark):
     return sw.SparkNetwork(spark, dense())
 
 
@@ -144,7 +142,7 @@ def test_outputs_without_label_columns_keep_their_network_names(spark, layer, ex
     assert (found + RegressionEvaluation()).output_names == expected
 
 
-def _regression(spark: Any, model: Any, data: Any, **options: Any) -> RegressionEvaluation:
+def _regression(spark, model, data, **options):
     model.compile("sgd", loss="mse")
     return sw.SparkNetwork(spark, model).evaluate_regression(data, **options)
 

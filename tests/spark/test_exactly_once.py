@@ -3,7 +3,6 @@
 import os
 import signal
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -120,11 +119,11 @@ def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(spark, tm
     assert trained.total() - counted.sum() <= 4 * 2 * 5
 
 
-def wait_until_each_trains_an_epoch(run: Any, *, workers: int) -> None:
+def wait_until_each_trains_an_epoch(run, *, workers):
     """Wait until each of these has trained its part of more than an epoch."""
     before = [worker.steps for worker in run.status.workers[:workers]]
 
-    def trained() -> bool:
+    def trained():
         now = zip(run.status.workers, before, strict=False)
         return all(worker.steps >= steps + 20 for worker, steps in now)
 

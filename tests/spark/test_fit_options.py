@@ -1,7 +1,5 @@
 """Callbacks, weights and splits with data and workers on Spark."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ import sparkwright as sw
 from sparkwright.errors import ConfigurationError
 
 
-def halved() -> Any:
+def halved():
     return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else rate)
 
 
@@ -23,7 +21,7 @@ def test_killed_worker_leaves_callbacks_and_history_consistent(spark, blobs, tmp
         workers=2, batch_size_per_worker=10, averaging_frequency=1, seed=1
     ).with_hooks(KillOnce(str(tmp_path / "killed"), at=9))  # in the second epoch
     network = sw.SparkNetwork(spark, dense(keras.optimizers.SGD(0.1)), master)
-    seen: list[tuple[int, float, float]] = []
+    seen = []
     remembers = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: seen.append((epoch, logs["loss"], logs["val_loss"]))
     )
@@ -46,7 +44,7 @@ def test_killed_worker_leaves_callbacks_and_history_consistent(spark, blobs, tmp
 
 @pytest.mark.thorough
 def test_ring_and_spark_communication_agree_with_callbacks(spark, blobs):
-    found: list[Any] = []
+    found = []
     for communication in ("ring", "spark"):
         master = sw.ParameterAveragingTrainingMaster(
             workers=2, batch_size_per_worker=10, seed=1, communication=communication
@@ -58,7 +56,7 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark, blobs):
                 model, "stop_training", epoch == 1
             )
         )
-        seen: list[Any] = []
+        seen = []
         halves = keras.callbacks.LambdaCallback(
             on_train_batch_end=lambda batch, logs, model=model, seen=seen: (
                 seen.append((batch, logs["loss"], *weights(model))),

@@ -1,7 +1,5 @@
 """Training, evaluating and scoring from files that hold minibatches."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.spark.helpers import RecordingHook, dense, numbered, seen, weights
@@ -9,7 +7,7 @@ from tests.spark.helpers import RecordingHook, dense, numbered, seen, weights
 import sparkwright as sw
 
 
-def master(**options: Any) -> Any:
+def master(**options):
     return sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=8, averaging_frequency=1, seed=1, **options
     )

@@ -1,7 +1,6 @@
 """pandas and Spark DataFrames through training, evaluation and prediction on Spark."""
 
 import datetime
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ import sparkwright as sw
 from sparkwright.networks.metrics import F1
 
 
-def flowers(count: int = 240) -> pd.DataFrame:
+def flowers(count=240):
     """Four numbers, and a name that the first three of them give away."""
     random = np.random.default_rng(3)
     kinds = random.integers(0, 3, count)
@@ -22,7 +21,7 @@ def flowers(count: int = 240) -> pd.DataFrame:
     return frame.assign(species=np.array(["rose", "aster", "iris"])[kinds])
 
 
-def network(spark: Any) -> sw.SparkNetwork:
+def network(spark):
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=12, seed=1)
     return sw.SparkNetwork(spark, helpers.dense("adam"), master)
 
@@ -112,7 +111,7 @@ def test_validation_data_is_checked_on_the_driver(spark, validation, message):
     assert_fails_before_a_job(spark, message, flowers(), label="species", validation=validation)
 
 
-def assert_fails_before_a_job(spark: Any, message: str, data: Any, **options: Any) -> None:
+def assert_fails_before_a_job(spark, message, data, **options):
     jobs = spark.sparkContext.statusTracker()
     before = jobs.getJobIdsForGroup(None)
     with pytest.raises(sw.DataError, match=message):

@@ -7,7 +7,6 @@ import re
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from tests.support.fake_gpus import fake_gpus
@@ -115,11 +114,11 @@ def test_invalid_options_are_named(monkeypatch, options, named):
 
 
 def test_yarn_places_executors_on_labeled_machines():
-    found = _session._label_settings("gpu", {"spark.master": "yarn"})  # pyright: ignore[reportPrivateUsage]
+    found = _session._label_settings("gpu", {"spark.master": "yarn"})
     assert found == {"spark.yarn.executor.nodeLabelExpression": "gpu"}
 
 
-def session(**conf: str) -> Any:
+def session(**conf):
     """As much of a Spark session as is asked for its settings."""
     found = {**CLUSTER, **{k.replace("_", "."): v for k, v in conf.items()}}
     context = SimpleNamespace(

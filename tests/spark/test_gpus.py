@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.scripts import json_printed_by
@@ -15,13 +14,13 @@ from sparkwright.errors import ConfigurationError
 pytestmark = pytest.mark.cluster
 
 
-def run_script(folder: Path) -> Any:
+def run_script(folder):
     """Twelve runs, two at a time, on two executors with two GPUs each."""
     return json_printed_by(Path(__file__).with_name("gpu_trial.py"), folder)
 
 
 @pytest.fixture
-def trial(script_result: Any) -> dict[str, Any]:
+def trial(script_result):
     return script_result
 
 

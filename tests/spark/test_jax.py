@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
@@ -17,7 +16,7 @@ JAX = ROOT / ".venv" / "jax"
 pytestmark = pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
 
 
-def run_script(folder: Path) -> Any:
+def run_script(folder):
     """Train on two executors with JAX, evaluate and predict."""
     del folder
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path), str(JAX)])
@@ -34,7 +33,7 @@ def test_jax_networks_train_evaluate_and_predict(script_result):
     assert script_result["predicted"] == pytest.approx(script_result["here"], abs=1e-5)
 
 
-def main() -> None:
+def main():
     from tests.benchmarks._harness import TRAINER, processes
     from tests.workers.jax_program import averaging, data_of, dense
 

@@ -1,7 +1,6 @@
 """Tables of Delta and Iceberg through DataFrames, with the jars that Maven has for this Spark."""
 
 from pathlib import Path
-from typing import Any
 
 import pyspark
 import pytest
@@ -39,5 +38,5 @@ def test_table_is_trained_on_and_predictions_are_written_back(format, tmp_path):
     except (ConfigurationError, NetworkError) as error:
         pytest.skip(str(error))
     script = Path(__file__).with_name("lake_session.py")
-    found: Any = json_printed_by(script, format, ",".join(jars), tmp_path)
+    found = json_printed_by(script, format, ",".join(jars), tmp_path)
     assert found == {"same": True, "trained": True, "predicted": True}

@@ -25,7 +25,7 @@ from sparkwright.data import DataSet
 from sparkwright.runs import peer_engine
 
 
-def master_of(workers: int = 2, **options: Any) -> sw.ParameterAveragingTrainingMaster:
+def master_of(workers=2, **options):
     options = {"batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1, **options}
     return sw.ParameterAveragingTrainingMaster(workers=workers, **options)
 
@@ -36,7 +36,7 @@ class InOrder:
     Worker n trains the n-th part of the examples in order, two minibatches of five per averaging.
     """
 
-    def __init__(self, spark: Any, blobs: DataSet, *, hook: Any) -> None:
+    def __init__(self, spark, blobs, *, hook):
         parts = [blobs.take(slice(0, 60)), blobs.take(slice(60, 120))]
         self._batches = [list(part.batches(5)) for part in parts]
         self.model = dense(keras.optimizers.SGD(0.1))
@@ -45,14 +45,14 @@ class InOrder:
         data = sw.data.from_rdd(spark, context_of(spark).parallelize(parts, 2))
         self.run = network.start(data, epochs=500)
 
-    def assert_model_is_last_average(self) -> None:
+    def assert_model_is_last_average(self):
         """Compare the model with the average after so many averagings, trained locally."""
         steps = int(self.model.optimizer.iterations)
         assert steps == 2 * self.run.status.averagings > 0
         replica = dense(keras.optimizers.SGD(0.1))
         average = replica.get_weights()
         for first in range(0, steps, 2):
-            found: list[Any] = []
+            found = []
             for batches in self._batches:
                 replica.set_weights(average)
                 start = first % len(batches)
@@ -81,7 +81,7 @@ def test_stop_keeps_the_average_of_the_last_round(spark, blobs, leaves_nothing):
 
 @pytest.mark.parametrize("communication", ["ring", "spark"])
 def test_run_stopped_while_counting_data_ends_immediately(spark, communication):
-    def slow(rows: Any) -> Any:
+    def slow(rows):
         time.sleep(60)
         yield from rows
 
@@ -121,11 +121,11 @@ def test_concurrent_runs_do_not_affect_each_other(spark, blobs, leaves_nothing):
 class Asks(keras.callbacks.Callback):
     """Asks in a callback for what waits for the end of its own run."""
 
-    def __init__(self, asked: list[Any]) -> None:
+    def __init__(self, asked):
         super().__init__()
         self.asked, self.errors = asked, list[BaseException]()
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch, logs=None):
         del epoch, logs
         while self.asked:
             try:
@@ -186,7 +186,7 @@ def test_slots_held_by_other_jobs_raise_a_clear_error(
 ):
     # Tasks that wait for a slot do not end by themselves.
     monkeypatch.setattr(peer_engine, "_TASKS_END_S", 0.5)
-    mesh: Any = {timeout: 2}
+    mesh = {timeout: 2}
     master = master_of(mesh=sw.MeshConfig(**mesh))
     with busy(spark, held), pytest.raises(sw.errors.RunTimeoutError, match=message):
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
@@ -195,7 +195,7 @@ def test_slots_held_by_other_jobs_raise_a_clear_error(
 @pytest.mark.thorough
 def test_failing_layer_raises(spark, blobs, leaves_nothing):
     class Failing(keras.layers.Layer):
-        def call(self, inputs: Any, training: bool = False) -> Any:
+        def call(self, inputs, training=False):
             if training:
                 raise ZeroDivisionError("this layer cannot train")
             return inputs
@@ -234,7 +234,7 @@ def test_unreachable_driver_raises(spark, blobs):
 
 @pytest.mark.thorough
 def test_failing_rdd_raises_with_the_users_error(spark):
-    def bad(number: int) -> Any:
+    def bad(number):
         raise KeyError(f"no such record: {number}")
 
     rdd = spark.sparkContext.parallelize(range(4), 2).map(bad)

@@ -1,7 +1,5 @@
 """Networks that compute in half precision, averaged and shared in single precision."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ SHARING = sw.SharedTrainingMaster(
 )
 
 
-def network(policy: str, *, scale: float = 2.0**15) -> Any:
+def network(policy, *, scale=2.0**15):
     """4 features, 3 classes; half precision inside, single precision at the end."""
     import keras
 

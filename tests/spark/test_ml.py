@@ -1,7 +1,5 @@
 """A Keras model in Spark ML's pipelines: fits, predictions, and what is read from a folder."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
 
 
 @pytest.fixture(scope="module")
-def flowers(spark: Any) -> Any:
+def flowers(spark):
     """Four numbers a flower, its kind as text, a weight, and which rows validate."""
     generator = np.random.default_rng(5)
     kinds = generator.integers(3, size=120)
@@ -39,7 +37,7 @@ def flowers(spark: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def stages() -> list[Any]:
+def stages():
     """From the table to `label` and `features`."""
     return [
         StringIndexer(inputCol="kind", outputCol="label"),
@@ -49,17 +47,17 @@ def stages() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def prepared(flowers: Any, stages: list[Any]) -> Any:
+def prepared(flowers, stages):
     return Pipeline(stages=stages).fit(flowers).transform(flowers).cache()
 
 
-def one(outputs: int, activation: str | None, loss: Any) -> Any:
+def one(outputs, activation, loss):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(outputs, activation)])
     model.compile("sgd", loss)
     return model
 
 
-def columns(frame: Any, *names: str) -> list[Any]:
+def columns(frame, *names):
     """(rows, ...) array of each column."""
     rows = frame.select(*names).collect()
     return [
@@ -77,7 +75,7 @@ def test_pipeline_fits_and_round_trips(flowers, stages, tmp_path):
         model=model, master=MASTER, epochs=2, weightCol="weight", validationIndicatorCol="held"
     )
     pipeline = Pipeline(stages=[*stages, estimator])
-    fitted: Any = pipeline.fit(flowers)
+    fitted = pipeline.fit(flowers)
     assert np.array_equal(weights(model), before), "the estimator's own model stays"
     trained = fitted.stages[-1]
     assert len(trained.history.history["val_loss"]) == 2
@@ -108,7 +106,7 @@ def test_pipeline_fits_and_round_trips(flowers, stages, tmp_path):
 @pytest.mark.filterwarnings("ignore:unclosed running multiprocessing pool:ResourceWarning")
 def test_grid_search_runs_fits_in_parallel(prepared):
     estimator = KerasEstimator(model=dense, master=MASTER)
-    metric: Any = "logLoss"
+    metric = "logLoss"
     search = TrainValidationSplit(
         estimator=estimator,
         estimatorParamMaps=ParamGridBuilder().addGrid(estimator.epochs, [1, 4]).build(),
@@ -116,7 +114,7 @@ def test_grid_search_runs_fits_in_parallel(prepared):
         seed=1,
         parallelism=2,
     )
-    fitted: Any = search.fit(prepared)
+    fitted = search.fit(prepared)
     assert fitted.validationMetrics[1] < fitted.validationMetrics[0]
     assert len(fitted.bestModel.history.epoch) == 4
 

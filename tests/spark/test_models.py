@@ -1,7 +1,6 @@
 """Networks saved between two runs: training goes on as if it had never stopped."""
 
 import json
-from typing import Any
 
 import h5py
 import keras
@@ -16,7 +15,7 @@ AVERAGING = sw.ParameterAveragingTrainingMaster(
 )
 
 
-def network() -> Any:
+def network():
     """With all kinds of state: moments, a schedule by iterations, BatchNormalization, Dropout."""
     layers = keras.layers
     start = [keras.initializers.GlorotUniform(seed=seed) for seed in (1, 2)]
@@ -35,7 +34,7 @@ def network() -> Any:
     return model
 
 
-def assert_equal(first: Any, second: Any) -> None:
+def assert_equal(first, second):
     ours, theirs = ((*model.variables, *model.optimizer.variables) for model in (first, second))
     for expected, found in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))

@@ -1,8 +1,5 @@
 """All kinds of networks: several inputs, custom layers, masks, frozen and half-precision layers."""
 
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -12,14 +9,14 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 
 
-def one_worker(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def one_worker(**options):
     """Settings under which training equals training here, minibatch by minibatch."""
     return sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, **options
     )
 
 
-def two_workers(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def two_workers(**options):
     return sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=10, averaging_frequency=1, seed=1, **options
     )
@@ -27,29 +24,29 @@ def two_workers(**options: Any) -> sw.ParameterAveragingTrainingMaster:
 
 def test_custom_layers_losses_and_metrics_of_a_script_are_supported(spark, blobs):
     class Scale(keras.layers.Layer):
-        def __init__(self, factor: float = 2.0, **keywords: Any) -> None:
+        def __init__(self, factor=2.0, **keywords):
             super().__init__(**keywords)
             self.factor = factor
 
-        def call(self, inputs: Any) -> Any:
+        def call(self, inputs):
             return self.factor * inputs
 
-        def get_config(self) -> dict[str, Any]:
+        def get_config(self):
             return {**super().get_config(), "factor": self.factor}
 
     @keras.saving.register_keras_serializable(package="tests")
     class Registered(keras.layers.Dense):
         pass
 
-    def twice_mse(y_true: Any, y_pred: Any) -> Any:
+    def twice_mse(y_true, y_pred):
         y_true = keras.ops.one_hot(keras.ops.cast(keras.ops.reshape(y_true, (-1,)), "int32"), 3)
         return 2 * keras.ops.mean(keras.ops.square(y_true - y_pred), axis=-1)
 
-    def mean_prediction(y_true: Any, y_pred: Any) -> Any:
+    def mean_prediction(y_true, y_pred):
         del y_true
         return keras.ops.mean(y_pred, axis=-1)
 
-    def build() -> Any:
+    def build():
         layers = [keras.Input((4,)), Scale(3.0), Registered(3, kernel_initializer="ones")]
         model = keras.Sequential(layers)
         model.compile(keras.optimizers.SGD(0.01), twice_mse, metrics=[mean_prediction])
@@ -145,7 +142,7 @@ def test_dataframes_and_pairs_are_accepted_as_data(spark, blobs):
     np.testing.assert_allclose(weights(network.model), weights(local), atol=1e-5)
 
 
-def read_with_bad_rows(spark: Any, folder: Path, *, good: int) -> Any:
+def read_with_bad_rows(spark, folder, *, good):
     path = folder / "texts.csv"
     path.write_text("a,b,c,d,label\n1,2,3,four,0\n" + "1,2,3,4,0\n" * good)
     return sw.data.from_csv(spark, str(path), labels="label", classes=3, on_error="skip")

@@ -2,7 +2,6 @@
 
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -15,20 +14,20 @@ from sparkwright.data import DataSet, Standardize
 pytestmark = pytest.mark.spark
 
 
-def master() -> sw.ParameterAveragingTrainingMaster:
+def master():
     return sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, seed=3
     )
 
 
 @pytest.fixture
-def raw(blobs: DataSet) -> DataSet:
+def raw(blobs):
     features = blobs.features["features"] * [1, 100, 0.01, 5] + [0, 1000, 7, -3]
     return DataSet(features.astype(np.float32), blobs.labels)
 
 
 @pytest.fixture
-def trained(spark: Any, raw: DataSet) -> sw.SparkNetwork:
+def trained(spark, raw):
     network = sw.SparkNetwork(spark, dense(), master(), normalizer=Standardize.fit(raw))
     network.fit(raw, validation=raw)
     return network
@@ -48,7 +47,7 @@ def test_training_on_raw_data_equals_training_on_normalized_data(spark, raw, tra
 @pytest.mark.usefixtures("in_process")
 def test_training_without_spark_also_normalizes(raw):
     normalizer = Standardize.fit(raw)
-    found: list[Any] = []
+    found = []
     for data, option in ((raw, normalizer), (normalizer.transform(raw), None)):
         model = dense()
         with sw.ParallelWrapper(
@@ -88,7 +87,7 @@ def test_keras_alone_predicts_the_same_as_the_cluster(spark, tmp_path):
     network.fit(data)
     network.save(url)
     expected = network.predict(features)
-    plain: Any = keras.saving.load_model(url)
+    plain = keras.saving.load_model(url)
     np.testing.assert_allclose(plain.predict(features, verbose=0), expected, rtol=1e-5)
     assert sw.model_info(url).normalizer == "inside"
     again = sw.SparkNetwork.load(spark, url, master())
@@ -130,7 +129,7 @@ def test_keras_reads_the_file_with_sparkwright_metadata(spark, raw, tmp_path):
 
 
 def test_only_normalizers_are_accepted(spark):
-    wrong: Any = "x"
+    wrong = "x"
     for make in (
         lambda: sw.SparkNetwork(spark, dense(), normalizer=wrong),
         lambda: sw.ParallelWrapper(dense(), master(), normalizer=wrong),

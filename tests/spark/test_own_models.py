@@ -1,8 +1,5 @@
 """Models with code of their own, on executors."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import cloudpickle
 import keras
 import pyspark.cloudpickle
@@ -15,7 +12,7 @@ from sparkwright.errors import ConfigurationError
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _by_value() -> Iterator[None]:
+def _by_value():
     for module in (cloudpickle, pyspark.cloudpickle):
         module.register_pickle_by_value(own_models)
     yield
@@ -37,7 +34,7 @@ def test_custom_train_steps_run_with_spark_communication(spark, blobs):
 
 
 def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(spark, blobs, monkeypatch):
-    def refused(*_: Any, **__: Any) -> None:
+    def refused(*_, **__):
         raise AssertionError("a job of Spark")
 
     data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
@@ -48,7 +45,7 @@ def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(spark, blob
     with pytest.raises(ConfigurationError, match="Keras cannot serialize it"):
         network.fit(data)
     wrong = Undescribed(keras.ops.abs)
-    wrong.compile("sgd", "mse", ["accuracy"])  # type: ignore[arg-type]
+    wrong.compile("sgd", "mse", ["accuracy"])
     network = sw.SparkNetwork(spark, wrong, master)
     for call in (network.fit, network.score):
         with pytest.raises(ConfigurationError, match="`loss_weights`, the third argument"):

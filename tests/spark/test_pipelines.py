@@ -1,7 +1,5 @@
 """What Spark's own readers give: images, bytes of files, and the micro-batches of a stream."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.data.pictures import by_pillow, folder_of_classes, pixels, write
@@ -14,7 +12,7 @@ SIZE = (12, 16)
 IS_DOG = "CAST(element_at(split({path}, '/'), -2) = 'dog' AS INT) AS label"
 
 
-def by_label(data: Any) -> dict[int, list[Any]]:
+def by_label(data):
     """Images in the order of their numbers, by label."""
     found = data.collect()
     labels = found.labels["labels"]
@@ -83,9 +81,9 @@ def test_stream_is_predicted_directly_and_in_micro_batches(spark, tmp_path):
     spark.createDataFrame(rows, schema).repartition(2).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     network = sw.SparkNetwork(spark, dense())
-    seen: list[int] = []
+    seen = []
 
-    def infer(batch: Any, number: int) -> None:
+    def infer(batch, number):
         seen.append(number)
         # As a column, and as the kit's own data.
         network.predict(batch).write.mode("append").parquet(str(tmp_path / "out"))

@@ -1,8 +1,5 @@
 """A plan's settings, on executors of their own: heaps, slots, and what trainers take."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tests.scripts import json_printed_by
 
@@ -45,7 +42,7 @@ print(json.dumps({"plan": dataclasses.asdict(plan), **found}))
 """
 
 
-def run_script(_: Path) -> Any:
+def run_script(_):
     return json_printed_by("-c", PROGRAM, timeout_s=240)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from typing import Any
 
 import pytest
 from tests.spark.helpers import Hook, dense, numbered, weights
@@ -15,7 +14,7 @@ POISON = 37
 class Dies(Hook):
     """As a native library does that cannot take a row."""
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         if POISON in minibatch.features["features"][:, 0]:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,7 +1,5 @@
 """Predictions and losses on Spark equal those of the network here, for all kinds of data."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -12,17 +10,17 @@ from sparkwright.data import DataSet, Standardize, from_arrays
 from sparkwright.errors import ConfigurationError, DataError
 
 
-def close(found: Any, expected: Any) -> bool:
+def close(found, expected):
     return np.allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture
-def network(spark: Any) -> sw.SparkNetwork:
+def network(spark):
     return sw.SparkNetwork(spark, dense())
 
 
 @pytest.fixture
-def two(spark: Any) -> sw.SparkNetwork:
+def two(spark):
     """Two inputs, two outputs."""
     left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
     joined = keras.layers.Concatenate()([left, right])
@@ -34,7 +32,7 @@ def two(spark: Any) -> sw.SparkNetwork:
 
 
 @pytest.fixture(scope="module")
-def masked_model() -> Any:
+def masked_model():
     """Sequences of any length, with masks, one output a step."""
     x = keras.Input((None, 2), name="steps")
     hidden = keras.layers.LSTM(3, return_sequences=True)(x)
@@ -43,7 +41,7 @@ def masked_model() -> Any:
     return model
 
 
-def outputs_of(predicted: Any) -> Any:
+def outputs_of(predicted):
     """The only output."""
     (found,) = predicted.features.values()
     return found
@@ -181,7 +179,7 @@ def test_regression_outputs_are_in_label_units(spark):
     network = sw.SparkNetwork(spark, model, normalizer=normalizer)
     expected = normalizer.revert_labels(model.predict(normalizer.transform(x), verbose=0))
 
-    def is_near(prices: Any) -> bool:
+    def is_near(prices):
         return np.allclose(prices, expected, rtol=1e-4, atol=0.01)  # of thousands, in float32
 
     assert is_near(network.predict(x))

@@ -1,16 +1,13 @@
 """What a run tells of its optimizer: learning rate, update ratio, and where its workers are."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import dense, train_locally, weights
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
-FIXED: dict[str, Any] = {
+FIXED = {
     "batch_size_per_worker": 10,
     "shuffle": False,
     "workers": 2,
@@ -18,11 +15,11 @@ FIXED: dict[str, Any] = {
 }
 
 
-def scheduled() -> Any:
+def scheduled():
     return dense(keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)))
 
 
-def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
+def first_ratio(blobs, *, minibatches):
     """Of worker 0's first minibatches, trained here."""
     model = scheduled()
     before = weights(model)

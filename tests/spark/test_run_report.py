@@ -2,7 +2,6 @@
 
 import re
 from html import unescape
-from typing import Any
 
 import pytest
 from tests.spark.helpers import dense
@@ -12,12 +11,12 @@ from sparkwright.runs import extensions
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def _registered(monkeypatch):
     """The widgets, whether or not this checkout's entry points are installed."""
     from sparkwright_widgets._reports import report_of
 
     class Entry:
-        def load(self) -> Any:
+        def load(self):
             return report_of
 
     monkeypatch.setattr(extensions, "entry_points", lambda group: [Entry()])

@@ -62,7 +62,7 @@ def test_every_setting_can_be_overridden_for_one_session():
 )
 def test_invalid_options_are_named(option, value):
     with pytest.raises(sw.ConfigurationError, match=f"`{option}` must be an integer of at least"):
-        sw.start_spark(**{option: value})  # pyright: ignore[reportArgumentType]
+        sw.start_spark(**{option: value})
 
 
 def test_missing_java_raises_with_installation_instructions(monkeypatch, tmp_path):

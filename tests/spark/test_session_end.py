@@ -6,9 +6,6 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 
-MASTERS: dict[str, Any] = {
+MASTERS = {
     "averaging": sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=5),
     "sharing": sw.SharedTrainingMaster(workers=1, batch_size_per_worker=5),
     "spark": sw.ParameterAveragingTrainingMaster(
@@ -29,7 +26,7 @@ MASTERS: dict[str, Any] = {
 CASES = [("averaging", "stop"), ("averaging", "kill"), ("sharing", "stop"), ("spark", "stop")]
 
 
-def run_script(folder: Path) -> Any:
+def run_script(folder):
     """End the session of a run in each way."""
     del folder
     return json_printed_by("-c", f"from {__name__} import main; main()")
@@ -80,15 +77,15 @@ def test_model_holds_the_latest_average_when_the_connect_server_is_killed():
         assert found["state"] == "failed"
 
 
-def main(cases: Sequence[tuple[str, str]] = CASES) -> None:
+def main(cases=CASES):
     print(json.dumps([ended(*case) for case in cases]))
 
 
-def ended(name: str, how: str) -> dict[str, Any]:
-    spark: Any = sw.start_spark(workers=1)
+def ended(name, how):
+    spark = sw.start_spark(workers=1)
     gateway = spark.sparkContext._gateway
 
-    def end() -> None:
+    def end():
         if how == "stop":
             spark.stop()
         elif how == "kill":
@@ -101,7 +98,7 @@ def ended(name: str, how: str) -> dict[str, Any]:
     return found
 
 
-def kill_connect_server() -> None:
+def kill_connect_server():
     from pyspark.sql import SparkSession
     from tests.support.connect_server import ConnectServer
 
@@ -111,7 +108,7 @@ def kill_connect_server() -> None:
     os._exit(0)  # PySpark would wait for the server
 
 
-def outcomes(spark: Any, names: Sequence[str], end: Callable[[], None]) -> list[dict[str, Any]]:
+def outcomes(spark, names, end):
     """Train with the masters at once, call `end`, and return what became of the runs."""
     models = [dense() for _ in names]
     before = [weights(model) for model in models]
@@ -125,11 +122,11 @@ def outcomes(spark: Any, names: Sequence[str], end: Callable[[], None]) -> list[
         wait_until(lambda run=run: run.status.epoch >= 3, 120)
     began_s = time.monotonic()
     end()
-    found: list[dict[str, Any]] = []
+    found = []
     for run, model, then in zip(runs, models, before, strict=True):
         try:
             run.wait(60)
-            error: BaseException = AssertionError("the run did not fail")
+            error = AssertionError("the run did not fail")
         except Exception as failure:
             error = failure
         found.append(

@@ -1,7 +1,5 @@
 """Gradient sharing on real executors: what is trained, by whom, and what comes of it."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.spark.helpers import Stuck, dense, interrupt, weights
@@ -10,7 +8,7 @@ from tests.waiting import wait_until
 import sparkwright as sw
 
 
-def master_of(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
+def master_of(workers=2, **options):
     threshold = sw.AdaptiveThreshold(initial=1e-3)
     return sw.SharedTrainingMaster(
         workers=workers, batch_size_per_worker=5, seed=1, threshold=threshold, **options

@@ -1,7 +1,5 @@
 """Gradient sharing learns as well as one process does, with a small part of the traffic."""
 
-from typing import Any
-
 import pytest
 
 import sparkwright as sw
@@ -11,7 +9,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 EPOCHS = 10
 
 
-def lenet() -> Any:
+def lenet():
     import keras
 
     keras.utils.set_random_seed(3)

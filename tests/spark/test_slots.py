@@ -1,8 +1,6 @@
 """How many tasks Spark can run at once, and waiting for them; without Spark."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -86,11 +84,11 @@ def test_settings_that_allow_no_task_are_rejected(monkeypatch, master, settings)
 
 
 @pytest.fixture
-def come(monkeypatch: pytest.MonkeyPatch) -> Any:
+def come(monkeypatch):
     """Says how many slots there are at each look; the last counts from then on."""
 
-    def say(*counts: int) -> None:
-        left: Iterator[int] = iter(counts)
+    def say(*counts):
+        left = iter(counts)
         monkeypatch.setattr(_slots, "slots_now", lambda _: next(left, counts[-1]))
 
     monkeypatch.setattr(_slots, "executor_count", lambda _: 1)
@@ -98,7 +96,7 @@ def come(monkeypatch: pytest.MonkeyPatch) -> Any:
     return say
 
 
-def session(conf: dict[str, str]) -> Any:
+def session(conf):
     return SimpleNamespace(sparkContext=SimpleNamespace(master=STANDALONE, getConf=lambda: conf))
 
 

@@ -1,7 +1,5 @@
 """Pipelines that run on executors: counts, validation, and a worker that is killed."""
 
-from typing import Any
-
 import pytest
 from tests.spark.helpers import KillOnce, RecordingHook, dense, numbered, seen
 
@@ -11,7 +9,7 @@ from sparkwright.data import TfData
 ROWS = 61
 
 
-def make(shard: int, shards: int) -> Any:
+def make(shard, shards):
     import tensorflow as tf
 
     data = numbered(ROWS)

@@ -14,7 +14,6 @@ from tests.spark.helpers import Paced, dense
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError, SlotsError
 
 MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
@@ -24,15 +23,15 @@ UNPRUNED = optuna.pruners.NopPruner()
 VALIDATION = slice(90, None)
 
 
-def build(rate: float) -> Any:
+def build(rate):
     return dense(keras.optimizers.SGD(rate))
 
 
-def dense_of(trial: Any) -> Any:
+def dense_of(trial):
     return build(trial.suggest_float("rate", 0.01, 0.1))
 
 
-def swept(spark: Any, network: Any, blobs: DataSet, **options: Any) -> Any:
+def swept(spark, network, blobs, **options):
     data, validation = blobs.take(slice(0, 90)), blobs.take(VALIDATION)
     settings = {"master": MASTER, "pruner": UNPRUNED, "seed": 1, "display": False}
     return sw.sweep(spark, network, data, **{**settings, "validation": validation, **options})
@@ -73,7 +72,7 @@ def test_trials_train_in_parallel_and_the_best_network_is_kept(spark, blobs, lea
 def test_data_is_read_once_for_all_trials(spark, blobs, tmp_path):
     folder = str(tmp_path)
 
-    def read(chunk: DataSet) -> DataSet:
+    def read(chunk):
         import uuid
 
         (Path(folder) / uuid.uuid4().hex).touch()
@@ -87,7 +86,7 @@ def test_data_is_read_once_for_all_trials(spark, blobs, tmp_path):
 
 
 class _PruneOdd(optuna.pruners.BasePruner):
-    def prune(self, study: Any, trial: Any) -> bool:
+    def prune(self, study, trial):
         return trial.number % 2 == 1
 
 
@@ -103,7 +102,7 @@ def test_pruned_trial_stops_after_the_epoch_and_others_continue(spark, blobs):
     assert sweep.study.direction == optuna.study.StudyDirection.MAXIMIZE
 
 
-def failing(trial: Any) -> Any:
+def failing(trial):
     if trial.number != 1:
         raise ValueError(f"no network of trial {trial.number}")
     return dense(), {"batch_size_per_worker": 30}
@@ -127,7 +126,7 @@ def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
 ):
     options = {"storage": tmp_path / "trials.sqlite", "trials": 2, "parallel": 1}
 
-    def slow(trial: Any) -> Any:
+    def slow(trial):
         return dense_of(trial), {"epochs": 1 if trial.number == 0 else 500}
 
     paced = MASTER.with_hooks(Paced(0.02))
@@ -150,7 +149,7 @@ def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
 
 
 def test_ctrl_c_returns_the_sweep(spark, blobs):
-    def slow(trial: Any) -> Any:
+    def slow(trial):
         threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
         return dense_of(trial)
 

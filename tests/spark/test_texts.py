@@ -2,7 +2,6 @@
 
 import runpy
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -15,13 +14,13 @@ from sparkwright.data import DataSet
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
-def without_the_last_letter(texts: Any) -> Any:
+def without_the_last_letter(texts):
     import tensorflow as tf
 
     return tf.strings.regex_replace(texts, ".$", "")
 
 
-def mixed(count: int = 400) -> DataSet:
+def mixed(count=400):
     random = np.random.default_rng(5)
     words = ["red", "Green,", "BLUE!", "cat", "语言", "Straße", "\u2028", "a\0b", "dog."]
     weights = 1 / np.arange(1, 10)
@@ -38,7 +37,7 @@ def mixed(count: int = 400) -> DataSet:
     )
 
 
-LOOKUPS: dict[str, tuple[str, Any]] = {
+LOOKUPS = {
     "vocabulary": ("text", lambda: layers.TextVectorization()),
     "few": ("text", lambda: layers.TextVectorization(max_tokens=6, ngrams=2, standardize="lower")),
     "custom": ("text", lambda: layers.TextVectorization(standardize=without_the_last_letter)),
@@ -53,10 +52,10 @@ LOOKUPS: dict[str, tuple[str, Any]] = {
 def test_layers_are_adapted_to_all_data_as_by_keras(spark):
     data = mixed()
     # Several layers of one input need inputs of their own.
-    features: dict[str, Any] = {name: data.features[of] for name, (of, _) in LOOKUPS.items()}
+    features = {name: data.features[of] for name, (of, _) in LOOKUPS.items()}
     features |= {name: data.features[name] for name in ("numbers", "images", "skewed")}
     features["one_mean"] = data.features["numbers"]
-    ours: dict[str, Any] = {name: make() for name, (_, make) in LOOKUPS.items()}
+    ours = {name: make() for name, (_, make) in LOOKUPS.items()}
     ours |= {
         "numbers": layers.Normalization(),
         "images": layers.Normalization(axis=(1, -1)),
@@ -64,7 +63,7 @@ def test_layers_are_adapted_to_all_data_as_by_keras(spark):
         "skewed": layers.Discretization(num_bins=5),
     }
     sw.adapt(ours, sw.data.from_arrays(spark, features, partitions=3))
-    here: dict[str, Any] = {"strings": layers.StringLookup(mask_token="cat")}
+    here = {"strings": layers.StringLookup(mask_token="cat")}
     sw.adapt(here, DataSet(features))  # without Spark
     assert here["strings"].get_vocabulary() == ours["strings"].get_vocabulary()
     for name, (of, make) in LOOKUPS.items():

@@ -1,7 +1,5 @@
 """Timelines of real runs: who did what, by clocks that do not agree."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.spark.helpers import dense
@@ -13,15 +11,15 @@ import sparkwright as sw
 EVERYBODY = {"queued", "shard", "build", "state", "assemble", "first_data", "wait", "work"}
 
 
-def two_workers(kind: type[Any], **options: Any) -> Any:
+def two_workers(kind, **options):
     return kind(workers=2, batch_size_per_worker=16, seed=1, collect_training_stats=True, **options)
 
 
-def phases(frame: Any, worker: int) -> set[str]:
+def phases(frame, worker):
     return set(frame[frame.worker == worker].phase)
 
 
-def assert_is_consistent(run: Any) -> Any:
+def assert_is_consistent(run):
     """Nothing overlaps, nothing lies outside of the run or its task; returns the DataFrame."""
     frame = run.timeline.to_dataframe()
     slack_s = 0.01 + sum(clock.uncertainty_s for clock in run.timeline.clocks)

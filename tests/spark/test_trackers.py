@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 import keras
 import numpy as np
@@ -19,12 +18,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")
-def mlflow() -> Any:
+def mlflow():
     return pytest.importorskip("mlflow")
 
 
 @pytest.fixture(scope="module")
-def tracked(spark: Any, mlflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tracked(spark, mlflow, tmp_path_factory):
     """A run that has ended, the folder for TensorBoard, and the id of the parent."""
     folder = tmp_path_factory.mktemp("tensorboard")
     random = np.random.default_rng(0)
@@ -120,7 +119,7 @@ def test_tensorboard_reads_scalars_histograms_and_the_graph(tracked):
         for part in ("train", "validation", "worker-0", "worker-1")
     }
 
-    def scalars(part: str, tag: str) -> list[float]:
+    def scalars(part, tag):
         return [point.value for point in parts[part].Scalars(tag)]
 
     history = run.epoch_history.history

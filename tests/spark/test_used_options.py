@@ -2,7 +2,6 @@
 
 import gc
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,25 +11,25 @@ from tests.spark.helpers import Hook, dense, numbered, partitioned
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-SMALL: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
+SMALL = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
 
 
-def averaging(**options: Any) -> Any:
+def averaging(**options):
     return sw.ParameterAveragingTrainingMaster(**{**SMALL, **options})
 
 
-def sharing(**options: Any) -> Any:
+def sharing(**options):
     return sw.SharedTrainingMaster(**{**SMALL, **options})
 
 
-def called_with(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
+def called_with(monkeypatch, name):
     """The last argument of each call of the RDD method `name`, which is called as before."""
     from pyspark import RDD
 
-    found: list[Any] = []
+    found = []
     original = getattr(RDD, name)
 
-    def recording(*arguments: Any) -> Any:
+    def recording(*arguments):
         found.append(arguments[-1])
         return original(*arguments)
 
@@ -76,10 +75,10 @@ def test_generated_seed_is_stored_with_the_run(spark):
 class CollectsGarbage(Hook):
     """Writes down whether Python collects garbage by itself while a worker trains."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = str(folder)
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         (Path(self.folder) / str(gc.isenabled())).touch()
 
 
@@ -96,7 +95,7 @@ def test_paths_are_read_by_a_custom_loader(spark, tmp_path, blobs):
         table = np.column_stack([batch.features["features"], batch.labels["labels"]])
         np.savetxt(tmp_path / f"{number}.txt", table)
 
-    def load(source: sw.data.MinibatchSource) -> DataSet:
+    def load(source):
         with source.open() as file:
             table = np.loadtxt(file)
         return DataSet(table[:, :4].astype(np.float32), table[:, 4].astype(np.int32))

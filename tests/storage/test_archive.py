@@ -5,7 +5,6 @@ import io
 import json
 import pickle
 import zipfile
-from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
@@ -31,15 +30,13 @@ NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=
 DIGEST = hashlib.sha256(b"x").hexdigest()
 
 
-def written(meta: dict[str, Any], members: dict[str, Any]) -> bytes:
+def written(meta, members):
     file = io.BytesIO()
     write_archive(file, meta, members)
     return file.getvalue()
 
 
-def made_by_hand(
-    members: dict[str, bytes], *, compression: int = zipfile.ZIP_STORED, meta: Any = None
-) -> io.BytesIO:
+def made_by_hand(members, *, compression=zipfile.ZIP_STORED, meta=None):
     """An archive of any members, with digests that are right."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as archive:
@@ -50,7 +47,7 @@ def made_by_hand(
     return file
 
 
-def npy(array: Any, **options: Any) -> bytes:
+def npy(array, **options):
     file = io.BytesIO()
     np.save(file, array, **options)
     return file.getvalue()
@@ -76,7 +73,7 @@ def test_archive_round_trips(meta, arrays, blobs):
 
 
 def test_archive_is_written_to_a_non_seekable_stream():
-    pipe: Any = OneWay()
+    pipe = OneWay()
     write_archive(pipe, {"x": 1}, {"b.bin": b"some bytes"})
     found = read_archive(io.BytesIO(pipe.content))
     assert found == ({"x": 1}, {"b.bin": b"some bytes"})
@@ -114,7 +111,7 @@ def test_garbage_raises(content):
 class Bomb:
     """Pickles to a call."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return pytest.fail, ("a pickle was executed",)
 
 

@@ -4,7 +4,6 @@ import errno
 import itertools
 import os
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import pytest
@@ -23,7 +22,7 @@ from sparkwright.storage.listing import list_folder
 _NUMBERS = itertools.count()
 
 
-def put(url: str, content: bytes = b"content") -> str:
+def put(url, content=b"content"):
     with write_atomically(url) as file:
         file.write(content)
     return url
@@ -33,7 +32,7 @@ def put(url: str, content: bytes = b"content") -> str:
 def test_errors_of_the_store_name_the_url(monkeypatch, method, call):
     url = put(f"memory://files {next(_NUMBERS)}/file")
 
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_, **__):
         raise PermissionError("not yours")
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), method, refuse)
@@ -54,7 +53,7 @@ def test_store_without_atomic_rename_keeps_the_old_file_until_the_new_one_exists
     url = put(f"memory://files {next(_NUMBERS)}/file", b"old")
     copied = fsspec.filesystem("memory").cp_file
 
-    def refuse_new(path1: str, path2: str, **options: Any) -> None:
+    def refuse_new(path1, path2, **options):
         if path1.endswith(".tmp"):
             raise PermissionError("full")
         copied(path1, path2, **options)
@@ -66,16 +65,16 @@ def test_store_without_atomic_rename_keeps_the_old_file_until_the_new_one_exists
 
 
 def test_durable_write_syncs_content_before_rename_and_folder_after(monkeypatch, tmp_path):
-    done: list[tuple[str, str]] = []
+    done = []
     fsync, replace = os.fsync, os.replace
 
-    def recording_fsync(descriptor: int) -> None:
+    def recording_fsync(descriptor):
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         content = path.read_bytes().decode() if path.is_file() else path.name
         done.append(("sync", content))
         fsync(descriptor)
 
-    def recording_replace(path: str, to_path: str) -> None:
+    def recording_replace(path, to_path):
         done.append(("rename to", Path(to_path).name))
         replace(path, to_path)
 
@@ -94,7 +93,7 @@ def test_durable_write_syncs_content_before_rename_and_folder_after(monkeypatch,
 def test_failed_sync_keeps_the_old_file(monkeypatch, tmp_path):
     url = put(str(tmp_path / "file"), b"old")
 
-    def refuse(_: int) -> None:
+    def refuse(_):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", refuse)

@@ -10,7 +10,6 @@ import fsspec
 import psutil
 import pytest
 from tests.storage.stores import shared_hdfs
-from tests.support.hdfs import HdfsCluster
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.stores
 
 
 @pytest.fixture
-def folder(hdfs: HdfsCluster, request: pytest.FixtureRequest) -> str:
+def folder(hdfs, request):
     url = f"{hdfs.url}/{request.node.name}"
     remove_tree(url)
     return url
@@ -50,10 +49,10 @@ def test_file_is_replaced_atomically(folder):
     """Somebody who reads all the time finds the old content or the new one, always."""
     url, rounds = f"{folder}/file", 60
     write_bytes(url, b"0" * 1000)
-    found: list[bytes] = []
+    found = []
     ended = threading.Event()
 
-    def read() -> None:
+    def read():
         while not ended.is_set():
             found.append(read_bytes(url))
 
@@ -183,7 +182,7 @@ def test_unreachable_namenode_raises_and_leaves_no_process(monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"dfs.client.failover.max.attempts": 0})
     url = "hdfs://127.0.0.1:1/folder/a"
 
-    def write() -> None:
+    def write():
         with write_atomically(url) as file:
             file.write(b"1")
 

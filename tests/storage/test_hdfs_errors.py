@@ -1,7 +1,6 @@
 """What the client of HDFS says, told in one sentence with a remedy; calls that never end."""
 
 import threading
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ SERVER = "hdfs://namenode:8020"
 TRACE = r"\n\tat org.apache.hadoop.A.b(A.java:1)\n\tat java.base/c.d(E.java:2)\n"
 
 
-def remote(kind: str, message: str) -> RuntimeError:
+def remote(kind, message):
     return RuntimeError(f'RPCError("org.apache.hadoop.{kind}", "{message}{TRACE}")')
 
 
@@ -85,7 +84,7 @@ def test_hanging_call_times_out_and_the_next_one_works():
 
 
 def test_programming_and_configuration_errors_are_unchanged():
-    def fail(error: Exception) -> None:
+    def fail(error):
         raise error
 
     for error in (TypeError("x"), ConfigurationError("y"), KeyError("z")):
@@ -99,31 +98,31 @@ def test_programming_and_configuration_errors_are_unchanged():
 class Inner:
     """A file of the client: of its reads, those in `bad` fail; what is written is kept."""
 
-    def __init__(self, content: bytes = b"", bad: tuple[int, ...] = ()) -> None:
+    def __init__(self, content=b"", bad=()):
         self.content, self.bad, self.reads = content, bad, 0
         self.closed = False
 
-    def file_length(self) -> int:
+    def file_length(self):
         return len(self.content)
 
-    def read_range(self, start: int, size: int) -> bytes:
+    def read_range(self, start, size):
         self.reads += 1
         if self.reads in self.bad:
             raise OSError("a DataNode is gone")
         return self.content[start : start + size]
 
-    def write(self, content: bytes) -> int:
+    def write(self, content):
         self.reads += 1
         if self.reads in self.bad:
             raise OSError("no DataNode is left")
         self.content += content
         return len(content)
 
-    def close(self) -> None:
+    def close(self):
         self.closed = True
 
 
-def call(function: Any, _: str) -> Any:
+def call(function, _):
     return function()
 
 
@@ -131,7 +130,7 @@ def test_failed_read_is_retried_with_a_reopened_file():
     content = bytes(range(256)) * 40_000
     inner, opened = Inner(content, bad=(2, 4)), []
 
-    def open_inner() -> Inner:
+    def open_inner():
         opened.append(1)
         return inner
 
@@ -177,7 +176,7 @@ def test_file_shorter_than_declared_and_seeking_before_the_start_raise():
 def test_failed_write_leaves_no_finished_file_and_keeps_the_first_error():
     inner = Inner(bad=(2,))
 
-    def write() -> None:
+    def write():
         with open_writer(lambda: inner, call, "/a") as file:
             for _ in range(3):
                 file.write(bytes(5 << 20))

@@ -1,13 +1,10 @@
 """HDFS in trouble: what comes of writing and reading is whole, or an error that helps."""
 
 import random
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import fsspec
 import pytest
 from tests.storage.stores import started_or_skipped
-from tests.support.hdfs import HdfsCluster
 
 from sparkwright.errors import RunTimeoutError
 from sparkwright.storage.files import (
@@ -28,7 +25,7 @@ CONTENT = random.Random(0).randbytes(40 << 20)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[HdfsCluster]:
+def cluster():
     """Two DataNodes, two copies, blocks of 16 MB."""
     hdfs = started_or_skipped(block_size_bytes=16 << 20)
     yield hdfs
@@ -36,13 +33,13 @@ def cluster() -> Iterator[HdfsCluster]:
 
 
 @pytest.fixture
-def folder(cluster: HdfsCluster, request: pytest.FixtureRequest) -> str:
+def folder(cluster, request):
     url = f"{cluster.url}/{request.node.name}"
     write_bytes(f"{url}/old", b"old")
     return url
 
 
-def write_pieces(url: str, between: Callable[[], None], content: bytes = CONTENT) -> None:
+def write_pieces(url, between, content=CONTENT):
     half = len(content) // 2
     with write_atomically(url) as file:
         file.write(content[:half])
@@ -92,7 +89,7 @@ def test_datanode_lost_during_a_read_loses_no_data(cluster, folder):
 def test_writing_and_reading_without_datanodes_raise(cluster, folder, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 10})
 
-    def both() -> None:
+    def both():
         cluster.kill_datanode(0)
         cluster.kill_datanode(1)
 
@@ -123,7 +120,7 @@ def test_exceeded_quota_keeps_the_old_file(cluster, folder):
 
 
 def test_safe_mode_rejects_writes_and_allows_reads(cluster, folder):
-    def replace() -> None:
+    def replace():
         with write_folder(folder) as new:
             write_bytes(f"{new}/a", b"1")
 
@@ -147,7 +144,7 @@ def test_safe_mode_rejects_writes_and_allows_reads(cluster, folder):
 
 def test_hanging_namenode_times_out_and_is_found_again(cluster, folder, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 0.5})
-    acts: list[Callable[[], Any]] = [
+    acts = [
         lambda: exists(f"{folder}/old"),
         lambda: read_bytes(f"{folder}/old"),
         lambda: write_bytes(f"{folder}/new", b"1"),

@@ -4,15 +4,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.scripts import json_printed_by
 from tests.storage.stores import started_or_skipped
-from tests.support.hdfs import HdfsCluster
 from tests.support.kerberos import Kerberos
 
 from sparkwright.errors import ConfigurationError
@@ -41,7 +38,7 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def kerberos() -> Iterator[Kerberos]:
+def kerberos():
     try:
         server = Kerberos("alice", "brief", "changed", short_lived={"brief": 6}).start()
     except ConfigurationError as error:
@@ -52,7 +49,7 @@ def kerberos() -> Iterator[Kerberos]:
 
 
 @pytest.fixture(scope="module")
-def secured(kerberos: Kerberos) -> Iterator[HdfsCluster]:
+def secured(kerberos):
     # Tokens that nobody renews end after 40 seconds, in which a job ends, instead of a day.
     interval = {"dfs.namenode.delegation.token.renew-interval": "40000"}
     with pytest.MonkeyPatch.context() as patch:
@@ -71,13 +68,13 @@ def secured(kerberos: Kerberos) -> Iterator[HdfsCluster]:
 
 
 @pytest.fixture
-def environment(kerberos: Kerberos, secured: HdfsCluster, tmp_path: Path) -> dict[str, str]:
+def environment(kerberos, secured, tmp_path):
     """That of a new process whose cache of tickets is empty."""
     ours = {"HADOOP_CONF_DIR": str(secured.configuration_folder)}
     return os.environ | kerberos.environment | ours | {"KRB5CCNAME": f"FILE:{tmp_path}/tickets"}
 
 
-def acted(secured: HdfsCluster, environment: dict[str, str], *, pause_s: float = 0) -> Any:
+def acted(secured, environment, *, pause_s=0):
     arguments = "-c", ACT, f"{secured.url}/folder", str(pause_s)
     return json_printed_by(*arguments, environment=environment, timeout_s=90)
 
@@ -118,7 +115,7 @@ def test_missing_expired_or_wrong_ticket_raises_one_sentence(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def begun(kerberos: Kerberos, secured: HdfsCluster, tmp_path_factory: Any) -> Iterator[Future[Any]]:
+def begun(kerberos, secured, tmp_path_factory):
     """What one session comes to, which is started with a keytab; executors have none."""
     folder = tmp_path_factory.mktemp("session")
     settings = {
@@ -133,7 +130,7 @@ def begun(kerberos: Kerberos, secured: HdfsCluster, tmp_path_factory: Any) -> It
 
 
 @pytest.fixture
-def session(begun: "Future[Any]") -> Any:
+def session(begun):
     return begun.result()
 
 

@@ -3,8 +3,6 @@
 import io
 import json
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -29,18 +27,18 @@ names = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=3, 
 )
 
 
-def saved(folder: Path, files: dict[str, bytes], notes: dict[str, Any] | None = None) -> bytes:
+def saved(folder, files, notes=None):
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    target: Any = OneWay()
+    target = OneWay()
     write_model_archive(
         target, folder, lambda digests: {**(notes or {}), "about": {"digests": digests}}
     )
     return bytes(target.content)
 
 
-def zipped(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+def zipped(members, compression=zipfile.ZIP_STORED):
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", compression) as archive:
         for name, content in members.items():
@@ -48,11 +46,11 @@ def zipped(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> 
     return target.getvalue()
 
 
-def unpacked(content: bytes, folder: Path | None) -> dict[str, Any]:
+def unpacked(content, folder):
     return unpack_model(io.BytesIO(content), "store://a.keras", folder)
 
 
-def files_in(folder: Path) -> dict[str, bytes]:
+def files_in(folder):
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import h5py
 import keras
@@ -20,25 +19,25 @@ SYNCHRONOUS = {"mode": "synchronous", "num_workers": 2, "batch_size": 8}
 
 
 @pytest.fixture(scope="module")
-def trained() -> Any:
+def trained():
     model = network()
     train(model)
     return model
 
 
 @pytest.fixture
-def saved(trained: Any, tmp_path: Path) -> str:
+def saved(trained, tmp_path):
     path = tmp_path / "model.h5"
     trained.save(path)
     return str(path)
 
 
-def distribute(url: str, content: Any) -> None:
+def distribute(url, content):
     with h5py.File(url, "a") as file:
         file.attrs["distributed_config"] = content
 
 
-def elephas(**config: Any) -> bytes:
+def elephas(**config):
     return json.dumps({"class_name": "SparkModel", "config": config}).encode()
 
 

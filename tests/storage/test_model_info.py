@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ FIELDS = [
 ]
 
 
-def info(file: str, *, hours: float | None = None, **more: Any) -> ModelInfo:
+def info(file, *, hours=None, **more):
     saved_at = None if hours is None else NOON + timedelta(hours=hours)
     return ModelInfo(url=f"/m/{file}", size_bytes=1000, saved_at=saved_at, **more)
 
@@ -107,12 +106,12 @@ def test_times_are_in_utc():
 
 
 class Result:
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {"accuracy": np.float32(0.5), "counts": np.arange(2)}
 
 
 def test_metrics_are_converted_to_json_types():
-    metrics: Any = {"a": Result(), "b": np.int64(3), "c": float("inf"), "d": (1, None), 4: "x"}
+    metrics = {"a": Result(), "b": np.int64(3), "c": float("inf"), "d": (1, None), 4: "x"}
     assert ModelMetadata(metrics=metrics).metrics == {
         "a": {"accuracy": 0.5, "counts": [0, 1]},
         "b": 3,
@@ -120,7 +119,7 @@ def test_metrics_are_converted_to_json_types():
         "d": [1, None],
         "4": "x",
     }
-    result: Any = Result()
+    result = Result()
     assert ModelMetadata(metrics=result).metrics == {"accuracy": 0.5, "counts": [0, 1]}
 
 
@@ -144,7 +143,7 @@ def test_invalid_metadata_raises(metadata, text):
 
 def test_code_is_found_at_any_depth():
     code = {"class_name": "__lambda__", "config": {"value": "4wEA"}}
-    deep: Any = {"class_name": "Lambda", "config": {"name": "f", "function": code}}
+    deep = {"class_name": "Lambda", "config": {"name": "f", "function": code}}
     for number in range(5000):
         deep = {"class_name": "Sequential", "config": {"name": f"m{number}", "layers": [deep]}}
     assert code_in(deep) == ["f"]

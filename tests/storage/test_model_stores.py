@@ -1,7 +1,5 @@
 """Models written to and read from each kind of store, with Keras."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ pytestmark = [
 ]
 
 
-def network(optimizer: Any = "adam", *, loss: Any = "sparse_categorical_crossentropy") -> Any:
+def network(optimizer="adam", *, loss="sparse_categorical_crossentropy"):
     """Dropout and BatchNormalization: states that are no parameters."""
     layers = keras.layers
     model = keras.Sequential(
@@ -41,21 +39,21 @@ FEATURES = random.normal(size=(48, 4)).astype(np.float32)
 LABELS = np.arange(48) % 3
 
 
-def train(model: Any) -> None:
+def train(model):
     model.fit(FEATURES, LABELS, batch_size=8, epochs=1, shuffle=False, verbose=0)
 
 
-def state(model: Any) -> list[np.ndarray[Any, Any]]:
+def state(model):
     return [np.asarray(each) for each in (*model.variables, *model.optimizer.variables)]
 
 
-def assert_equal(first: Any, second: Any) -> None:
+def assert_equal(first, second):
     for expected, found in zip(state(first), state(second), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
 @pytest.fixture(scope="module")
-def trained() -> Any:
+def trained():
     rates = keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.9)
     model = network(keras.optimizers.Adam(rates))
     train(model)
@@ -207,7 +205,7 @@ def test_loss_scaling_round_trips(tmp_path, save_updater):
 
 
 class Scale(keras.layers.Layer):
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         return 2 * x
 
 

@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.models import read_notes
 
 
-def archive(path: Path, members: dict[str, str]) -> str:
+def archive(path, members):
     with zipfile.ZipFile(path, "w") as file:
         for name, content in members.items():
             file.writestr(name, content)

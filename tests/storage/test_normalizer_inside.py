@@ -3,8 +3,6 @@
 import json
 import warnings
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -16,7 +14,6 @@ from sparkwright.data import (
     DataSet,
     ImageScale,
     MinMaxScale,
-    Normalizer,
     NormalizerChain,
     Standardize,
 )
@@ -25,17 +22,17 @@ layers = keras.layers
 random = np.random.default_rng(7)
 
 
-def table(rows: int = 40) -> np.ndarray[Any, Any]:
+def table(rows=40):
     """Columns of very different sizes; one is constant, one hardly varies."""
     scales, means = [1, 100, 1e-9, 0, 3e4], [0, -4000, 1e-8, 7, 1.6e9]
     return (random.normal(size=(rows, 5)) * scales + means).astype(np.float32)
 
 
-def prices(rows: int = 40) -> np.ndarray[Any, Any]:
+def prices(rows=40):
     return random.normal(300_000, 40_000, (rows, 1)).astype(np.float32)
 
 
-def series(filling: float) -> tuple[Any, Any]:
+def series(filling):
     """Twelve of up to six steps, what is beyond their ends filled with a number; and a mask."""
     raw = random.normal(50, 9, (12, 6, 2)).astype(np.float32)
     mask = np.arange(6) < random.integers(2, 7, (12, 1))
@@ -43,7 +40,7 @@ def series(filling: float) -> tuple[Any, Any]:
     return raw, mask
 
 
-def sequential(width: int = 5, **options: Any) -> Any:
+def sequential(width=5, **options):
     model = keras.Sequential(
         [
             keras.Input((width,), name="x"),
@@ -59,28 +56,28 @@ def sequential(width: int = 5, **options: Any) -> Any:
     return model
 
 
-def train(model: Any, data: DataSet, normalizer: Normalizer) -> None:
+def train(model, data, normalizer):
     """A few steps, as a worker makes them."""
     for batch in normalizer.transform(data).batches(8):
         model.train_on_batch(batch.features["features"], batch.labels["labels"])
 
 
-def expected(model: Any, raw: Any, normalizer: Normalizer) -> Any:
+def expected(model, raw, normalizer):
     """What Sparkwright predicts for one input and one output."""
     return normalizer.revert_labels(model.predict(normalizer.transform(raw), verbose=0))
 
 
-def saved(model: Any, normalizer: Normalizer, folder: Path) -> str:
+def saved(model, normalizer, folder):
     url = str(folder / "model.keras")
     sw.save_model(model, url, normalizer=normalizer)
     return url
 
 
-def described(model: Any) -> str:
+def described(model):
     return json.dumps(keras.saving.serialize_keras_object(model))
 
 
-def keras_alone(url: str, **options: Any) -> Any:
+def keras_alone(url, **options):
     """As a program without Sparkwright loads it."""
     with warnings.catch_warnings():
         # Of an optimizer that has not begun; Keras warns of its own files likewise.
@@ -88,7 +85,7 @@ def keras_alone(url: str, **options: Any) -> Any:
         return keras.saving.load_model(url, **options)
 
 
-def assert_close(found: Any, wanted: Any, rtol: float = 1e-5, atol: float = 0.0) -> None:
+def assert_close(found, wanted, rtol=1e-5, atol=0.0):
     np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol)
 
 
@@ -152,9 +149,9 @@ def test_several_inputs_and_outputs_are_matched_by_name(tmp_path):
         "price": layers.Dense(1, name="price")(joined),
         "odds": layers.Dense(2, activation="softmax", name="odds")(joined),
     }
-    model: Any = keras.Model({"photo": photo, "facts": facts, "kind": kind}, outputs, name="both")
+    model = keras.Model({"photo": photo, "facts": facts, "kind": kind}, outputs, name="both")
     model.compile("adam", {"price": "mse", "odds": "sparse_categorical_crossentropy"})
-    raw: dict[str, Any] = {
+    raw = {
         "photo": random.integers(0, 256, (40, 6, 6, 3)).astype(np.uint8),
         "facts": table(),
         "kind": random.integers(10, 15, (40, 1)),
@@ -182,7 +179,7 @@ def test_several_inputs_and_outputs_are_matched_by_name(tmp_path):
 
 def test_inputs_without_names_are_matched_in_order(tmp_path):
     pair = [keras.Input((5,)), keras.Input((5,))]
-    model: Any = keras.Model(pair, layers.Dense(1)(layers.Subtract()(pair)))
+    model = keras.Model(pair, layers.Dense(1)(layers.Subtract()(pair)))
     raw = {"new": table() * 3, "old": table()}
     normalizer = Standardize.fit(DataSet(raw))
     seen = normalizer.transform(raw)
@@ -195,7 +192,7 @@ def test_inputs_without_names_are_matched_in_order(tmp_path):
 def test_masked_steps_are_unchanged_and_do_not_count_in_the_loss(tmp_path):
     recurrent = layers.LSTM(4, return_sequences=True)
     steps = [keras.Input((None, 2)), layers.Masking(-1.0), recurrent, layers.Dense(1)]
-    model: Any = keras.Sequential(steps)
+    model = keras.Sequential(steps)
     model.compile("sgd", "mse")
     raw, mask = series(-1.0)
     targets = random.normal(300, 40, (12, 6, 1)).astype(np.float32)
@@ -249,7 +246,7 @@ class Own(keras.Model):
 @pytest.mark.thorough
 def test_custom_classes_are_saved_with_their_normalizer(tmp_path):
     x = keras.Input((5,), name="x")
-    model: Any = Own(x, layers.Dense(1)(x), name="own")
+    model = Own(x, layers.Dense(1)(x), name="own")
     normalizer = Standardize.fit(DataSet(table()))
     objects = {"Own": Own}
     raw, url = table(), saved(model, normalizer, tmp_path)
@@ -259,21 +256,21 @@ def test_custom_classes_are_saved_with_their_normalizer(tmp_path):
 
 
 class Subclassed(keras.Model):
-    def build(self, shape: Any) -> None:
+    def build(self, shape):
         self.dense = layers.Dense(1)
         self.dense.build(shape)
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs):
         return self.dense(inputs)
 
 
 class Compiling(Own):
-    def compile(self, *args: Any, **options: Any) -> None:
+    def compile(self, *args, **options):
         super().compile(*args, **options)
 
 
-def without_equivalent() -> dict[str, tuple[Any, Any]]:
+def without_equivalent():
     """Words of the error -> a model that its normalizer cannot be put into, and the normalizer."""
     normalizer = Standardize.fit(DataSet(table(), prices()))
     subclassed = Subclassed()
@@ -300,7 +297,7 @@ def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_pa
         with pytest.raises(sw.ConfigurationError, match=words):
             saved(model, normalizer, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    wrong: Any = "within"
+    wrong = "within"
     with pytest.raises(sw.ConfigurationError, match="Received: normalizer_place='within'"):
         sw.save_model(sequential(), str(tmp_path / "a.keras"), normalizer_place=wrong)
 
@@ -360,7 +357,7 @@ def test_file_that_contradicts_its_metadata_is_damaged(tmp_path):
         sw.model_info(url)
 
 
-def rewrite(url: str, change: Any) -> None:
+def rewrite(url, change):
     """Change the notes of a file, and nothing else."""
     with zipfile.ZipFile(url) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}

@@ -2,7 +2,6 @@
 
 import os
 import random
-from typing import Any
 
 import pytest
 
@@ -31,13 +30,13 @@ from sparkwright.storage.listing import list_entries, list_files, list_folder
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-def put(url: str, content: bytes = b"content") -> str:
+def put(url, content=b"content"):
     with write_atomically(url) as file:
         file.write(content)
     return url
 
 
-def below(url: str, **options: Any) -> dict[str, bytes]:
+def below(url, **options):
     """What follows `url` in the names of its files -> their content."""
     return {
         file.url.removeprefix(url).lstrip("/"): read_bytes(file.url)
@@ -63,7 +62,7 @@ def test_files_round_trip(store):
 def test_failed_write_block_changes_nothing(store, error):
     put(f"{store}/file", b"old")
 
-    def write_half(name: str) -> None:
+    def write_half(name):
         with write_atomically(f"{store}/{name}") as file:
             file.write(b"half" * 3_000_000)
             raise error
@@ -122,7 +121,7 @@ def test_patterns_find_matching_files(store):
     for name in ("part-0.csv", "part-1.csv", "part-10.csv", "_SUCCESS", "x/y/part-2.csv"):
         put(f"{store}/{name}")
 
-    def found(pattern: str) -> list[str]:
+    def found(pattern):
         return [file.url.removeprefix(f"{store}/") for file in list_files(f"{store}/{pattern}")]
 
     assert found("*.csv") == ["part-0.csv", "part-1.csv", "part-10.csv"]

@@ -16,7 +16,7 @@ def test_frames_arrive_after_the_delay_or_never(rule, arrival_s):
 
 @given(seed=st.integers(0, 1000))
 def test_same_seed_drops_the_same_frames(seed):
-    def lost() -> list[bool]:
+    def lost():
         link = Link(LinkRule(loss=0.3), seed=seed)
         return [link.arrival_s(1, 0.0) is None for _ in range(200)]
 

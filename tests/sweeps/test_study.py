@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from typing import Any
 
 import optuna
 import pytest
@@ -14,7 +13,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.sweeps import _study as studies
 
 
-def opened(storage: Any, **options: Any) -> Any:
+def opened(storage, **options):
     return studies.open_study(storage, "s", **{"maximizes": False, "seed": 3, **options})
 
 

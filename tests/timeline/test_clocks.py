@@ -12,7 +12,7 @@ ways_s = st.floats(1e-6, 5.0)
 offsets_s = st.floats(-1e6, 1e6)
 
 
-def exchange(at_s: float, offset_s: float, there_s: float, back_s: float) -> tuple[float, ...]:
+def exchange(at_s, offset_s, there_s, back_s):
     """t0 to t3 of one question, asked at `at_s`, and answered a millisecond after it came."""
     came_s = at_s + there_s + offset_s
     answered_s = came_s + 1e-3
@@ -24,7 +24,7 @@ def test_offset_lies_within_the_uncertainty_for_asymmetric_delays(offset_s, ways
     estimator, now_s = OffsetEstimator(), 0.0
     for there_s, back_s in ways:
         times = exchange(now_s, offset_s, there_s, back_s)
-        estimator = estimator.with_exchange(*times)  # pyright: ignore[reportArgumentType]
+        estimator = estimator.with_exchange(*times)
         now_s = times[3]
     found = estimator.estimate(now_s)
     assert found is not None
@@ -35,7 +35,7 @@ def test_fastest_exchange_determines_the_offset():
     estimator = OffsetEstimator()
     for there_s, back_s in ((0.5, 0.001), (0.001, 0.002), (0.001, 0.9)):
         times = exchange(100.0, 7.0, there_s, back_s)
-        estimator = estimator.with_exchange(*times)  # pyright: ignore[reportArgumentType]
+        estimator = estimator.with_exchange(*times)
     found = estimator.estimate(100.0)
     assert found is not None
     assert found.offset_s == pytest.approx(7.0 - 0.0005)
@@ -46,7 +46,7 @@ def test_later_exchange_takes_over_after_clock_drift():
     estimator = OffsetEstimator()
     for at_s, offset_s, way_s in ((0.0, 5.0, 0.001), (1000.0, 5.03, 0.004)):
         times = exchange(at_s, offset_s, way_s, way_s)
-        estimator = estimator.with_exchange(*times)  # pyright: ignore[reportArgumentType]
+        estimator = estimator.with_exchange(*times)
     soon, late = estimator.estimate(1.0), estimator.estimate(1001.0)
     assert soon is not None
     assert late is not None
@@ -81,8 +81,8 @@ def test_each_source_computes_the_best_possible_offset(worker_ahead_s, boot_s, w
         ClockState(wall_s=driver_wall_s, source="system"),
     )
     by_ntp = compare_clocks(
-        ClockState(wall_s=worker_wall_s, offset_s=-wrong_s - worker_ahead_s, **ntp),  # pyright: ignore[reportArgumentType]
-        ClockState(wall_s=driver_wall_s, offset_s=-wrong_s, **ntp),  # pyright: ignore[reportArgumentType]
+        ClockState(wall_s=worker_wall_s, offset_s=-wrong_s - worker_ahead_s, **ntp),
+        ClockState(wall_s=driver_wall_s, offset_s=-wrong_s, **ntp),
     )
     for found in (measured, by_ntp):
         assert found.to_driver_s == pytest.approx(boot_s, abs=1e-5)
@@ -90,7 +90,7 @@ def test_each_source_computes_the_best_possible_offset(worker_ahead_s, boot_s, w
     assert by_ntp.uncertainty_s == pytest.approx(0.02)
     believed = compare_clocks(
         ClockState(wall_s=worker_wall_s, source="system"),
-        ClockState(wall_s=driver_wall_s, offset_s=-wrong_s, **ntp),  # pyright: ignore[reportArgumentType]
+        ClockState(wall_s=driver_wall_s, offset_s=-wrong_s, **ntp),
     )
     assert believed.to_driver_s == pytest.approx(boot_s + worker_ahead_s, abs=1e-5)
     assert (believed.ahead_s, believed.uncertainty_s, believed.source) == (0.0, None, "system")

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ T = bits(0.5)
 ternary = st.lists(st.sampled_from([-1, 0, 0, 0, 1]), min_size=1, max_size=100)
 
 
-def message(words: list[int]) -> np.ndarray:
+def message(words):
     return np.array(words, np.int64).astype(np.int32)
 
 
@@ -106,7 +104,7 @@ MALFORMED = {
 }
 
 
-def consumers() -> list[Callable[[object], object]]:
+def consumers():
     return [
         lambda words: apply(words, np.zeros(9), [np.zeros(4), np.zeros(5)]),
         lambda words: decode(words, np.zeros(9)),

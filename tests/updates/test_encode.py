@@ -184,13 +184,13 @@ def test_nan_is_never_sent_and_infinity_as_the_threshold():
 def test_invalid_thresholds_raise(threshold):
     residual = np.ones(5, np.float32)
     with pytest.raises(ConfigurationError, match="threshold="):
-        encode(residual, threshold)  # type: ignore[arg-type]
+        encode(residual, threshold)
     with pytest.raises(ConfigurationError, match="threshold="):
-        encode_difference(residual, [np.zeros(2), np.zeros(3)], [1.0, threshold])  # type: ignore[list-item]
+        encode_difference(residual, [np.zeros(2), np.zeros(3)], [1.0, threshold])
     assert residual.tolist() == [1.0] * 5
 
 
-def read_only() -> np.ndarray:
+def read_only():
     found = np.ones(5, np.float32)
     found.flags.writeable = False
     return found
@@ -202,7 +202,7 @@ def read_only() -> np.ndarray:
         (lambda: encode_difference(np.ones(5, np.float32), [np.zeros(4)], 0.5), "4 and 5 elements"),
         (lambda: encode(np.ones(5, np.int32), 0.5), "float32 or float64"),
         (lambda: encode(np.ones((5, 1), np.float32), 0.5), "1-D"),
-        (lambda: encode([1.0, 2.0], 0.5), "1-D"),  # type: ignore[arg-type]
+        (lambda: encode([1.0, 2.0], 0.5), "1-D"),
         (lambda: encode_difference(np.ones(5), [np.zeros(5)], [0.5, 0.5]), "2 thresholds, 1 var"),
         (lambda: encode(read_only(), 0.5), "writable"),
     ],

@@ -7,7 +7,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.updates import encode_difference, residual_statistics
 
 
-def vectors(size: int) -> tuple[np.ndarray, list[np.ndarray]]:
+def vectors(size):
     rng = np.random.default_rng(11)
     local = rng.standard_normal(size, dtype=np.float32)
     return rng.standard_normal(size, dtype=np.float32), np.split(local, [size // 3, size // 2])

@@ -71,7 +71,7 @@ def test_the_chosen_threshold_leaves_the_least_that_a_message_may(values, share)
     found = np.array(values, np.float64)
     chosen = choose_threshold(found, share=share)
 
-    def left(threshold: float) -> float:
+    def left(threshold):
         return float(np.sum((found - threshold * (found >= threshold)) ** 2))
 
     most = max(1, int(np.ceil(share * found.size)))

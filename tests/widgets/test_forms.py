@@ -1,7 +1,5 @@
 """Forms of options, and of whole configurations: one contract for every class that has a form."""
 
-from typing import Any
-
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 from tests.configurations import configurations
@@ -28,7 +26,7 @@ from sparkwright_widgets._ui import (
 
 pytestmark = pytest.mark.usefixtures("comms")
 
-CONFIGURATIONS: list[Any] = [
+CONFIGURATIONS = [
     *(ParameterAveragingTrainingMaster, SharedTrainingMaster, MeshConfig, Checkpointing),
     *(EarlyStoppingOptions, ReduceLROnPlateauOptions, SparkSettings, Choice),
 ]
@@ -89,7 +87,7 @@ def test_advice_is_escaped_and_groups_are_collapsible(form):
 # --- whole configurations
 
 
-def type_in(form: ConfigurationForm[Any], value: Any) -> None:
+def type_in(form, value):
     """Type the options of a configuration, as a user does."""
     for group in form.groups.values():
         group.set_opened(True)
@@ -109,7 +107,7 @@ def type_in(form: ConfigurationForm[Any], value: Any) -> None:
             type_in(inside, held)
 
 
-def has_spaces(value: Any) -> bool:
+def has_spaces(value):
     """Whether a text begins or ends with spaces, which forms take off."""
     texts = [getattr(value, option.name) for option in plain_options(type(value))]
     inside = [getattr(value, nested.name) for nested in nested_options(type(value))]
@@ -159,7 +157,7 @@ def test_sections_are_filled_when_opened_and_count_changes():
 
 def test_conflict_of_two_options_is_solved_by_changing_either():
     form = ConfigurationForm(SharedTrainingMaster(workers=2))
-    told: list[Any] = []
+    told = []
     form.on_change(told.append)
     form.field("workers_per_node").control.value = "1"
     assert "exclude each other" in form.field("workers_per_node").problem

@@ -3,7 +3,6 @@
 import json
 import threading
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -16,7 +15,6 @@ from sparkwright.masters import (
     MeshConfig,
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
-    TrainingMaster,
 )
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 from sparkwright.updates import FixedThreshold
@@ -28,7 +26,7 @@ from sparkwright_widgets._workbench._summaries import master_summary
 pytestmark = pytest.mark.usefixtures("comms")
 
 KINDS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
-MASTERS: st.SearchStrategy[TrainingMaster] = (
+MASTERS = (
     st.sampled_from(KINDS)
     .flatmap(configurations)
     .map(lambda master: replace(master, workers=master.workers and master.workers % 99 + 1))
@@ -36,25 +34,25 @@ MASTERS: st.SearchStrategy[TrainingMaster] = (
 
 
 class Hook:
-    def pre_update(self, minibatch: Any, model: Any) -> None: ...
+    def pre_update(self, minibatch, model): ...
 
-    def post_update(self, minibatch: Any, model: Any) -> None: ...
+    def post_update(self, minibatch, model): ...
 
 
 class OwnThreshold:
     """A threshold algorithm of the user's own."""
 
-    def init(self) -> Any:
+    def init(self):
         return FixedThreshold().init()
 
-    def update(self, state: Any, *, sparsity: float) -> Any:
+    def update(self, state, *, sparsity):
         return state
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {"name": "somebody's", "configuration": {}}
 
 
-def network(units: int = 3) -> NetworkSpec:
+def network(units=3):
     return NetworkSpec(
         layers=(
             LayerSpec(kind="Input", name="features", options={"shape": [4]}),
@@ -91,7 +89,7 @@ def test_master_of_another_class_raises():
 
 def test_typed_values_are_stored_and_reported():
     picker = TrainingMasterPicker()
-    told: list[Any] = []
+    told = []
     picker.on_change(lambda part: told.append(part.master))
     picker.form.field("averaging_frequency").control.value = "10"
     picker.form.field("mesh", "peer_timeout_s").control.value = "20"
@@ -178,7 +176,7 @@ def test_local_training_rejects_options_that_need_spark():
 @given(MASTERS)
 def test_switching_the_kind_and_back_loses_nothing(master):
     picker = TrainingMasterPicker(master)
-    told: list[Any] = []
+    told = []
     picker.on_change(told.append)
     picker.kind.value = next(kind for kind in KINDS if kind is not type(master))
     assert type(picker.master) is picker.kind.value
@@ -251,7 +249,7 @@ def test_additional_notes_are_shown():
     assert "999 workers share the" in picker.forecast
 
 
-def note_buttons(picker: TrainingMasterPicker) -> dict[str, Any]:
+def note_buttons(picker):
     """The buttons in the notes, by their text."""
     notes = picker.notes_box.children
     return {button.description: button for note in notes for button in note.children[1:]}
@@ -269,7 +267,7 @@ def note_buttons(picker: TrainingMasterPicker) -> dict[str, Any]:
 )
 def test_plan_problems_are_solved_by_a_button(options, rows, label, solved):
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(**options))
-    told: list[Any] = []
+    told = []
     picker.on_change(lambda part: told.append(part.master))
     picker.set_context(rows=rows, slots=2)
     assert solved in picker.forecast
@@ -325,7 +323,7 @@ def test_measured_step_fills_in_the_field(monkeypatch):
     picker = TrainingMasterPicker()
     asked, may_end = [], threading.Event()
 
-    def measure_step(model: Any, batch_size: int, *, xla: str) -> StepTime:
+    def measure_step(model, batch_size, *, xla):
         asked.append((model, batch_size, xla))
         assert may_end.wait(20)
         sizes = {"vector_bytes": 60, "updater_bytes": 120}
@@ -359,20 +357,20 @@ def test_measured_step_fills_in_the_field(monkeypatch):
 
 
 @pytest.fixture
-def typing() -> TrainingMasterPicker:
+def typing():
     """A picker whose text is shown."""
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(hooks=[Hook()]))
     picker.text_fold.button.click()
     return picker
 
 
-def apply(picker: TrainingMasterPicker, text: str) -> None:
+def apply(picker, text):
     picker.text.text.value = text
     picker.text.apply_button.click()
 
 
 def test_applied_text_changes_the_options_it_names(typing):
-    told: list[Any] = []
+    told = []
     typing.on_change(told.append)
     apply(
         typing, typing.text.text.value.replace("averaging_frequency: 5", "averaging_frequency: 9")

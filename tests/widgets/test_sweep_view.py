@@ -1,6 +1,5 @@
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import optuna
 import pytest
@@ -23,17 +22,17 @@ SPACE = {
 class GoingOn(Sweep):
     """A sweep whose trials a test runs."""
 
-    def _start(self, target: Any) -> threading.Thread:
+    def _start(self, target):
         return threading.Thread()
 
-    def end(self) -> None:
+    def end(self):
         self._over.set()
 
 
 @pytest.fixture
 def sweep():
     study = open_study(None, "shown", maximizes=False, seed=1)
-    objective: Any = SimpleNamespace(monitor="val_loss")
+    objective = SimpleNamespace(monitor="val_loss")
     return GoingOn(study, objective, trials=4, parallel=1, prints=False)
 
 

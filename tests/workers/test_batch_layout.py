@@ -1,8 +1,5 @@
 """Which column feeds which input, and labels that do not fit the loss."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,9 +10,7 @@ from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers.data_checks import check_data
 
 
-def model_of(
-    inputs: Sequence[str] = ("left", "right"), loss: Any = "sparse_categorical_crossentropy"
-) -> Any:
+def model_of(inputs=("left", "right"), loss="sparse_categorical_crossentropy"):
     import keras
 
     tensors = [keras.Input((2,), name=name) for name in inputs]
@@ -25,9 +20,7 @@ def model_of(
     return model
 
 
-def layout(
-    model: Any, features: Mapping[str, Any] | Any, labels: Any = None, *, training: bool = True
-) -> BatchLayout:
+def layout(model, features, labels=None, *, training=True):
     return BatchLayout(model, DataSet(features, labels).columns(), training=training)
 
 

@@ -2,7 +2,6 @@
 
 import socket
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +12,14 @@ from tests.workers.test_training import SlowWorkerZero
 
 import sparkwright as sw
 
-BY_DRIVER: dict[str, Any] = {"communication": "driver"}
+BY_DRIVER = {"communication": "driver"}
 
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
-    settings: dict[str, Any] = {
+def averaging(**options):
+    settings = {
         **{"workers": 3, "batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1},
         **options,
     }
@@ -39,7 +38,7 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
 def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(blobs, settings):
     train, validation = blobs.take(slice(0, 90)), blobs.take(slice(90, 120))
     models, runs = [dense("adam") for _ in range(2)], []
-    options: dict[str, Any] = {"validation": validation, "epochs": 2}
+    options = {"validation": validation, "epochs": 2}
     for model, by in zip(models, ({}, BY_DRIVER), strict=True):
         runs.append(fit(model, averaging(**settings, **by), train, **options))
     np.testing.assert_array_equal(weights(models[0]), weights(models[1]))

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def control_lines(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def control_lines(monkeypatch):
     """The workers' lines to the driver, in the order in which they were connected."""
-    lines: list[Any] = []
+    lines = []
     begin = ControlLine.__init__
     monkeypatch.setattr(
         ControlLine,
@@ -38,16 +38,16 @@ def control_lines(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-def blobs(blobs: DataSet) -> DataSet:
+def blobs(blobs):
     return blobs.take(slice(0, 60))
 
 
-def network(rate: float = 0.05) -> Any:
+def network(rate=0.05):
     return dense(keras.optimizers.SGD(rate))
 
 
-def master_of(kind: str, workers: int = 1, **options: Any) -> Any:
-    common: dict[str, Any] = {
+def master_of(kind, workers=1, **options):
+    common = {
         "workers": workers, "batch_size_per_worker": 10, "shuffle": False, "seed": 1, **options
     }  # fmt: skip
     if kind == "averaging":
@@ -55,18 +55,18 @@ def master_of(kind: str, workers: int = 1, **options: Any) -> Any:
     return sw.SharedTrainingMaster(residual_clipping=None, **common)
 
 
-def rate_of(model: Any) -> float:
+def rate_of(model):
     return float(model.optimizer.learning_rate)
 
 
-def fit_here(data: DataSet, callbacks: list[Any], **options: Any) -> Any:
+def fit_here(data, callbacks, **options):
     """A network that Keras itself has trained, likewise."""
     model = network()
     if "steps_per_execution" in options:
         steps = options.pop("steps_per_execution")
         model.compile(model.optimizer, model.loss, metrics=["accuracy"], steps_per_execution=steps)
     x, y = data.features["features"], data.labels["labels"]
-    fixed: dict[str, Any] = {"batch_size": 10, "shuffle": False, "verbose": 0}
+    fixed = {"batch_size": 10, "shuffle": False, "verbose": 0}
     model.fit(x, y, callbacks=callbacks, validation_data=(x, y), **fixed, **options)
     return model
 
@@ -74,7 +74,7 @@ def fit_here(data: DataSet, callbacks: list[Any], **options: Any) -> Any:
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", MASTERS)
 def test_one_worker_with_callbacks_equals_keras(blobs, tmp_path, kind):
-    def callbacks(name: str) -> list[Any]:
+    def callbacks(name):
         return [
             keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else 0.08),
             keras.callbacks.CSVLogger(tmp_path / f"{name}.csv"),
@@ -102,7 +102,7 @@ def test_one_worker_with_callbacks_equals_keras(blobs, tmp_path, kind):
 
 @pytest.mark.thorough
 def test_checkpoint_plateau_and_early_stopping_callbacks_work(blobs, tmp_path):
-    seen: list[Any] = []
+    seen = []
     model = network(rate=0.6)
     callbacks = [
         keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras"),
@@ -130,7 +130,7 @@ def test_checkpoint_plateau_and_early_stopping_callbacks_work(blobs, tmp_path):
     assert seen[-1] == ["accuracy", "epochs", "learning_rate", "loss", "val_accuracy", "val_loss"]
     np.testing.assert_array_equal(weights(model), seen[1][2])
     for epoch, _, expected in seen[:-1]:
-        saved: Any = keras.saving.load_model(tmp_path / f"{epoch + 1}.keras")
+        saved = keras.saving.load_model(tmp_path / f"{epoch + 1}.keras")
         np.testing.assert_array_equal(weights(saved), expected)
         saved.load_weights(tmp_path / f"{epoch + 1}.weights.h5")
         np.testing.assert_array_equal(weights(saved), expected)
@@ -141,7 +141,7 @@ def test_plateau_lowers_the_learning_rate_of_the_workers(blobs):
     plateau = keras.callbacks.ReduceLROnPlateau(
         "val_accuracy", patience=1, factor=0.5, min_delta=1.0, min_lr=0.01
     )
-    options: dict[str, Any] = {"epochs": 5, "validation": blobs, "callbacks": [plateau]}
+    options = {"epochs": 5, "validation": blobs, "callbacks": [plateau]}
     # Workers keep their replicas from run to run, but not what callbacks did to them.
     for expected, given in (([0.05, 0.05, 0.025, 0.0125, 0.01], options), ([0.05], {})):
         run = fit(network(rate=0.05), master_of("averaging", 2), blobs, **given)
@@ -193,21 +193,21 @@ def test_tensorboard_writes_its_files(blobs, tmp_path):
 class Seen(keras.callbacks.Callback):
     """Remembers what it was called with, and lowers the learning rate in each epoch's midst."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.calls: list[Any] = []
         self.states: list[Any] = []
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_begin(self, batch, logs=None):
         self.calls.append(("begin", batch))
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch, logs=None):
         self.calls.append(("end", batch))
         self.states.append((logs["loss"], logs["accuracy"], *weights(self.model)))
         assert sorted(logs) == ["accuracy", "loss"]
         self.model.optimizer.learning_rate = rate_of(self.model) * 0.8
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch, logs=None):
         self.calls.append(("epoch", epoch))
 
 
@@ -216,7 +216,7 @@ def test_callbacks_at_averagings_equal_keras(blobs, tmp_path):
     """As with `steps_per_execution`; Keras counts beyond the epoch if it does not divide it."""
     here, there = Seen(), Seen()
 
-    def saves(name: str) -> Any:
+    def saves(name):
         path = tmp_path / name / "{epoch}-{batch}.weights.h5"
         return keras.callbacks.ModelCheckpoint(path, save_weights_only=True, save_freq=5)
 
@@ -241,7 +241,7 @@ def test_callbacks_at_averagings_equal_keras(blobs, tmp_path):
 @pytest.mark.thorough
 def test_training_can_end_at_an_averaging(blobs):
     class Ends(Seen):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        def on_train_batch_end(self, batch, logs=None):
             super().on_train_batch_end(batch, logs)
             self.model.stop_training = batch == 3
 
@@ -261,14 +261,14 @@ def test_training_can_end_at_an_averaging(blobs):
 @pytest.mark.thorough
 def test_worker_lost_at_an_averaging_does_not_affect_callbacks(blobs, control_lines):
     class Loses(Seen):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        def on_train_batch_end(self, batch, logs=None):
             super().on_train_batch_end(
                 batch, {**logs, "accuracy": 0}
             )  # a replacement's begins anew
             if len(self.states) == at:
                 control_lines[0].hang_up()
 
-    found: list[Any] = []
+    found = []
     for at in (-1, 4):  # nobody is lost in the first run
         control_lines.clear()
         callback, model = Loses(), network()
@@ -304,16 +304,16 @@ def test_callbacks_at_averagings_require_averagings(blobs):
 
 @pytest.mark.thorough
 def test_failing_callback_ends_the_run_with_the_latest_average(blobs):
-    averages: list[Any] = []
+    averages = []
 
     class Raises(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_end(self, epoch, logs=None):
             assert threading.current_thread().name.startswith("sparkwright-local-")
             averages.append(weights(self.model))
             if epoch == 1:
                 raise LookupError("no place for this")
 
-        def on_train_end(self, logs: Any = None) -> None:
+        def on_train_end(self, logs=None):
             averages.append(None)
 
     model = network()
@@ -326,7 +326,7 @@ def test_failing_callback_ends_the_run_with_the_latest_average(blobs):
 
 @pytest.mark.parametrize("method", ["on_train_begin", "on_train_end"])
 def test_callback_failing_at_the_start_or_end_fails_the_run(blobs, method):
-    def fails(logs: Any = None) -> None:
+    def fails(logs=None):
         raise LookupError(method)
 
     callback = keras.callbacks.LambdaCallback(**{method: fails})
@@ -335,9 +335,9 @@ def test_callback_failing_at_the_start_or_end_fails_the_run(blobs, method):
 
 
 def test_callback_cannot_wait_for_its_own_run(blobs):
-    found: list[Any] = []
+    found = []
 
-    def wait(epoch: int, logs: Any) -> None:
+    def wait(epoch, logs):
         while not found:
             time.sleep(0.01)
         found[0].wait()
@@ -358,7 +358,7 @@ def test_callback_cannot_wait_for_its_own_run(blobs):
     ],
 )
 def test_callback_that_exits_fails_the_run_with_its_place(blobs, method, error, trained):
-    def exits(*_: Any) -> None:
+    def exits(*_):
         raise error
 
     model = network()
@@ -386,9 +386,9 @@ def test_terminate_on_nan_ends_the_run_without_an_error(blobs, kind, non_finite)
 def test_worker_lost_while_callbacks_run_does_not_affect_them(blobs, control_lines):
     """Of sharing; of averaging see tests/spark/test_fit_options.py."""
 
-    seen: list[tuple[int, float]] = []
+    seen = []
 
-    def lose(epoch: int, logs: Any) -> None:
+    def lose(epoch, logs):
         seen.append((epoch, logs["loss"]))
         if epoch == 1:
             control_lines[0].hang_up()
@@ -406,7 +406,7 @@ def test_worker_lost_while_callbacks_run_does_not_affect_them(blobs, control_lin
 
 @pytest.mark.thorough
 def test_run_resumes_from_a_checkpoint_with_its_learning_rate(blobs, tmp_path):
-    def callbacks() -> list[Any]:
+    def callbacks():
         return [keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)]
 
     master = master_of("sharing", checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
@@ -420,16 +420,16 @@ def test_run_resumes_from_a_checkpoint_with_its_learning_rate(blobs, tmp_path):
     assert run.history["epoch"].max() == 4
 
 
-BY_BATCH: Any = {"save_freq": 10}
+BY_BATCH = {"save_freq": 10}
 
 
 class Counts(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch, logs=None):
         del batch, logs
 
 
 class Harmless(keras.callbacks.ModelCheckpoint):
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch, logs=None):
         del epoch, logs
 
 

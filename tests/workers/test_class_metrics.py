@@ -1,7 +1,5 @@
 """AUC, precision, recall and F1 while networks train: against scikit-learn, and over workers."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ AVERAGING = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker
 SHARING = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=5, seed=1)
 
 
-def scored(classes: int, rows: int = 200) -> tuple[Any, Any]:
+def scored(classes, rows=200):
     """Labels, of which two classes are rare or missing, and probabilities."""
     random = np.random.default_rng(classes)
     labels = np.minimum(random.geometric(0.5, rows) - 1, classes - 2)
@@ -114,7 +112,7 @@ def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path):
     assert describe_model(model).outputs == spec.outputs
     code = spec.to_code()
     assert 'metrics=["accuracy", class_metrics.MacroAUC(), class_metrics.F1()]' in code
-    made: dict[str, Any] = {}
+    made = {}
     exec(code, made)
     save_model(made["model"], str(tmp_path / "m.keras"))
     loaded = load_model(str(tmp_path / "m.keras"))

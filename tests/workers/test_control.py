@@ -1,7 +1,6 @@
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator
 
 import pytest
 from tests.support.mesh import socket_pair
@@ -9,7 +8,6 @@ from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, Listener
-from sparkwright.mesh.framing import Message
 from sparkwright.mesh.machine_clock import MachineClock
 from sparkwright.mesh.ring import Link, Ring
 from sparkwright.timeline import PhaseCode
@@ -21,9 +19,9 @@ Line = tuple[ControlLine, Connection]
 
 
 @pytest.fixture
-def line() -> Iterator[Line]:
+def line():
     """A worker's line and the coordinator's end of it."""
-    arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+    arrived = queue.SimpleQueue()
     listener = Listener(
         secret=SECRET, host="127.0.0.1", ports=range(1), on_connection=arrived.put, name="test"
     )
@@ -37,7 +35,7 @@ def line() -> Iterator[Line]:
 
 
 @pytest.fixture
-def ring() -> Iterator[Ring]:
+def ring():
     """Worker 0's place in a ring of two; the other one never says anything."""
     onward, its_inward = socket_pair()
     inward, its_onward = socket_pair()
@@ -48,11 +46,11 @@ def ring() -> Iterator[Ring]:
     its_onward.close()
 
 
-def is_broken(ring: Ring, *, wait_s: float = 10.0) -> bool:
+def is_broken(ring, *, wait_s=10.0):
     """Whether the ring breaks within this time."""
     broken = threading.Event()
 
-    def wait() -> None:
+    def wait():
         with contextlib.suppress(NetworkError):
             ring.all_gather(b"")
         broken.set()
@@ -61,11 +59,11 @@ def is_broken(ring: Ring, *, wait_s: float = 10.0) -> bool:
     return broken.wait(wait_s)
 
 
-def given_up(control: ControlLine, generation: int) -> threading.Event:
+def given_up(control, generation):
     """Set as soon as `generation` is not to be waited for any longer."""
     found = threading.Event()
 
-    def abandon(last: int) -> None:
+    def abandon(last):
         if generation <= last:
             found.set()
 
@@ -73,7 +71,7 @@ def given_up(control: ControlLine, generation: int) -> threading.Event:
     return found
 
 
-def next_of(driver: Connection, kind: str) -> Message:
+def next_of(driver, kind):
     """The next message of this kind; heartbeats are passed over."""
     while (message := driver.receive()) is not None and message.kind == "alive":
         pass

@@ -1,7 +1,5 @@
 """Averagings that go on while workers train; workers are threads of this process."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from sparkwright.errors import NonFiniteLossError
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def averaging(**options):
     """Two workers; rounds of three minibatches, of whose results the third learns."""
     return sw.ParameterAveragingTrainingMaster(
         workers=2,
@@ -31,14 +29,14 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
 
 def test_reading_a_delayed_average_waits_for_it(blobs):
     """Validations and callbacks meet the mean of all that was trained before them."""
-    seen: list[Any] = []
+    seen = []
     callback = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: seen.append(weights(callback.model)),
         on_epoch_end=lambda epoch, logs: seen.append(weights(callback.model)),
     )
     features, labels = blobs.features["features"], blobs.labels["labels"]
     model = dense("adam")
-    options: dict[str, Any] = {"epochs": 2, "validation": blobs, "callback_frequency": 2}
+    options = {"epochs": 2, "validation": blobs, "callback_frequency": 2}
     run = fit(model, averaging(), blobs, callbacks=[callback], **options)
     assert run.status.averagings == 2 * 4
     np.testing.assert_array_equal(seen[-1], weights(model))

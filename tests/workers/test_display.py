@@ -1,7 +1,5 @@
 """Where a run is shown: a panel in notebooks, lines elsewhere, nothing on request; and checks."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from sparkwright.runs import begin
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def train(**options: Any) -> Any:
+def train(**options):
     master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=10)
     with sw.ParallelWrapper(dense(), master, workers=1, cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(40), epochs=2, **options)
@@ -31,7 +29,7 @@ def test_progress_is_printed_outside_notebooks_unless_disabled(display, shown, c
 
 
 def test_notebook_shows_the_panel_and_no_lines(capsys, monkeypatch):
-    panels: list[Any] = []
+    panels = []
     monkeypatch.setattr(begin, "in_notebook", lambda: True)
     monkeypatch.setattr(begin, "show", panels.append)
     assert panels == [train()]

@@ -1,7 +1,6 @@
 """Arguments of `fit`, with Keras' meaning; workers are threads of this process, without Spark."""
 
 import inspect
-from typing import Any
 
 import keras
 import numpy as np
@@ -23,7 +22,7 @@ __all__ = ["blobs"]  # the fixture
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def here(build: Any, x: Any, y: Any, **options: Any) -> Any:
+def here(build, x, y, **options):
     model = build()
     model.fit(x, y, **{"batch_size": 10, "epochs": 2, "shuffle": False, "verbose": 0, **options})
     return model
@@ -53,7 +52,7 @@ def test_weights_and_splits_equal_keras(blobs, kind, options):
         np.testing.assert_allclose(run.epoch_history.history[name], values, atol=1e-6)
 
 
-def two_outputs() -> Any:
+def two_outputs():
     keras.utils.set_random_seed(1)
     inputs = keras.Input((4,))
     one = keras.layers.Dense(3, activation="softmax", name="one")(inputs)
@@ -144,9 +143,9 @@ def test_steps_are_distributed_over_the_workers(blobs):
 
 @pytest.mark.thorough
 def test_first_epoch_has_the_given_number(blobs):
-    seen: list[int] = []
+    seen = []
     begins = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: seen.append(epoch))
-    options: dict[str, Any] = {"callbacks": begins, "validation": blobs}
+    options = {"callbacks": begins, "validation": blobs}
     run = fit(network(), master_of("averaging"), blobs, epochs=4, initial_epoch=2, **options)
     assert seen == run.epoch_history.epoch == [2, 3]
     assert run.history["epoch"].unique().tolist() == [3, 4]

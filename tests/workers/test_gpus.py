@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import keras
 import pytest
@@ -32,7 +31,7 @@ printf '0, GPU-aa\\n1, GPU-bb\\n2, GPU-cc\\n'
 
 
 @pytest.fixture
-def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_choice(monkeypatch):
     """CUDA_VISIBLE_DEVICES as on a machine where nobody has set it."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv(FAKE_VARIABLE, raising=False)
@@ -40,7 +39,7 @@ def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_choice: None) -> Path:
+def three_gpus(tmp_path, monkeypatch, no_choice):
     """An nvidia-smi that names three."""
     del no_choice
     program = tmp_path / "nvidia-smi"
@@ -108,7 +107,7 @@ def test_driver_hides_gpus_but_workers_still_find_them(monkeypatch):
 def test_driver_whose_tensorflow_already_uses_a_gpu_warns(monkeypatch, caplog):
     class Config:
         @staticmethod
-        def set_visible_devices(devices: Any, kind: str) -> None:
+        def set_visible_devices(devices, kind):
             raise RuntimeError((devices, kind))
 
     class TensorFlow:
@@ -120,7 +119,7 @@ def test_driver_whose_tensorflow_already_uses_a_gpu_warns(monkeypatch, caplog):
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
-def _claim(wanted: int, found: str, *, keep: bool) -> Any:
+def _claim(wanted, found, *, keep):
     """An executor, a shell here, that asks the script for GPUs and may live on."""
     line = 'sh -c "$SCRIPT"; echo over; ' + ("read -r _" if keep else ":")
     process = subprocess.Popen(
@@ -174,9 +173,7 @@ def test_each_gpu_has_its_own_trainer_and_file(addresses):
 def test_gpu_wait_timeout_names_the_holder(monkeypatch):
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
     pool = TrainerPool(owner=os.getpid(), secret=bytes(32))
-    handle, name = pool._hold_one(  # pyright: ignore[reportPrivateUsage]
-        [_gpu_name("gpu-0")], timeout_s=0.0, remedy=""
-    )
+    handle, name = pool._hold_one([_gpu_name("gpu-0")], timeout_s=0.0, remedy="")
     try:
         assert name == "gpu-0"
         with (

@@ -3,7 +3,6 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ _WITHOUT = "import sys\nsys.modules.update(tensorflow=None, pyspark=None)\n"
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+def found(tmp_path_factory):
     """What the program prints on JAX, and arrays of both backends by name."""
     folder = tmp_path_factory.mktemp("jax")
     # Python imports it by itself, in trainers, too: they inherit the path.
@@ -58,7 +57,7 @@ def test_two_workers_share_updates(found):
 
 
 @pytest.fixture(scope="module")
-def checks() -> dict[str, Any]:
+def checks():
     """What the script of checks prints: starting JAX takes longer than each of them."""
     path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}

@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,10 +24,10 @@ class Gate:
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch, in_process: None) -> Gate:
+def gate(monkeypatch, in_process):
     found, work = Gate(), LocalLauncher._work
 
-    def gated(self: LocalLauncher, template: Any, worker: int, attempt: int) -> Any:
+    def gated(self, template, worker, attempt):
         while worker >= self.required and not found.opened.wait(0.01):
             if attempt in self._given_up:
                 return None
@@ -39,14 +38,14 @@ def gate(monkeypatch: pytest.MonkeyPatch, in_process: None) -> Gate:
     return found
 
 
-def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def averaging(**options):
     return sw.ParameterAveragingTrainingMaster(
         **{"workers": (2, 4), "batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1}
         | options
     )
 
 
-def sharing(**options: Any) -> sw.SharedTrainingMaster:
+def sharing(**options):
     return sw.SharedTrainingMaster(
         **{"workers": (2, 4), "batch_size_per_worker": 5, "seed": 1, "threshold": THRESHOLD}
         | options
@@ -57,7 +56,7 @@ THRESHOLD = sw.AdaptiveThreshold(initial=1e-3)
 
 
 def test_worker_range_sets_minimum_and_maximum():
-    master = sw.SharedTrainingMaster(workers=(2, 8))  # pyright: ignore[reportArgumentType]
+    master = sw.SharedTrainingMaster(workers=(2, 8))
     assert (master.workers, master.max_workers) == (2, 8)
     assert sw.SharedTrainingMaster.from_json(master.to_json()) == master
     with pytest.raises(ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
@@ -67,7 +66,7 @@ def test_worker_range_sets_minimum_and_maximum():
 
 
 def test_run_on_a_stream_cannot_be_joined(gate):
-    def make(worker: int, workers: int) -> Any:
+    def make(worker, workers):
         raise AssertionError("nothing is drawn")
 
     with (
@@ -86,7 +85,7 @@ def test_result_without_a_join_equals_that_of_the_initial_workers(gate):
     np.testing.assert_array_equal(weights(model), weights(alone))
 
 
-DELAYED: dict[str, Any] = {"updater": "local", "averaging_frequency": 3, "averaging_delay": 2}
+DELAYED = {"updater": "local", "averaging_frequency": 3, "averaging_delay": 2}
 SLOWED = Paced(0.01)  # so that there is time to join
 
 

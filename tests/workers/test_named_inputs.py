@@ -1,7 +1,5 @@
 """Functional models that were made from a dict of inputs, as KerasHub's are."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ FEATURES = {"wide": WIDE.astype(np.float32), "narrow": NARROW.astype(np.float32)
 MASTER = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=16, seed=1)
 
 
-def named() -> Any:
+def named():
     """Its keys are not sorted: Keras then takes a dict only, and no list."""
     inputs = {"wide": keras.Input((4,), name="wide"), "narrow": keras.Input((2,), name="narrow")}
     joined = keras.layers.Concatenate()([inputs["wide"], inputs["narrow"]])

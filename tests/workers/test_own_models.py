@@ -1,7 +1,5 @@
 """Any Keras model trains as Keras trains it; workers are threads of this process."""
 
-from typing import Any
-
 import cloudpickle
 import keras
 import numpy as np
@@ -34,12 +32,12 @@ from sparkwright.workers._replicas import make_replica
 
 
 @pytest.fixture(autouse=True)
-def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_process(monkeypatch):
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     cloudpickle.register_pickle_by_value(own_models)
 
 
-def examples(rows: int = 60) -> DataSet:
+def examples(rows=60):
     """4 features, 3 classes."""
     random = np.random.default_rng(0)
     labels = np.arange(rows, dtype=np.int32) % 3
@@ -47,24 +45,24 @@ def examples(rows: int = 60) -> DataSet:
     return DataSet(features.astype(np.float32), labels)
 
 
-def without_labels(rows: int = 60) -> DataSet:
+def without_labels(rows=60):
     return DataSet(examples(rows).features)
 
 
-def master(workers: int = 1, **options: Any) -> sw.ParameterAveragingTrainingMaster:
+def master(workers=1, **options):
     return sw.ParameterAveragingTrainingMaster(
         workers=workers, batch_size_per_worker=10, shuffle=False, **options
     )
 
 
-def sharing(workers: int = 2) -> sw.SharedTrainingMaster:
+def sharing(workers=2):
     threshold = sw.FixedThreshold(threshold=1e-3)
     return sw.SharedTrainingMaster(
         workers=workers, batch_size_per_worker=10, seed=1, threshold=threshold
     )
 
 
-def fit_here(model: Any, data: DataSet, epochs: int = 1) -> Any:
+def fit_here(model, data, epochs=1):
     """Keras' own `fit`, eagerly: tracing takes longer than these few steps."""
     model.run_eagerly = True
     x, y = (list(group.values()) for group in (data.features, data.labels))
@@ -72,7 +70,7 @@ def fit_here(model: Any, data: DataSet, epochs: int = 1) -> Any:
     return model.fit(*arrays, batch_size=10, epochs=epochs, shuffle=False, verbose=0)
 
 
-KINDS: dict[str, tuple[Any, DataSet]] = {
+KINDS = {
     "undescribed": (undescribed, examples()),
     "nested": (lambda: compiled(Nested()), examples()),
     "late": (lambda: compiled(Late()), examples()),
@@ -138,7 +136,7 @@ def test_averaging_each_step_averages_the_state_of_all_optimizers():
     assert int(run.model.g_optimizer.iterations) == 4
 
 
-def _floats(model: Any) -> list[Any]:
+def _floats(model):
     optimizers = (model.d_optimizer, model.g_optimizer)
     found = [*model.trainable_variables, *(v for each in optimizers for v in each.variables)]
     return [variable for variable in found if "float" in str(variable.dtype)]
@@ -168,7 +166,7 @@ def test_validation_calls_test_step_and_sums_metrics_over_workers():
 def test_keras_test_step_validates_a_model_with_custom_metrics():
     class Counting(OwnTrainStep):
         @property
-        def metrics(self) -> list[Any]:
+        def metrics(self):
             return [self.largest]
 
     data = examples()
@@ -213,7 +211,7 @@ def test_features_and_outputs_are_matched_by_name():
         {"kind": random.integers(0, 2, 30), "size": random.random((30, 1), np.float32)},
     )
 
-    def build() -> Any:
+    def build():
         model = Pair()
         losses = {"size": "mse", "kind": "sparse_categorical_crossentropy"}
         model.compile(keras.optimizers.SGD(0.1), losses)
@@ -237,11 +235,11 @@ def test_features_and_outputs_are_matched_by_name():
 
 def test_list_of_features_takes_the_names_of_the_data():
     class Sum(keras.Model):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.dense = keras.layers.Dense(2)
 
-        def call(self, x: Any) -> Any:
+        def call(self, x):
             first, second = x
             return self.dense(first + second), self.dense(first)
 
@@ -288,7 +286,7 @@ def test_saved_model_continues_training(kind, tmp_path):
 class Numbered(Plain):
     made = 0
 
-    def __init__(self, activation: Any) -> None:
+    def __init__(self, activation):
         Numbered.made += 1
         super().__init__(units=5 + Numbered.made)
 
@@ -296,46 +294,46 @@ class Numbered(Plain):
 class Careless(Plain):
     """Its description leaves out what it was made with."""
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self):
         return {}
 
 
 class Several(Plain):
-    def call(self, x: Any, y: Any, training: bool = False) -> Any:
+    def call(self, x, y, training=False):
         return super().call(x + y, training=training)
 
 
 class Untraceable(keras.Model):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.kinds = keras.layers.Dense(3)
 
-    def train_step(self, data: Any) -> Any:
+    def train_step(self, data):
         raise RuntimeError("out of order")
 
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         return self.kinds(x)
 
 
 class NoCall(keras.Model):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.kinds = keras.layers.Dense(3)
 
 
-def several() -> Any:
+def several():
     model = compiled(Several())
     model(np.zeros((1, 4), np.float32), np.zeros((1, 4), np.float32))
     return model
 
 
-def misplaced() -> Any:
+def misplaced():
     model = Plain()
     model.compile("sgd", "mse", ["accuracy"])
     return model
 
 
-def untraceable() -> Any:
+def untraceable():
     model = Untraceable()
     model.compile("sgd", "mse")
     model.other = keras.optimizers.SGD()

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers._phases import (
-    _MOST,  # pyright: ignore[reportPrivateUsage]
+    _MOST,
     PhaseRecorder,
     WorkerClocks,
     add_beginning,

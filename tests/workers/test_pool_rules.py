@@ -9,10 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -34,14 +32,14 @@ SECRET = secrets.token_bytes(32)  # not the secret of other tests of this proces
 
 
 @pytest.fixture
-def pool() -> Iterator[TrainerPool]:
+def pool():
     pool = TrainerPool(owner=os.getpid(), secret=SECRET)
     yield pool
     pool.close()
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def stub(monkeypatch, tmp_path):
     """Trainers start at once: they have no TensorFlow."""
     python = tmp_path / "python"
     script = Path(__file__).with_name("stub_trainer.py")
@@ -51,7 +49,7 @@ def stub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(python))
 
 
-def request(run: str) -> RoundRequest:
+def request(run):
     settings = settings_of(ParameterAveragingTrainingMaster(seed=1), epochs=1)
     return RoundRequest(
         definition=ModelDefinition(name="m", config="{}", custom_objects=b"", parameters=0),
@@ -68,7 +66,7 @@ def request(run: str) -> RoundRequest:
     )
 
 
-def process_of(pool: TrainerPool) -> psutil.Process:
+def process_of(pool):
     (file,) = pool.folder.glob("*.pid")
     return psutil.Process(int(file.read_text()))
 
@@ -76,7 +74,7 @@ def process_of(pool: TrainerPool) -> psutil.Process:
 @pytest.mark.usefixtures("stub")
 def test_workers_sharing_a_gpu_are_two_processes(pool, monkeypatch):
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
-    share: Any = {"device": "gpu-5", "cores": 1, "at_most": 2}
+    share = {"device": "gpu-5", "cores": 1, "at_most": 2}
     with pool.borrow(**share) as first, pool.borrow(**share) as second:
         answers = [trainer.ask(request("a run")).fields for trainer in (first, second)]
         pids = {file.read_text() for file in pool.folder.glob("*.pid")}
@@ -229,7 +227,7 @@ def test_exited_trainer_is_reported_with_its_traceback(pool, stub):
 def test_exit_of_another_processs_trainer_is_reported_without_a_status(pool, stub, monkeypatch):
     with pool.borrow(device="cpu", cores=1):
         process = process_of(pool)
-    (child,) = (p for p in _pool._started if p.pid == process.pid)  # pyright: ignore[reportPrivateUsage]
+    (child,) = (p for p in _pool._started if p.pid == process.pid)
     monkeypatch.setattr(_pool, "_started", [])
     with pool.borrow(device="cpu", cores=1) as trainer:
         assert isinstance(trainer, BorrowedTrainer)

@@ -3,7 +3,6 @@ import json
 import re
 import socket
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
@@ -19,7 +18,7 @@ from sparkwright.workers.shard import RemoteShard, Shard, ShardServer, ShardWrit
 folders = itertools.count()
 
 
-def numbered(start: int, count: int) -> DataSet:
+def numbered(start, count):
     number = np.arange(start, start + count)
     return DataSet(
         {"image": np.tile(number[:, None, None], (1, 2, 3)).astype(np.float32)},
@@ -28,7 +27,7 @@ def numbered(start: int, count: int) -> DataSet:
     )
 
 
-def written(folder: Path, pieces: list[tuple[tuple[int, ...], DataSet]]) -> Shard:
+def written(folder, pieces):
     with ShardWriter(folder, worker=0) as writer:
         for key, piece in pieces:
             writer.append(piece, key=key)
@@ -131,7 +130,7 @@ def test_files_are_private_to_the_user_and_contain_no_code(tmp_path):
 def test_full_disk_raises_a_worker_error_with_the_worker_number(tmp_path, rows):
     folder = tmp_path / "shard"
 
-    def write() -> None:
+    def write():
         with ShardWriter(folder, worker=3) as writer:
             (folder / "0.bin").symlink_to("/dev/full")
             writer.append(numbered(0, rows))

@@ -10,7 +10,7 @@ from tests.support.in_process import fit
 import sparkwright as sw
 
 
-def loss(workers: int, *, seed: int) -> float:
+def loss(workers, *, seed):
     """The loss of ten epochs with Adam on the 150 flowers; without workers by `model.fit`."""
     bunch = load_iris()
     order = np.random.default_rng(seed).permutation(len(bunch.data))

@@ -2,7 +2,6 @@
 
 import random
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +12,19 @@ from sparkwright.workers.step_time import _random_batch, measure_step
 keras = pytest.importorskip("keras")
 
 
-def compiled(inputs: Any, outputs: Any, loss: Any, optimizer: str = "adam") -> Any:
+def compiled(inputs, outputs, loss, optimizer="adam"):
     model = keras.Model(inputs, outputs)
     model.compile(optimizer=optimizer, loss=loss, metrics=[])
     return model
 
 
-def classifier(loss: Any) -> Any:
+def classifier(loss):
     x = keras.Input((6,))
     hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(8)(x))
     return compiled(x, keras.layers.Dense(3, activation="softmax")(hidden), loss)
 
 
-def reader() -> Any:
+def reader():
     words = keras.Input((None,), dtype="int32", name="words")
     encoded = keras.layers.GRU(4)(keras.layers.Embedding(10, 4)(words))
     return compiled(
@@ -33,7 +32,7 @@ def reader() -> Any:
     )
 
 
-def two_headed() -> Any:
+def two_headed():
     left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
     both = keras.layers.Concatenate()([left, right])
     kind = keras.layers.Dense(4, activation="softmax", name="kind")(both)
@@ -67,16 +66,16 @@ def test_step_is_timed_and_the_network_is_unchanged(make):
     assert len(model.optimizer.variables) == variables
 
 
-def mean_squares(labels: Any, outputs: Any) -> Any:
+def mean_squares(labels, outputs):
     return keras.ops.mean(keras.ops.square(labels - outputs), axis=-1)
 
 
-def of_class_numbers(labels: Any, outputs: Any) -> Any:
+def of_class_numbers(labels, outputs):
     assert len(labels.shape) == 1, "class numbers are wanted"
     return -keras.ops.log(keras.ops.take_along_axis(outputs, labels[:, None], axis=-1)[:, 0])
 
 
-def no_loss(labels: Any, outputs: Any) -> Any:
+def no_loss(labels, outputs):
     raise ValueError("takes no labels at all")
 
 

@@ -5,7 +5,6 @@ import threading
 import uuid
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -24,7 +23,7 @@ ROWS = 61
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def dataset(rows: int = ROWS) -> Any:
+def dataset(rows=ROWS):
     """Examples whose first feature is their number, one by one."""
     import tensorflow as tf
 
@@ -32,17 +31,17 @@ def dataset(rows: int = ROWS) -> Any:
     return tf.data.Dataset.from_tensor_slices((data.features["features"], data.labels["labels"]))
 
 
-def sharded(shard: int, shards: int) -> Any:
+def sharded(shard, shards):
     return dataset().shard(shards, shard).batch(7)
 
 
 class Noisy:
     """A pipeline whose random step has no seed: the second feature."""
 
-    def __call__(self, shard: int, shards: int) -> Any:
+    def __call__(self, shard, shards):
         import tensorflow as tf
 
-        def noisy(features: Any, label: Any) -> Any:
+        def noisy(features, label):
             return features + tf.random.uniform([]) * tf.constant([0.0, 1.0, 0.0, 0.0]), label
 
         return dataset().shard(shards, shard).map(noisy).batch(4)
@@ -51,37 +50,37 @@ class Noisy:
 class Numbers(keras.utils.PyDataset):
     """Of each epoch, the number is the second feature."""
 
-    def __init__(self, shard: int, shards: int) -> None:
+    def __init__(self, shard, shards):
         super().__init__()
         self.data = numbered(ROWS).take(slice(shard, None, shards))
         self.epoch = 0
 
-    def __len__(self) -> int:
+    def __len__(self):
         return -(-len(self.data) // 4)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index):
         batch = self.data.take(slice(4 * index, 4 * index + 4))
         features = batch.features["features"].copy()
         features[:, 1] = self.epoch
         return features, batch.labels["labels"]
 
-    def on_epoch_end(self) -> None:
+    def on_epoch_end(self):
         self.epoch += 1
 
 
 class SecondFeature(Hook):
     """Writes down the first two features of each example."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder):
         self.folder = folder
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         np.save(Path(self.folder) / uuid.uuid4().hex, minibatch.features["features"][:, :2])
 
 
-def second_features(folder: Path) -> dict[int, set[float]]:
+def second_features(folder):
     """Number of the example -> its second features."""
-    found: dict[int, set[float]] = {}
+    found = {}
     for file in folder.glob("*.npy"):
         for number, second in np.load(file).tolist():
             found.setdefault(int(number), set()).add(second)
@@ -120,7 +119,7 @@ def test_every_example_of_every_shard_is_trained_once_per_epoch(tmp_path, master
 def test_augmentation_differs_from_epoch_to_epoch(tmp_path, master, make):
     import tensorflow as tf
 
-    tf.random.set_seed(None)  # pyright: ignore  # another test of this process may have set one
+    tf.random.set_seed(None)  # another test of this process may have set one
     master = master.with_hooks(SecondFeature(str(tmp_path)))
     fit(dense(), master, TfData(make, examples=ROWS), epochs=3)
     found = second_features(tmp_path)
@@ -133,18 +132,18 @@ def test_augmentation_differs_from_epoch_to_epoch(tmp_path, master, make):
 @pytest.mark.thorough
 def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch():
 
-    def make(shard: int, shards: int, epoch: int) -> Any:
+    def make(shard, shards, epoch):
         assert shards == 2
         return dataset(40).skip(20 * shard).take(20).shuffle(20, seed=epoch).batch(3)
 
-    def trained(data: Any) -> Any:
+    def trained(data):
         model = dense("adam")
         fit(model, averaging(), data, epochs=2)
         return weights(model)
 
     np.testing.assert_array_equal(trained(TfData(make)), trained(TfData(make)))
 
-    def in_order(shard: int, shards: int) -> Any:
+    def in_order(shard, shards):
         return dataset(40).skip(20 * shard).take(20).batch(6).repeat()
 
     normalizer = sw.data.Standardize.fit(numbered(40))
@@ -159,7 +158,7 @@ def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch():
     np.testing.assert_allclose(weights(drawn), weights(by_files), atol=1e-6)
 
 
-def by_epoch(shard: int, shards: int, epoch: int) -> Any:
+def by_epoch(shard, shards, epoch):
     return dataset(40).shard(shards, shard).shuffle(20, seed=epoch).batch(3)
 
 
@@ -189,13 +188,13 @@ def test_replaced_worker_continues_in_its_shard(tmp_path, monkeypatch, kind):
 
     class LostPool(InProcessPool):
         @contextlib.contextmanager
-        def borrow(self, **options: Any) -> Any:
+        def borrow(self, **options):
             with super().borrow(**options) as trainer:
                 asked.append(trainer)
                 yield trainer
 
     class Lose(RecordingHook):
-        def pre_update(self, minibatch: Any, model: Any) -> None:
+        def pre_update(self, minibatch, model):
             super().pre_update(minibatch, model)
             if not lost.is_set() and len(list(tmp_path.glob("*.npy"))) > 15:
                 lost.set()
@@ -234,7 +233,7 @@ def test_invalid_pipeline_raises(make, examples, why):
 
 def test_non_functions_and_validation_pipelines_are_rejected():
     with pytest.raises(sw.ConfigurationError, match=r"Received: int\. A dataset cannot"):
-        TfData(3)  # pyright: ignore[reportArgumentType]
+        TfData(3)
     with pytest.raises(sw.ConfigurationError, match=r"`examples` must be .* examples=0"):
         TfData(sharded, examples=0)
     with pytest.raises(sw.ConfigurationError, match=r"`validation` must be .* Received: TfData"):
@@ -245,13 +244,13 @@ def test_examples_in_the_window_are_cached_and_others_drawn_again():
     drawn = list[int]()
 
     class Drawn(Numbers):
-        def __getitem__(self, index: int) -> Any:
+        def __getitem__(self, index):
             drawn.append(index)
             return super().__getitem__(index)
 
     shard = StreamedShard(TfData(Drawn, examples=ROWS), worker=0, workers=1, window=8)
 
-    def numbers(start: int, stop: int, epoch: int = 0) -> list[float]:
+    def numbers(start, stop, epoch=0):
         rows = np.arange(start, stop, dtype=np.int64)[None]
         found = shard.gather(rows, epoch=epoch)
         assert found["features/features"].shape == (1, stop - start, 4)

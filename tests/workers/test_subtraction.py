@@ -1,7 +1,5 @@
 """Subtracting from variables what lies at places of their flat vector."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -9,14 +7,14 @@ from sparkwright.networks import ModelState
 
 
 @pytest.fixture(scope="module")
-def variables() -> list[Any]:
+def variables():
     import keras
 
     shapes = [(2, 3, 1, 4), (4,), (), (5, 2), (1,)]
     return [keras.Variable(np.zeros(shape), dtype="float32") for shape in shapes]
 
 
-def flat(variables: list[Any]) -> Any:
+def flat(variables):
     return np.concatenate([v.numpy().ravel() for v in variables])
 
 
@@ -47,7 +45,7 @@ def test_whole_vector_is_subtracted_from_the_trainable_variables():
     np.testing.assert_array_equal(state.read(updater=False), before - change)
 
 
-def small_model() -> Any:
+def small_model():
     import keras
 
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])

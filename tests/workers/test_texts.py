@@ -1,7 +1,5 @@
 """Networks that take text, and what their layers were adapted to; workers are threads."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ WORDS = ["red", "green", "blue", "cat", "dog", "語", "run", "walk"]
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def sentences(count: int = 120) -> DataSet:
+def sentences(count=120):
     """Sentences with the word "cat" or "dog", and which of them it is."""
     random = np.random.default_rng(0)
     labels = np.arange(count, dtype=np.int32) % 2
@@ -28,7 +26,7 @@ def sentences(count: int = 120) -> DataSet:
     return DataSet({"text": np.array(texts, object)[:, None]}, labels)
 
 
-def classifier(*, rank: int = 1, optimizer: Any = "adam") -> Any:
+def classifier(*, rank=1, optimizer="adam"):
     words = layers.TextVectorization(output_sequence_length=4, name="words")
     words.adapt(sentences().features["text"])
     init = [keras.initializers.RandomUniform(-1, 1, seed=seed) for seed in (1, 2)]
@@ -99,7 +97,7 @@ KINDS = np.array([[5], [7], [7]])
 TEXTS = np.array([["cat dog cat"], ["dog"], ["語 cat"]], object)
 
 
-def adapted(layer: Any, data: Any) -> tuple[Any, Any]:
+def adapted(layer, data):
     layer.adapt(data)
     return layer, data
 

@@ -5,8 +5,6 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -23,20 +21,20 @@ from sparkwright.updates import ThresholdState
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def one_worker(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def one_worker(**options):
     """Settings under which training equals training here, minibatch by minibatch."""
     return sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, **options
     )
 
 
-def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def averaging(**options):
     options = {"batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1, **options}
     return sw.ParameterAveragingTrainingMaster(workers=2, **options)
 
 
-def sharing(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
-    settings: dict[str, Any] = {
+def sharing(workers=2, **options):
+    settings = {
         "batch_size_per_worker": 5,
         "seed": 1,
         "threshold": sw.AdaptiveThreshold(initial=1e-3),
@@ -45,20 +43,20 @@ def sharing(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
     return sw.SharedTrainingMaster(workers=workers, **settings)
 
 
-def init(seed: int) -> Any:
+def init(seed):
     return keras.initializers.GlorotUniform(seed=seed)
 
 
 class CountedThreshold:
     """A threshold algorithm of the user's own, whose threshold is the number of the message."""
 
-    def init(self) -> ThresholdState:
+    def init(self):
         return ThresholdState(1.0)
 
-    def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
+    def update(self, state, *, sparsity):
         return ThresholdState(state.threshold + 1, sparsity)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {}
 
 
@@ -180,7 +178,7 @@ def test_reset_restarts_the_optimizer_after_each_averaging(blobs):
 SLOW_MOMENTUM = sw.OuterOptimizer(momentum=0.6, learning_rate=0.8, nesterov=False)
 
 
-def normalized() -> Any:
+def normalized():
     """With what is averaged but not trained, and Adam's moments."""
     model = keras.Sequential(
         [
@@ -195,7 +193,7 @@ def normalized() -> Any:
     return model
 
 
-def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
+def simulated(data, master, *, epochs):
     """The network that two workers train, and worker 0's moments; Keras' SGD is the outer step."""
     replicas, batches = [normalized(), normalized()], list(data.batches(10))
     half, outer = len(batches) // 2, master.outer_optimizer
@@ -205,16 +203,16 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
     slow = outer and keras.optimizers.SGD(
         outer.learning_rate, momentum=outer.momentum, nesterov=outer.nesterov
     )
-    under_way: Any = None  # an average, and each worker's variables when it began
+    under_way = None  # an average, and each worker's variables when it began
 
-    def train(start: int, stop: int) -> None:
+    def train(start, stop):
         for worker, replica in enumerate(replicas):
             train_locally(replica, batches[worker * half + start : worker * half + stop])
 
-    def variables_of(replica: Any) -> list[Any]:
+    def variables_of(replica):
         return [*replica.trainable_variables, *replica.non_trainable_variables[:2]]
 
-    def apply() -> None:
+    def apply():
         means, states = under_way
         for replica, before in zip(replicas, states, strict=True):
             pairs = zip(variables_of(replica), means, before, strict=True)
@@ -313,10 +311,10 @@ def test_delayed_averages_equal_their_simulation(blobs, updater, frequency, dela
 class KeepsParameters(Hook):
     """Writes the parameters with which each minibatch begins into a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self._folder, self._count = folder, 0
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         np.save(self._folder / f"{self._count:02}-{id(model)}.npy", weights(model))
         self._count += 1
 
@@ -368,7 +366,7 @@ def test_local_moments_are_reset_after_a_nan(blobs):
 class SpoilsMoments(Hook):
     """Makes moments infinite in the third minibatch; Adam's steps then are 0."""
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
+    def post_update(self, minibatch, model):
         if int(model.optimizer.iterations) == 3:
             for moment in model.optimizer._velocities:
                 moment.assign(np.full(moment.shape, np.inf))
@@ -383,7 +381,7 @@ def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs):
 
 
 def test_averaging_every_step_equals_the_large_batch_for_a_cnn():
-    def cnn() -> Any:
+    def cnn():
         init = keras.initializers.GlorotUniform
         model = keras.Sequential(
             [
@@ -412,7 +410,7 @@ def test_averaging_every_step_equals_the_large_batch_for_a_cnn():
 
 
 def test_several_inputs_and_outputs_by_name():
-    def build() -> Any:
+    def build():
         left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
         joined = keras.layers.Concatenate()([left, right])
         one = keras.layers.Dense(1, name="one", kernel_initializer=init(1))(joined)
@@ -445,13 +443,13 @@ def test_several_inputs_and_outputs_by_name():
 
 def test_integer_state_is_unchanged(blobs):
     class Counting(keras.layers.Layer):
-        def build(self, shape: Any) -> None:
+        def build(self, shape):
             del shape
             self.calls = self.add_weight(
                 shape=(), dtype="int32", initializer="zeros", trainable=False
             )
 
-        def call(self, inputs: Any, training: bool = False) -> Any:
+        def call(self, inputs, training=False):
             if training:
                 self.calls.assign_add(1)
             return inputs
@@ -472,7 +470,7 @@ def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs):
         keras.layers.Dense(3, activation="softmax", kernel_initializer=init(2)),
     ]
 
-    def after(workers: int) -> Any:
+    def after(workers):
         model = keras.models.clone_model(keras.Sequential([keras.Input((4,)), *layers]))
         model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
         # The same twenty examples for each worker: alike draws would make the workers alike.
@@ -533,10 +531,10 @@ def test_slow_worker_does_not_delay_the_epoch(blobs):
 class SlowWorkerZero(Hook):
     """Makes worker 0 slow, found by its shuffle: the first process to take the marker."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.slow: bool | None = None
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         if self.slow is None:
             frame = sys._getframe()
             while frame is not None and self.slow is None:
@@ -615,10 +613,10 @@ def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs):
 
 @pytest.mark.thorough
 def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch):
-    closed: list[Any] = []
+    closed = []
 
     class Pool(InProcessPool):
-        def close(self) -> None:
+        def close(self):
             closed.append(self)
             super().close()
 
@@ -652,14 +650,14 @@ def test_same_seed_gives_identical_bits_and_another_seed_does_not(blobs):
 
 
 def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs):
-    heard: list[Any] = []
+    heard = []
     model = dense()
 
-    def fail(event: Any) -> None:
+    def fail(event):
         del event
         raise RuntimeError("a listener's own bug")
 
-    async def returned(run: Any) -> Any:
+    async def returned(run):
         return await run
 
     with sw.ParallelWrapper(model, averaging(), workers=2, cores_per_worker=1) as wrapper:

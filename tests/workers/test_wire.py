@@ -4,10 +4,7 @@ import json
 import os
 import pickle
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -52,37 +49,35 @@ class OwnEvaluation(AbstractEvaluation):
     name = "own"
     rows: int = 0
 
-    def updated(
-        self, labels: Any, predictions: Any, *, mask: Any = None, records: Any = None
-    ) -> "OwnEvaluation":
+    def updated(self, labels, predictions, *, mask=None, records=None):
         return OwnEvaluation(self.rows + len(labels))
 
-    def __add__(self, other: "OwnEvaluation") -> "OwnEvaluation":
+    def __add__(self, other):
         return OwnEvaluation(self.rows + other.rows)
 
     @property
-    def examples(self) -> int:
+    def examples(self):
         return self.rows
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {"name": self.name, "rows": self.rows}
 
     @classmethod
-    def from_dict(cls, values: Any) -> "OwnEvaluation":
+    def from_dict(cls, values):
         return cls(values["rows"])
 
-    def summary(self) -> str:
+    def summary(self):
         return ""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self):
         return ""
 
-    def plot(self, *, axes: Any = None) -> Any: ...
+    def plot(self, *, axes=None): ...
 
 
 LABELS, BOTH = [0, 1, 1, 0], [[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.875, 0.125]]
 RECORDS = [[0, row] for row in range(4)]
-PROTOTYPES: list[AbstractEvaluation] = [
+PROTOTYPES = [
     Evaluation(keep_errors=2),
     EvaluationBinary(roc_thresholds=0),
     CustomEvaluation(lambda labels, *_: {"n": len(labels)}, lambda a, b: {"n": a["n"] + b["n"]}),
@@ -99,7 +94,7 @@ DEFINITION = ModelDefinition(name="m", config="{}", custom_objects=b"\x80code", 
 SPANS = SpanBlock.of_one(3, 1.5, 0.25)
 
 
-def sent(value: Any, *, own_code: bool = False) -> Any:
+def sent(value, *, own_code=False):
     """`value` as the other side of a socket gets it."""
     fields, payload = pack(value, own_code=own_code)
     content = bytearray(b"".join(bytes(memoryview(piece)) for piece in payload))
@@ -113,7 +108,7 @@ SHARING = masters.SharedTrainingMaster(
     time_source=masters.NtpClock(server="time.example"),
     residual_clipping=updates.ResidualClipping(),
 )
-COMMON: dict[str, Any] = {"definition": DEFINITION, "xla": "auto", "run": "r", "shard": "/a"}
+COMMON = {"definition": DEFINITION, "xla": "auto", "run": "r", "shard": "/a"}
 TRAIN = TrainRequest(
     **COMMON,
     controller=("10.0.0.1", 4040),
@@ -177,7 +172,7 @@ def test_prediction_examples_are_transferred_without_pickle():
 
 
 def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request():
-    shared: list[str] = []
+    shared = []
     hooks = (Hook(shared), Hook(shared))
     request = replace(TRAIN, settings=settings_of(replace(SHARING, hooks=hooks), epochs=2))
     found = sent(request, own_code=True).settings.master.hooks
@@ -290,28 +285,28 @@ def test_malformed_values_are_rejected(packed):
 
 
 class Hook:
-    def __init__(self, seen: list[str]) -> None:
+    def __init__(self, seen):
         self.seen = seen
 
-    def pre_update(self, *_: Any) -> None: ...
+    def pre_update(self, *_): ...
 
-    def post_update(self, *_: Any) -> None: ...
+    def post_update(self, *_): ...
 
 
 class Evil:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self):
         return os.mkdir, (str(self.path),)
 
 
 def test_custom_repartitioner_stays_on_the_driver():
     class Locked:
-        def __init__(self) -> None:
+        def __init__(self):
             self.lock = threading.Lock()
 
-        def partitions(self, total: int, batch_size: int) -> int:
+        def partitions(self, total, batch_size):
             return total // batch_size
 
     master = masters.SharedTrainingMaster(seed=1, repartitioner=Locked())

@@ -1,27 +1,24 @@
 """What Spark asks Kubernetes for: the pods of executors, as a stand-in for its API gets them."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tests.yarn.helpers import outcome
 
 pytestmark = pytest.mark.cluster
 
 
-def run_script(_: Path) -> Any:
+def run_script(_):
     return outcome("on_kubernetes.py", timeout_s=150)
 
 
 @pytest.fixture(scope="module")
-def pods(script_result: Any) -> Any:
+def pods(script_result):
     found = [made for path, made in script_result if path == "/api/v1/namespaces/ml/pods"]
     assert len(found) == 2
     return found
 
 
 @pytest.fixture(scope="module")
-def container(pods: Any) -> Any:
+def container(pods):
     (one,) = pods[0]["spec"]["containers"]
     return one
 

@@ -51,7 +51,7 @@ def test_everything_that_is_named_becomes_a_setting():
 def test_invalid_options_raise(wrong):
     (name,) = wrong
     with pytest.raises(ConfigurationError, match=f"`{name}` must .* Received: {name}="):
-        sw.spark.kubernetes_settings(**{"image": "a", **wrong})  # pyright: ignore[reportArgumentType]
+        sw.spark.kubernetes_settings(**{"image": "a", **wrong})
 
 
 def test_missing_image_raises_with_the_option_to_set():

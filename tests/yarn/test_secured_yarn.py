@@ -1,8 +1,5 @@
 """A session on a YARN and an HDFS with Kerberos, on this machine."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tests.support.kerberos import Kerberos
 from tests.yarn import helpers
@@ -11,7 +8,7 @@ pytestmark = pytest.mark.cluster
 seen = helpers.seen
 
 
-def run_script(_: Path) -> Any:
+def run_script(_):
     return helpers.outcome_on_yarn("on_secured_yarn.py", lambda: Kerberos().start().close())
 
 

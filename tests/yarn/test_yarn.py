@@ -1,8 +1,5 @@
 """Sessions on a real YARN on top of a real HDFS, on this machine."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tests.yarn import helpers
 
@@ -10,7 +7,7 @@ pytestmark = pytest.mark.cluster
 seen = helpers.seen
 
 
-def run_script(_: Path) -> Any:
+def run_script(_):
     return helpers.outcome_on_yarn("on_yarn.py")
 
 

@@ -2,7 +2,6 @@
 
 import socket
 import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -27,7 +26,7 @@ TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_si
 
 
 @pytest.fixture
-def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def conf(tmp_path, monkeypatch):
     """An empty folder, which HADOOP_CONF_DIR names."""
     folder = tmp_path / "conf"
     folder.mkdir()
@@ -93,7 +92,7 @@ def test_reachable_resource_manager_is_accepted_and_spark_settings_win(conf):
 
 def test_a_java_that_was_started_without_the_cluster_is_rejected(conf, monkeypatch):
     (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
-    system = SimpleNamespace(getenv=lambda name: None)  # pyright: ignore[reportUnknownLambdaType]
+    system = SimpleNamespace(getenv=lambda name: None)
     java = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
     monkeypatch.setattr("pyspark.SparkContext._jvm", java)
     with pytest.raises(
@@ -118,7 +117,7 @@ def test_invalid_yarn_timeout_raises_with_its_value(text):
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """A Spark with two jars."""
     (tmp_path / "spark" / "jars").mkdir(parents=True)
     for name in ("a.jar", "b.jar"):
@@ -164,7 +163,7 @@ def test_jars_that_sparks_own_file_settles_are_left_to_it(home):
 
 @pytest.mark.usefixtures("home")
 def test_a_file_system_that_rejects_the_archive_ends_in_a_warning_not_an_error(monkeypatch, caplog):
-    def refuse(url: str) -> bool:
+    def refuse(url):
         raise PermissionError(f"no entry to {url}")
 
     monkeypatch.setattr(_yarn, "exists", refuse)
