@@ -14,45 +14,25 @@ from tests.configurations import configurations, refusal
 import sparkwright as sw
 from sparkwright.configuration import nested_options, plain_options, to_code
 from sparkwright.data import Augmentation, MaskFile
-from sparkwright.errors import ConfigurationError
-from sparkwright.experiments import Experiment
-from sparkwright.masters import (
-    Checkpointing,
-    Histograms,
-    MeshConfig,
-    NtpClock,
-    OuterOptimizer,
-    ParameterAveragingTrainingMaster,
-    SharedTrainingMaster,
-    SystemClock,
-)
-from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner
-from sparkwright.spark import SparkSettings
-from sparkwright.updates import (
-    AdaptiveThreshold,
-    FixedThreshold,
-    ResidualClipping,
-    TargetSparsity,
-)
 
-MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
+MASTERS = [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster]
 CLASSES = [
     *MASTERS,
-    *(AdaptiveThreshold, FixedThreshold, TargetSparsity, ResidualClipping),
-    *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing),
-    *(SystemClock, NtpClock, OuterOptimizer, Histograms, Augmentation, MaskFile),
+    *(sw.AdaptiveThreshold, sw.FixedThreshold, sw.TargetSparsity, sw.ResidualClipping),
+    *(sw.DefaultRepartitioner, sw.NoRepartitioner, sw.MeshConfig, sw.Checkpointing),
+    *(sw.SystemClock, sw.NtpClock, sw.OuterOptimizer, sw.Histograms, Augmentation, MaskFile),
 ]
 REQUIRED = {
-    Checkpointing: {"url": "/data/runs/7"},
+    sw.Checkpointing: {"url": "/data/runs/7"},
 }
 # Options that are valid only beside others.
 BESIDE = {
-    (MeshConfig, "chunk_bytes"): {"max_pending_bytes": 2**53},
-    (MeshConfig, "max_pending_bytes"): {"chunk_bytes": 1024},
-    (AdaptiveThreshold, "min_sparsity"): {"max_sparsity": 2.0**126},
-    (AdaptiveThreshold, "max_sparsity"): {"min_sparsity": 2.0**-126},
-    (ParameterAveragingTrainingMaster, "exchange_precision"): {"updater": "local"},
-    (ParameterAveragingTrainingMaster, "averaging_delay"): {
+    (sw.MeshConfig, "chunk_bytes"): {"max_pending_bytes": 2**53},
+    (sw.MeshConfig, "max_pending_bytes"): {"chunk_bytes": 1024},
+    (sw.AdaptiveThreshold, "min_sparsity"): {"max_sparsity": 2.0**126},
+    (sw.AdaptiveThreshold, "max_sparsity"): {"min_sparsity": 2.0**-126},
+    (sw.ParameterAveragingTrainingMaster, "exchange_precision"): {"updater": "local"},
+    (sw.ParameterAveragingTrainingMaster, "averaging_delay"): {
         "updater": "local",
         "averaging_frequency": 2**31 - 1,
     },
@@ -71,7 +51,7 @@ values = st.one_of(
 )
 
 
-@pytest.mark.parametrize("cls", [*CLASSES, Experiment, SparkSettings])
+@pytest.mark.parametrize("cls", [*CLASSES, sw.Experiment, sw.SparkSettings])
 def test_every_option_is_declared_and_documented(cls):
     declared = [*plain_options(cls), *nested_options(cls)]
     names = {option.name for option in declared}
@@ -104,7 +84,7 @@ def test_constructor_and_form_accept_the_same_values(cls, data):
     sentence = refusal(option, value)
     try:
         cls(**{**others, option.name: value})
-    except ConfigurationError as error:
+    except sw.ConfigurationError as error:
         refused = str(error)
     else:
         assert sentence is None or (option.name == "ports" and isinstance(value, int))
@@ -136,16 +116,18 @@ def test_unknown_options_are_rejected(cls):
     saved = cls(**REQUIRED.get(cls, {})).to_dict()
     inside = saved.get("configuration", saved)
     inside["most"] = 3
-    with pytest.raises(ConfigurationError, match=rf"unknown options \['most'\] of {cls.__name__}"):
+    with pytest.raises(
+        sw.ConfigurationError, match=rf"unknown options \['most'\] of {cls.__name__}"
+    ):
         cls.from_dict(saved)
-    with pytest.raises(ConfigurationError, match="must be a dictionary of options"):
+    with pytest.raises(sw.ConfigurationError, match="must be a dictionary of options"):
         cls.from_dict([])
 
 
 @pytest.mark.parametrize("cls", MASTERS)
 def test_nested_settings_are_split_and_combined(cls):
-    saved = cls(checkpoint=Checkpointing("/data/runs/7"), time_source=NtpClock()).to_dict()
-    off = {"outer_optimizer": OuterOptimizer(), "residual_clipping": ResidualClipping()}
+    saved = cls(checkpoint=sw.Checkpointing("/data/runs/7"), time_source=sw.NtpClock()).to_dict()
+    off = {"outer_optimizer": sw.OuterOptimizer(), "residual_clipping": sw.ResidualClipping()}
     for option in nested_options(cls):
         if option.name in off:
             saved[option.name] = off[option.name].to_dict()
@@ -172,32 +154,34 @@ def test_nested_settings_are_split_and_combined(cls):
     ],
 )
 def test_invalid_settings_are_rejected(setting, text):
-    with pytest.raises(ConfigurationError) as refused:
-        SharedTrainingMaster.from_dict(setting)
+    with pytest.raises(sw.ConfigurationError) as refused:
+        sw.SharedTrainingMaster.from_dict(setting)
     assert text in str(refused.value)
 
 
 def test_numpy_numbers_and_exponents_are_written_as_numbers():
-    master = SharedTrainingMaster(periodic_gc_interval_s=np.float64(2.5))
-    assert SharedTrainingMaster.from_yaml(master.to_yaml()) == master
+    master = sw.SharedTrainingMaster(periodic_gc_interval_s=np.float64(2.5))
+    assert sw.SharedTrainingMaster.from_yaml(master.to_yaml()) == master
     # PyYAML alone reads 1e-3 as text.
     written = "threshold: {name: fixed, configuration: {threshold: 1e-3}}\nresidual_clipping: null"
-    assert SharedTrainingMaster.from_yaml(written) == SharedTrainingMaster(
-        threshold=FixedThreshold(threshold=1e-3), residual_clipping=None
+    assert sw.SharedTrainingMaster.from_yaml(written) == sw.SharedTrainingMaster(
+        threshold=sw.FixedThreshold(threshold=1e-3), residual_clipping=None
     )
 
 
 def test_yaml_creates_no_objects():
-    with pytest.raises(ConfigurationError, match="could not determine a constructor"):
-        MeshConfig.from_yaml("mode: !!python/object/apply:os.getpid []")
+    with pytest.raises(sw.ConfigurationError, match="could not determine a constructor"):
+        sw.MeshConfig.from_yaml("mode: !!python/object/apply:os.getpid []")
 
 
 def test_code_contains_only_non_default_options():
-    assert to_code(OuterOptimizer(momentum=0.5)) == "sw.OuterOptimizer(momentum=0.5)"
+    assert to_code(sw.OuterOptimizer(momentum=0.5)) == "sw.OuterOptimizer(momentum=0.5)"
     assert to_code((np.float64(0.3), {"a": np.float64(2)})) == '(0.3, {"a": 2.0})'
     named = {"workers": "count"}
-    assert to_code(SharedTrainingMaster(), named=named) == "sw.SharedTrainingMaster(workers=count)"
-    assert eval(to_code(MeshConfig(ports=5)), {"sw": sw}) == MeshConfig(ports="5")
+    assert (
+        to_code(sw.SharedTrainingMaster(), named=named) == "sw.SharedTrainingMaster(workers=count)"
+    )
+    assert eval(to_code(sw.MeshConfig(ports=5)), {"sw": sw}) == sw.MeshConfig(ports="5")
 
 
 @pytest.mark.thorough
@@ -214,7 +198,7 @@ def test_code_of_a_plain_value_is_the_value(value):
 
 
 def test_code_and_settings_hide_secrets():
-    spark = SparkSettings(settings={"spark.p.password": "abc"})
-    for text in (to_code(spark), to_code(Experiment(spark=spark)), spark.to_yaml(), repr(spark)):
+    spark = sw.SparkSettings(settings={"spark.p.password": "abc"})
+    for text in (to_code(spark), to_code(sw.Experiment(spark=spark)), spark.to_yaml(), repr(spark)):
         assert "spark.p.password" in text
         assert "abc" not in text

@@ -10,7 +10,6 @@ import pytest
 import sparkwright as sw
 from sparkwright.advice import MeasuredRun, predict
 from sparkwright.errors import ConfigurationError, NetworkError
-from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
 from sparkwright.networks.presets import lenet_spec
 
 command = importlib.import_module("sparkwright.advice.__main__")
@@ -20,9 +19,9 @@ runs_of = importlib.import_module("sparkwright.advice._runs")
 @pytest.fixture
 def measured():
     """Advice with two measured runs, of a master with addresses."""
-    master = ParameterAveragingTrainingMaster(
+    master = sw.ParameterAveragingTrainingMaster(
         batch_size_per_worker=32,
-        mesh=MeshConfig(controller_address="driver.example.org"),
+        mesh=sw.MeshConfig(controller_address="driver.example.org"),
         checkpoint=sw.Checkpointing(url="hdfs://name.example.org/runs"),
     )
     runs = [
@@ -109,7 +108,7 @@ def test_a_number_of_parameters_is_a_network_with_adam():
     found = sw.advise(25_010_000, workers=2, step_s=0.6, bandwidth_bytes_per_s=1.25e8)
     assert (found.load.vector_bytes, found.load.updater_bytes) == (100_040_000, 200_080_000)
     assert found.sources == ()
-    assert isinstance(found.master, ParameterAveragingTrainingMaster)
+    assert isinstance(found.master, sw.ParameterAveragingTrainingMaster)
     assumed = sw.advise(1000, 20_001, workers=2, step_s=0.1)
     assert assumed.sources == (
         "Network: assumed; give `bandwidth_bytes_per_s`, or `spark` to measure it.",

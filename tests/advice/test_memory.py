@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS
 from sparkwright.networks.estimate import training_sizes
 from sparkwright.spark.memory_parts import TRAINER_MIB, parse_mib
@@ -142,7 +141,7 @@ def test_custom_layer_model_is_sized_by_its_variables_and_outputs():
     ],
 )
 def test_invalid_values_are_rejected(options, message):
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(sw.ConfigurationError, match=message):
         plan_memory(options.pop("model", 1000), **options)
 
 

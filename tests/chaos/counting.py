@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 WORKERS = 3
 BATCH = 8
@@ -27,10 +26,10 @@ SENT = 0.99
 _FAR = 1e4
 
 
-def examples(count: int = EXAMPLES) -> DataSet:
+def examples(count: int = EXAMPLES) -> sw.DataSet:
     """Examples that a network can count."""
     features = np.concatenate([np.full((count, 1), 1 / BATCH), np.eye(count)], axis=1)
-    return DataSet(features.astype(np.float32), np.full((count, 1), _FAR, np.float32))
+    return sw.DataSet(features.astype(np.float32), np.full((count, 1), _FAR, np.float32))
 
 
 def data(spark: Any, count: int = EXAMPLES) -> Any:

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright.data import DataSet
+import sparkwright as sw
 from sparkwright.data._alignment import check_alignment, lengths_of, pad, pad_columns
 from sparkwright.data._survey import LengthRange
-from sparkwright.errors import ConfigurationError
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=0, max_size=12)
 ALIGN = st.sampled_from(["equal_length", "start", "end"])
@@ -37,7 +36,7 @@ def test_length_ranges_of_parts_add_up_to_the_range_of_the_whole(a, b):
 
 
 def steps_of(length, *, mask=None):
-    return DataSet(
+    return sw.DataSet(
         {"x": np.ones((2, length, 3), np.float32), "fixed": np.ones((2, 4))},
         {"y": np.ones((2, length), np.int32)},
         features_masks=None if mask is None else {"x": mask},
@@ -45,7 +44,7 @@ def steps_of(length, *, mask=None):
 
 
 def pad_dataset(data, *arguments, **options):
-    return DataSet.from_columns(pad_columns(data.columns(), *arguments, **options))
+    return sw.DataSet.from_columns(pad_columns(data.columns(), *arguments, **options))
 
 
 def test_examples_of_equal_length_are_padded_and_masked():
@@ -64,7 +63,7 @@ def test_existing_masks_are_kept_and_masks_of_whole_labels_are_expanded():
     found = pad_dataset(steps_of(2, mask=mask), ["x", "y"], 3, align="end", masked=True)
     assert found.features_masks["x"].tolist() == [[0, 1, 0], [0, 1, 1]]
     assert found.features_masks["x"].dtype == np.float32
-    part = DataSet(np.ones((2, 2, 1)), np.ones((2, 2)), labels_masks=np.array([1, 0]))
+    part = sw.DataSet(np.ones((2, 2, 1)), np.ones((2, 2)), labels_masks=np.array([1, 0]))
     found = pad_dataset(part, ["labels"], 3, align="start", masked=True)
     assert found.labels_masks["labels"].tolist() == [[1, 1, 0], [0, 0, 0]]
 
@@ -82,5 +81,5 @@ def test_arrays_of_different_lengths_are_sequences():
 )
 def test_invalid_alignment_raises(align, length):
     received = "align='left'" if length is None else f"length={length!r}"
-    with pytest.raises(ConfigurationError, match=f"Received: {received}"):
+    with pytest.raises(sw.ConfigurationError, match=f"Received: {received}"):
         check_alignment(align, length)

@@ -24,11 +24,9 @@ from sparkwright.data.loaders import MinibatchReader
 from sparkwright.data.paths import find_files
 from sparkwright.data.pieces import SkipLog
 from sparkwright.evaluation import Evaluation, evaluation_from_json
-from sparkwright.experiments import Experiment
 from sparkwright.masters import training_master_from_yaml
 from sparkwright.networks import NetworkSpec
 from sparkwright.runs._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from sparkwright.storage import load_evaluation, save_evaluation, verify_model
 from sparkwright.storage._model_archive import unpack_model, write_model_archive
 from sparkwright.storage.listing import list_files
 from sparkwright.workers.protocol import Progress
@@ -178,7 +176,7 @@ def write_model(folder):
 
 def read_model(folder):
     url = str(folder / "a.keras")
-    verify_model(url)
+    sw.verify_model(url)
     target = folder / "unpacked"
     shutil.rmtree(target, ignore_errors=True)
     with (folder / "a.keras").open("rb") as file:
@@ -211,7 +209,7 @@ def read_run(folder):
 def write_evaluation(folder):
     found = Evaluation()
     found = found.updated(DATA.labels["labels"], np.eye(4)[DATA.labels["labels"]])
-    save_evaluation(found, str(folder / "a.json"))
+    sw.save_evaluation(found, str(folder / "a.json"))
 
 
 def records(write, **options):
@@ -247,15 +245,15 @@ FORMATS = {
     "manifest": Format(export, read_minibatches, "export/manifest.json", exact=True),
     "model": Format(write_model, read_model, "a.keras", exact=True),
     "hdf5 model": Format(
-        write_hdf5, lambda folder: verify_model(str(folder / "a.h5")).name, "a.h5"
+        write_hdf5, lambda folder: sw.verify_model(str(folder / "a.h5")).name, "a.h5"
     ),
     "checkpoint": Format(write_run, read_run, "*.swc", exact=True),
     "evaluation": Format(
-        write_evaluation, lambda folder: load_evaluation(str(folder / "a.json")), "a.json"
+        write_evaluation, lambda folder: sw.load_evaluation(str(folder / "a.json")), "a.json"
     ),
     "experiment": Format(
-        lambda folder: Experiment(epochs=3).save(str(folder / "a.yaml")),
-        lambda folder: Experiment.load(str(folder / "a.yaml")),
+        lambda folder: sw.Experiment(epochs=3).save(str(folder / "a.yaml")),
+        lambda folder: sw.Experiment.load(str(folder / "a.yaml")),
         "a.yaml",
     ),
 }
@@ -337,7 +335,7 @@ TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
         (training_master_from_yaml, TWICE_YAML),
         (NetworkSpec.from_json, TWICE_JSON),
         (NetworkSpec.from_yaml, TWICE_YAML),
-        (Experiment.from_yaml, TWICE_YAML),
+        (sw.Experiment.from_yaml, TWICE_YAML),
         (lambda text: Manifest.from_json(text.encode(), url="a"), TWICE_JSON),
         (evaluation_from_json, TWICE_JSON),
     ],

@@ -9,7 +9,6 @@ import pytest
 from tests.data.record_samples import assert_same, digits, read_records_of, read_tfrecords_of
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.storage.listing import list_entries
 
 
@@ -65,7 +64,7 @@ def test_examples_are_written_in_part_files(tmp_path, form, size):
 
 @each_format
 def test_sequences_of_different_lengths_stay_separate(tmp_path, form):
-    sequences = [DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 4, 9)]
+    sequences = [sw.DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 4, 9)]
     form.write(sequences, str(tmp_path / "out"))
     found = form.read(tmp_path / "out", joined=False)
     assert [part.features["features"].shape for part in found] == [(4, 4, 3), (2, 9, 3)]
@@ -85,7 +84,7 @@ def test_nonempty_folder_is_not_overwritten(tmp_path, form):
 def test_invalid_examples_leave_nothing_behind(tmp_path, form):
     url = str(tmp_path / "out")
     with pytest.raises(sw.DataError, match="the same columns"):
-        form.write([digits(5), DataSet(np.zeros((2, 3)))], url, examples_per_part=7)
+        form.write([digits(5), sw.DataSet(np.zeros((2, 3)))], url, examples_per_part=7)
     with pytest.raises(sw.DataError, match="must have at least one example"):
         form.write([], url)
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.data._sequence_reader import natural_key
 from sparkwright.data._survey import Survey, check_found
 
@@ -102,7 +101,7 @@ def test_skipped_sequences_are_counted_and_do_not_set_the_length(spark, tmp_path
 def test_padded_gives_all_chunks_one_length(spark, align):
     lengths = [2, 4, 4, 3, 1]
     arrays = [np.full((n, 2), n, np.float32) for n in lengths]
-    parts = [DataSet(a[None], np.full((1, len(a)), len(a), np.int32)) for a in arrays]
+    parts = [sw.DataSet(a[None], np.full((1, len(a)), len(a), np.int32)) for a in arrays]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2))
     found = data.padded(align=align).collect()
     at_end = align == "end"

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.data._splitting import (
     Assignment,
     apportion,
@@ -19,7 +18,6 @@ from sparkwright.data._splitting import (
     stratified_sizes,
 )
 from sparkwright.data.shuffling import RandomBlocks, order_of
-from sparkwright.errors import ConfigurationError, DataError
 
 weights = st.lists(st.floats(0, 10, allow_subnormal=False), min_size=1, max_size=5).filter(
     lambda values: sum(values) > 0.01
@@ -110,7 +108,7 @@ def test_data_changed_since_counting_raises(classes, how):
         assignment.take(np.array(classes))
         assignment.finish()
 
-    with pytest.raises(DataError, match=f"in partition 3 {how} the 2 examples"):
+    with pytest.raises(sw.DataError, match=f"in partition 3 {how} the 2 examples"):
         read()
 
 
@@ -149,7 +147,7 @@ LABELS = np.repeat([0, 1, 2], [100, 61, 40]).astype(np.int32)
 def numbered(spark):
     """201 examples in partitions of 0 to 100, each of which knows its number and class."""
     number = np.arange(201, dtype=np.float32)
-    data = DataSet(number[:, None], LABELS)
+    data = sw.DataSet(number[:, None], LABELS)
     edges = [0, 100, 100, 130, 201]
     parts = [[data.take(slice(a, b))] if b > a else [] for a, b in itertools.pairwise(edges)]
     rdd = spark.sparkContext.parallelize(parts, 4).flatMap(lambda part: part)
@@ -226,7 +224,7 @@ def test_shuffle_in_several_blocks_loses_no_examples(numbered, monkeypatch):
 
 @pytest.mark.thorough
 def test_sequences_of_different_length_are_shuffled(spark):
-    parts = [DataSet(np.full((3, length, 1), length)) for length in (2, 5, 4)]
+    parts = [sw.DataSet(np.full((3, length, 1), length)) for length in (2, 5, 4)]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2)).shuffle(seed=1)
     chunks = [sw.data.from_bytes(chunk) for chunk in data.rdd.collect()]
     lengths = [length for c in chunks for length in [c.features["features"].shape[1]] * len(c)]
@@ -244,22 +242,22 @@ def test_splitting_changing_data_raises(spark):
     data = sw.data.from_arrays(spark, np.zeros((8, 1)), partitions=2)
     data._counts = (4, 5)  # what a source without a seed would do
     part = data.random_split([1], exact=True)[0]
-    with pytest.raises(DataError, match="in partition 1 fewer than the 5 examples"):
+    with pytest.raises(sw.DataError, match="in partition 1 fewer than the 5 examples"):
         part.collect()
 
 
 @pytest.mark.parametrize(
     ("action", "error", "text"),
     [
-        (lambda d: d.random_split([]), ConfigurationError, "weights=[]"),
-        (lambda d: d.random_split([1, -1], exact=True), ConfigurationError, "weights=[1, -1]"),
-        (lambda d: d.stratified_split([1], label="x"), DataError, "['labels']. Received: 'x'"),
-        (lambda d: d.random_split([1], seed=-1), ConfigurationError, "seed=-1"),
-        (lambda d: d.balanced_split(0), ConfigurationError, "examples_per_part=0"),
-        (lambda d: d.shuffle(seed=0, partitions=0), ConfigurationError, "partitions=0"),
-        (lambda d: d.sample(), ConfigurationError, "one of `size` and `fraction`"),
-        (lambda d: d.sample(fraction=1.5), ConfigurationError, "fraction=1.5"),
-        (lambda d: d.sample(202), DataError, "201. Received: size=202"),
+        (lambda d: d.random_split([]), sw.ConfigurationError, "weights=[]"),
+        (lambda d: d.random_split([1, -1], exact=True), sw.ConfigurationError, "weights=[1, -1]"),
+        (lambda d: d.stratified_split([1], label="x"), sw.DataError, "['labels']. Received: 'x'"),
+        (lambda d: d.random_split([1], seed=-1), sw.ConfigurationError, "seed=-1"),
+        (lambda d: d.balanced_split(0), sw.ConfigurationError, "examples_per_part=0"),
+        (lambda d: d.shuffle(seed=0, partitions=0), sw.ConfigurationError, "partitions=0"),
+        (lambda d: d.sample(), sw.ConfigurationError, "one of `size` and `fraction`"),
+        (lambda d: d.sample(fraction=1.5), sw.ConfigurationError, "fraction=1.5"),
+        (lambda d: d.sample(202), sw.DataError, "201. Received: size=202"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -273,7 +271,7 @@ def test_stratifying_by_labels_other_than_classes_raises():
     from sparkwright.data.classes import class_of_each_example
 
     def of(labels):
-        return class_of_each_example(DataSet(np.zeros(len(labels)), labels), "labels").tolist()
+        return class_of_each_example(sw.DataSet(np.zeros(len(labels)), labels), "labels").tolist()
 
     assert of(np.eye(3)[[2, 0]]) == [2, 0]
     assert of(np.array([[1.0], [0.0]])) == of(np.array([True, False])) == [1, 0]
@@ -282,5 +280,5 @@ def test_stratifying_by_labels_other_than_classes_raises():
         (np.array([[0.5, 0.5]]), "rows that are not one-hot"),
         (np.zeros((2, 3), np.int32), r"one class per example. Received: output 'labels' with sh"),
     ):
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(sw.DataError, match=message):
             of(labels)

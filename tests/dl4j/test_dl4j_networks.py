@@ -20,7 +20,6 @@ from tests.support.hadoop import java
 from tests.support.sandbox import finished
 
 import sparkwright as sw
-from sparkwright.errors import DataError
 
 HERE = Path(__file__).parent
 NETWORKS = HERE / "networks"
@@ -146,7 +145,7 @@ def test_normalizer_is_read(name, kind, inputs, outputs):
     ],
 )
 def test_part_without_counterpart_raises_with_its_name(name, shapes, message):
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(sw.DataError, match=message):
         sw.import_dl4j(str(NETWORKS / f"{name}.zip"), input_shapes=shapes)
 
 
@@ -155,7 +154,7 @@ def test_part_without_counterpart_raises_with_its_name(name, shapes, message):
 )
 def test_configuration_not_matching_the_parameters_raises(tmp_path, width, reason):
     path = changed("dense", tmp_path, b'"nout" : 5', f'"nout" : {width}'.encode())
-    with pytest.raises(DataError, match=rf"damaged.zip .*{reason}.*Save the network again"):
+    with pytest.raises(sw.DataError, match=rf"damaged.zip .*{reason}.*Save the network again"):
         sw.import_dl4j(str(path))
 
 
@@ -169,7 +168,7 @@ def test_changed_configuration_is_read_or_raises_data_error(tmp_path, data, name
     start, end = data.draw(st.sampled_from(values)).span(1)
     new = data.draw(st.sampled_from([b"null", b"true", b"-1", b"7", b'"x.Y"', b"[ ]", b"{ }"]))
     path = changed(name, tmp_path, text, text[:start] + new + text[end:])
-    with warnings.catch_warnings(), contextlib.suppress(DataError):
+    with warnings.catch_warnings(), contextlib.suppress(sw.DataError):
         warnings.simplefilter("ignore")
         sw.import_dl4j(str(path))
 

@@ -14,8 +14,6 @@ from tests.support import own_models
 from tests.support.own_models import Nested, OwnLoss, OwnTrainStep, Plain, compiled, dense
 
 import sparkwright as sw
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelState
 from sparkwright.networks.building import prepare
 from sparkwright.networks.signature import output_names
@@ -176,7 +174,7 @@ class Kind:
     """
 
     build: Callable[[], Any]
-    data: DataSet
+    data: sw.DataSet
     by_function: bool = False
     own: tuple[type, ...] = ()
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -201,38 +199,38 @@ class Kind:
         return ", ".join(["yes", *(f"with `{name}`" for name in options)])
 
 
-PLAIN = DataSet(numbers(4), classes())
+PLAIN = sw.DataSet(numbers(4), classes())
 KINDS = {
     "Sequential": Kind(build=sequential, data=PLAIN),
     "functional, several inputs and outputs": Kind(
         build=several,
-        data=DataSet(
+        data=sw.DataSet(
             {"wide": numbers(4), "narrow": numbers(2)}, {"kind": classes(), "size": numbers(1)}
         ),
     ),
     "recurrent, masks in the data": Kind(
-        build=recurrent, data=DataSet(numbers(6, 2), classes(), features_masks=mask())
+        build=recurrent, data=sw.DataSet(numbers(6, 2), classes(), features_masks=mask())
     ),
     "time series with a `Masking` layer": Kind(
-        build=masking, data=DataSet(numbers(6, 2) * mask()[..., None], numbers(6, 1))
+        build=masking, data=sw.DataSet(numbers(6, 2) * mask()[..., None], numbers(6, 1))
     ),
     "convolutional, with `BatchNormalization`": Kind(
-        build=convolutional, data=DataSet(numbers(6, 6, 1), classes())
+        build=convolutional, data=sw.DataSet(numbers(6, 6, 1), classes())
     ),
     "nested: functional and subclassed models within": Kind(build=nested, data=PLAIN, own=(Plain,)),
     "transformer (`MultiHeadAttention`)": Kind(
         build=transformer,
-        data=DataSet(np.arange(ROWS * 5, dtype=np.int32).reshape(ROWS, 5) % 9, classes()),
+        data=sw.DataSet(np.arange(ROWS * 5, dtype=np.int32).reshape(ROWS, 5) % 9, classes()),
     ),
-    "autoencoder": Kind(build=autoencoder, data=DataSet(numbers(4), numbers(4))),
+    "autoencoder": Kind(build=autoencoder, data=sw.DataSet(numbers(4), numbers(4))),
     "text: `TextVectorization`, `StringLookup`": Kind(
         build=of_text,
-        data=DataSet(
+        data=sw.DataSet(
             {"text": texts(), "kind": np.array(["a", "b", "c"] * 8, object)[:, None]}, classes()
         ),
     ),
     "transfer learning, frozen `keras.applications` base": Kind(
-        build=transferred, data=DataSet(numbers(32, 32, 3), classes())
+        build=transferred, data=sw.DataSet(numbers(32, 32, 3), classes())
     ),
     "LoRA": Kind(build=adapted, data=PLAIN),
     "mixed precision": Kind(build=half_precision, data=PLAIN),
@@ -246,11 +244,11 @@ KINDS = {
         build=lambda: compiled(OwnSteps()), data=PLAIN, own=(OwnSteps,)
     ),
     "own `compute_loss`": Kind(
-        build=lambda: compiled(OwnLoss()), data=DataSet(numbers(4), numbers(5)), own=(OwnLoss,)
+        build=lambda: compiled(OwnLoss()), data=sw.DataSet(numbers(4), numbers(5)), own=(OwnLoss,)
     ),
     "GAN: several optimizers": Kind(
         build=own_models.gan,
-        data=DataSet(numbers(4)),
+        data=sw.DataSet(numbers(4)),
         by_function=True,
         refused={"evaluation": NO_CALL, "inference": NO_CALL},
     ),
@@ -395,7 +393,7 @@ def try_saving(network, kind, folder):
     models = [again, network.model]
     data = kind.data
     if "inference" in kind.refused:
-        models, data = [model.generator for model in models], DataSet(numbers(2))
+        models, data = [model.generator for model in models], sw.DataSet(numbers(2))
     for ours, theirs in zip(*(outputs(model, data) for model in models), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
@@ -421,7 +419,7 @@ def test_model_kind_supports_or_rejects_each_capability(name, spark, tmp_path):
         TRIALS[capability](network, kind, tmp_path)
     jobs = jobs_of(spark)
     for capability, (_, error) in kind.refused.items():
-        with pytest.raises(ConfigurationError, match=error):
+        with pytest.raises(sw.ConfigurationError, match=error):
             TRIALS[capability](network, kind, tmp_path)
     assert jobs_of(spark) == jobs
 

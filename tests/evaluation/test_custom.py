@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.evaluation import CustomEvaluation
+import sparkwright as sw
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -25,7 +24,7 @@ def merging(a, b):
 
 
 def prototype():
-    return CustomEvaluation(counting, merging, title="seen")
+    return sw.CustomEvaluation(counting, merging, title="seen")
 
 
 @given(
@@ -37,14 +36,14 @@ def test_merged_parts_equal_the_whole_also_after_json(labels, cuts):
         return {**counting(was, said, mask), "seen": np.sort(was)}
 
     first, second = sorted(cuts)
-    empty = CustomEvaluation(sorting, merging)
+    empty = sw.CustomEvaluation(sorting, merging)
     parts = [labels[:first], labels[first:second], labels[second:]]
     a, b, c = (empty.updated(np.array(p, np.int64), np.zeros(len(p))) for p in parts)
     whole = empty.updated(np.array(labels, np.int64), np.zeros(len(labels)))
     assert (a + b) + c == a + (b + c) == empty + c + (b + a) == whole
     read = empty.with_result_from(json.loads(b.to_json()))
     assert (a + read) + c == whole
-    assert (a + CustomEvaluation.from_json(b.to_json())) + c == whole
+    assert (a + sw.CustomEvaluation.from_json(b.to_json())) + c == whole
     assert whole.examples == len(labels)
 
 
@@ -69,18 +68,18 @@ def test_fully_masked_examples_are_not_counted():
 
 
 def test_evaluation_from_json_has_no_functions_and_raises():
-    read = CustomEvaluation.from_json(prototype().updated([1], [0]).to_json())
+    read = sw.CustomEvaluation.from_json(prototype().updated([1], [0]).to_json())
     assert read.result == {"rows": 1, "largest": [1], "seen": [1]}
     assert '"rows": 1' in read.summary()
-    with pytest.raises(ConfigurationError, match=r"no functions.*with_result_from"):
+    with pytest.raises(sw.ConfigurationError, match=r"no functions.*with_result_from"):
         read + read
-    with pytest.raises(ConfigurationError, match=r"no functions"):
+    with pytest.raises(sw.ConfigurationError, match=r"no functions"):
         read.updated([1], [0])
 
 
 def test_reports_show_the_result_and_plots_its_numbers():
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    numbers = CustomEvaluation(lambda *_: {"a": 1, "<b>": 2.5, "c": "text"}, merging, title="t&")
+    numbers = sw.CustomEvaluation(lambda *_: {"a": 1, "<b>": 2.5, "c": "text"}, merging, title="t&")
     found = numbers.updated([1], [0])
     assert found.summary().startswith("Custom evaluation 't&' of 1 examples\n\n{")
     assert "&lt;b&gt;" in found._repr_html_()
@@ -88,17 +87,17 @@ def test_reports_show_the_result_and_plots_its_numbers():
     assert found.headline() == {"a": 1.0, "<b>": 2.5}
     assert len(found.plot().patches) == 2
     pyplot.close("all")
-    with pytest.raises(DataError, match=r"Draw `result` yourself"):
+    with pytest.raises(sw.DataError, match=r"Draw `result` yourself"):
         numbers.plot()
-    one = CustomEvaluation(lambda *_: 7, max, title="seven").updated([1], [0])
+    one = sw.CustomEvaluation(lambda *_: 7, max, title="seven").updated([1], [0])
     assert one.headline() == {"seven": 7.0}
 
 
 def test_invalid_results_and_masks_raise():
-    pair = CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])
-    with pytest.raises(DataError, match="`merge` must return"):
+    pair = sw.CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])
+    with pytest.raises(sw.DataError, match="`merge` must return"):
         pair + pair
-    with pytest.raises(DataError, match="rows=3"):
-        CustomEvaluation(counting, merging, rows=3)
-    with pytest.raises(DataError, match=r"and \(2,\)"):
+    with pytest.raises(sw.DataError, match="rows=3"):
+        sw.CustomEvaluation(counting, merging, rows=3)
+    with pytest.raises(sw.DataError, match=r"and \(2,\)"):
         prototype().updated([1], [1], mask=[1, 1])

@@ -8,24 +8,16 @@ import numpy as np
 import pytest
 from tests.evaluation.test_contract import digest
 
-from sparkwright.errors import DataError
-from sparkwright.evaluation import (
-    ROC,
-    Evaluation,
-    EvaluationBinary,
-    EvaluationCalibration,
-    RegressionEvaluation,
-    ROCBinary,
-)
+import sparkwright as sw
 
-EVALUATION = Evaluation.from_predictions(
+EVALUATION = sw.Evaluation.from_predictions(
     [0, 1], [[0.25, 0.75], [0.125, 0.875]], records=[5, 6], keep_errors=2, top_n=2
 )
-BINARY = EvaluationBinary.from_predictions([[0, 1]], [[0.25, 0.75]], roc_thresholds=0)
-CALIBRATION = EvaluationCalibration.from_predictions(
+BINARY = sw.EvaluationBinary.from_predictions([[0, 1]], [[0.25, 0.75]], roc_thresholds=0)
+CALIBRATION = sw.EvaluationCalibration.from_predictions(
     [0, 1, 1, 0], [[0.25], [0.75], [0.5], [0.125]], reliability_bins=4, histogram_bins=2
 )
-REGRESSION = RegressionEvaluation.from_predictions(
+REGRESSION = sw.RegressionEvaluation.from_predictions(
     [[1.0, 2], [3, 4], [5, 7]], [[1.0, 1], [2, 1], [3, 3]]
 )
 
@@ -55,11 +47,11 @@ REFUSED = [
             "rows": [0, 3, 1.5, "1"],
             "thresholds": [2, [0.5], {"a": 1}],
             "roc_thresholds": [None, 5],
-            "roc": [None, 3, EvaluationBinary(roc_thresholds=0).to_dict()["roc"]],
+            "roc": [None, 3, sw.EvaluationBinary(roc_thresholds=0).to_dict()["roc"]],
         },
     ),
     (
-        ROCBinary.from_predictions([[0, 1], [1, 0]], [[0.25, 0.5], [0.75, 0.5]], names=["a", "b"]),
+        sw.ROCBinary.from_predictions([[0, 1], [1, 0]], [[0.25, 0.5], [0.75, 0.5]], names=["a", "b"]),
         {
             "names": [["a"], ["a", "a"], "ab", [1, 2]],
             "rows": [1, 5, None],
@@ -67,7 +59,7 @@ REFUSED = [
         },
     ),
     (
-        ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75]),
+        sw.ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75]),
         {
             "thresholds": ["0", 10**9, 2],
             "positives/count": [10**12, -1, 1],
@@ -76,7 +68,7 @@ REFUSED = [
         },
     ),
     (
-        ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75], thresholds=2),
+        sw.ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75], thresholds=2),
         {"positives": [[1, 2], [1, 2, -1], [1, 2, 0.5], [2**62, 2**62, 0], None]},
     ),
     (
@@ -128,5 +120,5 @@ def test_damaged_values_are_rejected(one, path, value):
     for key in parents:
         place = place[key]
     place[last] = value
-    with pytest.raises(DataError):
+    with pytest.raises(sw.DataError):
         type(one).from_dict(values)

@@ -9,7 +9,6 @@ from tests.configurations import configurations
 
 import sparkwright as sw
 from sparkwright.data import DataSource, DataSplit
-from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import (
     EarlyStoppingOptions,
     Experiment,
@@ -149,9 +148,9 @@ def test_invalid_experiment_raises_before_anything_starts():
     network = PRESETS["lenet"].make()
     broken = Experiment(network=type(network)(layers=network.layers[1:]))
     assert broken.reason is not None
-    with pytest.raises(ConfigurationError, match="network cannot be built"):
+    with pytest.raises(sw.ConfigurationError, match="network cannot be built"):
         broken.prepare()
-    with pytest.raises(ConfigurationError, match="data cannot be loaded"):
+    with pytest.raises(sw.ConfigurationError, match="data cannot be loaded"):
         Experiment(data=DataSource(format="csv")).prepare()
 
 
@@ -197,7 +196,7 @@ def test_test_set_validates_only_on_request():
     ],
 )
 def test_callbacks_do_not_use_the_test_set_by_default(options):
-    with pytest.raises(ConfigurationError, match="`val_loss` is a score of validation data"):
+    with pytest.raises(sw.ConfigurationError, match="`val_loss` is a score of validation data"):
         prepared(replace(WITHOUT_VALIDATION, **options)).start()
 
 
@@ -256,7 +255,7 @@ def test_run_on_data_with_a_secret_url_has_no_code(url):
 @pytest.mark.parametrize("text", ["{", "title: &a [*a]", "[" * 100_000, "seed: 0b_"])
 @pytest.mark.parametrize("read", [Experiment.from_json, Experiment.from_yaml])
 def test_text_that_is_not_an_experiment_is_rejected(read, text):
-    with pytest.raises(ConfigurationError, match="Received: "):
+    with pytest.raises(sw.ConfigurationError, match="Received: "):
         read(text)
 
 

@@ -1,7 +1,6 @@
 import pytest
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 
 MASTERS = [
     sw.ParameterAveragingTrainingMaster(workers=3, averaging_frequency=7, share_work=True),
@@ -33,14 +32,14 @@ def test_settings_of_older_versions_can_be_read(saved, updater):
 
 @pytest.mark.parametrize("name", ["TrainingMaster", "", None, ["SharedTrainingMaster"]])
 def test_other_classes_are_rejected(name):
-    with pytest.raises(ConfigurationError, match=r"`name` must be one of .* Received: name="):
+    with pytest.raises(sw.ConfigurationError, match=r"`name` must be one of .* Received: name="):
         sw.masters.training_master_from_dict({"name": name})
-    with pytest.raises(ConfigurationError, match="`save_updater`"):
+    with pytest.raises(sw.ConfigurationError, match="`save_updater`"):
         sw.masters.training_master_from_dict({**MASTERS[0].to_dict(), "save_updater": name})
 
 
 @pytest.mark.parametrize("text", ["[]", "null", '"SharedTrainingMaster"'])
 def test_values_that_are_not_dictionaries_raise(text):
     for read in (sw.masters.training_master_from_json, sw.masters.training_master_from_yaml):
-        with pytest.raises(ConfigurationError, match="`settings` must be a dictionary of opt"):
+        with pytest.raises(sw.ConfigurationError, match="`settings` must be a dictionary of opt"):
             read(text)

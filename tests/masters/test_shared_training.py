@@ -2,11 +2,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.experiments import Experiment
+import sparkwright as sw
 from sparkwright.masters import SharedTrainingMaster, training_master_from_json
 from sparkwright.masters._shared_training import automatic_workers
-from sparkwright.partitions import NoRepartitioner
 from sparkwright.updates import AdaptiveThreshold, FixedThreshold, TargetSparsity, ThresholdState
 
 Master = SharedTrainingMaster
@@ -51,7 +49,7 @@ class Thirds:
     ],
 )
 def test_options_that_contradict_one_another_are_rejected(options, text):
-    with pytest.raises(ConfigurationError, match=text):
+    with pytest.raises(sw.ConfigurationError, match=text):
         Master(**options)
 
 
@@ -68,12 +66,12 @@ def test_a_threshold_and_a_repartitioner_may_be_the_users_own():
 @pytest.mark.parametrize("kind", [HalvingThreshold, Squares])
 def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind):
     name, mine = f"{__name__}.{kind.__name__}", Master(threshold=kind(0.25))
-    text, experiment = mine.to_json(), Experiment(master=mine).to_json()
+    text, experiment = mine.to_json(), sw.Experiment(master=mine).to_json()
     found = [
         Master.from_json(text, allow=[name]),
         training_master_from_json(text, allow=[name]),
         Master.from_yaml(mine.to_yaml(), allow=[name]),
-        Experiment.from_json(experiment, allow=[name]).master,
+        sw.Experiment.from_json(experiment, allow=[name]).master,
     ]
     for master in found:
         assert isinstance(master, Master)
@@ -85,7 +83,7 @@ def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind):
 def test_a_class_that_is_not_allowed_is_not_imported(allow):
     text = Master(threshold=HalvingThreshold()).to_json()
     with pytest.raises(
-        ConfigurationError, match=rf"{__name__}\.HalvingThreshold.*from_json\(text, allow=\["
+        sw.ConfigurationError, match=rf"{__name__}\.HalvingThreshold.*from_json\(text, allow=\["
     ):
         Master.from_json(text, allow=allow)
 
@@ -101,7 +99,7 @@ def test_a_class_that_is_not_allowed_is_not_imported(allow):
 )
 def test_invalid_allowed_class_or_configuration_raises(name, options, why):
     settings = {"threshold": {"name": name, "configuration": options}}
-    with pytest.raises(ConfigurationError, match=why):
+    with pytest.raises(sw.ConfigurationError, match=why):
         Master.from_dict(settings, allow=[name])
 
 
@@ -173,4 +171,4 @@ def test_work_is_dealt_out_in_pieces():
     rows = [1_600_000, 1_600_000]
     assert Master().minibatches_in_piece(rows) == 40
     assert Master(piece_minibatches=7).minibatches_in_piece(rows) == 7
-    assert Master(repartitioner=NoRepartitioner()).minibatches_in_piece(rows) == 200_000 // 32
+    assert Master(repartitioner=sw.NoRepartitioner()).minibatches_in_piece(rows) == 200_000 // 32

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright.data import DataSet
-from sparkwright.errors import DataError
+import sparkwright as sw
 from sparkwright.partitions import PartitionSurvey
 from sparkwright.partitions.survey import LabelSample
 
 
 def sample_of(labels, *, most_rows, chunk=7, partition=0, masks=None):
-    dataset = DataSet(np.zeros((len(labels), 1)), labels, labels_masks=masks)
+    dataset = sw.DataSet(np.zeros((len(labels), 1)), labels, labels_masks=masks)
     sample, start = LabelSample.empty(most_rows), 0
     for piece in dataset.batches(chunk):
         sample = sample.extended(piece, output=None, start=start, partition=partition, seed=3)
@@ -66,7 +65,7 @@ def test_labels_that_are_not_classes_raise():
     assert survey.label_basis == "none"
     assert "more than 1,000 different labels" in survey.description
     for labels in (np.array([0.5, 1.0]), np.array([[1.0, 1.0]])):
-        with pytest.raises(DataError, match="labels must be classes"):
+        with pytest.raises(sw.DataError, match="labels must be classes"):
             sample_of(labels, most_rows=10)
 
 
@@ -97,7 +96,7 @@ def test_survey_distinguishes_counted_from_sampled_values():
     ],
 )
 def test_inconsistent_survey_raises(settings, match):
-    with pytest.raises(DataError, match=match):
+    with pytest.raises(sw.DataError, match=match):
         PartitionSurvey(**settings)
 
 

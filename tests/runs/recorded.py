@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+import sparkwright as sw
 from sparkwright.masters import TrainingPlan
-from sparkwright.runs import TrainingRun
 from sparkwright.runs._recorder import RunRecorder
 from sparkwright.runs.engine import Outcome
 from sparkwright.runs.record import RunRecord
-from sparkwright.runs.store import RunStore
 from sparkwright.workers.protocol import Progress
 
 WORKERS, MINIBATCHES = 2, 10
@@ -50,11 +49,11 @@ class ScriptedEngine:
     cancel = stop
 
 
-def run_of(engine: Any, record: RunRecord, **more: Any) -> TrainingRun:
+def run_of(engine: Any, record: RunRecord, **more: Any) -> sw.TrainingRun:
     """A run without a model, which `engine` trains."""
     fields: dict[str, Any] = {"id": "run-1", "title": "dense on 2 workers", "configuration": {}}
     fields |= {"model": None, "take_result": lambda outcome: outcome}
-    return TrainingRun(engine=engine, record=record, **(fields | more))
+    return sw.TrainingRun(engine=engine, record=record, **(fields | more))
 
 
 def report(record: RunRecord, worker: int, epoch: int, round: int, more: Any = 0.0) -> None:
@@ -70,13 +69,13 @@ def report(record: RunRecord, worker: int, epoch: int, round: int, more: Any = 0
 
 
 def begin(
-    store: RunStore,
+    store: sw.RunStore,
     *,
     epochs: int = 3,
     error: Exception | None = None,
     trains: bool = True,
     **more: Any,
-) -> tuple[TrainingRun, ScriptedEngine, RunRecorder]:
+) -> tuple[sw.TrainingRun, ScriptedEngine, RunRecorder]:
     """A run that has trained all but its end, or waits for its workers, and what records it."""
     engine = ScriptedEngine(epochs, error)
     record = RunRecord(workers=WORKERS, epochs=epochs, name="sparkwright-run-1")
@@ -91,7 +90,7 @@ def begin(
     return run, engine, recorder
 
 
-def train(store: RunStore, **more: Any) -> TrainingRun:
+def train(store: sw.RunStore, **more: Any) -> sw.TrainingRun:
     """A run that has ended and is stored."""
     run, engine, recorder = begin(store, **more)
     engine.may_end.set()
@@ -104,9 +103,9 @@ def train(store: RunStore, **more: Any) -> TrainingRun:
 if __name__ == "__main__":
     path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     for _ in range(count):
-        train(RunStore(path), name=name)
+        train(sw.RunStore(path), name=name)
     print("begins", flush=True)
-    run, engine, _ = begin(RunStore(path), name=f"{name}-open")
+    run, engine, _ = begin(sw.RunStore(path), name=f"{name}-open")
     if sys.stdin.readline():
         engine.may_end.set()
         run.wait()

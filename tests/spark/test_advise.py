@@ -6,7 +6,6 @@ import pytest
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 
 network_of = importlib.import_module("sparkwright.advice._network_speed")
 
@@ -45,5 +44,5 @@ def test_advice_measures_missing_values(spark):
 
 
 def test_one_worker_has_no_network_to_measure(spark):
-    with pytest.raises(ConfigurationError, match="workers"):
+    with pytest.raises(sw.ConfigurationError, match="workers"):
         network_of.measure_network(spark, workers=1, mesh=sw.MeshConfig())

@@ -9,7 +9,6 @@ from tests.spark.helpers import weights
 from tests.spark.test_checkpoints import averaging, model_of, sharing
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 pytestmark = pytest.mark.usefixtures("in_process")
 # Scores of more epochs than any test trains.
@@ -43,7 +42,7 @@ def clock():
 def script(*scores):
     """40 examples: 4 minibatches of 5 for each of 2 workers."""
     labels = np.resize(np.array([0.0, *scores], np.float32), _PLACES)
-    return DataSet(np.ones((40, 1), np.float32), np.tile(labels, (40, 1)))
+    return sw.DataSet(np.ones((40, 1), np.float32), np.tile(labels, (40, 1)))
 
 
 def epoch_of(model):

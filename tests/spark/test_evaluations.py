@@ -7,7 +7,6 @@ from tests.spark.helpers import dense
 
 import sparkwright as sw
 from sparkwright.data import DataSet, Standardize, from_arrays
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import (
     ROC,
     CustomEvaluation,
@@ -93,9 +92,9 @@ def test_outputs_are_evaluated_by_name(spark):
     )
     assert found["kind"][0] == Evaluation.from_predictions(labels["kind"], kind_p)
     assert network.evaluate(data, output="kind") == found["kind"][0]
-    with pytest.raises(ConfigurationError, match="need output names"):
+    with pytest.raises(sw.ConfigurationError, match="need output names"):
         network.do_evaluation(data, Evaluation())
-    with pytest.raises(ConfigurationError, match=r"\['kinds'\]"):
+    with pytest.raises(sw.ConfigurationError, match=r"\['kinds'\]"):
         network.do_evaluation(data, {"kinds": Evaluation()})
 
 
@@ -160,7 +159,7 @@ def test_evaluation_requires_labels_numbers_and_examples(network, blobs):
         ("must be values such as", network, blobs, [Evaluation]),
         ("counted 120 examples", network, blobs, found),
     ):
-        with pytest.raises((ConfigurationError, DataError), match=message):
+        with pytest.raises((sw.ConfigurationError, sw.DataError), match=message):
             called.do_evaluation(data, wanted)
 
 

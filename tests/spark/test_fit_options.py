@@ -6,7 +6,6 @@ import pytest
 from tests.spark.helpers import KillOnce, dense, weights
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 
 
 def halved():
@@ -92,6 +91,6 @@ def test_dataframe_weight_column_equals_a_weight_array(spark, blobs):
         network = sw.SparkNetwork(spark, model, master)
         network.fit(data, sample_weight=given, display=False)
         if data is frame:
-            with pytest.raises(ConfigurationError, match=r"name of a column.*ndarray \(120,\)"):
+            with pytest.raises(sw.ConfigurationError, match=r"name of a column.*ndarray \(120,\)"):
                 network.fit(frame, sample_weight=trust)
     np.testing.assert_allclose(weights(models[0]), weights(models[1]), atol=1e-5)

@@ -13,7 +13,6 @@ from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
 from sparkwright.cluster.slots import GPUS_OF_TRAINING, gpus_of_executor
-from sparkwright.errors import ConfigurationError
 from sparkwright.spark import _session, gpus as _gpus
 from sparkwright.spark.gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings
 
@@ -61,13 +60,13 @@ def test_each_local_executor_is_assigned_its_own_gpus():
 def test_gpus_that_executors_cannot_have_are_rejected_before_spark_starts(
     amount, settings, message
 ):
-    with fake_gpus(3), pytest.raises(ConfigurationError, match=message):
+    with fake_gpus(3), pytest.raises(sw.ConfigurationError, match=message):
         gpu_settings(amount, settings)
 
 
 def test_cpus_replace_gpus_only_on_request(caplog, monkeypatch):
     monkeypatch.setattr(_gpus, "leave_gpus_to_workers", lambda: None)
-    with pytest.raises(ConfigurationError, match="nvidia-smi"):
+    with pytest.raises(sw.ConfigurationError, match="nvidia-smi"):
         gpu_settings(1, LOCAL)
     with caplog.at_level(logging.WARNING):
         assert gpu_settings(1, LOCAL, cpu_fallback=True) == {}
@@ -92,7 +91,7 @@ def test_yarn_ships_the_script_to_each_container():
 
 def test_kubernetes_image_must_contain_its_script():
     chosen = {"spark.master": "k8s://https://m:6443"}
-    with pytest.raises(ConfigurationError, match="executors' image"):
+    with pytest.raises(sw.ConfigurationError, match="executors' image"):
         gpu_settings(1, chosen)
     found = gpu_settings(1, {**chosen, EXECUTOR_SCRIPT: "/opt/find"})
     assert found["spark.executor.resource.gpu.vendor"] == "nvidia.com"
@@ -109,7 +108,7 @@ def test_kubernetes_image_must_contain_its_script():
 )
 def test_invalid_options_are_named(monkeypatch, options, named):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    with pytest.raises(ConfigurationError, match=re.escape(named)):
+    with pytest.raises(sw.ConfigurationError, match=re.escape(named)):
         sw.start_spark(**options)
 
 
@@ -134,7 +133,7 @@ GPU = {"spark_executor_resource_gpu_amount": "2"}
 def test_existing_session_must_have_the_gpus(monkeypatch):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", session)
     monkeypatch.setattr(_session, "_warn_about_differences", lambda *_: None)
-    with pytest.raises(ConfigurationError, match="gpus_per_executor=1, a session with 0"):
+    with pytest.raises(sw.ConfigurationError, match="gpus_per_executor=1, a session with 0"):
         sw.start_spark(gpus_per_executor=1)
     sw.start_spark(gpus_per_executor=1, cpu_fallback=True)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: session(**GPU))
@@ -145,5 +144,5 @@ def test_existing_session_must_have_the_gpus(monkeypatch):
 def test_tasks_that_share_gpus_or_use_several_are_rejected(amount):
     _gpus.check_gpus(session())
     _gpus.check_gpus(session(**GPU))
-    with pytest.raises(ConfigurationError, match=rf"gpu\.amount={amount}"):
+    with pytest.raises(sw.ConfigurationError, match=rf"gpu\.amount={amount}"):
         _gpus.check_gpus(session(**GPU, spark_task_resource_gpu_amount=amount))

@@ -9,7 +9,6 @@ from tests.spark.helpers import dense
 from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 
 pytestmark = pytest.mark.cluster
 
@@ -72,7 +71,7 @@ def test_gpu_invisible_to_tensorflow_raises_unless_cpus_are_allowed(blobs, monke
     with (
         sw.ParallelWrapper(dense(), master, devices=[7]) as wrapper,
         pytest.raises(
-            ConfigurationError, match=r"GPU 7, and a TensorFlow .* sees no GPU.*and-cuda"
+            sw.ConfigurationError, match=r"GPU 7, and a TensorFlow .* sees no GPU.*and-cuda"
         ),
     ):
         wrapper.fit(blobs)

@@ -21,7 +21,6 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.cluster.connect import context_of
-from sparkwright.data import DataSet
 from sparkwright.runs import peer_engine
 
 
@@ -211,7 +210,7 @@ def test_failing_layer_raises(spark, blobs, leaves_nothing):
 
 
 def test_wrong_shape_raises(spark, leaves_nothing):
-    data = DataSet(np.zeros((20, 5), np.float32), np.zeros(20, np.int32))
+    data = sw.DataSet(np.zeros((20, 5), np.float32), np.zeros(20, np.int32))
     with pytest.raises(sw.DataError, match=r"shape that the network takes, \(4\).*Received: \(5\)"):
         sw.SparkNetwork(spark, dense(), master_of()).fit(data)
 
@@ -264,7 +263,7 @@ def test_large_network_trains_with_the_default_driver_memory(spark, leaves_nothi
     layer = keras.layers.Dense(36_000, kernel_initializer="zeros")
     model = keras.Sequential([keras.Input((1000,)), layer])
     model.compile(keras.optimizers.SGD(0.01), "mse")
-    data = DataSet(np.ones((2, 1000), np.float32), np.ones((2, 36_000), np.float32))
+    data = sw.DataSet(np.ones((2, 1000), np.float32), np.ones((2, 36_000), np.float32))
     sw.SparkNetwork(spark, model, master_of(batch_size_per_worker=1)).fit(data)
     assert model.get_weights()[-1].max() > 0
 

@@ -6,7 +6,6 @@ import pytest
 from tests.spark.helpers import dense, train_locally, weights
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 
 def one_worker(**options):
@@ -79,7 +78,7 @@ def test_feature_and_label_masks_hide_padding(spark):
     found = []
     for rubbish in (0.0, 7.0):
         dirty = np.where(mask[..., None] > 0, features, np.float32(rubbish))
-        data = DataSet(
+        data = sw.DataSet(
             dirty,
             np.where(mask > 0, labels, int(rubbish > 0)),
             features_masks=mask,
@@ -112,7 +111,7 @@ def test_evaluation_and_score_equal_those_on_one_machine(spark, blobs, leaves_no
     assert evaluation_only.score(blobs) == pytest.approx(loss, abs=1e-5)
     assert evaluation_only.score(blobs, average=False) == pytest.approx(120 * loss, abs=1e-3)
     with pytest.raises(sw.DataError, match="needs labels"):
-        evaluation_only.evaluate(DataSet(x))
+        evaluation_only.evaluate(sw.DataSet(x))
 
 
 def test_evaluation_uses_the_class_names_of_the_data(spark, blobs):

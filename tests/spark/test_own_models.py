@@ -8,7 +8,6 @@ from tests.support import own_models
 from tests.support.own_models import OwnTrainStep, Undescribed, compiled
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,11 +41,11 @@ def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(spark, blob
     monkeypatch.setattr("sparkwright.spark._network.SparkLauncher", refused)
     master = sw.ParameterAveragingTrainingMaster(workers=2)
     network = sw.SparkNetwork(spark, compiled(Undescribed(keras.ops.abs)), master)
-    with pytest.raises(ConfigurationError, match="Keras cannot serialize it"):
+    with pytest.raises(sw.ConfigurationError, match="Keras cannot serialize it"):
         network.fit(data)
     wrong = Undescribed(keras.ops.abs)
     wrong.compile("sgd", "mse", ["accuracy"])
     network = sw.SparkNetwork(spark, wrong, master)
     for call in (network.fit, network.score):
-        with pytest.raises(ConfigurationError, match="`loss_weights`, the third argument"):
+        with pytest.raises(sw.ConfigurationError, match="`loss_weights`, the third argument"):
             call(data)

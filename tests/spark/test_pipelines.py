@@ -6,7 +6,6 @@ from tests.data.pictures import by_pillow, folder_of_classes, pixels, write
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError, DataError
 
 SIZE = (12, 16)
 IS_DOG = "CAST(element_at(split({path}, '/'), -2) = 'dog' AS INT) AS label"
@@ -58,18 +57,18 @@ def test_image_errors_name_their_column(spark, tmp_path):
     write(tmp_path / "a.png", pixels(1))
     (tmp_path / "b.png").write_bytes(b"no image")
     files = spark.read.format("binaryFile").load(str(tmp_path / "*.png")).orderBy("path")
-    with pytest.raises(ConfigurationError, match=r"\['content'\], and size=None"):
+    with pytest.raises(sw.ConfigurationError, match=r"\['content'\], and size=None"):
         sw.data.from_dataframe(files, features="content")
-    with pytest.raises(DataError, match=r"a separate input. Received: \['content', 'length'\]"):
+    with pytest.raises(sw.DataError, match=r"a separate input. Received: \['content', 'length'\]"):
         sw.data.from_dataframe(files, features=["content", "length"], size=SIZE)
-    with pytest.raises(DataError, match=r"column 'content', .*b\.png with 8 bytes"):
+    with pytest.raises(sw.DataError, match=r"column 'content', .*b\.png with 8 bytes"):
         sw.data.from_dataframe(files.coalesce(1), features="content", size=SIZE).collect()
     images = spark.read.format("image").load(str(tmp_path / "*.png"))
     broken = sw.data.from_dataframe(images, features="image", size=SIZE)
-    with pytest.raises(DataError, match=r"column 'image'.*b\.png.*mode=-1.*dropInvalid"):
+    with pytest.raises(sw.DataError, match=r"column 'image'.*b\.png.*mode=-1.*dropInvalid"):
         broken.collect()
     network = sw.SparkNetwork(spark, dense(), sw.SharedTrainingMaster(workers=1))
-    with pytest.raises(DataError, match=r"'content' of type binary.*from_dataframe\(frame"):
+    with pytest.raises(sw.DataError, match=r"'content' of type binary.*from_dataframe\(frame"):
         network.fit(files, features=["content"], label="length")
 
 

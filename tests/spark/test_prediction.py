@@ -7,7 +7,6 @@ from tests.spark.helpers import dense
 
 import sparkwright as sw
 from sparkwright.data import DataSet, Standardize, from_arrays
-from sparkwright.errors import ConfigurationError, DataError
 
 
 def close(found, expected):
@@ -145,9 +144,9 @@ def test_output_column_is_added_to_the_users_columns(spark, network, blobs):
     found = predicted.orderBy("number").collect()
     for name in ("prediction", "of_vectors", "of_columns"):
         assert close([row[name] for row in found], expected)
-    with pytest.raises(ConfigurationError, match="output_column"):
+    with pytest.raises(sw.ConfigurationError, match="output_column"):
         network.predict(predicted)
-    with pytest.raises(DataError, match="unknown columns"):
+    with pytest.raises(sw.DataError, match="unknown columns"):
         network.predict(frame.drop("features"))
 
 
@@ -279,7 +278,7 @@ def test_eval_workers_must_be_positive_and_all_examples_are_evaluated(spark, net
     data = from_arrays(spark, x, y, partitions=8)
     for workers in (1, None):
         assert network.evaluate(data, eval_workers=workers).examples == 120
-    with pytest.raises(ConfigurationError, match="eval_workers"):
+    with pytest.raises(sw.ConfigurationError, match="eval_workers"):
         network.evaluate(data, eval_workers=0)
 
 
@@ -301,5 +300,5 @@ def test_features_are_matched_to_their_scaling_by_name(spark):
     one = {"b": np.array([[20.0]]), "a": np.array([[1000.0]])}
     assert close(network.predict(one), [[0.0, 0.0]])
     income = {"income": one["a"], "age": one["b"]}
-    with pytest.raises(DataError, match="income"):
+    with pytest.raises(sw.DataError, match="income"):
         network.predict(income)

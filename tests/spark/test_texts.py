@@ -9,7 +9,6 @@ import pytest
 from keras import layers
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -25,7 +24,7 @@ def mixed(count=400):
     words = ["red", "Green,", "BLUE!", "cat", "语言", "Straße", "\u2028", "a\0b", "dog."]
     weights = 1 / np.arange(1, 10)
     texts = [" ".join(random.choice(words, 5, p=weights / weights.sum())) for _ in range(count)]
-    return DataSet(
+    return sw.DataSet(
         {
             "text": np.array(texts, object)[:, None],
             "words": random.choice(np.array(words, object), (count, 3)),
@@ -64,7 +63,7 @@ def test_layers_are_adapted_to_all_data_as_by_keras(spark):
     }
     sw.adapt(ours, sw.data.from_arrays(spark, features, partitions=3))
     here = {"strings": layers.StringLookup(mask_token="cat")}
-    sw.adapt(here, DataSet(features))  # without Spark
+    sw.adapt(here, sw.DataSet(features))  # without Spark
     assert here["strings"].get_vocabulary() == ours["strings"].get_vocabulary()
     for name, (of, make) in LOOKUPS.items():
         theirs = make()

@@ -9,7 +9,6 @@ import pytest
 from tests.spark.helpers import Hook, dense, numbered, partitioned
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 SMALL = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
 
@@ -98,7 +97,7 @@ def test_paths_are_read_by_a_custom_loader(spark, tmp_path, blobs):
     def load(source):
         with source.open() as file:
             table = np.loadtxt(file)
-        return DataSet(table[:, :4].astype(np.float32), table[:, 4].astype(np.int32))
+        return sw.DataSet(table[:, :4].astype(np.float32), table[:, 4].astype(np.int32))
 
     model = dense()
     network = sw.SparkNetwork(spark, model, averaging(averaging_frequency=1))

@@ -7,7 +7,6 @@ from tests.spark.helpers import dense
 
 import sparkwright as sw
 from sparkwright.data import Standardize, from_arrays
-from sparkwright.errors import DataError
 
 
 @pytest.mark.thorough
@@ -28,7 +27,7 @@ def test_worst_examples_have_the_highest_loss_for_any_partitioning(spark, blobs)
         assert example.labels["labels"] == y[row]
         (said,) = example.predictions.values()
         np.testing.assert_allclose(said, predictions[row], rtol=1e-5)
-    with pytest.raises(DataError, match=r"needs labels.*Scored from row 0 of partition 0"):
+    with pytest.raises(sw.DataError, match=r"needs labels.*Scored from row 0 of partition 0"):
         network.worst_examples(from_arrays(spark, x, partitions=2))
 
 

@@ -6,7 +6,6 @@ import zipfile
 import pytest
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.models import read_notes
 
 
@@ -28,12 +27,12 @@ def test_metadata_is_read_and_defaults_to_empty(tmp_path):
     ("content", "error", "text"),
     [
         (None, FileNotFoundError, "does not exist"),
-        (b"", DataError, "must be complete and in the Keras format"),
-        (b"no archive", DataError, "must be complete and in the Keras format"),
-        ("{", DataError, "must be complete and in the Keras format"),
-        ("[1]", DataError, "must be a dict. Received: a list"),
-        ('{"normalizer": {"name": "X"}}', ConfigurationError, "name='X'"),
-        ('{"normalizer": {"name": "__import__"}}', ConfigurationError, "name='__import__'"),
+        (b"", sw.DataError, "must be complete and in the Keras format"),
+        (b"no archive", sw.DataError, "must be complete and in the Keras format"),
+        ("{", sw.DataError, "must be complete and in the Keras format"),
+        ("[1]", sw.DataError, "must be a dict. Received: a list"),
+        ('{"normalizer": {"name": "X"}}', sw.ConfigurationError, "name='X'"),
+        ('{"normalizer": {"name": "__import__"}}', sw.ConfigurationError, "name='__import__'"),
     ],
     ids=["no file", "empty", "no archive", "not JSON", "no dict", "unknown class", "code"],
 )
@@ -51,5 +50,5 @@ def test_damaged_metadata_raises(tmp_path, content, error, text):
 def test_oversized_metadata_raises(tmp_path, monkeypatch):
     monkeypatch.setattr("sparkwright.storage._model_archive._MAX_TEXT_BYTES", 10)
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
-    with pytest.raises(DataError, match=r"must have at most 10 bytes\. Received: 29"):
+    with pytest.raises(sw.DataError, match=r"must have at most 10 bytes\. Received: 29"):
         read_notes(url)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import sparkwright as sw
-from sparkwright.errors import SparkwrightError
 from sparkwright.mesh.framing import Message
 from sparkwright.workers._serving import Service
 from sparkwright.workers._wire import pack, unpack
@@ -61,7 +60,7 @@ class InProcessTrainer:
         try:
             answer = self._service.answer(request, self._gone)
         except Exception as error:
-            if not isinstance(error, SparkwrightError):
+            if not isinstance(error, sw.SparkwrightError):
                 self._service.discard(request)
             answer = Answer.of_error(error)
         return sent(answer, own_code=False)

@@ -4,17 +4,10 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 from tests.configurations import configurations
 
+import sparkwright as sw
 from sparkwright.configuration import nested_options, plain_options
 from sparkwright.experiments import EarlyStoppingOptions, ReduceLROnPlateauOptions
-from sparkwright.masters import (
-    Checkpointing,
-    MeshConfig,
-    ParameterAveragingTrainingMaster,
-    SharedTrainingMaster,
-)
 from sparkwright.options import Option
-from sparkwright.spark import SparkSettings
-from sparkwright.updates import ResidualClipping, TargetSparsity
 from sparkwright_widgets._partition_preview._choice import Choice
 from sparkwright_widgets._ui import (
     Checkbox,
@@ -27,8 +20,13 @@ from sparkwright_widgets._ui import (
 pytestmark = pytest.mark.usefixtures("comms")
 
 CONFIGURATIONS = [
-    *(ParameterAveragingTrainingMaster, SharedTrainingMaster, MeshConfig, Checkpointing),
-    *(EarlyStoppingOptions, ReduceLROnPlateauOptions, SparkSettings, Choice),
+    *(
+        sw.ParameterAveragingTrainingMaster,
+        sw.SharedTrainingMaster,
+        sw.MeshConfig,
+        sw.Checkpointing,
+    ),
+    *(EarlyStoppingOptions, ReduceLROnPlateauOptions, sw.SparkSettings, Choice),
 ]
 
 LEVEL = Option(name="level", kind="choice", choices=("memory", "disk"), optional=True)
@@ -134,11 +132,11 @@ def test_form_accepts_any_configuration_set_or_typed(cls, data):
 
 
 def test_changed_options_differ_from_the_defaults():
-    master = SharedTrainingMaster(
-        workers=2, threshold=TargetSparsity(target=0.01), residual_clipping=ResidualClipping()
+    master = sw.SharedTrainingMaster(
+        workers=2, threshold=sw.TargetSparsity(target=0.01), residual_clipping=sw.ResidualClipping()
     )
-    assert changed_options(SharedTrainingMaster, values_of(SharedTrainingMaster())) == {}
-    assert changed_options(SharedTrainingMaster, values_of(master)) == {
+    assert changed_options(sw.SharedTrainingMaster, values_of(sw.SharedTrainingMaster())) == {}
+    assert changed_options(sw.SharedTrainingMaster, values_of(master)) == {
         ("workers",): 2,
         ("threshold",): "target",
         ("threshold", "target"): 0.01,
@@ -147,7 +145,7 @@ def test_changed_options_differ_from_the_defaults():
 
 
 def test_sections_are_filled_when_opened_and_count_changes():
-    form = ConfigurationForm(ParameterAveragingTrainingMaster())
+    form = ConfigurationForm(sw.ParameterAveragingTrainingMaster())
     assert all(not group.box.children for group in form.groups.values())
     group = form.groups["Data and partitions"]
     assert group.button.description == "▸ Data and partitions"
@@ -156,32 +154,32 @@ def test_sections_are_filled_when_opened_and_count_changes():
 
 
 def test_conflict_of_two_options_is_solved_by_changing_either():
-    form = ConfigurationForm(SharedTrainingMaster(workers=2))
+    form = ConfigurationForm(sw.SharedTrainingMaster(workers=2))
     told = []
     form.on_change(told.append)
     form.field("workers_per_node").control.value = "1"
     assert "exclude each other" in form.field("workers_per_node").problem
     assert form.valid is None
-    assert form.value == SharedTrainingMaster(workers=2)
+    assert form.value == sw.SharedTrainingMaster(workers=2)
     form.field("workers").control.value = ""
     assert form.problems == {}
-    assert form.value == SharedTrainingMaster(workers_per_node=1)
+    assert form.value == sw.SharedTrainingMaster(workers_per_node=1)
     assert told == [("workers_per_node",), ("workers",)]
 
 
 def test_invalid_nested_object_is_identified_by_its_path():
-    form = ConfigurationForm(ParameterAveragingTrainingMaster())
+    form = ConfigurationForm(sw.ParameterAveragingTrainingMaster())
     form.field("checkpoint").control.value = True
     assert form.problem is not None
     assert set(form.problems) == {("checkpoint", "url")}
     form.field("checkpoint", "url").control.value = "/data/runs/7"
     assert form.problem is None
-    assert form.value.checkpoint == Checkpointing("/data/runs/7", every_s=None)
+    assert form.value.checkpoint == sw.Checkpointing("/data/runs/7", every_s=None)
 
 
 def test_hidden_fields_keep_their_values():
-    settings = SparkSettings(workers=3, settings={"spark.a": "b"})
+    settings = sw.SparkSettings(workers=3, settings={"spark.a": "b"})
     form = ConfigurationForm(settings, names=["workers"])
     assert form.names == {"workers"}
     form.field("workers").control.value = "4"
-    assert form.value == SparkSettings(workers=4, settings={"spark.a": "b"})
+    assert form.value == sw.SparkSettings(workers=4, settings={"spark.a": "b"})

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.experiments import Experiment
+import sparkwright as sw
 from sparkwright_widgets._notebook_run import failure_in, has_been_executed, time_taken
 from sparkwright_widgets._offline_html import outside_resources
 from sparkwright_widgets._reports._page import (
@@ -75,7 +74,7 @@ def test_parameters_are_numbers_words_or_text():
     pairs = [("epochs", "5"), ("rate", "1e-3"), ("name", "le net"), ("flag", "True")]
     values = {"epochs": 6, "rate": 0.001, "name": "le net", "flag": True}
     assert parameters_of([*pairs, ("epochs", "6")]) == values
-    with pytest.raises(ConfigurationError, match="Python identifier"):
+    with pytest.raises(sw.ConfigurationError, match="Python identifier"):
         parameters_of([("a-b", "1")])
 
 
@@ -101,20 +100,20 @@ def test_parameters_are_set_right_after_their_defaults():
 
 
 def test_exported_experiment_accepts_parameters():
-    notebook = nbformat.reads(json.dumps(Experiment(epochs=3).to_notebook()), 4)
+    notebook = nbformat.reads(json.dumps(sw.Experiment(epochs=3).to_notebook()), 4)
     done = parameterized(notebook, {"epochs": 9, "training_seed": 2})
     code = [cell.source for cell in done.cells if cell.cell_type == "code"]
     assert code[0].endswith("epochs = 3")
     assert "epochs = 9" in code[1]
     assert code[2].startswith("import sparkwright")
     with pytest.raises(
-        ConfigurationError, match=r"Received: epoch\. The cell sets split_seed, workers"
+        sw.ConfigurationError, match=r"Received: epoch\. The cell sets split_seed, workers"
     ):
         parameterized(notebook, {"epoch": 9})
 
 
 def test_parameters_require_a_tagged_cell():
-    with pytest.raises(ConfigurationError, match='tagged "parameters"'):
+    with pytest.raises(sw.ConfigurationError, match='tagged "parameters"'):
         parameterized(new_notebook(cells=[new_code_cell("a = 1")]), {"b": 2})
 
 

@@ -7,8 +7,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState
 from tests.waiting import wait_until
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.sweeps import Sweep
+import sparkwright as sw
 from sparkwright.sweeps._study import open_study
 from sparkwright_widgets import SweepView
 from sparkwright_widgets._sweep_view import parallel_coordinates
@@ -19,7 +18,7 @@ SPACE = {
 }
 
 
-class GoingOn(Sweep):
+class GoingOn(sw.Sweep):
     """A sweep whose trials a test runs."""
 
     def _start(self, target):
@@ -106,5 +105,5 @@ def test_trials_with_other_hyperparameters_share_the_figure(sweep):
 
 
 def test_only_sweeps_can_be_shown():
-    with pytest.raises(ConfigurationError, match="Received: a str"):
+    with pytest.raises(sw.ConfigurationError, match="Received: a str"):
         SweepView("sweep")

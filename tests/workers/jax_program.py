@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 STEPS = 50
 _BATCH = 8
@@ -65,20 +64,20 @@ def _with_own_weights(model: Any) -> Any:
     return model
 
 
-def data_of(name: str, workers: int) -> DataSet:
+def data_of(name: str, workers: int) -> sw.DataSet:
     """Examples of `STEPS` minibatches for each worker."""
     random = np.random.default_rng(1)
     count = STEPS * _BATCH * workers
     if name == "dense":
         labels = random.integers(0, 3, count).astype(np.int32)
         features = random.normal(size=(count, 4)) + labels[:, None]
-        return DataSet(features.astype(np.float32), labels, weights=random.random(count))
+        return sw.DataSet(features.astype(np.float32), labels, weights=random.random(count))
     lengths = random.integers(2, 6, count)
     steps = random.normal(size=(count, 5, 3)) * (np.arange(5) < lengths[:, None])[..., None]
     image = random.normal(size=(count, 6, 6, 1)).astype(np.float32)
     sizes = image.mean((1, 2, 3))[:, None]
     kinds = (lengths > 3).astype(np.int32)
-    return DataSet(
+    return sw.DataSet(
         {"image": image, "steps": steps.astype(np.float32)}, {"kind": kinds, "size": sizes}
     )
 

@@ -8,10 +8,8 @@ from tests.spark.helpers import dense
 from tests.support.in_process import fit
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec, describe_model
 from sparkwright.networks.metrics import F1, MacroAUC, MacroPrecision, MacroRecall
-from sparkwright.storage import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("in_process")
 AVERAGING = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=5, seed=1)
@@ -85,7 +83,7 @@ def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs):
 
 @pytest.mark.thorough
 def test_binary_keras_metrics_equal_those_of_all_data(blobs):
-    data = DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))
+    data = sw.DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))
     held_back = data.take(np.argsort(data.labels["labels"], kind="stable"))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
     names = ["auc", "precision", "recall"]
@@ -114,6 +112,6 @@ def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path):
     assert 'metrics=["accuracy", class_metrics.MacroAUC(), class_metrics.F1()]' in code
     made = {}
     exec(code, made)
-    save_model(made["model"], str(tmp_path / "m.keras"))
-    loaded = load_model(str(tmp_path / "m.keras"))
+    sw.save_model(made["model"], str(tmp_path / "m.keras"))
+    loaded = sw.load_model(str(tmp_path / "m.keras"))
     assert describe_model(loaded).outputs == spec.outputs

@@ -8,7 +8,6 @@ from tests.support.in_process import fit
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.errors import NonFiniteLossError
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -69,7 +68,7 @@ def test_failure_during_an_averaging_keeps_its_result(blobs):
     model = dense("adam")
     master = averaging(shuffle=False)
     with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(DataSet(features, blobs.labels), display=False)
+        run = wrapper.start(sw.DataSet(features, blobs.labels), display=False)
         with pytest.raises(NonFiniteLossError):
             run.wait(60)
     assert run.history.groupby("worker")["step"].max().tolist() == [3, 3]

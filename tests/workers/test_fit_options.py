@@ -10,9 +10,7 @@ from tests.support.in_process import fit
 from tests.workers.test_callbacks import blobs, master_of, network
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.data.classes import weighted, weighted_by_class
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters.plan import epoch_order
 from sparkwright.runs.fit_options import checked_options
 
@@ -68,23 +66,23 @@ def test_weights_of_each_output_equal_keras(blobs):
     labels, by_output = {"one": y, "two": x[:, :1]}, {"one": SAMPLE, "two": SAMPLE[::-1].copy()}
     local = here(two_outputs, x, [y, x[:, :1]], sample_weight=[by_output["one"], by_output["two"]])
     model = two_outputs()
-    data = DataSet(x, labels)
+    data = sw.DataSet(x, labels)
     fit(model, master_of("averaging"), data, epochs=2, sample_weight=by_output)
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
-    with pytest.raises(ConfigurationError, match=r"one output.*'one', 'two'.*sample_weight"):
+    with pytest.raises(sw.ConfigurationError, match=r"one output.*'one', 'two'.*sample_weight"):
         fit(model, master_of("averaging"), data, class_weight={0: 2.0})
 
 
 def test_data_column_becomes_the_weights(blobs):
     features = {**blobs.features, "trust": SAMPLE[:, None]}
-    found = weighted(DataSet(features, blobs.labels, weights=SAMPLE), sample_weight="trust")
+    found = weighted(sw.DataSet(features, blobs.labels, weights=SAMPLE), sample_weight="trust")
     assert list(found.features) == ["features"]
     np.testing.assert_allclose(found.columns()["weights"], SAMPLE**2)
 
 
 def test_weights_multiply_step_masks():
     mask = np.array([[1, 1, 0], [1, 0, 0]], np.float32)
-    data = DataSet(np.zeros((2, 3, 1)), np.zeros((2, 3)), labels_masks=mask)
+    data = sw.DataSet(np.zeros((2, 3, 1)), np.zeros((2, 3)), labels_masks=mask)
     for given, expected in (
         (np.array([[1, 2, 3], [4, 5, 6]]), [[1, 2, 0], [4, 0, 0]]),
         ({"labels": np.array([2, 3])}, [[2, 2, 0], [3, 0, 0]]),
@@ -96,7 +94,7 @@ def test_weights_multiply_step_masks():
 
 @pytest.mark.parametrize("labels", [[2, 0, 1], [[2], [0], [1]], np.eye(3, dtype="f4")[[2, 0, 1]]])
 def test_class_weights_accept_class_numbers_and_one_hot_labels(labels):
-    given = DataSet(np.zeros((3, 1)), labels, weights=[2, 3, 4])
+    given = sw.DataSet(np.zeros((3, 1)), labels, weights=[2, 3, 4])
     found = weighted_by_class(given, class_weight={2: 5, 1: 0.5})
     assert found.columns()["weights"].tolist() == [10, 3, 2]
 
@@ -112,8 +110,8 @@ def test_class_weights_accept_class_numbers_and_one_hot_labels(labels):
     ],
 )
 def test_invalid_weights_are_rejected(weight, problem):
-    with pytest.raises(DataError, match=problem):
-        weighted(DataSet(np.zeros((2, 1)), np.zeros(2)), sample_weight=weight)
+    with pytest.raises(sw.DataError, match=problem):
+        weighted(sw.DataSet(np.zeros((2, 1)), np.zeros(2)), sample_weight=weight)
 
 
 @pytest.mark.thorough
@@ -176,12 +174,12 @@ def test_shuffle_overrides_the_master(blobs):
     ],
 )
 def test_invalid_options_are_rejected(options, problem):
-    with pytest.raises(ConfigurationError, match=problem):
+    with pytest.raises(sw.ConfigurationError, match=problem):
         checked_options(options)
 
 
 def test_epochs_must_exceed_the_initial_epoch(blobs):
-    with pytest.raises(ConfigurationError, match=r"epochs=2, initial_epoch=2"):
+    with pytest.raises(sw.ConfigurationError, match=r"epochs=2, initial_epoch=2"):
         fit(network(), master_of("averaging"), blobs, epochs=2, initial_epoch=2)
 
 

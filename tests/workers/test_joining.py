@@ -11,7 +11,6 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import TfData
-from sparkwright.errors import ConfigurationError
 from sparkwright.local import LocalLauncher
 
 
@@ -59,9 +58,9 @@ def test_worker_range_sets_minimum_and_maximum():
     master = sw.SharedTrainingMaster(workers=(2, 8))
     assert (master.workers, master.max_workers) == (2, 8)
     assert sw.SharedTrainingMaster.from_json(master.to_json()) == master
-    with pytest.raises(ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
+    with pytest.raises(sw.ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
         sw.ParameterAveragingTrainingMaster(workers=4, max_workers=2)
-    with pytest.raises(ConfigurationError, match=r'needs `communication="ring"`'):
+    with pytest.raises(sw.ConfigurationError, match=r'needs `communication="ring"`'):
         averaging(communication="spark")
 
 
@@ -71,7 +70,7 @@ def test_run_on_a_stream_cannot_be_joined(gate):
 
     with (
         sw.ParallelWrapper(dense(), averaging()) as wrapper,
-        pytest.raises(ConfigurationError, match=r"none can join. Received: max_workers=4"),
+        pytest.raises(sw.ConfigurationError, match=r"none can join. Received: max_workers=4"),
     ):
         wrapper.start(TfData(make, examples=10))
 

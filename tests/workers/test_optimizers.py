@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.networks.optimizer_checks import check_summed_updates
 from sparkwright.runs.engine import Outcome, StartState
@@ -108,7 +107,7 @@ class Worker:
         start = StartState(model)
         self.replica.write(start.vector())
         self.replica.state.write_extras(start.extras())
-        columns = DataSet(*data).columns()
+        columns = sw.DataSet(*data).columns()
         self._layout = BatchLayout(self.replica.model, columns, training=True)
         self._columns = {
             name: column.reshape(-1, batch, *column.shape[1:]) for name, column in columns.items()
@@ -301,10 +300,10 @@ def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind):
         master = sw.SharedTrainingMaster(threshold=sw.FixedThreshold(threshold=0.01), **settings)
     model, local = build(), expected(build(), examples())
     with sw.ParallelWrapper(model, master, workers=1, cores_per_worker=1) as wrapper:
-        wrapper.fit(DataSet(*examples()))
+        wrapper.fit(sw.DataSet(*examples()))
         assert_same(model, local)
         # Training goes on from the averages, as a second `fit` does.
-        wrapper.fit(DataSet(*examples()))
+        wrapper.fit(sw.DataSet(*examples()))
     assert_same(model, expected(local, examples()))
 
 
@@ -318,7 +317,7 @@ def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind):
 def test_optimizers_with_averaged_weights_are_rejected_by_gradient_sharing(name, case, text):
     model = network(optimizer(name, case))
     master = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=4)
-    data = DataSet(*examples())
+    data = sw.DataSet(*examples())
     with (
         sw.ParallelWrapper(model, master, workers=2) as wrapper,
         pytest.raises(sw.ConfigurationError, match=text),

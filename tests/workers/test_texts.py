@@ -7,7 +7,6 @@ from keras import layers
 from tests.support.in_process import fit
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers._replicas import make_replica
@@ -23,7 +22,7 @@ def sentences(count=120):
     random = np.random.default_rng(0)
     labels = np.arange(count, dtype=np.int32) % 2
     texts = [" ".join([*random.choice(WORDS[:3], 3), WORDS[3 + label]]) for label in labels]
-    return DataSet({"text": np.array(texts, object)[:, None]}, labels)
+    return sw.DataSet({"text": np.array(texts, object)[:, None]}, labels)
 
 
 def classifier(*, rank=1, optimizer="adam"):

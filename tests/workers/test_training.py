@@ -13,7 +13,6 @@ from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, trai
 from tests.support.in_process import InProcessPool, fit
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.masters.plan import epoch_order
 from sparkwright.runs._events import RowsLogged, StateChanged
 from sparkwright.updates import ThresholdState
@@ -358,7 +357,7 @@ def test_local_moments_are_reset_after_a_nan(blobs):
     features = blobs.features["features"].copy()
     features[-1] = np.nan
     master = averaging(updater="local", shuffle=False, non_finite="continue")
-    run = fit(dense("adam"), master, DataSet(features, blobs.labels), epochs=2)
+    run = fit(dense("adam"), master, sw.DataSet(features, blobs.labels), epochs=2)
     losses = run.history[run.history["worker"] == 1]["loss"]
     assert np.flatnonzero(np.isnan(losses)).tolist() == [11, 23]
 
@@ -396,7 +395,7 @@ def test_averaging_every_step_equals_the_large_batch_for_a_cnn():
         return model
 
     random = np.random.default_rng(1)
-    data = DataSet(
+    data = sw.DataSet(
         random.random((40, 8, 8, 1), np.float32), random.integers(0, 3, 40).astype(np.int32)
     )
     master = sw.ParameterAveragingTrainingMaster(
@@ -427,7 +426,7 @@ def test_several_inputs_and_outputs_by_name():
 
     random = np.random.default_rng(0)
     # In another order than the network's: they are matched by name.
-    data = DataSet(
+    data = sw.DataSet(
         {"right": random.random((30, 2), np.float32), "left": random.random((30, 3), np.float32)},
         {"two": random.integers(0, 2, 30).astype(np.int32), "one": random.random((30, 1))},
     )
@@ -474,7 +473,7 @@ def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs):
         model = keras.models.clone_model(keras.Sequential([keras.Input((4,)), *layers]))
         model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
         # The same twenty examples for each worker: alike draws would make the workers alike.
-        twice = DataSet.concatenate([blobs.take(slice(0, 20))] * workers)
+        twice = sw.DataSet.concatenate([blobs.take(slice(0, 20))] * workers)
         master = sw.ParameterAveragingTrainingMaster(
             workers=workers, batch_size_per_worker=10, averaging_frequency=1, shuffle=False
         )
@@ -552,7 +551,7 @@ def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state():
     """With all that could carry it on: Adam's moments, BatchNormalization's statistics."""
     features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
     features[90:] = np.nan  # of worker 1
-    data = DataSet(features, np.arange(120, dtype=np.int32) % 3)
+    data = sw.DataSet(features, np.arange(120, dtype=np.int32) % 3)
     model = keras.Sequential(
         [
             keras.Input((4,)),
@@ -573,7 +572,7 @@ def test_batch_normalization_and_lstm_train():
     random = np.random.default_rng(0)
     labels = np.arange(160, dtype=np.int32) % 2
     series = random.normal(size=(160, 6, 3)) + labels[:, None, None]
-    data = DataSet(series.astype(np.float32), labels)
+    data = sw.DataSet(series.astype(np.float32), labels)
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [
@@ -675,7 +674,7 @@ def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs):
     poisoned = blobs.take(slice(0, 60))
     features = poisoned.features["features"].copy()
     features[-1] = np.nan
-    data = DataSet(features, poisoned.labels)
+    data = sw.DataSet(features, poisoned.labels)
     model = dense()
     master = averaging(shuffle=False)  # the NaN comes in the last of 6 minibatches
     with pytest.raises(

@@ -24,7 +24,6 @@ from tests.support.fake_gpus import fake_gpus
 from tests.support.yarn import YarnCluster
 
 import sparkwright as sw
-from sparkwright.errors import SparkwrightError
 from sparkwright.storage.listing import list_entries
 
 LABEL = "labeled"
@@ -144,7 +143,7 @@ def too_small(yarn: YarnCluster) -> dict[str, Any]:
     try:
         master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=8)
         train(spark, master.with_hooks(Slow()), epochs=50)
-    except SparkwrightError as error:
+    except sw.SparkwrightError as error:
         found["error"] = f"{type(error).__name__}: {error}"
     spark.stop()
     found["left"] = left_over(yarn)
@@ -163,7 +162,7 @@ def no_room(yarn: YarnCluster) -> dict[str, Any]:
         sw.start_spark(
             master="yarn", app_name="no room", settings={**yarn.driver_settings, **settings}
         )
-    except SparkwrightError as error:
+    except sw.SparkwrightError as error:
         found["error"] = f"{type(error).__name__}: {error}"
     found["left"] = left_over(yarn)
     return found

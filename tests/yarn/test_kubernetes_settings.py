@@ -3,7 +3,6 @@
 import pytest
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 from sparkwright.spark._kubernetes import PodFacts, pod_settings
 
 IMAGE = {"spark.kubernetes.container.image": "registry/train:1"}
@@ -50,12 +49,12 @@ def test_everything_that_is_named_becomes_a_setting():
 )
 def test_invalid_options_raise(wrong):
     (name,) = wrong
-    with pytest.raises(ConfigurationError, match=f"`{name}` must .* Received: {name}="):
+    with pytest.raises(sw.ConfigurationError, match=f"`{name}` must .* Received: {name}="):
         sw.spark.kubernetes_settings(**{"image": "a", **wrong})
 
 
 def test_missing_image_raises_with_the_option_to_set():
-    with pytest.raises(ConfigurationError, match=r"sw\.spark\.kubernetes_settings\("):
+    with pytest.raises(sw.ConfigurationError, match=r"sw\.spark\.kubernetes_settings\("):
         pod_settings(MASTER, None)
     assert pod_settings(MASTER, None, elsewhere=IMAGE) == {}
 
