@@ -22,9 +22,7 @@ CLASSES = [
     *(sw.DefaultRepartitioner, sw.NoRepartitioner, sw.MeshConfig, sw.Checkpointing),
     *(sw.SystemClock, sw.NtpClock, sw.OuterOptimizer, sw.Histograms, Augmentation, MaskFile),
 ]
-REQUIRED = {
-    sw.Checkpointing: {"url": "/data/runs/7"},
-}
+REQUIRED = {sw.Checkpointing: {"url": "/data/runs/7"}}
 # Options that are valid only beside others.
 BESIDE = {
     (sw.MeshConfig, "chunk_bytes"): {"max_pending_bytes": 2**53},

@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TARGETS = {
-    "chaos": "CHAOS_TESTS",
-    "cluster": "CLUSTER_TESTS",
-    "stores": "STORE_TESTS",
-}
+TARGETS = {"chaos": "CHAOS_TESTS", "cluster": "CLUSTER_TESTS", "stores": "STORE_TESTS"}
 
 
 @pytest.mark.parametrize("mark", TARGETS)

@@ -51,10 +51,7 @@ class SimulatedWorkers:
             self._selector.register(line.socket, selectors.EVENT_READ, worker)
             line.send("register", self._registration(worker))
         self._until(lambda: all(self._generations), "their first group")
-        return {
-            "connected_s": connected_s,
-            "grouped_s": time.perf_counter() - began_s,
-        }
+        return {"connected_s": connected_s, "grouped_s": time.perf_counter() - began_s}
 
     def rows(self, count: float) -> Fields:
         """Messages with rows; how many were sent."""

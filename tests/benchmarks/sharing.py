@@ -50,9 +50,7 @@ def _large() -> Iterator[Row]:
             batch_size_per_worker=32, averaging_frequency=1, seed=1
         ),
         "sharing": sw.SharedTrainingMaster(
-            batch_size_per_worker=32,
-            threshold=sw.TargetSparsity(initial=1e-5, target=1e-3),
-            seed=1,
+            batch_size_per_worker=32, threshold=sw.TargetSparsity(initial=1e-5, target=1e-3), seed=1
         ),
         "no exchange (averaging once an epoch)": sw.ParameterAveragingTrainingMaster(
             batch_size_per_worker=32, averaging_frequency=64, seed=1

@@ -28,10 +28,7 @@ GOOD = Evidence(
     seconds=3.0,
 )
 SHARED = replace(
-    GOOD,
-    experiment=Experiment(master="sharing"),
-    counts=np.array([16.0] + [2.0] * 16),
-    losses=0,
+    GOOD, experiment=Experiment(master="sharing"), counts=np.array([16.0] + [2.0] * 16), losses=0
 )
 # Alone in the first epoch; in the second, another worker helps.
 JOINED = replace(

@@ -146,8 +146,7 @@ WHOLE_FILES = [
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "reason"),
-    [pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES],
+    ("content", "place", "reason"), [pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES]
 )
 def test_unusable_file_raises_or_is_counted(content, place, reason, tmp_path):
     path = file(tmp_path, content, **place)

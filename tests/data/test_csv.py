@@ -153,8 +153,7 @@ def test_columns_become_inputs_outputs_and_weights(tmp_path):
     data = found.data
     np.testing.assert_array_equal(data.features["plain"], np.array([[1], [2], [3]], np.float32))
     np.testing.assert_array_equal(
-        data.features["look"],
-        np.array([[0, 1, 0, 1], [1, 0, 0, 2], [0, 1, 0, 3]], np.float32),
+        data.features["look"], np.array([[0, 1, 0, 1], [1, 0, 0, 2], [0, 1, 0, 3]], np.float32)
     )
     np.testing.assert_array_equal(data.labels["kind"], np.array([1, 0, 1], np.int32))
     np.testing.assert_array_equal(data.labels["price"], np.array([2.5, 3.5, 1.5], np.float32))

@@ -155,10 +155,7 @@ def test_multi_column_keys_and_array_columns_are_joined(spark):
 def test_sequences_of_several_sources_are_aligned(spark):
     short = spark.createDataFrame([(1, 2, 5), (1, 1, 4), (2, 1, 6)], "k int, t int, v int")
     long = spark.createDataFrame([(1, t, t) for t in range(3)] + [(2, 0, 9)], "k int, t int, v int")
-    sources = {
-        "x": sequences(long, key="k", order="t"),
-        "y": sequences(short, key="k", order="t"),
-    }
+    sources = {"x": sequences(long, key="k", order="t"), "y": sequences(short, key="k", order="t")}
 
     def joined(**options):
         wanted = {"features": {"x": ("x", "v")}, "labels": {"y": ("y", "v")}}

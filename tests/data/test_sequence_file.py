@@ -23,12 +23,7 @@ from tests.data.record_samples import (
 import sparkwright as sw
 from sparkwright.data import DataSet, from_sequence_file, write_sequence_file
 from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
-from sparkwright.data._record_examples import (
-    encode_examples,
-    example_decoder,
-    from_rows,
-    layout_of,
-)
+from sparkwright.data._record_examples import encode_examples, example_decoder, from_rows, layout_of
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 
 Compression = Literal["record", "block"] | None
@@ -53,11 +48,7 @@ def read(content, start=0, end=None):
 PAIRS = st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=300)), max_size=30)
 
 
-@given(
-    PAIRS,
-    st.sampled_from(COMPRESSIONS),
-    st.dictionaries(st.text(), st.text(), max_size=3),
-)
+@given(PAIRS, st.sampled_from(COMPRESSIONS), st.dictionaries(st.text(), st.text(), max_size=3))
 def test_records_and_metadata_round_trip(pairs, compression, notes):
     content = written(pairs, compression, notes)
     assert read(content) == pairs

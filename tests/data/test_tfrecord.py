@@ -13,12 +13,7 @@ from tests.data.record_samples import assert_same, datasets, digits, read_tfreco
 import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
 from sparkwright.data._sequence_file import STRICT
-from sparkwright.data._tf_example import (
-    FeatureSpec,
-    columns_of,
-    parse_example,
-    serialized_examples,
-)
+from sparkwright.data._tf_example import FeatureSpec, columns_of, parse_example, serialized_examples
 from sparkwright.data._tfrecord import checksum, framed, read_frames
 from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import list_files

@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import (
-    DataSet,
-    ValidationResult,
-    loaders as _loaders,
-    to_bytes,
-)
+from sparkwright.data import DataSet, ValidationResult, loaders as _loaders, to_bytes
 from sparkwright.data._exported import reusable_export
 
 GOOD = DataSet(np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32))

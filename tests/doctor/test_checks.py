@@ -7,13 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkwright.doctor._executor_rules import PACKAGES
-from sparkwright.doctor._findings import (
-    GIB,
-    MIB,
-    Findings,
-    Place,
-    SparkFacts,
-)
+from sparkwright.doctor._findings import GIB, MIB, Findings, Place, SparkFacts
 from sparkwright.doctor._rules import diagnose
 from sparkwright.timeline.clocks import Offset
 
@@ -29,24 +23,12 @@ VERSIONS = {
     "pandas": "2.3.3",
     "Java": "17.0.15",
 }
-MEMORY = dict(
-    shared=GIB,
-    shared_writable=True,
-    scratch=50 * GIB,
-    scratch_folder="/s",
-)
-SETTINGS = {
-    "spark.authenticate": "true",
-    "spark.network.crypto.enabled": "true",
-}
+MEMORY = dict(shared=GIB, shared_writable=True, scratch=50 * GIB, scratch_folder="/s")
+SETTINGS = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 
 
 def place(label, **found):
-    given = {
-        "host": label.rstrip(")")[-1],
-        "versions": VERSIONS,
-        **MEMORY,
-    }
+    given = {"host": label.rstrip(")")[-1], "versions": VERSIONS, **MEMORY}
     if label != "driver":
         given |= {
             "clock": Offset(offset_s=0.001, uncertainty_s=0.0005),
@@ -154,10 +136,7 @@ CASES = [
     (with_driver(open_files=1024, open_files_used=900), "Open files", "warning", "900 are open"),
     (with_executor(shared_writable=False), "/dev/shm", "warning", "1777"),
     (with_executor(scratch=MIB), "Temporary files", "warning", "1 MiB free in /s"),
-    (
-        with_executor(address_space=2 * GIB),
-        *("Python's memory limit", "problem", "pyspark.memory"),
-    ),
+    (with_executor(address_space=2 * GIB), *("Python's memory limit", "problem", "pyspark.memory")),
     (with_executor(address_space=8 * GIB), "Python's memory limit", "warning", ""),
     (
         with_spark(with_both(**GIVEN), gpus=1),
@@ -257,10 +236,7 @@ def test_clocks_of_one_machine_share_a_row():
     ("settings", "name", "status"),
     [
         ("speculation=true", "Speculation", "ok"),
-        (
-            "speculation=true speculation.task.duration.threshold=30s",
-            *("Speculation", "problem"),
-        ),
+        ("speculation=true speculation.task.duration.threshold=30s", *("Speculation", "problem")),
         ("task.maxFailures=1", "Retries", "problem"),
         ("task.maxFailures=2", "Retries", "warning"),
         (

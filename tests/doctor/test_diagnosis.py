@@ -10,11 +10,7 @@ from sparkwright.doctor._notes import Note, grouped
 
 OK = Check(name="Python", where="driver", status="ok", found="3.11.9")
 WARNING = Check(
-    name="Clock",
-    where="executor 1 (b)",
-    status="warning",
-    found="2.0 s ahead",
-    remedy="Set <ntp>.",
+    name="Clock", where="executor 1 (b)", status="warning", found="2.0 s ahead", remedy="Set <ntp>."
 )
 PROBLEM = Check(
     name="Driver reached", where="executor 0 (a)", status="problem", found="no", remedy="Open it."

@@ -240,8 +240,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 FIELDS = st.fixed_dictionaries(
-    {},
-    optional=dict.fromkeys(["origin", "sequence", "tick", "echo", "vector", "floors"], JSON),
+    {}, optional=dict.fromkeys(["origin", "sequence", "tick", "echo", "vector", "floors"], JSON)
 )
 
 

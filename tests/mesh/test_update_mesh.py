@@ -47,12 +47,7 @@ class Workers:
 
     def seats(self, order):
         return [
-            Seat(
-                worker=w,
-                attempt=self.attempts[w],
-                host=HOST,
-                port=self.ports[w].address[1],
-            )
+            Seat(worker=w, attempt=self.attempts[w], host=HOST, port=self.ports[w].address[1])
             for w in order
         ]
 

@@ -143,7 +143,7 @@ def test_disabled_layer_passes_on_its_first_input():
             layer("Dense", "named", "off", units=2),
             replace(layer("Add", "sum", "next", "named"), enabled=False),
             layer("Dense", "end", "sum", units=1),
-        ),
+        )
     )
     rows = spec.analysis.rows
     assert rows[2].parameters == 0

@@ -3,11 +3,7 @@ import pytest
 from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.partitions import (
-    DefaultRepartitioner,
-    NoRepartitioner,
-    piece_size,
-)
+from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner, piece_size
 
 repartitioners = st.builds(DefaultRepartitioner, st.integers(1, 10_000)) | st.builds(
     NoRepartitioner

@@ -120,10 +120,7 @@ def test_data_changed_after_counting_raises(planned, found):
     with pytest.raises(DataError, match=rf"counted: {planned} examples .* Received: .*{found}"):
         list(
             _pieces(
-                0,
-                chunked(0, 10, 5),
-                placement=plan.placement(),
-                source_counts=plan.source_counts,
+                0, chunked(0, 10, 5), placement=plan.placement(), source_counts=plan.source_counts
             )
         )
 

@@ -239,10 +239,7 @@ class SharingScript(Script):
         group = self.present_group(members, source=0)
         return [
             SendMeeting(
-                connection=self.connection(w),
-                group=group,
-                validate=validate,
-                checkpoint=checkpoint,
+                connection=self.connection(w), group=group, validate=validate, checkpoint=checkpoint
             )
             for w in members
         ]

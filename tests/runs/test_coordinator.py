@@ -27,10 +27,7 @@ def test_rings_that_break_again_and_again_without_an_averaging_end_the_run():
         "driver but not each other. Open the ports between them (`MeshConfig(ports=…)`), or use "
         '`communication="driver"`.'
     )
-    assert script.report(1, "broken", None) == [
-        *script.dismissals(0, 1),
-        EndRun(timed_out=reason),
-    ]
+    assert script.report(1, "broken", None) == [*script.dismissals(0, 1), EndRun(timed_out=reason)]
 
 
 def without_worker_1():
@@ -59,11 +56,7 @@ def test_an_absent_worker_is_not_waited_for_without_end():
 
 def test_while_waiting_a_stop_ends_the_run():
     script = without_worker_1()
-    assert script.stop() == [
-        SendStop(connection=0),
-        SendStop(connection=20),
-        *script.request(0),
-    ]
+    assert script.stop() == [SendStop(connection=0), SendStop(connection=20), *script.request(0)]
     assert script.deliver(0) == [*script.dismissals(0, 2), EndRun(stopped=True)]
 
 

@@ -9,13 +9,7 @@ from tests.waiting import join_threads
 
 from sparkwright.masters import TrainingPlan
 from sparkwright.runs import ValidationPoint
-from sparkwright.runs._events import (
-    RowsLogged,
-    StateChanged,
-    Validated,
-    WorkerJoined,
-    WorkerLost,
-)
+from sparkwright.runs._events import RowsLogged, StateChanged, Validated, WorkerJoined, WorkerLost
 from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span

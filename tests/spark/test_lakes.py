@@ -21,10 +21,7 @@ JARS = {
         "io.delta:delta-storage:4.4.0",
         *(f"io.delta:delta-kernel-{name}:4.4.0" for name in _KERNEL),
     ),
-    "iceberg": (
-        {"4.0", "4.1"},
-        f"org.apache.iceberg:iceberg-spark-runtime-{_VERSION}_2.13:1.11.0",
-    ),
+    "iceberg": ({"4.0", "4.1"}, f"org.apache.iceberg:iceberg-spark-runtime-{_VERSION}_2.13:1.11.0"),
 }
 
 

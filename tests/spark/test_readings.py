@@ -7,12 +7,7 @@ from tests.spark.helpers import dense, train_locally, weights
 
 import sparkwright as sw
 
-FIXED = {
-    "batch_size_per_worker": 10,
-    "shuffle": False,
-    "workers": 2,
-    "prefetch_batches": 0,
-}
+FIXED = {"batch_size_per_worker": 10, "shuffle": False, "workers": 2, "prefetch_batches": 0}
 
 
 def scheduled():

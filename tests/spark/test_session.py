@@ -57,8 +57,7 @@ def test_every_setting_can_be_overridden_for_one_session():
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100)],
+    ("option", "value"), [("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100)]
 )
 def test_invalid_options_are_named(option, value):
     with pytest.raises(sw.ConfigurationError, match=f"`{option}` must be an integer of at least"):

@@ -52,12 +52,7 @@ def test_settings_limit_the_slots(master, settings, slots):
 
 @pytest.mark.parametrize(
     ("submitted", "cores"),
-    [
-        ({}, "6"),
-        ({CORES: "4"}, "12"),
-        ({EXECUTORS: "8"}, "16"),
-        ({MOST_CORES: "5"}, "5"),
-    ],
+    [({}, "6"), ({CORES: "4"}, "12"), ({EXECUTORS: "8"}, "16"), ({MOST_CORES: "5"}, "5")],
 )
 def test_standalone_cluster_provides_the_cores_of_the_requested_executors(submitted, cores):
     chosen = _session._settings(

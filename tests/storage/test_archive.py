@@ -180,10 +180,7 @@ def test_malformed_metadata_and_missing_members_raise(meta):
 
 def test_duplicate_member_names_raise():
     file = made_by_hand({"a.bin": b"x"})
-    with (
-        zipfile.ZipFile(file, "a") as archive,
-        pytest.warns(UserWarning, match="Duplicate name"),
-    ):
+    with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr("a.bin", b"y")
     with pytest.raises(ArchiveError, match="the same name"):
         read_archive(file)

@@ -9,14 +9,7 @@ import fsspec
 import pytest
 
 import sparkwright as sw
-from sparkwright.storage.files import (
-    join,
-    move,
-    read_bytes,
-    remove,
-    write_atomically,
-    write_folder,
-)
+from sparkwright.storage.files import join, move, read_bytes, remove, write_atomically, write_folder
 from sparkwright.storage.listing import list_folder
 
 _NUMBERS = itertools.count()

@@ -138,10 +138,7 @@ def test_files_that_are_not_models_raise(content, text):
 
 def test_duplicate_member_names_raise():
     target = io.BytesIO(zipped(FILES))
-    with (
-        zipfile.ZipFile(target, "a") as archive,
-        pytest.warns(UserWarning, match="Duplicate name"),
-    ):
+    with zipfile.ZipFile(target, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr("config.json", "{}")
     with pytest.raises(DataError, match="two members have the same name"):
         unpacked(target.getvalue(), None)

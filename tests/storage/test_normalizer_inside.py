@@ -10,13 +10,7 @@ import pytest
 from tests.storage.test_model_stores import assert_equal
 
 import sparkwright as sw
-from sparkwright.data import (
-    DataSet,
-    ImageScale,
-    MinMaxScale,
-    NormalizerChain,
-    Standardize,
-)
+from sparkwright.data import DataSet, ImageScale, MinMaxScale, NormalizerChain, Standardize
 
 layers = keras.layers
 random = np.random.default_rng(7)

@@ -113,7 +113,7 @@ def test_listing_is_sorted_and_excludes_hidden_files(store):
     sizes = {file.url.rpartition("/")[2]: file.size_bytes for file in list_files(store)}
     assert sizes["b.csv"] == 5
     assert list_entries(store) == [
-        *(".f.csv", "_SUCCESS", "_tmp/", "a.CSV", "b.csv", "d.txt", "deep/"),
+        *(".f.csv", "_SUCCESS", "_tmp/", "a.CSV", "b.csv", "d.txt", "deep/")
     ]
 
 

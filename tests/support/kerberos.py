@@ -51,10 +51,7 @@ class Kerberos(Sandbox):
     """
 
     def __init__(
-        self,
-        *users: str,
-        short_lived: Mapping[str, int] | None = None,
-        timeout_s: float = 30.0,
+        self, *users: str, short_lived: Mapping[str, int] | None = None, timeout_s: float = 30.0
     ) -> None:
         """Describe it; `start` or `with` starts it.
 

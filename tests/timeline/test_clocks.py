@@ -68,9 +68,7 @@ def test_impossible_exchange_is_ignored(times):
 
 
 @given(
-    worker_ahead_s=st.floats(-1e4, 1e4),
-    boot_s=st.floats(-1e6, 1e6),
-    wrong_s=st.floats(-0.5, 0.5),
+    worker_ahead_s=st.floats(-1e4, 1e4), boot_s=st.floats(-1e6, 1e6), wrong_s=st.floats(-0.5, 0.5)
 )
 def test_each_source_computes_the_best_possible_offset(worker_ahead_s, boot_s, wrong_s):
     """A worker started `boot_s` after the driver, with a clock ahead; the driver's is wrong."""

@@ -17,9 +17,7 @@ from sparkwright.timeline.spans import (
 
 CODES = [phase.code for phase in PHASES]
 spans = st.tuples(
-    st.sampled_from(CODES),
-    st.floats(-1.0, 1e5, width=32),
-    st.floats(0.0, 1e4, width=32),
+    st.sampled_from(CODES), st.floats(-1.0, 1e5, width=32), st.floats(0.0, 1e4, width=32)
 )
 messages = st.lists(st.tuples(st.integers(-1, 3), st.lists(spans, min_size=1, max_size=20)))
 

@@ -13,7 +13,7 @@ from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
 def test_dataframe_has_a_row_per_span_and_deeplearning4j_names():
     frame = small_timeline(rounds=2).to_dataframe()
     assert list(frame.columns) == [
-        *("lane", "worker", "host", "phase", "start_s", "seconds", "count", "dl4j"),
+        *("lane", "worker", "host", "phase", "start_s", "seconds", "count", "dl4j")
     ]
     assert len(frame) == 3 + 3 * (2 + 8)
     first = frame[frame["worker"] == 1].iloc[0]

@@ -111,8 +111,7 @@ def test_difference_subtracts_the_message_from_the_shared_vector(residuals, thre
         array.flags.writeable = False
     thresholds = data.draw(
         st.one_of(
-            st.just(threshold),
-            st.lists(grid_thresholds, min_size=len(local), max_size=len(local)),
+            st.just(threshold), st.lists(grid_thresholds, min_size=len(local), max_size=len(local))
         )
     )
     encoded = encode_difference(shared, local, thresholds)
@@ -123,10 +122,7 @@ def test_difference_subtracts_the_message_from_the_shared_vector(residuals, thre
     assert describe(encoded.words, shared.size) == encoded.segments
 
 
-@given(
-    residuals=st.lists(grid_vectors(max_size=60), min_size=1, max_size=5),
-    data=st.data(),
-)
+@given(residuals=st.lists(grid_vectors(max_size=60), min_size=1, max_size=5), data=st.data())
 def test_one_threshold_each_gives_a_segment_each(residuals, data):
     size = len(residuals)
     thresholds = data.draw(st.lists(grid_thresholds, min_size=size, max_size=size))

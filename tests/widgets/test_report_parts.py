@@ -14,11 +14,7 @@ from sparkwright_widgets._reports._page import (
     with_alternative_texts,
     with_contents,
 )
-from sparkwright_widgets._reports._parameters import (
-    parameter_value,
-    parameterized,
-    parameters_of,
-)
+from sparkwright_widgets._reports._parameters import parameter_value, parameterized, parameters_of
 
 PICTURES = [
     '<img src="data:,">',

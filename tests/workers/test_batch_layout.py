@@ -57,10 +57,7 @@ def test_labels_must_match_the_loss(spelt):
         "name": ("sparse_categorical_crossentropy", "categorical_crossentropy"),
         "object": (losses.SparseCategoricalCrossentropy(), losses.CategoricalCrossentropy()),
         "function": (losses.sparse_categorical_crossentropy, losses.categorical_crossentropy),
-        "dict": (
-            {"kind": "sparse_categorical_crossentropy"},
-            {"kind": "categorical_crossentropy"},
-        ),
+        "dict": ({"kind": "sparse_categorical_crossentropy"}, {"kind": "categorical_crossentropy"}),
         "list": (["sparse_categorical_crossentropy"], ["categorical_crossentropy"]),
     }[spelt]
     one_hot = np.eye(3, dtype=np.float32)[KINDS]

@@ -216,8 +216,7 @@ LINEAR = {
 
 @pytest.mark.thorough(but=["plain-0.0"])
 @pytest.mark.parametrize(
-    ("case", "momentum"),
-    [("plain", 0.0), ("accumulation", 0.0), ("average", 0.9), ("all", 0.9)],
+    ("case", "momentum"), [("plain", 0.0), ("accumulation", 0.0), ("average", 0.9), ("all", 0.9)]
 )
 def test_averaging_each_minibatch_equals_training_on_the_union(case, momentum):
     def build():

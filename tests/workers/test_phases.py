@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers._phases import (
-    _MOST,
-    PhaseRecorder,
-    WorkerClocks,
-    add_beginning,
-    add_end,
-)
+from sparkwright.workers._phases import _MOST, PhaseRecorder, WorkerClocks, add_beginning, add_end
 
 spans = st.lists(
     st.tuples(st.sampled_from(PhaseCode), st.floats(0, 1e7), st.floats(0, 1e3)), max_size=50

@@ -112,9 +112,7 @@ def test_every_example_of_every_shard_is_trained_once_per_epoch(tmp_path, master
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("master", "make"),
-    [(averaging(), Noisy()), (sharing(), Numbers)],
-    ids=["tf.data", "PyDataset"],
+    ("master", "make"), [(averaging(), Noisy()), (sharing(), Numbers)], ids=["tf.data", "PyDataset"]
 )
 def test_augmentation_differs_from_epoch_to_epoch(tmp_path, master, make):
     import tensorflow as tf

@@ -333,8 +333,7 @@ def test_rounded_averages_stay_close_to_exact_ones(blobs, updater, precision, li
 
 @pytest.mark.thorough(but=["local-bfloat16"])
 @pytest.mark.parametrize(
-    ("updater", "precision"),
-    [("average", "float32"), ("local", "bfloat16"), ("reset", "int8")],
+    ("updater", "precision"), [("average", "float32"), ("local", "bfloat16"), ("reset", "int8")]
 )
 def test_replicas_hold_the_same_parameters_after_each_averaging(
     blobs, tmp_path, updater, precision

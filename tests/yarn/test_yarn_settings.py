@@ -198,10 +198,7 @@ PHYSICAL = (
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        (
-            PHYSICAL,
-            "executor 3 took 1.4 GB of 1.2 GB, and YARN killed it (spark.executor.",
-        ),
+        (PHYSICAL, "executor 3 took 1.4 GB of 1.2 GB, and YARN killed it (spark.executor."),
         (PHYSICAL.replace("physical", "virtual"), "yarn.nodemanager.vmem-check-enabled"),
         ("exited with exit code 137(SIGKILL, OOMKilled)", "Raise spark.executor.memoryOverhead"),
         ("", None),

@@ -5,16 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.networks import LayerAnalysis, LayerSpec, NetworkAnalysis, NetworkSpec, OutputSpec
-from sparkwright_widgets._network_builder._graph import (
-    LAYERS_DRAWN,
-    graph_svg,
-    graph_text,
-)
-from sparkwright_widgets._network_builder._html import (
-    layer_rows,
-    layer_table,
-    summary_line,
-)
+from sparkwright_widgets._network_builder._graph import LAYERS_DRAWN, graph_svg, graph_text
+from sparkwright_widgets._network_builder._html import layer_rows, layer_table, summary_line
 from sparkwright_widgets._network_builder._network_builder import network_block
 
 NASTY = "<img src=x onerror=alert(1)>\"'&"

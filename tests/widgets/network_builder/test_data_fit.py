@@ -1,11 +1,7 @@
 import pytest
 
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
-from sparkwright_widgets._network_builder._data_fit import (
-    DataFacts,
-    misfits,
-    preset_for,
-)
+from sparkwright_widgets._network_builder._data_fit import DataFacts, misfits, preset_for
 
 
 def network(units=10, loss="sparse_categorical_crossentropy", shape=(8,)):
@@ -131,8 +127,7 @@ def test_tabular_data_with_lenet_offers_only_valid_dense_networks():
 
 
 @pytest.mark.parametrize(
-    ("facts", "use"),
-    [({"labels": {"y": ()}}, "numbers"), ({}, "one class each")],
+    ("facts", "use"), [({"labels": {"y": ()}}, "numbers"), ({}, "one class each")]
 )
 def test_the_preset_for_the_labels_comes_first(facts, use):
     [misfit, *_] = found(LENET, features={"x": (6,)}, **facts)
