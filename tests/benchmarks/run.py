@@ -25,7 +25,6 @@ from tests.benchmarks._harness import Row, show  # noqa: E402
 BENCHMARKS = {
     **{name: ("training", name) for name in ("lenet", "start", "peers", "ring", "workers")},
     "driver": ("training", "by_driver"),
-    "mesh": ("mesh_growth", "mesh_growth"),
     "csv": ("csv_files", "csv_files"),
     **{
         name: (name, name)
