@@ -9,9 +9,9 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.cases import cases
 
 ROOT = Path(__file__).parent.parent
 BINDER = ROOT / "binder"
@@ -61,7 +61,7 @@ def test_image_has_python_and_java_versions_supported_by_spark():
     assert "openjdk-17-jre-headless" in (BINDER / "apt.txt").read_text().split()
 
 
-@pytest.mark.parametrize("name", ["postBuild", "start"])
+@cases("name", "postBuild", "start")
 def test_binder_scripts_are_executable_and_stop_at_the_first_error(name):
     assert os.access(BINDER / name, os.X_OK)
     assert "\nset -e\n" in (BINDER / name).read_text()

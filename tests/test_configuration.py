@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.cases import cases
 from tests.configurations import configurations, refusal
 
 import sparkwright as sw
@@ -49,7 +50,7 @@ values = st.one_of(
 )
 
 
-@pytest.mark.parametrize("cls", [*CLASSES, sw.Experiment, sw.SparkSettings])
+@cases("cls", *CLASSES, sw.Experiment, sw.SparkSettings)
 def test_every_option_is_declared_and_documented(cls):
     declared = [*plain_options(cls), *nested_options(cls)]
     names = {option.name for option in declared}
@@ -61,7 +62,7 @@ def test_every_option_is_declared_and_documented(cls):
         assert f"\n        {option.name}: " in attributes
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@cases("cls", *CLASSES)
 def test_form_shows_the_defaults(cls):
     defaults = {each.name: each.default for each in fields(cls) if each.default is not MISSING}
     options = [option for option in plain_options(cls) if option.name in defaults]
@@ -72,7 +73,7 @@ def test_form_shows_the_defaults(cls):
         assert option.parse(option.text(default)) == default, option.name
 
 
-@pytest.mark.parametrize("cls", [cls for cls in CLASSES if plain_options(cls)])
+@cases("cls", *[cls for cls in CLASSES if plain_options(cls)])
 @settings(max_examples=100)
 @given(data=st.data())
 def test_constructor_and_form_accept_the_same_values(cls, data):
@@ -93,7 +94,7 @@ def test_constructor_and_form_accept_the_same_values(cls, data):
     assert "Received: " in refused
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@cases("cls", *CLASSES)
 @settings(max_examples=20)
 @given(data=st.data())
 def test_settings_create_an_equal_configuration(cls, data):
@@ -109,7 +110,7 @@ def test_settings_create_an_equal_configuration(cls, data):
     assert eval(to_code(made), {"sw": names, "inf": np.inf}) == made
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@cases("cls", *CLASSES)
 def test_unknown_options_are_rejected(cls):
     saved = cls(**REQUIRED.get(cls, {})).to_dict()
     inside = saved.get("configuration", saved)
@@ -122,7 +123,7 @@ def test_unknown_options_are_rejected(cls):
         cls.from_dict([])
 
 
-@pytest.mark.parametrize("cls", MASTERS)
+@cases("cls", *MASTERS)
 def test_nested_settings_are_split_and_combined(cls):
     saved = cls(checkpoint=sw.Checkpointing("/data/runs/7"), time_source=sw.NtpClock()).to_dict()
     off = {"outer_optimizer": sw.OuterOptimizer(), "residual_clipping": sw.ResidualClipping()}
@@ -136,20 +137,18 @@ def test_nested_settings_are_split_and_combined(cls):
         assert option.read(cls().to_dict()[option.name])[0] == option.default
 
 
-@pytest.mark.parametrize(
-    ("setting", "text"),
-    [
-        ({"threshold": {"name": "magic"}}, "`threshold` must be named one of 'adaptive', 'target'"),
-        ({"threshold": {"name": ["fixed"]}}, "Received: name=['fixed']"),
-        ({"threshold": {"name": "fixed", "configuration": {"t": 1}}}, "unknown options ['t']"),
-        ({"threshold": {"name": "fixed", "configuration": 5}}, "must be a dictionary of options"),
-        ({"threshold": "fixed"}, "`threshold` must be a dictionary of options"),
-        ({"residual_clipping": {"multiple": 0.5}}, "Received: multiple=0.5."),
-        ({"repartitioner": {"name": "Thirds"}}, "`dataclasses.replace(…, repartitioner=…)`"),
-        ({"checkpoint": {"every_s": 5}}, "`url` must be given"),
-        ({"mesh": {"mode": "ring"}}, "Received: mode='ring'."),
-        ({"name": "ParameterAveragingTrainingMaster"}, "must be 'SharedTrainingMaster' here"),
-    ],
+@cases(
+    "setting, text",
+    ({"threshold": {"name": "magic"}}, "`threshold` must be named one of 'adaptive', 'target'"),
+    ({"threshold": {"name": ["fixed"]}}, "Received: name=['fixed']"),
+    ({"threshold": {"name": "fixed", "configuration": {"t": 1}}}, "unknown options ['t']"),
+    ({"threshold": {"name": "fixed", "configuration": 5}}, "must be a dictionary of options"),
+    ({"threshold": "fixed"}, "`threshold` must be a dictionary of options"),
+    ({"residual_clipping": {"multiple": 0.5}}, "Received: multiple=0.5."),
+    ({"repartitioner": {"name": "Thirds"}}, "`dataclasses.replace(…, repartitioner=…)`"),
+    ({"checkpoint": {"every_s": 5}}, "`url` must be given"),
+    ({"mesh": {"mode": "ring"}}, "Received: mode='ring'."),
+    ({"name": "ParameterAveragingTrainingMaster"}, "must be 'SharedTrainingMaster' here"),
 )
 def test_invalid_settings_are_rejected(setting, text):
     with pytest.raises(sw.ConfigurationError) as refused:

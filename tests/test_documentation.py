@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -27,7 +27,7 @@ def anchors_of(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@cases("page", *PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_have_existing_targets(page):
     missing = []
     for link in _LINK.findall(text_of(page)):

@@ -1,7 +1,7 @@
 import inspect
 import pickle
 
-import pytest
+from tests.cases import cases
 
 from sparkwright import errors
 
@@ -43,8 +43,8 @@ def test_exception_hierarchy_matches_the_documentation():
     assert all(f"{cls.__name__} (" in str(errors.__doc__) for cls in CLASSES[1:])
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("cls", CLASSES)
+@cases("protocol", *range(pickle.HIGHEST_PROTOCOL + 1))
+@cases("cls", *CLASSES)
 def test_every_error_survives_pickling_with_its_fields_and_notes(cls, protocol):
     error = made(cls)
     assert not hasattr(pickle.loads(pickle.dumps(error, protocol)), "__notes__")
@@ -77,12 +77,12 @@ def test_worker_failure_without_a_traceback_is_one_line():
     assert str(error) == "worker 0 on a failed: killed"
 
 
-@pytest.mark.parametrize("text", ["", "ValueError: no frames at all"])
+@cases("text", "", "ValueError: no frames at all")
 def test_text_without_frames_has_no_last_frames(text):
     assert errors.last_frames(text, frames=2) == ""
 
 
-@pytest.mark.parametrize(("frames", "line"), [(1, 30), (9, 10)])
+@cases("frames, line", (1, 30), (9, 10))
 def test_last_frames_begin_at_the_expected_frame(frames, line):
     found = errors.last_frames(TRACEBACK, frames=frames)
     assert f"line {line}," in found.splitlines()[2]

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-import pytest
+from tests.cases import cases
 
 # What TensorFlow 2.21 writes as it is imported, and an error between.
 LIBRARY = """
@@ -23,7 +23,7 @@ print(os.environ["TF_CPP_MIN_LOG_LEVEL"])
 """
 
 
-@pytest.mark.parametrize(("level", "lines"), [(None, 2), ("3", 2), ("0", 4)])
+@cases("level, lines", (None, 2), ("3", 2), ("0", 4))
 def test_library_notices_are_hidden_by_default(level, lines, tmp_path):
     (tmp_path / "tensorflow.py").write_text(LIBRARY)
     given = {n: t for n, t in os.environ.items() if n != "TF_CPP_MIN_LOG_LEVEL"}

@@ -6,7 +6,7 @@ import sys
 import threading
 from types import SimpleNamespace
 
-import pytest
+from tests.cases import cases
 
 from sparkwright._open_files import out_of_files
 from sparkwright.cluster import jobs
@@ -22,9 +22,8 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - soft)
 """
 
 
-@pytest.mark.parametrize(
-    ("more", "ends"),
-    [(100, "59"), (10, "Raise it: `ulimit -n 4096` before Python or JupyterLab starts")],
+@cases(
+    "more, ends", (100, "59"), (10, "Raise it: `ulimit -n 4096` before Python or JupyterLab starts")
 )
 def test_limit_is_raised_or_the_error_names_it(more, ends):
     command = [sys.executable, "-c", LIMITED.format(more=more)]

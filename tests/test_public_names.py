@@ -5,7 +5,7 @@ import tomllib
 import types
 from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 
@@ -50,7 +50,7 @@ def test_public_names_match_the_expected_set():
     assert isinstance(sw.__version__, str)
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
+@cases("name", *sorted(PUBLIC))
 def test_every_public_name_and_method_is_documented(name):
     found = getattr(sw, name)
     assert inspect.getdoc(found)
@@ -59,7 +59,7 @@ def test_every_public_name_and_method_is_documented(name):
         assert [n for n, m in documented_members(found) if not inspect.getdoc(m)] == []
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
+@cases("name", *sorted(PUBLIC))
 def test_every_public_method_is_documented(name):
     found = getattr(sw, name)
     if inspect.isclass(found):
@@ -67,7 +67,7 @@ def test_every_public_method_is_documented(name):
         assert missing == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@cases("package", *PACKAGES)
 def test_packages_expose_only_their_own_names(package):
     module = importlib.import_module(f"sparkwright.{package}")
     assert module.__doc__

@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[1]
 TARGETS = {"chaos": "CHAOS_TESTS", "cluster": "CLUSTER_TESTS", "stores": "STORE_TESTS"}
 
 
-@pytest.mark.parametrize("mark", TARGETS)
+@cases("mark", *TARGETS)
 def test_target_lists_every_file_with_tests_of_its_mark(mark):
     line = re.search(rf"(?m)^{TARGETS[mark]} = (.*)$", (ROOT / "Makefile").read_text())
     assert line is not None

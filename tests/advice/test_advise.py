@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.advice import MeasuredRun, predict
@@ -87,17 +88,15 @@ def test_data_is_held_in_memory_up_to_an_example_limit():
         runs_of.in_memory([1, 2])
 
 
-@pytest.mark.parametrize(
-    ("message", "options"),
-    [
-        ("`workers` is not known", {"workers": None}),
-        ("`bandwidth_bytes_per_s` must be", {"bandwidth_bytes_per_s": -1}),
-        ("`latency_s` must be", {"latency_s": 0}),
-        ("`step_s` must be", {"step_s": -1}),
-        ("`data` must be", {"data": "many"}),
-        ("`measure` must be", {"measure": [0]}),
-        ("`measure` needs a session", {"measure": True}),
-    ],
+@cases(
+    "message, options",
+    ("`workers` is not known", {"workers": None}),
+    ("`bandwidth_bytes_per_s` must be", {"bandwidth_bytes_per_s": -1}),
+    ("`latency_s` must be", {"latency_s": 0}),
+    ("`step_s` must be", {"step_s": -1}),
+    ("`data` must be", {"data": "many"}),
+    ("`measure` must be", {"measure": [0]}),
+    ("`measure` needs a session", {"measure": True}),
 )
 def test_invalid_arguments_raise(message, options):
     with pytest.raises(ConfigurationError, match=message):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.advice import predict
 from sparkwright.masters import (
@@ -151,13 +152,11 @@ def test_report_has_facts_reason_and_effect_of_each_row():
     assert hopeless.reason.startswith("No setting reaches 90%; `averaging_frequency=50")
 
 
-@pytest.mark.parametrize(
-    ("options", "step_s", "measured_s"),
-    [
-        ({}, 0.604, 1.215),
-        ({"updater": "local"}, 0.608, 0.847),
-        ({"updater": "local", "exchange_precision": "int8"}, 0.605, 0.757),
-    ],
+@cases(
+    "options, step_s, measured_s",
+    ({}, 0.604, 1.215),
+    ({"updater": "local"}, 0.608, 0.847),
+    ({"updater": "local", "exchange_precision": "int8"}, 0.605, 0.757),
 )
 def test_a_slow_network_is_predicted_as_was_measured(options, step_s, measured_s):
     """By tests/benchmarks/slow_network.py: 1 Gbit/s for each of two workers."""

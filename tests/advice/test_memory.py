@@ -4,6 +4,7 @@ import re
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.networks import PRESETS
@@ -102,13 +103,11 @@ def test_trainer_memory_holds_network_minibatch_and_state_vectors():
         assert part(plan_memory(LENET, master=master), "trainers") == TRAINER_MIB + mib
 
 
-@pytest.mark.parametrize(
-    ("parameters", "master", "peak_mib"),
-    [
-        (5_001_933, sw.ParameterAveragingTrainingMaster(), 987),
-        (25_010_001, sw.ParameterAveragingTrainingMaster(), 2_417),
-        (25_010_001, sw.SharedTrainingMaster(), 2_319),
-    ],
+@cases(
+    "parameters, master, peak_mib",
+    (5_001_933, sw.ParameterAveragingTrainingMaster(), 987),
+    (25_010_001, sw.ParameterAveragingTrainingMaster(), 2_417),
+    (25_010_001, sw.SharedTrainingMaster(), 2_319),
 )
 def test_measured_trainer_memory_is_planned(parameters, master, peak_mib):
     planned = part(plan_memory(parameters, master=master), "trainers")
@@ -129,28 +128,24 @@ def test_custom_layer_model_is_sized_by_its_variables_and_outputs():
     assert 0 <= trainers(Own) - trainers(keras.layers.Dense) <= 5
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"container": "much"}, "`container` must be an amount of memory"),
-        ({"executor_memory": 0}, "`executor_memory` must be an amount of memory"),
-        ({"cores": 3, "trainers": 2}, "`cores` must be a multiple of `trainers`"),
-        ({"trainers": 0}, "`trainers` must be an integer"),
-        ({"workers": -1}, "`workers` must be an integer"),
-        ({"model": 0}, "`network` must be a built"),
-    ],
+@cases(
+    "options, message",
+    ({"container": "much"}, "`container` must be an amount of memory"),
+    ({"executor_memory": 0}, "`executor_memory` must be an amount of memory"),
+    ({"cores": 3, "trainers": 2}, "`cores` must be a multiple of `trainers`"),
+    ({"trainers": 0}, "`trainers` must be an integer"),
+    ({"workers": -1}, "`workers` must be an integer"),
+    ({"model": 0}, "`network` must be a built"),
 )
 def test_invalid_values_are_rejected(options, message):
     with pytest.raises(sw.ConfigurationError, match=message):
         plan_memory(options.pop("model", 1000), **options)
 
 
-@pytest.mark.parametrize(
-    ("text", "mib"),
-    [
-        *(("1g", 1024), ("1024", 1024), ("2T", 2 * 1024**2), ("1.5 GiB", 1536), ("1k", 1)),
-        *(("11GB", 11264), ("1073741824b", 1024), ("1 p", 1024**3)),
-    ],
+@cases(
+    "text, mib",
+    *(("1g", 1024), ("1024", 1024), ("2T", 2 * 1024**2), ("1.5 GiB", 1536), ("1k", 1)),
+    *(("11GB", 11264), ("1073741824b", 1024), ("1 p", 1024**3)),
 )
 def test_amounts_are_parsed_as_by_spark(text, mib):
     assert parse_mib("container", text) == mib

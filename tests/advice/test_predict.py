@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.advice import predict
 from sparkwright.errors import ConfigurationError
@@ -149,31 +150,27 @@ NETWORK = ("bandwidth_bytes_per_s", "latency_s")
 two_workers = partial(predict, AVERAGING, workers=2)
 
 
-@pytest.mark.parametrize(
-    ("predict", "wrong"),
-    [
-        *((partial(predict, AVERAGING), wrong) for wrong in ({"workers": 0}, {"rows": []}, {})),
-        *((two_workers, {name: 0}) for name in ("step_s", "vector_bytes", "target")),
-        *((two_workers, wrong) for wrong in ({"updater_bytes": -1}, {"target": 1.5})),
-        *((ScalingCosts().with_network, {name: math.nan}) for name in NETWORK),
-        *((two_workers(step_s=1, vector_bytes=4).at, {"workers": each}) for each in (0, "2")),
-        (two_workers().at, {"workers": 2}),
-        *((ScalingCosts, wrong) for wrong in ({"jitter": 1.0}, {"event_s": 0}, {"cores": 0})),
-    ],
+@cases(
+    "predict, wrong",
+    *((partial(predict, AVERAGING), wrong) for wrong in ({"workers": 0}, {"rows": []}, {})),
+    *((two_workers, {name: 0}) for name in ("step_s", "vector_bytes", "target")),
+    *((two_workers, wrong) for wrong in ({"updater_bytes": -1}, {"target": 1.5})),
+    *((ScalingCosts().with_network, {name: math.nan}) for name in NETWORK),
+    *((two_workers(step_s=1, vector_bytes=4).at, {"workers": each}) for each in (0, "2")),
+    (two_workers().at, {"workers": 2}),
+    *((ScalingCosts, wrong) for wrong in ({"jitter": 1.0}, {"event_s": 0}, {"cores": 0})),
 )
 def test_invalid_options_raise(predict, wrong):
     with pytest.raises(ConfigurationError, match="Received: "):
         predict(**wrong)
 
 
-@pytest.mark.parametrize(
-    ("rows", "step_s", "end"),
-    [
-        ([3200, 0], 0.2, "the rows are uneven; balanced rows would make it 2.0 times."),
-        ([3200, 1200], 0.2, "the rows are uneven; balanced rows would make it 2.0 times."),
-        ([3200, 3200], 0.2, "minibatches of 100 ms or more scale well."),
-        ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
-    ],
+@cases(
+    "rows, step_s, end",
+    ([3200, 0], 0.2, "the rows are uneven; balanced rows would make it 2.0 times."),
+    ([3200, 1200], 0.2, "the rows are uneven; balanced rows would make it 2.0 times."),
+    ([3200, 3200], 0.2, "minibatches of 100 ms or more scale well."),
+    ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
 )
 def test_uneven_rows_are_distinguished_from_costly_exchanges(rows, step_s, end):
     master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -222,13 +219,11 @@ def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker():
     assert found.bytes_per_s == pytest.approx(1.5e8 / 1.259)
 
 
-@pytest.mark.parametrize(
-    ("options", "sent_bytes", "handling_s"),
-    [
-        ({"exchange_precision": "bfloat16"}, 5 * 10**7, 0.1 + 0.2),
-        ({"exchange_precision": "int8"}, 25_390_625, 0.1 + 0.3),
-        ({"outer_optimizer": OuterOptimizer()}, 10**8, 0.1 + 0.4),
-    ],
+@cases(
+    "options, sent_bytes, handling_s",
+    ({"exchange_precision": "bfloat16"}, 5 * 10**7, 0.1 + 0.2),
+    ({"exchange_precision": "int8"}, 25_390_625, 0.1 + 0.3),
+    ({"outer_optimizer": OuterOptimizer()}, 10**8, 0.1 + 0.4),
 )
 def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
     options, sent_bytes, handling_s

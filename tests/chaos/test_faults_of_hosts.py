@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from tests.cases import cases
 from tests.chaos.clusters import laboratory_on_hosts
 from tests.chaos.experiments import Experiment, draw
 from tests.cluster.helpers import needs_hosts
@@ -34,7 +35,7 @@ def laboratory(tmp_path_factory):
         yield found
 
 
-@pytest.mark.parametrize("master", ["averaging", "sharing"])
+@cases("master", "averaging", "sharing")
 def test_a_full_disk_loses_no_average(laboratory, report, master):
     """It stays full: a replacement on that host finds no room, and there is no other host."""
     experiment = Experiment(
@@ -48,9 +49,7 @@ def test_a_full_disk_loses_no_average(laboratory, report, master):
     report(laboratory.perform(experiment))
 
 
-@pytest.mark.parametrize(
-    "experiment", [draw(n, hosts=True) for n in range(FIRST, FIRST + RUNS)], ids=str
-)
+@cases("experiment", *[draw(n, hosts=True) for n in range(FIRST, FIRST + RUNS)], ids=str)
 def test_a_run_survives_a_random_fault_of_a_host(laboratory, report, experiment):
     report(laboratory.perform(experiment))
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from tests.cases import cases
 from tests.chaos.experiments import FAULTS, MOMENTS, Experiment, draw
 from tests.chaos.verdicts import COLUMNS, Evidence, judge, table
 
@@ -46,30 +46,28 @@ def changed(index, value, counts=GOOD.counts):
     return found
 
 
-@pytest.mark.parametrize("seen", [GOOD, SHARED, JOINED], ids=["averaging", "sharing", "joined"])
+@cases("seen", GOOD, SHARED, JOINED, ids=["averaging", "sharing", "joined"])
 def test_run_with_correct_counts_passes(seen):
     assert judge(seen).remarks == {}
 
 
-@pytest.mark.parametrize(
-    ("seen", "column"),
-    [
-        (replace(GOOD, state="hung"), "hangs"),
-        (replace(GOOD, counts=changed(3, np.nan)), "wrong deliveries"),
-        (replace(GOOD, counts=changed(0, 7.0)), "wrong deliveries"),
-        (replace(GOOD, counts=GOOD.counts * 0), "averages lost"),
-        (replace(GOOD, counts=changed(0, 7.0), rounds=((2, 2), (2,)) * 3), "wrong deliveries"),
-        (replace(JOINED, counts=changed(5, 0.5, JOINED.counts)), "lost or doubled examples"),
-        (replace(GOOD, averagings=3), "averages lost"),
-        (replace(GOOD, examples=31), "lost or doubled examples"),
-        (replace(GOOD, counts=changed(5, 1.5)), "lost or doubled examples"),
-        (replace(SHARED, counts=changed(5, 1, SHARED.counts)), "lost or doubled examples"),
-        (replace(GOOD, state="failed"), "silent failures"),
-        (replace(GOOD, state="failed", error="it broke"), "silent failures"),
-        (replace(GOOD, state="failed", error="in epoch 3"), "runs given up"),
-        (replace(GOOD, state="stopped"), "silent failures"),
-        (replace(GOOD, restarted=True), "silent failures"),
-    ],
+@cases(
+    "seen, column",
+    (replace(GOOD, state="hung"), "hangs"),
+    (replace(GOOD, counts=changed(3, np.nan)), "wrong deliveries"),
+    (replace(GOOD, counts=changed(0, 7.0)), "wrong deliveries"),
+    (replace(GOOD, counts=GOOD.counts * 0), "averages lost"),
+    (replace(GOOD, counts=changed(0, 7.0), rounds=((2, 2), (2,)) * 3), "wrong deliveries"),
+    (replace(JOINED, counts=changed(5, 0.5, JOINED.counts)), "lost or doubled examples"),
+    (replace(GOOD, averagings=3), "averages lost"),
+    (replace(GOOD, examples=31), "lost or doubled examples"),
+    (replace(GOOD, counts=changed(5, 1.5)), "lost or doubled examples"),
+    (replace(SHARED, counts=changed(5, 1, SHARED.counts)), "lost or doubled examples"),
+    (replace(GOOD, state="failed"), "silent failures"),
+    (replace(GOOD, state="failed", error="it broke"), "silent failures"),
+    (replace(GOOD, state="failed", error="in epoch 3"), "runs given up"),
+    (replace(GOOD, state="stopped"), "silent failures"),
+    (replace(GOOD, restarted=True), "silent failures"),
 )
 def test_faults_of_a_run_are_found(seen, column):
     assert column in judge(seen).remarks

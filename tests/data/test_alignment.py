@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data._alignment import check_alignment, lengths_of, pad, pad_columns
@@ -76,9 +77,7 @@ def test_arrays_of_different_lengths_are_sequences():
     assert lengths_of(steps_of(2, mask=np.ones((2, 2))).columns()).lengths["x"].masked
 
 
-@pytest.mark.parametrize(
-    ("align", "length"), [("left", None), *[("start", n) for n in (0, -3, 2.5, True, "5")]]
-)
+@cases("align, length", ("left", None), *[("start", n) for n in (0, -3, 2.5, True, "5")])
 def test_invalid_alignment_raises(align, length):
     received = "align='left'" if length is None else f"length={length!r}"
     with pytest.raises(sw.ConfigurationError, match=f"Received: {received}"):

@@ -2,8 +2,8 @@ import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
 
@@ -53,17 +53,15 @@ def test_values_round_trip_bit_for_bit(dataset):
     assert row_count(content) == row_count(schema_alone) == len(dataset)
 
 
-@pytest.mark.parametrize(
+@cases(
     "array",
-    [
-        np.arange(5.0)[None],  # one example made from an array without an axis of examples
-        np.broadcast_to(np.float32(7), (3, 4)),
-        np.asfortranarray(np.arange(24.0).reshape(2, 3, 4)),
-        np.arange(24).reshape(4, 6)[::2, ::-3],
-        np.arange(24).reshape(4, 6)[:, ::2] % 3 == 0,
-        np.arange(6, dtype=np.dtype("i4").newbyteorder()).reshape(3, 2),
-        np.arange(10.0).reshape(2, 5)[:, None, :],
-    ],
+    np.arange(5.0)[None],  # one example made from an array without an axis of examples
+    np.broadcast_to(np.float32(7), (3, 4)),
+    np.asfortranarray(np.arange(24.0).reshape(2, 3, 4)),
+    np.arange(24).reshape(4, 6)[::2, ::-3],
+    np.arange(24).reshape(4, 6)[:, ::2] % 3 == 0,
+    np.arange(6, dtype=np.dtype("i4").newbyteorder()).reshape(3, 2),
+    np.arange(10.0).reshape(2, 5)[:, None, :],
     ids=["one", "broadcast", "fortran", "strided", "boolean", "byte-swapped", "inserted"],
 )
 def test_memory_layout_does_not_matter(array):

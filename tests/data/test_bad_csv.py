@@ -4,6 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import TableSchema, _csv_blocks as csv_blocks
@@ -109,7 +110,7 @@ def file(folder, content, name="bad.csv"):
     return str(path)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@cases("case", *CASES.values(), ids=CASES)
 def test_error_names_file_and_line_or_is_counted(case, tmp_path):
     content, error, skipped, kept, *rest = case
     options = rest[0] if rest else COUNTED
@@ -145,9 +146,7 @@ WHOLE_FILES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("content", "place", "reason"), [pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES]
-)
+@cases("content, place, reason", *[pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES])
 def test_unusable_file_raises_or_is_counted(content, place, reason, tmp_path):
     path = file(tmp_path, content, **place)
     good = file(tmp_path, GOOD, "good.csv")
@@ -203,7 +202,7 @@ CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "options", "error", "message"), CALLS)
+@cases("content, options, error, message", *CALLS)
 def test_unusable_calls_raise(content, options, error, message, tmp_path):
     path = str(tmp_path / "a.csv") if content is None else file(tmp_path, content, "a.csv")
     given = dict(options)
@@ -236,8 +235,8 @@ WRONG_BYTES = [
 ]
 
 
-@pytest.mark.parametrize("block", [3, 1 << 20])
-@pytest.mark.parametrize(("encoding", "wrong", "reason"), WRONG_BYTES, ids=lambda v: str(v)[:9])
+@cases("block", 3, 1 << 20)
+@cases("encoding, wrong, reason", *WRONG_BYTES, ids=lambda v: str(v)[:9])
 def test_byte_outside_the_encoding_raises_with_its_line(encoding, wrong, reason, block, tmp_path):
     after = "5,6,1\n".encode(encoding).removeprefix("".encode(encoding))
     path = file(tmp_path, "a,b,y\n1,2,0\n".encode(encoding) + wrong + after)
@@ -257,7 +256,7 @@ def test_last_bytes_outside_the_encoding_are_reported(tmp_path):
         sw.data.read_csv(path, encoding="utf-16-le", text="a")
 
 
-@pytest.mark.parametrize("multiline", [False, True])
+@cases("multiline", False, True)
 def test_unterminated_record_is_not_kept_in_memory(tmp_path, multiline):
     endless = '"' + "x" * 50_000 if multiline else "x" * 50_000
     path = file(tmp_path, f"a,b,y\n1,2,0\n{endless}\n3,4,1\n")
@@ -272,8 +271,8 @@ def test_unterminated_record_is_not_kept_in_memory(tmp_path, multiline):
     assert found.data.features["features"][:, 0].tolist() == ([1] if multiline else [1, 3])
 
 
-@pytest.mark.parametrize("multiline", [False, True])
-@pytest.mark.parametrize("options", [{"features": "a"}, {"labels": "s", "classes": "infer"}])
+@cases("multiline", False, True)
+@cases("options", {"features": "a"}, {"labels": "s", "classes": "infer"})
 def test_unclosed_quote_is_always_reported(options, multiline, tmp_path):
     """Neither in a column that is not used, nor where any text would do."""
     for text in ('1,x\n2,"y', '1,x\n2,"y\n', '1,x\n2,"y""'):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.cases import cases
 from tests.data.pictures import encoded, folder_of_classes, pixels, write
 
 import sparkwright as sw
@@ -95,7 +96,7 @@ def assert_reported(files, bad, reason, text, *, examples, **options):
     assert bad in log.skipped.first[0]
 
 
-@pytest.mark.parametrize("case", FILES)
+@cases("case", *FILES)
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_a_bad_file_is_named_or_skipped(tmp_path, case):
     content, reason, text = FILES[case]
@@ -131,7 +132,7 @@ LABELS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", LABELS)
+@cases("case", *LABELS)
 def test_a_bad_label_is_named_or_skipped(tmp_path, case):
     options, reason, text = LABELS[case]
     good = [str(write(tmp_path / "cat/good.png", pixels(n))) for n in range(2)]
@@ -139,15 +140,13 @@ def test_a_bad_label_is_named_or_skipped(tmp_path, case):
     assert_reported([*good, bad], bad, reason, text, examples=2, **options)
 
 
-@pytest.mark.parametrize(
-    ("mask", "options", "reason", "text"),
-    [
-        (None, {}, "unreadable", "does not exist"),
-        (b"", {}, "empty", "0 bytes"),
-        (encoded(pixels(0)), {}, "unusable mask", "mode='RGB'"),
-        (encoded(pixels(0)[..., 0])[:80], {}, "damaged", "truncated"),
-        (encoded(np.full((8, 8), 3, np.uint8)), {"classes": ["sky", "sea"]}, "unknown class", "3"),
-    ],
+@cases(
+    "mask, options, reason, text",
+    (None, {}, "unreadable", "does not exist"),
+    (b"", {}, "empty", "0 bytes"),
+    (encoded(pixels(0)), {}, "unusable mask", "mode='RGB'"),
+    (encoded(pixels(0)[..., 0])[:80], {}, "damaged", "truncated"),
+    (encoded(np.full((8, 8), 3, np.uint8)), {"classes": ["sky", "sea"]}, "unknown class", "3"),
     ids=["missing", "empty", "colors", "cut", "value beyond the classes"],
 )
 def test_a_bad_mask_is_named_or_skipped(tmp_path, mask, options, reason, text):
@@ -232,7 +231,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("case", [*ARCHIVES, *ENTRIES])
+@cases("case", *ARCHIVES, *ENTRIES)
 def test_a_bad_archive_is_named_or_skipped(tmp_path, case):
     make, text = {**ARCHIVES, **ENTRIES}[case]
     bad, good = tmp_path / "bad.zip", tmp_path / "good.zip"

@@ -1,6 +1,7 @@
 """Rows and options that no joined example can be made of: each error says what and where."""
 
 import pytest
+from tests.cases import cases
 
 from sparkwright.data import ClassIndex, OneHot, join, records, sequences
 from sparkwright.errors import ConfigurationError, DataError
@@ -54,9 +55,9 @@ CASES = {
 
 
 @pytest.mark.thorough(but=["no value"])
-@pytest.mark.parametrize(
-    ("features", "labels", "column", "value", "says"),
-    [pytest.param(*case, id=name) for name, case in CASES.items()],
+@cases(
+    "features, labels, column, value, says",
+    *[pytest.param(*case, id=name) for name, case in CASES.items()],
 )
 def test_bad_row_raises_with_its_key(spark, features, labels, column, value, says):
     given = sources(spark, column, value)
@@ -65,20 +66,18 @@ def test_bad_row_raises_with_its_key(spark, features, labels, column, value, say
         data.count()
 
 
-@pytest.mark.parametrize(
-    ("features", "says"),
-    [
-        ({"x": "age"}, r"features\['x'\]` must be \(source name, columns\).*'age'"),
-        ({"x": ("people",)}, r"\('people',\)"),
-        ({"x": ("persons", "age")}, r"one of the sources people, visits\. Received: \('persons'"),
-        ({"x": ("people", "ages")}, r"'ages'"),
-        ({"x": ("people", 7)}, r"7, of 6 columns"),
-        ({"x": ("people", [])}, r"at least one column\. Received: \[\]"),
-        ({"x": ("people", slice(6, 9))}, r"at least one column"),
-        ({"x": ("people", "on")}, r"'on' of type date"),
-        ({"x": ("people", "name")}, r"`ClassIndex`\. Received: column 'name' of type string"),
-        ({"x": ("people", [1.5])}, r"1\.5"),
-    ],
+@cases(
+    "features, says",
+    ({"x": "age"}, r"features\['x'\]` must be \(source name, columns\).*'age'"),
+    ({"x": ("people",)}, r"\('people',\)"),
+    ({"x": ("persons", "age")}, r"one of the sources people, visits\. Received: \('persons'"),
+    ({"x": ("people", "ages")}, r"'ages'"),
+    ({"x": ("people", 7)}, r"7, of 6 columns"),
+    ({"x": ("people", [])}, r"at least one column\. Received: \[\]"),
+    ({"x": ("people", slice(6, 9))}, r"at least one column"),
+    ({"x": ("people", "on")}, r"'on' of type date"),
+    ({"x": ("people", "name")}, r"`ClassIndex`\. Received: column 'name' of type string"),
+    ({"x": ("people", [1.5])}, r"1\.5"),
     ids=str,
 )
 def test_missing_or_non_numeric_columns_raise(spark, features, says):
@@ -86,13 +85,11 @@ def test_missing_or_non_numeric_columns_raise(spark, features, says):
         join(spark, sources(spark), features=features)
 
 
-@pytest.mark.parametrize(
-    ("columns", "options", "says"),
-    [
-        ("id, 2 id", {"key": "id"}, "unique names. Received: id several times in 'a'"),
-        ("id, day", {"key": []}, r"sources\['a'\]\.key` must have at least one column"),
-        ("id, day", {"key": "id", "order": ()}, r"\.order` must have at least one column"),
-    ],
+@cases(
+    "columns, options, says",
+    ("id, 2 id", {"key": "id"}, "unique names. Received: id several times in 'a'"),
+    ("id, day", {"key": []}, r"sources\['a'\]\.key` must have at least one column"),
+    ("id, day", {"key": "id", "order": ()}, r"\.order` must have at least one column"),
 )
 def test_ambiguous_and_empty_columns_raise(spark, columns, options, says):
     frame = spark.range(2).selectExpr(*columns.replace("day", "id day").split(", "))
@@ -101,31 +98,27 @@ def test_ambiguous_and_empty_columns_raise(spark, columns, options, says):
         join(spark, {"a": source}, features={"x": ("a", "id")})
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: records([1], key="id"), "a list"),
-        (lambda: OneHot("a", 1), "classes=1"),
-        (lambda: OneHot("a", []), r"classes=\[\]"),
-        (lambda: ClassIndex("a", ["x", "x"]), "classes="),
-    ],
+@cases(
+    "make, says",
+    (lambda: records([1], key="id"), "a list"),
+    (lambda: OneHot("a", 1), "classes=1"),
+    (lambda: OneHot("a", []), r"classes=\[\]"),
+    (lambda: ClassIndex("a", ["x", "x"]), "classes="),
 )
 def test_invalid_source_or_classes_raise(make, says):
     with pytest.raises(ConfigurationError, match=says):
         make()
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"missing": "fill"}, "missing='fill'"),
-        ({"features": {}}, "at least one input"),
-        ({"sources": {}}, r"Received: none"),
-        ({"sources": {"a": "a.csv"}}, r"Received: a\."),
-        ({"align": "left"}, "align='left'"),
-        ({"length": -1}, "length=-1"),
-        ({"partitions": 2.5}, r"partitions=2\.5"),
-    ],
+@cases(
+    "options, says",
+    ({"missing": "fill"}, "missing='fill'"),
+    ({"features": {}}, "at least one input"),
+    ({"sources": {}}, r"Received: none"),
+    ({"sources": {"a": "a.csv"}}, r"Received: a\."),
+    ({"align": "left"}, "align='left'"),
+    ({"length": -1}, "length=-1"),
+    ({"partitions": 2.5}, r"partitions=2\.5"),
     ids=str,
 )
 def test_invalid_join_option_raises(options, says):

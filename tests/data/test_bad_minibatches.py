@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import DataSet, numpy_loader, to_bytes
@@ -93,7 +94,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("loader", "content", "reason"), CASES)
+@cases("loader, content, reason", *CASES)
 def test_bad_file_raises_with_its_name_or_is_skipped_and_counted(loader, content, reason, tmp_path):
     good = to_bytes(GOOD) if loader is None else npz(features=np.zeros((9, 200_000)))
     paths = [tmp_path / name for name in ("a", "bad file", "c")]
@@ -107,7 +108,7 @@ def test_bad_file_raises_with_its_name_or_is_skipped_and_counted(loader, content
         used(paths, SkipLog("raise"), loader)
 
 
-@pytest.mark.parametrize("name", ["folder.arrow", "x" * 1_000_000], ids=["folder", "long"])
+@cases("name", "folder.arrow", "x" * 1_000_000, ids=["folder", "long"])
 def test_paths_that_are_not_files_are_skipped(name, tmp_path):
     (tmp_path / "folder.arrow").mkdir()
     log = SkipLog("skip")
@@ -144,7 +145,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize(("content", "reason"), CHANGED.values(), ids=CHANGED)
+@cases("content, reason", *CHANGED.values(), ids=CHANGED)
 def test_files_of_an_export_must_match_its_manifest(content, reason, tmp_path):
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "export", batch_size=4)
     file = Path(export.paths[1])
@@ -158,12 +159,10 @@ def test_files_of_an_export_must_match_its_manifest(content, reason, tmp_path):
     assert log.skipped.counts == {reason: 1}
 
 
-@pytest.mark.parametrize(
-    ("loader", "why"),
-    [
-        (wrong_type, r"a\.csv.*or \(features, labels\), but returned ndarray"),
-        (crashing, r"a\.csv.*ValueError: invalid literal"),
-    ],
+@cases(
+    "loader, why",
+    (wrong_type, r"a\.csv.*or \(features, labels\), but returned ndarray"),
+    (crashing, r"a\.csv.*ValueError: invalid literal"),
 )
 def test_failing_loader_raises_with_its_file(loader, why, tmp_path):
     (tmp_path / "a.csv").write_text("x")
@@ -171,19 +170,17 @@ def test_failing_loader_raises_with_its_file(loader, why, tmp_path):
         used([tmp_path / "a.csv"], SkipLog("raise"), loader)
 
 
-@pytest.mark.parametrize(
-    ("where", "content", "error", "why"),
-    [
-        ("blank.txt", b"\n\n  \n", sw.DataError, r"blank\.txt with no files"),
-        ("bad.txt", b"a\xff\xfe\n", sw.DataError, r"UTF-8.*bad\.txt"),
-        ("zero.txt", b"a\0b\n", sw.DataError, r"zero\.txt.*zero bytes"),
-        ("nowhere", None, FileNotFoundError, "nowhere does not exist"),
-        ("no*thing", None, FileNotFoundError, "no file matches"),
-        ("", None, sw.DataError, "with no file"),
-        ("", b"1", sw.DataError, r"1 files, starting with a\.csv"),
-        ("ftp-no://x/y", None, ValueError, "ftp-no"),
-        (7, None, sw.ConfigurationError, "a URL, a list of URLs"),
-    ],
+@cases(
+    "where, content, error, why",
+    ("blank.txt", b"\n\n  \n", sw.DataError, r"blank\.txt with no files"),
+    ("bad.txt", b"a\xff\xfe\n", sw.DataError, r"UTF-8.*bad\.txt"),
+    ("zero.txt", b"a\0b\n", sw.DataError, r"zero\.txt.*zero bytes"),
+    ("nowhere", None, FileNotFoundError, "nowhere does not exist"),
+    ("no*thing", None, FileNotFoundError, "no file matches"),
+    ("", None, sw.DataError, "with no file"),
+    ("", b"1", sw.DataError, r"1 files, starting with a\.csv"),
+    ("ftp-no://x/y", None, ValueError, "ftp-no"),
+    (7, None, sw.ConfigurationError, "a URL, a list of URLs"),
 )
 def test_locations_without_minibatches_raise(where, content, error, why, tmp_path):
     if content is not None:
@@ -193,27 +190,25 @@ def test_locations_without_minibatches_raise(where, content, error, why, tmp_pat
         find_files(where if bare else str(tmp_path / where), ours=True)
 
 
-@pytest.mark.parametrize("option", [{"on_error": "ignore"}, {"partitions": 0}, {"loader": "numpy"}])
+@cases("option", {"on_error": "ignore"}, {"partitions": 0}, {"loader": "numpy"})
 def test_invalid_reading_options_raise(option, tmp_path):
     with pytest.raises(sw.ConfigurationError, match=next(iter(option))):
         sw.data.from_minibatches(None, tmp_path, **option)
 
 
-@pytest.mark.parametrize(
-    ("data", "options", "error", "why"),
-    [
-        ([], {}, sw.DataError, "at least one example"),
-        ([np.zeros((4, 2))] * 2, {}, sw.DataError, "list of 2 arrays.*tuple.*iter"),
-        ([GOOD, DataSet(np.zeros((2, 2)))], {}, sw.DataError, r"\.padded\(\)"),
-        ([(np.zeros(3), np.zeros(4))], {}, sw.DataError, "batch 0"),
-        ([(1, 2, 3, 4)], {}, sw.DataError, "4 parts in batch 0"),
-        (7, {}, sw.DataError, "Received: int"),
-        (GOOD, {"batch_size": 0}, sw.ConfigurationError, "batch_size=0"),
-        (GOOD, {"batch_size": 2.5}, sw.ConfigurationError, r"batch_size=2\.5"),
-        (GOOD, {"batch_size": True}, sw.ConfigurationError, "batch_size=True"),
-        (GOOD, {"files_per_folder": "32"}, sw.ConfigurationError, "files_per_folder='32'"),
-        (GOOD, {"url": "file/export"}, OSError, "file"),
-    ],
+@cases(
+    "data, options, error, why",
+    ([], {}, sw.DataError, "at least one example"),
+    ([np.zeros((4, 2))] * 2, {}, sw.DataError, "list of 2 arrays.*tuple.*iter"),
+    ([GOOD, DataSet(np.zeros((2, 2)))], {}, sw.DataError, r"\.padded\(\)"),
+    ([(np.zeros(3), np.zeros(4))], {}, sw.DataError, "batch 0"),
+    ([(1, 2, 3, 4)], {}, sw.DataError, "4 parts in batch 0"),
+    (7, {}, sw.DataError, "Received: int"),
+    (GOOD, {"batch_size": 0}, sw.ConfigurationError, "batch_size=0"),
+    (GOOD, {"batch_size": 2.5}, sw.ConfigurationError, r"batch_size=2\.5"),
+    (GOOD, {"batch_size": True}, sw.ConfigurationError, "batch_size=True"),
+    (GOOD, {"files_per_folder": "32"}, sw.ConfigurationError, "files_per_folder='32'"),
+    (GOOD, {"url": "file/export"}, OSError, "file"),
 )
 def test_incompatible_batches_leave_no_export(data, options, error, why, tmp_path):
     (tmp_path / "file").write_text("x")

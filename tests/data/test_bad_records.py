@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.data.record_samples import (
     SYNC,
     encode,
@@ -324,7 +325,7 @@ TF_RECORDS = {
 CASES = DAMAGE | UNUSABLE | VALUES | TF | PACKED | TF_RECORDS
 
 
-@pytest.mark.parametrize("case", CASES)
+@cases("case", *CASES)
 def test_unusable_records_are_named_or_counted_and_skipped(tmp_path, case):
     bad = CASES[case]
     path, read, content = tmp_path / "bad file", read_records_of, b""
@@ -387,7 +388,7 @@ def test_texts_that_are_not_utf8_are_reported(tmp_path):
     assert all("at byte" in message for message in log.skipped.first)
 
 
-@pytest.mark.parametrize("read", [read_sequences, read_tfrecords])
+@cases("read", read_sequences, read_tfrecords)
 def test_deleted_file_raises_with_its_name(tmp_path, read):
     file = StoredFile(url=str(tmp_path / "gone"), size_bytes=10, version="")
     piece = RecordPiece(file=file, start=0, end=10)
@@ -407,9 +408,7 @@ def test_truncated_file_raises_with_its_name(tmp_path):
         list(read_sequences(pieces[0], SkipLog("raise")))
 
 
-@pytest.mark.parametrize(
-    "change", [PLAIN["a length of 2 GB"], lambda c: b"SEQ\x06" + encode_vint(2**31 - 1) + c[5:]]
-)
+@cases("change", PLAIN["a length of 2 GB"], lambda c: b"SEQ\x06" + encode_vint(2**31 - 1) + c[5:])
 def test_corrupt_length_allocates_no_memory(tmp_path, change):
     (tmp_path / "bad").write_bytes(change(example_file()))
     tracemalloc.start()
@@ -454,7 +453,7 @@ MAPS = {
 }
 
 
-@pytest.mark.parametrize("case", MAPS)
+@cases("case", *MAPS)
 def test_index_of_other_data_raises(tmp_path, case):
     damage, text = MAPS[case]
     write_map_file(DATA, str(tmp_path / "map"))

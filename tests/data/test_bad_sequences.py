@@ -3,6 +3,7 @@
 import gzip
 
 import pytest
+from tests.cases import cases
 
 from sparkwright.data._sequences import completed, prepared
 from sparkwright.data.pieces import SkipLog, from_pieces
@@ -40,7 +41,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@cases("case", *CASES)
 def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(tmp_path, case):
     content, given, reason, says = CASES[case]
     good = b"#\n" + GOOD if given.get("skip_lines") else GOOD
@@ -56,27 +57,25 @@ def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(tmp_path, case)
     assert "1.csv" in log.skipped.first[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"delimiter": ""}, "delimiter=''"),
-        ({"labels": "f9"}, "'f9'"),
-        ({"labels": 2}, "Received: 2"),
-        ({"features": []}, "features"),
-        ({"labels": [0, 1]}, "features"),
-        ({"labels": 1, "classes": 1}, "classes=1"),
-        ({"classes": 3}, "`classes` needs labels"),
-        ({"labels": [0, 1], "features": 0, "classes": 3}, "one column of labels. Received: 2"),
-        ({"labels": 1, "features": [0, 1], "classes": "infer"}, "cannot be a feature.*column_1"),
-        ({"one_hot": True}, "`one_hot` needs `classes`"),
-        ({"label_per": "file"}, "'file'"),
-        ({"pair_by": "size"}, "'size'"),
-        ({"length": 0}, "length=0"),
-        ({"on_error": "ignore"}, "on_error='ignore'"),
-        ({"labels": 1, "classes": "infer"}, "Received: 1, a, at"),
-        ({"features": 1, "on_error": "skip"}, "Received: none at"),
-        ({"skip_lines": 9, "on_error": "skip"}, r"0\.csv"),
-    ],
+@cases(
+    "options, says",
+    ({"delimiter": ""}, "delimiter=''"),
+    ({"labels": "f9"}, "'f9'"),
+    ({"labels": 2}, "Received: 2"),
+    ({"features": []}, "features"),
+    ({"labels": [0, 1]}, "features"),
+    ({"labels": 1, "classes": 1}, "classes=1"),
+    ({"classes": 3}, "`classes` needs labels"),
+    ({"labels": [0, 1], "features": 0, "classes": 3}, "one column of labels. Received: 2"),
+    ({"labels": 1, "features": [0, 1], "classes": "infer"}, "cannot be a feature.*column_1"),
+    ({"one_hot": True}, "`one_hot` needs `classes`"),
+    ({"label_per": "file"}, "'file'"),
+    ({"pair_by": "size"}, "'size'"),
+    ({"length": 0}, "length=0"),
+    ({"on_error": "ignore"}, "on_error='ignore'"),
+    ({"labels": 1, "classes": "infer"}, "Received: 1, a, at"),
+    ({"features": 1, "on_error": "skip"}, "Received: none at"),
+    ({"skip_lines": 9, "on_error": "skip"}, r"0\.csv"),
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )
 def test_invalid_options_raise(tmp_path, options, says):
@@ -94,15 +93,13 @@ def pairs_of(folder, features, labels):
     return {"url": str(folder / "x"), "labels_url": str(folder / "y")}
 
 
-@pytest.mark.parametrize(
-    ("features", "labels", "pair_by", "says"),
-    [
-        (["a", "b", "c"], ["a", "c"], "name", r"no labels for .*x/b\.csv"),
-        (["a"], ["a", "b"], "name", r"no features for .*y/b\.csv"),
-        (["1/a", "2/a"], ["a"], "name", r"x/1/a\.csv and .*x/2/a\.csv"),
-        (["a", "b", "c"], ["d", "e"], "order", r"3 with features, 2 with labels.*x/c\.csv"),
-        (["a"], ["d", "e"], "order", r"1 with features, 2 with labels.*y/e\.csv"),
-    ],
+@cases(
+    "features, labels, pair_by, says",
+    (["a", "b", "c"], ["a", "c"], "name", r"no labels for .*x/b\.csv"),
+    (["a"], ["a", "b"], "name", r"no features for .*y/b\.csv"),
+    (["1/a", "2/a"], ["a"], "name", r"x/1/a\.csv and .*x/2/a\.csv"),
+    (["a", "b", "c"], ["d", "e"], "order", r"3 with features, 2 with labels.*x/c\.csv"),
+    (["a"], ["d", "e"], "order", r"1 with features, 2 with labels.*y/e\.csv"),
     ids=["no label", "no features", "a name twice", "order: too few", "order: too many"],
 )
 def test_unpaired_files_raise_with_their_names(tmp_path, features, labels, pair_by, says):
@@ -110,15 +107,13 @@ def test_unpaired_files_raise_with_their_names(tmp_path, features, labels, pair_
         prepared(**pairs_of(tmp_path, features, labels), pair_by=pair_by)
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "reason", "says"),
-    [
-        (b"1\n", {}, "lengths differ", r'2 in .*x/a\.csv, 1 in .*y/a\.csv.*align="start"'),
-        (b"1\n2\n3\n", {"length": 2, "align": "end"}, "too long", r"3 in .*y/a\.csv"),
-        (b"1\n2\n", {"label_per": "sequence"}, "several labels", r"2 in .*y/a\.csv"),
-        (b"1\nx\n", {}, "not a number", r"y/a\.csv, line 2: .*'x'"),
-        (b"", {}, "empty file", r"y/a\.csv"),
-    ],
+@cases(
+    "content, options, reason, says",
+    (b"1\n", {}, "lengths differ", r'2 in .*x/a\.csv, 1 in .*y/a\.csv.*align="start"'),
+    (b"1\n2\n3\n", {"length": 2, "align": "end"}, "too long", r"3 in .*y/a\.csv"),
+    (b"1\n2\n", {"label_per": "sequence"}, "several labels", r"2 in .*y/a\.csv"),
+    (b"1\nx\n", {}, "not a number", r"y/a\.csv, line 2: .*'x'"),
+    (b"", {}, "empty file", r"y/a\.csv"),
     ids=["shorter", "too long", "several labels", "text", "empty"],
 )
 def test_bad_labels_in_separate_files_are_reported(tmp_path, content, options, reason, says):
@@ -134,15 +129,12 @@ def test_bad_labels_in_separate_files_are_reported(tmp_path, content, options, r
     assert log.skipped.counts == {reason: 1}
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (gzip.compress(GOOD * 99)[:-12], "unreadable file"),
-        (gzip.compress(b"1,2\n" * 2000), "too large"),
-        (gzip.compress(b"1,2\n3,x\n"), "not a number"),
-        (gzip.compress(b""), "empty file"),
-    ],
-    # gzip writes the time into its bytes; as an id they would differ between pytest's processes.
+@cases(
+    "content, reason",
+    (gzip.compress(GOOD * 99)[:-12], "unreadable file"),
+    (gzip.compress(b"1,2\n" * 2000), "too large"),
+    (gzip.compress(b"1,2\n3,x\n"), "not a number"),
+    (gzip.compress(b""), "empty file"),
     ids=["unreadable", "too large", "no number", "empty"],
 )
 def test_unusable_compressed_file_raises_with_its_name(tmp_path, monkeypatch, content, reason):
@@ -156,7 +148,7 @@ def test_unusable_compressed_file_raises_with_its_name(tmp_path, monkeypatch, co
     assert log.skipped.counts == {reason: 1}
 
 
-@pytest.mark.parametrize("partitions", [0, 2.5, "2", True], ids=repr)
+@cases("partitions", 0, 2.5, "2", True, ids=repr)
 def test_invalid_partitions_raise(partitions):
     spark = None
     with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.cases import cases
 
 from sparkwright.data import DataSet
 from sparkwright.data.column_statistics import (
@@ -82,9 +83,7 @@ def test_statistics_equal_numpy(array, cuts):
             assert found.quantiles == {}
 
 
-@pytest.mark.parametrize(
-    ("dtype", "center"), [("f4", 1e4), ("f8", 1e4), ("f8", 1e9), ("i4", 1e4), ("u1", 1e2)]
-)
+@cases("dtype, center", ("f4", 1e4), ("f8", 1e4), ("f8", 1e9), ("i4", 1e4), ("u1", 1e2))
 def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype, center):
     random = np.random.default_rng(0)
     array = (random.normal(size=(50_000, 3)) * [1, 30, 7] + [100, 100, center]).astype(dtype)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
@@ -40,22 +41,20 @@ def as_float32(frame):
 # -- what a file means ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "a,b,c\n1,2,3\n4,5,6\n",
-        "a,b,c\n1,2,3\n4,5,6",
-        "a,b,c\r\n1,2,3\r\n4,5,6\r\n",
-        "a,b,c\r1,2,3\r4,5,6\r",
-        "\ufeffa,b,c\n1,2,3\n4,5,6\n",
-        "\n\na,b,c\n\n1,2,3\n\n\n4,5,6\n\n",
-        "a,b,c\n1,2,3\n   \n4,5,6\n \t \n",
-        '"a","b","c"\n"1","2","3"\n4,"5",6\n',
-        "a,b,c\n 1,2 ,\t3\n4,5,6\n",
-        "a,b,c\n+1,-2.5,.5\n1e3,1E-3,3.\n",
-        "a,b,c\n0.1,16777217,123456789012345678\n1e-40,3.4e38,-0.0\n",
-        '"a ""x""","b,c",c\n1,2,3\n',
-    ],
+    "a,b,c\n1,2,3\n4,5,6\n",
+    "a,b,c\n1,2,3\n4,5,6",
+    "a,b,c\r\n1,2,3\r\n4,5,6\r\n",
+    "a,b,c\r1,2,3\r4,5,6\r",
+    "\ufeffa,b,c\n1,2,3\n4,5,6\n",
+    "\n\na,b,c\n\n1,2,3\n\n\n4,5,6\n\n",
+    "a,b,c\n1,2,3\n   \n4,5,6\n \t \n",
+    '"a","b","c"\n"1","2","3"\n4,"5",6\n',
+    "a,b,c\n 1,2 ,\t3\n4,5,6\n",
+    "a,b,c\n+1,-2.5,.5\n1e3,1E-3,3.\n",
+    "a,b,c\n0.1,16777217,123456789012345678\n1e-40,3.4e38,-0.0\n",
+    '"a ""x""","b,c",c\n1,2,3\n',
 )
 def test_numeric_file_matches_pandas(tmp_path, text):
     path = written(tmp_path, text)
@@ -221,7 +220,7 @@ def test_schema_reads_other_files_the_same_way(tmp_path):
 GAPS = "a,b,y\n1,NA,0\n,2,1\n3,nan,0\n4,5,\n6,7,1\n"
 
 
-@pytest.mark.parametrize("missing", [-1, float("nan"), "skip"])
+@cases("missing", -1, float("nan"), "skip")
 def test_missing_numbers_are_replaced_or_skipped_as_pandas_does(tmp_path, missing):
     skips = missing == "skip"
     path = written(tmp_path, GAPS if skips else GAPS.replace("4,5,\n", ""))
@@ -234,13 +233,11 @@ def test_missing_numbers_are_replaced_or_skipped_as_pandas_does(tmp_path, missin
         assert "csv, line 2: column 'b' must hold a value. Received: " in found.skipped.first[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "expected"),
-    [
-        ("a,s,unused\n1,NA,?\n?,x,y\n", {"features": "a", "missing_values": ["?"]}, [[1], [-1]]),
-        ("a\tb\n1\t2\n\t\n4\t5\n", {"delimiter": "\t"}, [[1, 2], [-1, -1], [4, 5]]),
-        ("a b\n1 2\n \n4 5\n", {"delimiter": " "}, [[1, 2], [-1, -1], [4, 5]]),
-    ],
+@cases(
+    "text, options, expected",
+    ("a,s,unused\n1,NA,?\n?,x,y\n", {"features": "a", "missing_values": ["?"]}, [[1], [-1]]),
+    ("a\tb\n1\t2\n\t\n4\t5\n", {"delimiter": "\t"}, [[1, 2], [-1, -1], [4, 5]]),
+    ("a b\n1 2\n \n4 5\n", {"delimiter": " "}, [[1, 2], [-1, -1], [4, 5]]),
     ids=["given texts alone are missing", "a line of tabs", "a line of spaces"],
 )
 def test_missing_values_depend_on_the_options(tmp_path, text, options, expected):
@@ -256,19 +253,17 @@ def test_missing_values_depend_on_the_options(tmp_path, text, options, expected)
 # -- how files are written ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"delimiter": ";"}, "a;b\n1;2\n3;4\n"),
-        ({"delimiter": "\t"}, "a\tb\n1\t2\n3\t4\n"),
-        ({"delimiter": "|", "quote": "'"}, "'a'|b\n'1'|2\n3|'4'\n"),
-        ({"quote": None}, "a,b\n1,2\n3,4\n"),
-        ({"skip_lines": 2}, "# by us\n\na,b\n1,2\n3,4\n"),
-        ({"header": False}, "1,2\n3,4\n"),
-        ({"header": False, "skip_lines": 1}, "# by us\r\n1,2\r\n3,4\r\n"),
-        ({"header": False, "column_names": ["a", "b"]}, "1,2\n3,4\n"),
-        ({"column_names": ["a", "b"]}, "x,x\n1,2\n3,4\n"),
-    ],
+@cases(
+    "options, text",
+    ({"delimiter": ";"}, "a;b\n1;2\n3;4\n"),
+    ({"delimiter": "\t"}, "a\tb\n1\t2\n3\t4\n"),
+    ({"delimiter": "|", "quote": "'"}, "'a'|b\n'1'|2\n3|'4'\n"),
+    ({"quote": None}, "a,b\n1,2\n3,4\n"),
+    ({"skip_lines": 2}, "# by us\n\na,b\n1,2\n3,4\n"),
+    ({"header": False}, "1,2\n3,4\n"),
+    ({"header": False, "skip_lines": 1}, "# by us\r\n1,2\r\n3,4\r\n"),
+    ({"header": False, "column_names": ["a", "b"]}, "1,2\n3,4\n"),
+    ({"column_names": ["a", "b"]}, "x,x\n1,2\n3,4\n"),
 )
 def test_csv_dialects_are_read(tmp_path, options, text):
     found = sw.data.read_csv(written(tmp_path, text), **options)
@@ -277,8 +272,8 @@ def test_csv_dialects_are_read(tmp_path, options, text):
     assert found.schema.columns == expected or "skip_lines" in options
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("head_bytes", [1, 1 << 16])
+@cases("end", "\n", "\r\n", "\r")
+@cases("head_bytes", 1, 1 << 16)
 def test_lines_are_skipped_with_any_line_ending(tmp_path, end, head_bytes):
     path = written(tmp_path, end.join(["made", "by x", "a,b", "1,2", "3,x"]))
     with pytest.MonkeyPatch.context() as patch:
@@ -295,15 +290,13 @@ def zstd(content):
     return pa.Codec("zstd").compress(content).to_pybytes()
 
 
-@pytest.mark.parametrize(
-    ("encoding", "ending", "pack"),
-    [
-        ("latin-1", "", bytes),
-        ("utf-16", ".gz", gzip.compress),
-        ("utf-16-le", ".bz2", bz2.compress),
-        ("cp1252", ".zst", zstd),
-        ("utf-8-sig", "", bytes),
-    ],
+@cases(
+    "encoding, ending, pack",
+    ("latin-1", "", bytes),
+    ("utf-16", ".gz", gzip.compress),
+    ("utf-16-le", ".bz2", bz2.compress),
+    ("cp1252", ".zst", zstd),
+    ("utf-8-sig", "", bytes),
 )
 def test_other_encodings_and_compressed_files_match_pandas(tmp_path, encoding, ending, pack):
     text = "größe,art\n" + "".join(f"{n},{'äöü'[n % 3]}\n" for n in range(500))

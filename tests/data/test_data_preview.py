@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, strategies as st
 from PIL import Image
+from tests.cases import cases
 from tests.data.pictures import folder_of_classes, pixels, write
 
 import sparkwright as sw
@@ -75,20 +76,18 @@ def test_statistics_match_numpy(values):
 # --- guesses
 
 
-@pytest.mark.parametrize(
-    ("url", "names", "folders", "expected"),
-    [
-        ("a/iris.csv.gz", (), (), "csv"),
-        ("s3://b/x.parquet", (), (), "parquet"),
-        ("x/*.tfrecord", (), (), "tfrecord"),
-        ("pets", (), ("cat", "dog"), "images"),
-        ("pets", ("a.JPG", "b.jpg", "readme.txt"), (), "images"),
-        ("export", ("manifest.json",), ("data-1",), "minibatches"),
-        ("map", ("data", "index"), (), "map_file"),
-        ("steps", tuple(f"{i}.csv" for i in range(30)), (), "csv_sequences"),
-        ("spark", tuple(f"part-{i}.csv" for i in range(30)), (), "csv"),
-        ("nothing", (), (), "csv"),
-    ],
+@cases(
+    "url, names, folders, expected",
+    ("a/iris.csv.gz", (), (), "csv"),
+    ("s3://b/x.parquet", (), (), "parquet"),
+    ("x/*.tfrecord", (), (), "tfrecord"),
+    ("pets", (), ("cat", "dog"), "images"),
+    ("pets", ("a.JPG", "b.jpg", "readme.txt"), (), "images"),
+    ("export", ("manifest.json",), ("data-1",), "minibatches"),
+    ("map", ("data", "index"), (), "map_file"),
+    ("steps", tuple(f"{i}.csv" for i in range(30)), (), "csv_sequences"),
+    ("spark", tuple(f"part-{i}.csv" for i in range(30)), (), "csv"),
+    ("nothing", (), (), "csv"),
 )
 def test_format_is_inferred_from_file_names(url, names, folders, expected):
     assert guess_format(url, names, folders) == expected
@@ -99,22 +98,20 @@ BROKEN = "text,size,kind\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"a,b\n1,2\n", {}),
-        (b"a\tb\n1\t2\n", {"delimiter": "\t"}),
-        (b"1;2,5\n3;4,5\n", {"delimiter": ";", "header": False}),
-        ("größe,ort\n1,Köln\n".encode("latin-1"), {"encoding": "latin-1"}),
-        (b"Ann,Oslo\nBob,Rome\nAnn,Rome\n", {"header": False}),
-        (b"one column\n3\n4\n", {}),
-        (b"", {}),
-        (BROKEN.encode(), {"newlines_in_values": True}),
-        (b'a,b\n1,x\n2,"y\nz"\n', {"newlines_in_values": True}),
-        # Quotes that are not closed are no line breaks.
-        (b"a,b\n" + b"1,x\n" * 40 + b'1,"2\n' + b"1,x\n" * 40, {}),
-        (b"a,b\n" + b"1,x\n" * 40 + b'1,"2\n3,"4\n' + b"1,x\n" * 40, {}),
-    ],
+@cases(
+    "content, expected",
+    (b"a,b\n1,2\n", {}),
+    (b"a\tb\n1\t2\n", {"delimiter": "\t"}),
+    (b"1;2,5\n3;4,5\n", {"delimiter": ";", "header": False}),
+    ("größe,ort\n1,Köln\n".encode("latin-1"), {"encoding": "latin-1"}),
+    (b"Ann,Oslo\nBob,Rome\nAnn,Rome\n", {"header": False}),
+    (b"one column\n3\n4\n", {}),
+    (b"", {}),
+    (BROKEN.encode(), {"newlines_in_values": True}),
+    (b'a,b\n1,x\n2,"y\nz"\n', {"newlines_in_values": True}),
+    # Quotes that are not closed are no line breaks.
+    (b"a,b\n" + b"1,x\n" * 40 + b'1,"2\n' + b"1,x\n" * 40, {}),
+    (b"a,b\n" + b"1,x\n" * 40 + b'1,"2\n3,"4\n' + b"1,x\n" * 40, {}),
 )
 def test_format_of_a_csv_file_is_inferred(content, expected):
     assert guess_csv(content) == expected
@@ -167,27 +164,25 @@ HEAD = "id,size,town,kind\n"
 GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "words"),
-    [
-        (GOOD + "1,2\n", {}, "line 42: each record must have 4 fields. Received: 2 in '1,2'"),
-        (GOOD + '1,"2\n', {}, "line 42: a quoted value must end on its line"),
-        (GOOD + "1,many,A,x\n", {}, "line 42: column 'size' must hold numbers. Received: 'many'"),
-        (GOOD + "1,,A,x\n" * 3, {}, "line 42: column 'size' must hold a value. "),
-        (GOOD + "1,,A,x\n" * 3, {}, "3 rows in all."),
-        (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are skipped."),
-        (GOOD + "1,inf,A,x\n", {}, "line 42: column 'size' must hold finite numbers"),
-        (GOOD + "1,2,A,\n", {}, "line 42: column 'kind' must hold a value"),
-        (GOOD, {}, "warning: The category 'town' has the constant value 'A'."),
-        (GOOD, {"categories": ()}, "error: The column 'town' holds text, such as 'A'."),
-        (GOOD, {"label": "color"}, "error: `labels` must select existing columns."),
-        (GOOD, {"classes": ("x",)}, "line 3: column 'kind' must hold one of 'x'. Received: 'y'"),
-        (GOOD, {"classes": 2}, "line 2: column 'kind' must hold numbers"),
-        (GOOD, {"task": "regression"}, "error: The label 'kind' holds text"),
-        (GOOD.replace("y\n", "x\n"), {}, "error: All 40 rows in the preview have the class"),
-        (GOOD + "1,2,A,z\n", {}, "warning: The class 'z' occurs only once."),
-        (GOOD + "1,2,A,z\n" * 2 + GOOD * 4, {}, "times as often as 'z'"),
-    ],
+@cases(
+    "text, more, words",
+    (GOOD + "1,2\n", {}, "line 42: each record must have 4 fields. Received: 2 in '1,2'"),
+    (GOOD + '1,"2\n', {}, "line 42: a quoted value must end on its line"),
+    (GOOD + "1,many,A,x\n", {}, "line 42: column 'size' must hold numbers. Received: 'many'"),
+    (GOOD + "1,,A,x\n" * 3, {}, "line 42: column 'size' must hold a value. "),
+    (GOOD + "1,,A,x\n" * 3, {}, "3 rows in all."),
+    (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are skipped."),
+    (GOOD + "1,inf,A,x\n", {}, "line 42: column 'size' must hold finite numbers"),
+    (GOOD + "1,2,A,\n", {}, "line 42: column 'kind' must hold a value"),
+    (GOOD, {}, "warning: The category 'town' has the constant value 'A'."),
+    (GOOD, {"categories": ()}, "error: The column 'town' holds text, such as 'A'."),
+    (GOOD, {"label": "color"}, "error: `labels` must select existing columns."),
+    (GOOD, {"classes": ("x",)}, "line 3: column 'kind' must hold one of 'x'. Received: 'y'"),
+    (GOOD, {"classes": 2}, "line 2: column 'kind' must hold numbers"),
+    (GOOD, {"task": "regression"}, "error: The label 'kind' holds text"),
+    (GOOD.replace("y\n", "x\n"), {}, "error: All 40 rows in the preview have the class"),
+    (GOOD + "1,2,A,z\n", {}, "warning: The class 'z' occurs only once."),
+    (GOOD + "1,2,A,z\n" * 2 + GOOD * 4, {}, "times as often as 'z'"),
 )
 def test_problems_in_a_file_name_the_line(tmp_path, text, more, words):
     settings = {"label": "kind", "categories": ("town",), **more}
@@ -207,16 +202,14 @@ def test_columns_with_invalid_values_are_named_and_skipped_rows_warn(tmp_path):
     assert "warning: " in found(skipping)
 
 
-@pytest.mark.parametrize(
-    ("text", "rows", "words"),
-    [
-        ("1,2\n3,4\n", 2, "the first line must hold the column names"),
-        ("a,a\n3,4\n", 2, "the names in the header must be unique"),
-        ("a,b\n", 0, "error: The data has no rows."),
-        ("", 0, "a file must have a line. Received: none."),
-        ("y\n1\n2\n", 2, "error: `features` must name at least one column"),
-        (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
-    ],
+@cases(
+    "text, rows, words",
+    ("1,2\n3,4\n", 2, "the first line must hold the column names"),
+    ("a,a\n3,4\n", 2, "the names in the header must be unique"),
+    ("a,b\n", 0, "error: The data has no rows."),
+    ("", 0, "a file must have a line. Received: none."),
+    ("y\n1\n2\n", 2, "error: `features` must name at least one column"),
+    (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
 )
 def test_wrong_header_is_reported_and_rows_are_shown(tmp_path, text, rows, words):
     label = "y" if "y" in str(text) else None
@@ -255,7 +248,7 @@ def test_decimal_commas_are_reported_and_not_categorical(tmp_path):
     assert guess_task(summarize_column("price", ["1,5", "2,5", "n/a"])) == "regression"
 
 
-@pytest.mark.parametrize("settings", [{"rows": -1}, {"rows": 1.5}, {"sample_bytes": 0}])
+@cases("settings", {"rows": -1}, {"rows": 1.5}, {"sample_bytes": 0})
 def test_preview_of_no_rows_raises(settings):
     with pytest.raises(ConfigurationError, match="Received"):
         preview(DataSource(), **settings)
@@ -269,7 +262,7 @@ def test_files_with_different_columns_are_reported(tmp_path):
 
 
 @pytest.mark.thorough(but=["parquet"])
-@pytest.mark.parametrize("format", ["csv", "parquet"])
+@cases("format", "csv", "parquet")
 def test_classes_after_the_first_rows_are_not_reported(tmp_path, format):
     table = pa.table({"x": np.arange(30_000) % 17, "y": ["a", "b"] * 7_500 + ["c"] * 15_000})
     if format == "parquet":
@@ -295,7 +288,7 @@ def test_sequences_show_their_steps_and_reader_problems(tmp_path):
     assert "3.csv, line 2: column 'column_0' must hold numbers" in str(look.problem)
 
 
-@pytest.mark.parametrize("format", ["parquet", "arrow"])
+@cases("format", "parquet", "arrow")
 def test_arrays_in_tables_are_counted_and_shown(tmp_path, format):
     arrays = [None, *[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]] * 2999]
     table = pa.table({"image": pa.array(arrays), "y": [0, 1] * 1500})
@@ -363,7 +356,7 @@ EXAMPLES = sw.DataSet(
 )
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "sequence_file", "map_file"])
+@cases("format", "tfrecord", "sequence_file", "map_file")
 def test_records_show_their_first_examples(tmp_path, format):
     url = str(tmp_path / "records")
     getattr(sw.data, f"write_{format}")(EXAMPLES, url)
@@ -401,13 +394,11 @@ def test_browsed_urls_keep_the_scheme_of_the_store():
     assert preview(guess_source(inner.entries[0].url)).extent == "1 row"
 
 
-@pytest.mark.parametrize(
-    ("url", "parent"),
-    [
-        ("/", None), ("/data", "/"), ("/data/a", "/data"), ("s3://bucket", None),
-        ("s3://bucket/a", "s3://bucket/"), ("hdfs://host:8020/a/b", "hdfs://host:8020/a"),
-        ("hdfs://host:8020/a", "hdfs://host:8020/"), ("hdfs://host:8020/", None),
-    ],
+@cases(
+    "url, parent",
+    ("/", None), ("/data", "/"), ("/data/a", "/data"), ("s3://bucket", None),
+    ("s3://bucket/a", "s3://bucket/"), ("hdfs://host:8020/a/b", "hdfs://host:8020/a"),
+    ("hdfs://host:8020/a", "hdfs://host:8020/"), ("hdfs://host:8020/", None),
 )  # fmt: skip
 def test_parent_of_paths_and_urls(url, parent):
     assert parent_of(url) == parent

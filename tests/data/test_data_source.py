@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import DataSource, DataSplit, MaskFile, PatternLabel
@@ -105,37 +106,35 @@ def test_generated_code_calls_the_reader_with_the_same_arguments(source):
     assert options == keywords
 
 
-@pytest.mark.parametrize(
-    ("format", "settings", "arguments"),
-    [
-        (
-            "csv",
-            {
-                "label": "column_2",
-                "categories": ("column_0",),
-                "options": {"delimiter": "tab", "header": False, "missing": -1.0, "quote": '"'},
-            },
-            {
-                "labels": "column_2",
-                "classes": "infer",
-                "categories": {"column_0": "infer"},
-                "delimiter": "\t",
-                "header": False,
-                "missing": -1.0,
-            },
-        ),
-        (
-            "images",
-            {"options": {"label_from": "name", "height": 32}},
-            {"size": (32, 64), "label": PatternLabel(pattern="_")},
-        ),
-        (
-            "images",
-            {"options": {"label_from": "mask", "mask_folder": "masks"}},
-            {"size": (64, 64), "label": MaskFile(folder="masks")},
-        ),
-        ("images", {"options": {"label_from": "none"}}, {"size": (64, 64), "label": None}),
-    ],
+@cases(
+    "format, settings, arguments",
+    (
+        "csv",
+        {
+            "label": "column_2",
+            "categories": ("column_0",),
+            "options": {"delimiter": "tab", "header": False, "missing": -1.0, "quote": '"'},
+        },
+        {
+            "labels": "column_2",
+            "classes": "infer",
+            "categories": {"column_0": "infer"},
+            "delimiter": "\t",
+            "header": False,
+            "missing": -1.0,
+        },
+    ),
+    (
+        "images",
+        {"options": {"label_from": "name", "height": 32}},
+        {"size": (32, 64), "label": PatternLabel(pattern="_")},
+    ),
+    (
+        "images",
+        {"options": {"label_from": "mask", "mask_folder": "masks"}},
+        {"size": (64, 64), "label": MaskFile(folder="masks")},
+    ),
+    ("images", {"options": {"label_from": "none"}}, {"size": (64, 64), "label": None}),
 )
 def test_choices_become_arguments_of_the_reader(format, settings, arguments):
     assert DataSource(format=format, url="x", **settings).arguments == arguments
@@ -164,21 +163,19 @@ def test_settings_of_earlier_versions_are_read():
     assert DataSource.from_dict(default).options == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (DataSource(format="csv"), "Enter the location"),
-        (DataSource(format="csv", url="a"), "Select the label column"),
-        (DataSource(format="csv", url="a", label="y", features=("x", "y")), "among the features"),
-        (DataSource(format="csv", url="a", label="y", options={"delimiter": "ab"}), "delimiter"),
-        (
-            DataSource(format="images", url="a", options={"label_from": "name", "pattern": "("}),
-            "pattern",
-        ),
-        (DataSource(format="images", url="a", classes=3), "classes"),
-        (DataSource(format="table", url="t", label="y"), "Select the features"),
-        (DataSource(format="tfrecord", url="t", label="y"), "features"),
-    ],
+@cases(
+    "source, words",
+    (DataSource(format="csv"), "Enter the location"),
+    (DataSource(format="csv", url="a"), "Select the label column"),
+    (DataSource(format="csv", url="a", label="y", features=("x", "y")), "among the features"),
+    (DataSource(format="csv", url="a", label="y", options={"delimiter": "ab"}), "delimiter"),
+    (
+        DataSource(format="images", url="a", options={"label_from": "name", "pattern": "("}),
+        "pattern",
+    ),
+    (DataSource(format="images", url="a", classes=3), "classes"),
+    (DataSource(format="table", url="t", label="y"), "Select the features"),
+    (DataSource(format="tfrecord", url="t", label="y"), "features"),
 )  # fmt: skip
 def test_incomplete_source_names_missing_options(source, words):
     assert words in (source.problem or "")
@@ -187,28 +184,26 @@ def test_incomplete_source_names_missing_options(source, words):
         source.load(None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings",
-    [
-        {"format": "xml"},
-        {"url": 3},
-        {"features": "ab"},
-        {"features": ["a", "a"]},
-        {"label": 3},
-        {"task": "guess"},
-        {"classes": "cat"},
-        {"options": {"color": 1}},
-        {"format": "csv", "options": {"header": "yes"}},
-        {"partitions": 0},
-        {"split": 0.5},
-        {"format": ["csv"]},
-        {"format": "csv", "options": {"missing": ["skip"]}},
-        {"format": "csv", "options": {"missing": 10**400}},
-        {"format": "csv", "options": {"missing_values": [1]}},
-        {"split": {"kind": ["random"]}},
-        {"split": {"holdout": 0.5}},
-        {"rows": 5},
-    ],
+    {"format": "xml"},
+    {"url": 3},
+    {"features": "ab"},
+    {"features": ["a", "a"]},
+    {"label": 3},
+    {"task": "guess"},
+    {"classes": "cat"},
+    {"options": {"color": 1}},
+    {"format": "csv", "options": {"header": "yes"}},
+    {"partitions": 0},
+    {"split": 0.5},
+    {"format": ["csv"]},
+    {"format": "csv", "options": {"missing": ["skip"]}},
+    {"format": "csv", "options": {"missing": 10**400}},
+    {"format": "csv", "options": {"missing_values": [1]}},
+    {"split": {"kind": ["random"]}},
+    {"split": {"holdout": 0.5}},
+    {"rows": 5},
 )
 def test_invalid_settings_are_rejected(settings):
     with pytest.raises(ConfigurationError, match=r"Received|unknown options"):
@@ -239,7 +234,7 @@ def test_code_of_a_split_names_its_parts():
     assert DataSource().split.shares == {"train": 0.8, "validation": 0.1, "test": 0.1}
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@cases("name", *FORMATS)
 def test_options_match_the_signature_of_the_reader(name):
     info = FORMATS[name]
     parameters = inspect.signature(info.reader).parameters

@@ -5,6 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.data import DataSet, MultiDataSet, batched
 from sparkwright.errors import ConfigurationError, DataError
@@ -177,64 +178,56 @@ OTHERS_MASK = zeros(1, 3, 1, features_masks={"x": np.ones((1, 3))})
 ROOTS = "['features', 'labels', 'features_masks', 'labels_masks']"
 
 
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: DataSet({}), "needs at least one feature array. Received: features={}."),
-        (
-            lambda: DataSet(np.zeros((3, 2)), np.zeros(4)),
-            "must have the same number of examples on their first axis. "
-            "Received: {'features/features': 3, 'labels/labels': 4}.",
-        ),
-        (
-            lambda: DataSet([0], np.array(["a"])),
-            "dtype <U1. Convert classes to integers: `np.unique(labels, return_inverse=True)`.",
-        ),
-        (lambda: zeros(3, 0), "Received: 'features' with shape (3, 0) and dtype"),
-        (lambda: zeros(3, weights=2.0), "Received: 'weights' with shape () and dtype"),
-        (
-            lambda: DataSet.from_columns({"feature/x": np.zeros(1)}),
-            f"must be `weights` or start with one of {ROOTS} and a slash. Received: 'feature/x'.",
-        ),
-        (lambda: DataSet.concatenate([]), "needs at least one DataSet. Received: parts=[]."),
-        (
-            lambda: DataSet.concatenate([ONE, ONE, WIDER]),
-            "Received: part 0 has {'features/features': (dtype('float64'), (2,))}, part 2 has "
-            "{'features/features': (dtype('float64'), (3,))}.",
-        ),
-        (lambda: DataSet.merge([]), "Received: parts=[]"),
-        (
-            lambda: DataSet.merge([zeros(1, 2), DataSet({"x": np.zeros((1, 2))})]),
-            "part 0 has ['features'], part 1 has ['x']",
-        ),
-        (
-            lambda: DataSet.merge([zeros(1, 2), zeros(1, 2, dtype=np.int32)]),
-            "features/features has the same dtype. Received: ['float32', 'int32']",
-        ),
-        (lambda: DataSet.merge([ONE, WIDER]), "features/features with shapes [(2,), (3,)]"),
-        (lambda: DataSet.merge([zeros(1, 2, 3), zeros(1, 2)]), "shapes [(2,), (2, 3)]"),
-        (
-            lambda: DataSet.merge([zeros(1, 2, 1), MASKED]),
-            "one number per step, shape (1, 3). Received: (1, 2)",
-        ),
-        (
-            lambda: DataSet.merge([zeros(1, 2, 1), OTHERS_MASK]),
-            "features_masks ['x'] with features ['features']",
-        ),
-        (lambda: DataSet.from_arrow({"features/x": [1.0]}), "Received: dict"),
-        (lambda: from_table(features_x=[b"a"]), "column 'features/x' of type binary"),
-        (lambda: from_table(features_x=["a", None]), "Received: 1 of them in 2"),
-        (lambda: from_table(features_x=[1.0], labels_y=["a"]), "must be numeric"),
-        (
-            lambda: from_table(features_x=lists([1.0])),
-            "column 'features/x' of type list<item: double>",
-        ),
-        (
-            lambda: from_table(features_x=lists([1.0, None], size=2)),
-            "Received: 1 of them in 1 rows",
-        ),
-        (lambda: from_table(labels_y=[1.0]), "at least one feature array"),
-    ],
+@cases(
+    "make, text",
+    (lambda: DataSet({}), "needs at least one feature array. Received: features={}."),
+    (
+        lambda: DataSet(np.zeros((3, 2)), np.zeros(4)),
+        "must have the same number of examples on their first axis. "
+        "Received: {'features/features': 3, 'labels/labels': 4}.",
+    ),
+    (
+        lambda: DataSet([0], np.array(["a"])),
+        "dtype <U1. Convert classes to integers: `np.unique(labels, return_inverse=True)`.",
+    ),
+    (lambda: zeros(3, 0), "Received: 'features' with shape (3, 0) and dtype"),
+    (lambda: zeros(3, weights=2.0), "Received: 'weights' with shape () and dtype"),
+    (
+        lambda: DataSet.from_columns({"feature/x": np.zeros(1)}),
+        f"must be `weights` or start with one of {ROOTS} and a slash. Received: 'feature/x'.",
+    ),
+    (lambda: DataSet.concatenate([]), "needs at least one DataSet. Received: parts=[]."),
+    (
+        lambda: DataSet.concatenate([ONE, ONE, WIDER]),
+        "Received: part 0 has {'features/features': (dtype('float64'), (2,))}, part 2 has "
+        "{'features/features': (dtype('float64'), (3,))}.",
+    ),
+    (lambda: DataSet.merge([]), "Received: parts=[]"),
+    (
+        lambda: DataSet.merge([zeros(1, 2), DataSet({"x": np.zeros((1, 2))})]),
+        "part 0 has ['features'], part 1 has ['x']",
+    ),
+    (
+        lambda: DataSet.merge([zeros(1, 2), zeros(1, 2, dtype=np.int32)]),
+        "features/features has the same dtype. Received: ['float32', 'int32']",
+    ),
+    (lambda: DataSet.merge([ONE, WIDER]), "features/features with shapes [(2,), (3,)]"),
+    (lambda: DataSet.merge([zeros(1, 2, 3), zeros(1, 2)]), "shapes [(2,), (2, 3)]"),
+    (
+        lambda: DataSet.merge([zeros(1, 2, 1), MASKED]),
+        "one number per step, shape (1, 3). Received: (1, 2)",
+    ),
+    (
+        lambda: DataSet.merge([zeros(1, 2, 1), OTHERS_MASK]),
+        "features_masks ['x'] with features ['features']",
+    ),
+    (lambda: DataSet.from_arrow({"features/x": [1.0]}), "Received: dict"),
+    (lambda: from_table(features_x=[b"a"]), "column 'features/x' of type binary"),
+    (lambda: from_table(features_x=["a", None]), "Received: 1 of them in 2"),
+    (lambda: from_table(features_x=[1.0], labels_y=["a"]), "must be numeric"),
+    (lambda: from_table(features_x=lists([1.0])), "column 'features/x' of type list<item: double>"),
+    (lambda: from_table(features_x=lists([1.0, None], size=2)), "Received: 1 of them in 1 rows"),
+    (lambda: from_table(labels_y=[1.0]), "at least one feature array"),
 )
 def test_incompatible_arrays_raise_with_the_received_value(make, text):
     with pytest.raises(DataError) as caught:
@@ -242,7 +235,7 @@ def test_incompatible_arrays_raise_with_the_received_value(make, text):
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("bad", [-1, 0.5, True])
+@cases("bad", -1, 0.5, True)
 def test_non_integer_sizes_and_seeds_raise(bad):
     with pytest.raises(ConfigurationError, match=f"Received: size={bad}"):
         list(zeros(3, 2).batches(bad))

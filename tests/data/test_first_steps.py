@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import MinibatchSource
@@ -17,7 +18,7 @@ def file(folder, text):
     return str(folder / "table.csv")
 
 
-@pytest.mark.parametrize("text", ["5.1,3.5,0\n4.9,3.0,1\n", "1\n2\n", "-1e3, 2 \n3,4\n"])
+@cases("text", "5.1,3.5,0\n4.9,3.0,1\n", "1\n2\n", "-1e3, 2 \n3,4\n")
 def test_first_line_of_numbers_is_not_a_header(tmp_path, text):
     url = file(tmp_path, text)
     with pytest.raises(sw.DataError, match=r"table\.csv.*`header=False`"):
@@ -45,7 +46,7 @@ def test_integers_and_texts_but_no_fractions_are_inferred_as_classes(tmp_path):
         assert found.schema.class_names == {"labels": tuple(values)}
 
 
-@pytest.mark.parametrize("scheme", ["", "file://", "memory:/"])
+@cases("scheme", "", "file://", "memory:/")
 def test_source_opens_as_a_file_or_context_manager(tmp_path, scheme):
     import fsspec
 
@@ -89,16 +90,14 @@ def test_missing_relative_path_raises_with_the_absolute_path(tmp_path, monkeypat
         list_files("/nowhere/*.csv")
 
 
-@pytest.mark.parametrize(
+@cases(
     "call",
-    [
-        lambda: sw.data.from_csv("a.csv", labels="kind"),
-        lambda: sw.data.from_parquet(Path("a.parquet")),
-        lambda: sw.data.from_minibatches("exports"),
-        lambda: sw.data.from_arrays(np.ones((2, 3)), np.ones(2)),
-        lambda: sw.data.from_arrays(None, np.ones((2, 3))),
-        lambda: sw.data.from_tfrecord(spark="train.tfrecord"),
-    ],
+    lambda: sw.data.from_csv("a.csv", labels="kind"),
+    lambda: sw.data.from_parquet(Path("a.parquet")),
+    lambda: sw.data.from_minibatches("exports"),
+    lambda: sw.data.from_arrays(np.ones((2, 3)), np.ones(2)),
+    lambda: sw.data.from_arrays(None, np.ones((2, 3))),
+    lambda: sw.data.from_tfrecord(spark="train.tfrecord"),
 )
 def test_missing_session_argument_raises(call):
     with pytest.raises(
@@ -107,9 +106,7 @@ def test_missing_session_argument_raises(call):
         call()
 
 
-@pytest.mark.parametrize(
-    "write", [sw.data.write_sequence_file, sw.data.write_map_file, sw.data.write_tfrecord]
-)
+@cases("write", sw.data.write_sequence_file, sw.data.write_map_file, sw.data.write_tfrecord)
 def test_records_are_written_from_a_pair_of_arrays(tmp_path, write):
     features, labels = np.ones((4, 3), np.float32), np.arange(4)
     assert write((features, labels), str(tmp_path / "pair")) == 4

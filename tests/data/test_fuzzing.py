@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.data.record_samples import read_records_of, read_tfrecords_of
 
 import sparkwright as sw
@@ -276,7 +277,7 @@ def damages(content, others, chance):
     yield from others
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@cases("name", *FORMATS)
 def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name, tmp_path):
     form = FORMATS[name]
     contents = {}
@@ -310,7 +311,7 @@ def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name, tmp_path):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["parquet", "minibatches"])
+@cases("name", "parquet", "minibatches")
 def test_changed_number_fails_its_checksum(name, tmp_path):
     form = FORMATS[name]
     form.write(tmp_path)
@@ -327,18 +328,16 @@ TWICE_JSON = '{"workers": 1, "mesh": {"port": 1, "port": 2}}'
 TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
 
 
-@pytest.mark.parametrize(
-    ("read", "text"),
-    [
-        (sw.SharedTrainingMaster.from_json, TWICE_JSON),
-        (sw.SharedTrainingMaster.from_yaml, TWICE_YAML),
-        (training_master_from_yaml, TWICE_YAML),
-        (NetworkSpec.from_json, TWICE_JSON),
-        (NetworkSpec.from_yaml, TWICE_YAML),
-        (sw.Experiment.from_yaml, TWICE_YAML),
-        (lambda text: Manifest.from_json(text.encode(), url="a"), TWICE_JSON),
-        (evaluation_from_json, TWICE_JSON),
-    ],
+@cases(
+    "read, text",
+    (sw.SharedTrainingMaster.from_json, TWICE_JSON),
+    (sw.SharedTrainingMaster.from_yaml, TWICE_YAML),
+    (training_master_from_yaml, TWICE_YAML),
+    (NetworkSpec.from_json, TWICE_JSON),
+    (NetworkSpec.from_yaml, TWICE_YAML),
+    (sw.Experiment.from_yaml, TWICE_YAML),
+    (lambda text: Manifest.from_json(text.encode(), url="a"), TWICE_JSON),
+    (evaluation_from_json, TWICE_JSON),
 )
 def test_duplicate_keys_are_rejected(read, text):
     with pytest.raises(sw.SparkwrightError, match="duplicate key 'port'"):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.cases import cases
 from tests.data.pictures import by_pillow, encoded, folder_of_classes, pixels, write
 
 import sparkwright as sw
@@ -71,8 +72,8 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("kind", VARIANTS)
-@pytest.mark.parametrize("channels", [1, 3])
+@cases("kind", *VARIANTS)
+@cases("channels", 1, 3)
 def test_pixels_match_pillow(tmp_path, kind, channels):
     image, name = VARIANTS[kind](pixels(0))
     path = write(tmp_path / name, image)
@@ -83,15 +84,15 @@ def test_pixels_match_pillow(tmp_path, kind, channels):
     np.testing.assert_array_equal(found, expected.reshape(found.shape))
 
 
-@pytest.mark.parametrize("resize", FILTERS)
-@pytest.mark.parametrize("size", [(23, 31), (7, 50), (64, 64), (1, 1)])
+@cases("resize", *FILTERS)
+@cases("size", (23, 31), (7, 50), (64, 64), (1, 1))
 def test_every_filter_matches_pillow(tmp_path, resize, size):
     path = write(tmp_path / "a.png", pixels(1))
     found = decode(path.read_bytes(), "x", ImageOptions(size=size, resize=resize))
     np.testing.assert_array_equal(found, by_pillow(path, size, filter=resize.upper()))
 
 
-@pytest.mark.parametrize("format", ["PNG", "TIFF"])
+@cases("format", "PNG", "TIFF")
 def test_16_bit_gray_keeps_its_upper_8_bits(format):
     image = pixels(2)
     content = encoded(sixteen_bits(image), format)
@@ -99,7 +100,7 @@ def test_16_bit_gray_keeps_its_upper_8_bits(format):
     np.testing.assert_array_equal(found, image[..., :1])
 
 
-@pytest.mark.parametrize("orientation", [1, 2, 3, 4, 6, 8])
+@cases("orientation", 1, 2, 3, 4, 6, 8)
 def test_photos_are_rotated_upright_only_on_request(orientation):
     content, upright = turned(pixels(3), orientation)
     found = decode(content, "x", ImageOptions(size=upright.shape[:2], upright=True))
@@ -125,7 +126,7 @@ def test_draft_decoding_approximates_full_decoding():
     assert np.abs(draft - whole).mean() < 3
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@cases("threads", 1, 3)
 def test_examples_are_scaled_and_in_order(tmp_path, threads):
     files = sorted(folder_of_classes(tmp_path, each=9).rglob("*.*"))
     expected = np.stack([by_pillow(path, (8, 9)) for path in files])
@@ -227,16 +228,14 @@ def test_fingerprint_includes_listed_masks(tmp_path):
     assert fingerprint_of(reader, list_files(str(tmp_path))) != before
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        {"size": (0, 8)},
-        {"size": 8},
-        {"size": (8, 8), "channels": 4},
-        {"size": (8, 8), "resize": "cubic"},
-        {"size": (8, 8), "threads": 0},
-        {"size": (8, 8), "augment": "flip"},
-    ],
+    {"size": (0, 8)},
+    {"size": 8},
+    {"size": (8, 8), "channels": 4},
+    {"size": (8, 8), "resize": "cubic"},
+    {"size": (8, 8), "threads": 0},
+    {"size": (8, 8), "augment": "flip"},
 )
 def test_invalid_options_raise_immediately(options):
     name = list(options)[-1]

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data.frames import FrameColumns
@@ -35,9 +36,7 @@ def test_frame_with_text_labels_gives_features_and_class_indices():
     assert found.schema.feature_names() == ("width", "petals", "wild")
 
 
-@pytest.mark.parametrize(
-    ("label", "dtype"), [([2, 0, 1], np.int64), ([0.5, 1, 2], np.float32), ([1, 0, 0], np.bool_)]
-)
+@cases("label, dtype", ([2, 0, 1], np.int64), ([0.5, 1, 2], np.float32), ([1, 0, 0], np.bool_))
 def test_numeric_labels_stay_numeric(label, dtype):
     frame = NUMBERS.assign(label=np.array(label, dtype))
     found = taken(frame).data.labels["labels"]
@@ -113,26 +112,24 @@ def test_read_pandas_accepts_the_options_of_file_readers():
     assert images.data.features["features"].shape == (2, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("data", "chosen", "message"),
-    [
-        (FLOWERS, {"label": "kind"}, r"unknown columns 'kind'\. The DataFrame has 'width'"),
-        (FLOWERS, {"needs_label": True}, r'column to predict.*fit\(frame, label="…"\)'),
-        (FLOWERS, {"label": "wild"}, r"'species' of type (str|object)\. 'species': .*get_dummies"),
-        (
-            FLOWERS.assign(when=pd.Timestamp(0), mixed=[1, "a", None]),
-            {"label": "species"},
-            r"'when' of type datetime64.*'mixed' of type object \(NoneType, int, str\)\..*dt\.days",
-        ),
-        (
-            NUMBERS.assign(width=[1, None, 3], label=[None, 1, None]),
-            {},
-            r"missing values\. Received: 'width': 1, 'label': 2, of 3 rows\..*fillna",
-        ),
-        (NUMBERS.set_axis(["a", "b", "a"], axis=1), {}, "'a' more than once"),
-        (NUMBERS.iloc[:0].assign(label=0), {}, "at least one example"),
-        (NUMBERS.assign(width=np.inf, label=1), {}, "row 1: column 'width' must hold finite"),
-    ],
+@cases(
+    "data, chosen, message",
+    (FLOWERS, {"label": "kind"}, r"unknown columns 'kind'\. The DataFrame has 'width'"),
+    (FLOWERS, {"needs_label": True}, r'column to predict.*fit\(frame, label="…"\)'),
+    (FLOWERS, {"label": "wild"}, r"'species' of type (str|object)\. 'species': .*get_dummies"),
+    (
+        FLOWERS.assign(when=pd.Timestamp(0), mixed=[1, "a", None]),
+        {"label": "species"},
+        r"'when' of type datetime64.*'mixed' of type object \(NoneType, int, str\)\..*dt\.days",
+    ),
+    (
+        NUMBERS.assign(width=[1, None, 3], label=[None, 1, None]),
+        {},
+        r"missing values\. Received: 'width': 1, 'label': 2, of 3 rows\..*fillna",
+    ),
+    (NUMBERS.set_axis(["a", "b", "a"], axis=1), {}, "'a' more than once"),
+    (NUMBERS.iloc[:0].assign(label=0), {}, "at least one example"),
+    (NUMBERS.assign(width=np.inf, label=1), {}, "row 1: column 'width' must hold finite"),
 )
 def test_incompatible_frame_raises_with_its_columns(data, chosen, message):
     with pytest.raises(sw.DataError, match=message):
@@ -142,19 +139,17 @@ def test_incompatible_frame_raises_with_its_columns(data, chosen, message):
 X = np.zeros((3, 2))
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ((X, np.zeros(4)), r"same number of examples.*'features/features': 3, 'labels/labels': 4"),
-        ((NUMBERS, ["a"]), "3 features and 1 labels"),
-        ((NUMBERS, "species"), r"Received: 'species'\..*label=…"),
-        ((X, X, X, X), "a tuple of 4. Pass several inputs as a dict"),
-        ((X, np.zeros(3), np.ones(2)), "'weights': 2"),
-        ((np.array([[1, None]]), [0]), r"dtype object\): NoneType, int\. Convert"),
-        ((X, np.array(["a", "b", "a"])), "must be numeric"),
-        ((np.array([[1.0, np.nan], [1, 2]]), [0, 1]), "NaN in 1 of 2 examples"),
-        (([[1, 2], [3]], [0, 1]), "each example of the same shape"),
-    ],
+@cases(
+    "data, message",
+    ((X, np.zeros(4)), r"same number of examples.*'features/features': 3, 'labels/labels': 4"),
+    ((NUMBERS, ["a"]), "3 features and 1 labels"),
+    ((NUMBERS, "species"), r"Received: 'species'\..*label=…"),
+    ((X, X, X, X), "a tuple of 4. Pass several inputs as a dict"),
+    ((X, np.zeros(3), np.ones(2)), "'weights': 2"),
+    ((np.array([[1, None]]), [0]), r"dtype object\): NoneType, int\. Convert"),
+    ((X, np.array(["a", "b", "a"])), "must be numeric"),
+    ((np.array([[1.0, np.nan], [1, 2]]), [0, 1]), "NaN in 1 of 2 examples"),
+    (([[1, 2], [3]], [0, 1]), "each example of the same shape"),
 )
 def test_incompatible_arrays_raise(data, message):
     with pytest.raises(sw.DataError, match=message):

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.data._manifest import Manifest, MinibatchFile
 from sparkwright.data._skipped import Skipped
@@ -71,27 +72,25 @@ def changed(**fields):
 FILE = "part-00000/0000/minibatch-000000.arrow"
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        pytest.param(b"\xff\xfe\x00", "UnicodeDecodeError|JSONDecodeError", id="invalid-utf-8"),
-        pytest.param(MANIFEST.to_json().encode()[:-40], "JSONDecodeError", id="cut-off"),
-        pytest.param(b'{"name": "my-app"}', "another kind", id="another-manifest"),
-        pytest.param(b"[" * 100_000, "RecursionError", id="nested-deeply"),
-        pytest.param(changed(version=3), "version 3", id="a-newer-version"),
-        pytest.param(changed(examples=8), "is 8, but the files have 7", id="counts-disagree"),
-        pytest.param(changed(batch_size=True), "not an integer", id="batch-size-true"),
-        pytest.param(changed(files=[["../x", 7, 1]]), "is not a path", id="path-leads-out"),
-        pytest.param(changed(files=[["s3:x", 7, 1]]), "not a relative path", id="a-scheme"),
-        pytest.param(changed(files=[[FILE, 5, 1], [FILE, 2, 1]]), "duplicate", id="file-twice"),
-        pytest.param(changed(files=[[FILE, 7]]), "ValueError", id="too-few-fields"),
-        pytest.param(changed(folder="a/b"), "not the name of a folder", id="folder-nested"),
-        pytest.param(
-            changed(columns={"features/x": {"dtype": "O", "shape": []}}), "dtype", id="objects"
-        ),
-        pytest.param(changed(columns=None), "AttributeError", id="no-columns"),
-        pytest.param(changed(skipped={}), "KeyError", id="no-skip-counts"),
-    ],
+@cases(
+    "content, why",
+    pytest.param(b"\xff\xfe\x00", "UnicodeDecodeError|JSONDecodeError", id="invalid-utf-8"),
+    pytest.param(MANIFEST.to_json().encode()[:-40], "JSONDecodeError", id="cut-off"),
+    pytest.param(b'{"name": "my-app"}', "another kind", id="another-manifest"),
+    pytest.param(b"[" * 100_000, "RecursionError", id="nested-deeply"),
+    pytest.param(changed(version=3), "version 3", id="a-newer-version"),
+    pytest.param(changed(examples=8), "is 8, but the files have 7", id="counts-disagree"),
+    pytest.param(changed(batch_size=True), "not an integer", id="batch-size-true"),
+    pytest.param(changed(files=[["../x", 7, 1]]), "is not a path", id="path-leads-out"),
+    pytest.param(changed(files=[["s3:x", 7, 1]]), "not a relative path", id="a-scheme"),
+    pytest.param(changed(files=[[FILE, 5, 1], [FILE, 2, 1]]), "duplicate", id="file-twice"),
+    pytest.param(changed(files=[[FILE, 7]]), "ValueError", id="too-few-fields"),
+    pytest.param(changed(folder="a/b"), "not the name of a folder", id="folder-nested"),
+    pytest.param(
+        changed(columns={"features/x": {"dtype": "O", "shape": []}}), "dtype", id="objects"
+    ),
+    pytest.param(changed(columns=None), "AttributeError", id="no-columns"),
+    pytest.param(changed(skipped={}), "KeyError", id="no-skip-counts"),
 )
 def test_damaged_manifest_raises_with_its_name(content, why):
     with pytest.raises(DataError, match=why) as caught:

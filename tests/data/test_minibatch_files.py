@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import (
@@ -90,18 +91,16 @@ class Batches:
         return np.full((4, 2), number % 3, np.float32), np.full(4, number % 3)
 
 
-@pytest.mark.parametrize(
-    ("data", "sizes", "columns"),
-    [
-        ((np.zeros((9, 2)), np.zeros(9), np.ones(9)), [4, 4, 1], 3),
-        (np.zeros((5, 2)), [4, 1], 1),
-        ({"a": np.zeros((5, 2)), "b": np.zeros(5)}, [4, 1], 2),
-        ([numbered(3), numbered(3)], [4, 2], 2),
-        ((numbered(3), numbered(3)), [4, 2], 2),
-        (iter([np.zeros((3, 2))] * 2), [4, 2], 1),
-        (iter([({"a": np.zeros((2, 1))}, {"b": np.zeros(2)}, np.ones(2))] * 3), [4, 2], 3),
-        (Batches(), [4, 4, 4], 2),
-    ],
+@cases(
+    "data, sizes, columns",
+    ((np.zeros((9, 2)), np.zeros(9), np.ones(9)), [4, 4, 1], 3),
+    (np.zeros((5, 2)), [4, 1], 1),
+    ({"a": np.zeros((5, 2)), "b": np.zeros(5)}, [4, 1], 2),
+    ([numbered(3), numbered(3)], [4, 2], 2),
+    ((numbered(3), numbered(3)), [4, 2], 2),
+    (iter([np.zeros((3, 2))] * 2), [4, 2], 1),
+    (iter([({"a": np.zeros((2, 1))}, {"b": np.zeros(2)}, np.ones(2))] * 3), [4, 2], 3),
+    (Batches(), [4, 4, 4], 2),
     ids=[
         *("weighted arrays", "features alone", "several inputs", "list of data sets"),
         *("tuple of data sets", "iterator of features", "iterator of dicts", "sequence of batches"),
@@ -130,13 +129,11 @@ def test_export_is_replaced_only_on_request(place):
         MinibatchSource(first.paths[0]).read()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "written", "deleted"),
-    [
-        ("thesis.txt", "x", "folder of its own.*thesis", "must be an export"),
-        (".manifest.json.mine.tmp", "x", "folder of its own", "must be an export"),
-        ("manifest.json", '{"name": "my-app"}', "another kind of JSON", "another kind of JSON"),
-    ],
+@cases(
+    "name, content, written, deleted",
+    ("thesis.txt", "x", "folder of its own.*thesis", "must be an export"),
+    (".manifest.json.mine.tmp", "x", "folder of its own", "must be an export"),
+    ("manifest.json", '{"name": "my-app"}', "another kind of JSON", "another kind of JSON"),
 )
 def test_other_files_at_the_url_are_kept(name, content, written, deleted, tmp_path):
     (tmp_path / name).write_text(content)
@@ -189,7 +186,7 @@ def test_unfinished_manifest_does_not_block_an_export(tmp_path):
     assert not half.exists()
 
 
-@pytest.mark.parametrize("fails", [MemoryError, KeyboardInterrupt])
+@cases("fails", MemoryError, KeyboardInterrupt)
 def test_cleanup_errors_do_not_hide_the_cause(fails, tmp_path, monkeypatch):
     monkeypatch.setattr(_exported, "remove_tree", Mock(side_effect=fails))
     with pytest.raises(KeyError, match="the cause"), NewExport(str(tmp_path / "e")):
@@ -252,7 +249,7 @@ def csv_loader(source):
     return DataSet(table[:, :1], table[:, 1])
 
 
-@pytest.mark.parametrize("name", ["a.txt", "part-00000", "part-00000.txt"])
+@cases("name", "a.txt", "part-00000", "part-00000.txt")
 def test_with_a_loader_text_files_are_data(name, tmp_path):
     (tmp_path / name).write_text("1,2\n3,4\n")
     for where in (tmp_path, tmp_path / name, f"{tmp_path}/*", f"{tmp_path}/{name[:2]}*[t0-9]"):
@@ -308,7 +305,7 @@ def test_part_of_a_file_is_read(tmp_path):
 # -- loaders --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["plain", "compressed"])
+@cases("save", np.savez, np.savez_compressed, ids=["plain", "compressed"])
 def test_numpy_archives_load_exactly(tmp_path, save):
     features = np.asfortranarray(np.random.default_rng(0).random((5, 3, 2)))
     arrays = {"x": features, "y": np.arange(5), "sample_weight": np.ones(5)}

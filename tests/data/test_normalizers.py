@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import (
@@ -132,17 +133,15 @@ class Chunks(list[DataSet]):
         return fold(self, summarize, merge)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "width", "masked", "per"),
-    [
-        ((4,), None, False, "value"),
-        ((4, 4), None, True, "value"),
-        ((4, 6), None, False, "value"),
-        ((3, 4), None, True, "value"),
-        ((3, 5), 3, False, "feature"),
-        ((5, 3), 3, False, "feature"),
-        ((3, 5, 3), 3, False, "feature"),
-    ],
+@cases(
+    "lengths, width, masked, per",
+    ((4,), None, False, "value"),
+    ((4, 4), None, True, "value"),
+    ((4, 6), None, False, "value"),
+    ((3, 4), None, True, "value"),
+    ((3, 5), 3, False, "feature"),
+    ((5, 3), 3, False, "feature"),
+    ((3, 5, 3), 3, False, "feature"),
     ids=str,
 )
 def test_labels_are_one_column_if_their_length_follows_the_steps(lengths, width, masked, per):
@@ -200,14 +199,12 @@ def test_predictions_are_reverted_to_the_units_of_the_labels():
     assert Standardize.fit(data).revert_labels(outputs[0]) is outputs[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "normalizer",
-    [
-        Standardize.fit(table(), labels=True, columns=[1, 2]),
-        MinMaxScale.fit(table(), low=-1, high=3, per="element"),
-        ImageScale(low=np.float32(-1), max_value=15, inputs=("image", "mask")),
-        NormalizerChain((ImageScale(), Standardize.fit(table()))),
-    ],
+    Standardize.fit(table(), labels=True, columns=[1, 2]),
+    MinMaxScale.fit(table(), low=-1, high=3, per="element"),
+    ImageScale(low=np.float32(-1), max_value=15, inputs=("image", "mask")),
+    NormalizerChain((ImageScale(), Standardize.fit(table()))),
     ids=lambda normalizer: type(normalizer).__name__,
 )
 def test_json_and_pickle_round_trip_exactly(normalizer):
@@ -237,37 +234,31 @@ CLASSES = DataSet([1.0], np.array([1]))
 INFINITE = DataSet([[1.0, np.nan], [2.0, np.inf]])
 
 
-@pytest.mark.parametrize(
-    ("action", "error", "text"),
-    [
-        (lambda d: fit([[1.0]]), DataError, "Received: list."),
-        (lambda d: fit(d.take(slice(0, 0))), DataError, "at least one example"),
-        (lambda d: fit(d, per="pixel"), ConfigurationError, "per='pixel'"),
-        (lambda d: fit(d, labels="x"), DataError, "['labels']. Received: ['x']"),
-        (lambda d: fit(d, labels=[1]), ConfigurationError, "labels=[1]"),
-        (lambda d: fit(DataSet([1.0]), labels=True), DataError, "without labels"),
-        (lambda d: fit(d, columns=[4]), ConfigurationError, "has 4 for 'features/f"),
-        (lambda d: fit(d, columns=[]), ConfigurationError, "Received: []"),
-        (lambda d: fit(d, columns=["age"]), ConfigurationError, "Received: ['age']"),
-        (lambda d: fit(d, columns={"x": None}), DataError, "Received: ['x']"),
-        (lambda d: fit(CLASSES, labels=True), DataError, "int64, which are class numbers"),
-        (lambda d: fit(INFINITE), DataError, "1 NaN and 1 infinite of 2 numbers in features"),
-        (lambda d: fit(STEPS, per="element"), ConfigurationError, 'a mask. Use `per="feature"`'),
-        (lambda d: MinMaxScale.fit(d, low=1, high=1), ConfigurationError, "low=1, high=1"),
-        (lambda d: ImageScale(max_value=0), ConfigurationError, "max_value=0"),
-        (lambda d: NormalizerChain(()), ConfigurationError, "Received: ()"),
-        (lambda d: fit(d).transform({"x": [1.0]}), DataError, "['features']. Received: ['x']"),
-        (
-            lambda d: fit(d).transform(np.zeros((1, 3))),
-            DataError,
-            "4 columns. Received: shape (3,)",
-        ),
-        (
-            lambda d: fit(TWO).transform(np.zeros(1)),
-            DataError,
-            "a list in this order. Received: ndarray",
-        ),
-    ],
+@cases(
+    "action, error, text",
+    (lambda d: fit([[1.0]]), DataError, "Received: list."),
+    (lambda d: fit(d.take(slice(0, 0))), DataError, "at least one example"),
+    (lambda d: fit(d, per="pixel"), ConfigurationError, "per='pixel'"),
+    (lambda d: fit(d, labels="x"), DataError, "['labels']. Received: ['x']"),
+    (lambda d: fit(d, labels=[1]), ConfigurationError, "labels=[1]"),
+    (lambda d: fit(DataSet([1.0]), labels=True), DataError, "without labels"),
+    (lambda d: fit(d, columns=[4]), ConfigurationError, "has 4 for 'features/f"),
+    (lambda d: fit(d, columns=[]), ConfigurationError, "Received: []"),
+    (lambda d: fit(d, columns=["age"]), ConfigurationError, "Received: ['age']"),
+    (lambda d: fit(d, columns={"x": None}), DataError, "Received: ['x']"),
+    (lambda d: fit(CLASSES, labels=True), DataError, "int64, which are class numbers"),
+    (lambda d: fit(INFINITE), DataError, "1 NaN and 1 infinite of 2 numbers in features"),
+    (lambda d: fit(STEPS, per="element"), ConfigurationError, 'a mask. Use `per="feature"`'),
+    (lambda d: MinMaxScale.fit(d, low=1, high=1), ConfigurationError, "low=1, high=1"),
+    (lambda d: ImageScale(max_value=0), ConfigurationError, "max_value=0"),
+    (lambda d: NormalizerChain(()), ConfigurationError, "Received: ()"),
+    (lambda d: fit(d).transform({"x": [1.0]}), DataError, "['features']. Received: ['x']"),
+    (lambda d: fit(d).transform(np.zeros((1, 3))), DataError, "4 columns. Received: shape (3,)"),
+    (
+        lambda d: fit(TWO).transform(np.zeros(1)),
+        DataError,
+        "a list in this order. Received: ndarray",
+    ),
 )
 def test_invalid_options_raise(action, error, text):
     with pytest.raises(error) as refused:
@@ -279,20 +270,18 @@ def settings_of(name="Standardize", **array):
     return {"name": name, "features": {"x": array}}
 
 
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({}, "name=None"),
-        (3, "name=None"),
-        ({"name": "Standardize"}, "`features` must be given"),
-        ({"name": "Standardize", "features": 3}, "must be a dict: name -> settings. Received: 3"),
-        ({"name": "Standardize", "features": {"x": 1}}, "settings of 'x' must be those of a Mean"),
-        (settings_of(per="value", mean=[0], std=[0]), "must not be 0"),
-        (settings_of(per="x", mean=[0], std=[1]), "per='x'"),
-        (settings_of(per="value", mean=[0, 1], std=[1]), "arrays of shape (2,) and (1,)"),
-        ({"name": "ImageScale", "maximum": 3}, "unknown options ['maximum'] of ImageScale"),
-        ({"name": "NormalizerChain", "normalizers": [{"name": "x"}]}, "name='x'"),
-    ],
+@cases(
+    "settings, text",
+    ({}, "name=None"),
+    (3, "name=None"),
+    ({"name": "Standardize"}, "`features` must be given"),
+    ({"name": "Standardize", "features": 3}, "must be a dict: name -> settings. Received: 3"),
+    ({"name": "Standardize", "features": {"x": 1}}, "settings of 'x' must be those of a Mean"),
+    (settings_of(per="value", mean=[0], std=[0]), "must not be 0"),
+    (settings_of(per="x", mean=[0], std=[1]), "per='x'"),
+    (settings_of(per="value", mean=[0, 1], std=[1]), "arrays of shape (2,) and (1,)"),
+    ({"name": "ImageScale", "maximum": 3}, "unknown options ['maximum'] of ImageScale"),
+    ({"name": "NormalizerChain", "normalizers": [{"name": "x"}]}, "name='x'"),
 )
 def test_invalid_settings_raise(settings, text):
     with pytest.raises(ConfigurationError) as refused:

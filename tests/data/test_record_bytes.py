@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 from tests.data.record_samples import PACKAGE, encode
 
 import sparkwright as sw
@@ -36,9 +37,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", sorted(VALUES.keys() | {name.removeprefix(PACKAGE) for name in DECODERS})
-)
+@cases("name", *sorted(VALUES.keys() | {name.removeprefix(PACKAGE) for name in DECODERS}))
 @given(data=st.data())
 def test_values_of_every_class_are_decoded(name, data):
     value, decode = data.draw(VALUES[name]), DECODERS[PACKAGE + name]
@@ -52,14 +51,12 @@ def test_values_of_every_class_are_decoded(name, data):
 
 
 # Computed by hand from WritableUtils.writeVLong.
-@pytest.mark.parametrize(
-    ("value", "content"),
-    [
-        *((0, "00"), (127, "7f"), (-112, "90"), (128, "8f80"), (255, "8fff"), (256, "8e0100")),
-        *((-113, "8770"), (-256, "87ff"), (-257, "860100")),
-        ((1 << 63) - 1, "887fffffffffffffff"),
-        (-(1 << 63), "807fffffffffffffff"),
-    ],
+@cases(
+    "value, content",
+    *((0, "00"), (127, "7f"), (-112, "90"), (128, "8f80"), (255, "8fff"), (256, "8e0100")),
+    *((-113, "8770"), (-256, "87ff"), (-257, "860100")),
+    ((1 << 63) - 1, "887fffffffffffffff"),
+    (-(1 << 63), "807fffffffffffffff"),
 )
 def test_variable_length_integers_match_java(value, content):
     assert encode_vint(value).hex() == content

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
+from tests.cases import cases
 from tests.data.record_samples import (
     PACKAGE,
     SYNC,
@@ -69,7 +70,7 @@ def short_intervals(monkeypatch):
 
 @pytest.mark.thorough(but=["None"])
 @pytest.mark.usefixtures("short_intervals")
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@cases("compression", *COMPRESSIONS)
 @settings(max_examples=60)
 @given(data=st.data())
 def test_byte_ranges_yield_each_record_once(compression, data):
@@ -83,7 +84,7 @@ def test_byte_ranges_yield_each_record_once(compression, data):
     assert found == pairs
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@cases("compression", *COMPRESSIONS)
 def test_oversized_records_are_not_written(compression, monkeypatch):
     for module in ("_sequence_file", "_record_bytes"):
         monkeypatch.setattr(f"sparkwright.data.{module}.MAX_UNPACKED_BYTES", 1000)
@@ -128,7 +129,7 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@cases("name", *RESULTS)
 def test_foreign_files_are_read_with_a_conversion_function(tmp_path, name):
     pairs = [(encode(TEXT, f"key{i}"), encode(BYTES, b"%d" % i)) for i in range(9)]
     (tmp_path / "foreign").write_bytes(written(pairs))
@@ -172,12 +173,10 @@ def hadoop_writes(spark, pairs, folder, kind, codec):
     return folder.as_uri()
 
 
-@pytest.mark.parametrize(
-    ("kind", "codec"),
-    [
-        ("NONE", "DefaultCodec"),
-        *product(["RECORD", "BLOCK"], ["DefaultCodec", "GzipCodec", "BZip2Codec"]),
-    ],
+@cases(
+    "kind, codec",
+    ("NONE", "DefaultCodec"),
+    *product(["RECORD", "BLOCK"], ["DefaultCodec", "GzipCodec", "BZip2Codec"]),
 )
 def test_files_of_hadoop_are_read(spark, tmp_path, kind, codec):
     if codec == "GzipCodec" and spark.version < "4":
@@ -217,7 +216,7 @@ def test_every_value_type_matches_hadoop(spark):
 
 
 @pytest.mark.thorough(but=["block"])
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@cases("compression", *COMPRESSIONS)
 def test_hadoop_reads_our_files(spark, tmp_path, compression):
     pairs = [("kéy" + str(i), b"\x00\xff" * (i % 5)) for i in range(3000)]
     encoded = [(encode(TEXT, key), encode(BYTES, value)) for key, value in pairs]

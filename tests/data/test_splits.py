@@ -7,6 +7,7 @@ import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data._splitting import (
@@ -98,9 +99,7 @@ def test_chunk_boundaries_do_not_change_the_assignment(classes, cuts):
         assert found.tolist() == sizes.tolist()
 
 
-@pytest.mark.parametrize(
-    ("classes", "how"), [([0, 0, 0], "more than"), ([0, 1], "more than"), ([0], "fewer than")]
-)
+@cases("classes, how", ([0, 0, 0], "more than"), ([0, 1], "more than"), ([0], "fewer than"))
 def test_data_changed_since_counting_raises(classes, how):
     assignment = Assignment({0: np.array([1, 1])}, [0], partition=3)
 
@@ -159,13 +158,11 @@ def numbers(data):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("split", "sizes"),
-    [
-        (lambda d, seed: d.random_split([0.5, 0.3, 0.2], seed=seed, exact=True), [101, 60, 40]),
-        (lambda d, seed: d.balanced_split(60, seed=seed), [51, 50, 50, 50]),
-        (lambda d, seed: d.stratified_split([3, 1], seed=seed), [151, 50]),
-    ],
+@cases(
+    "split, sizes",
+    (lambda d, seed: d.random_split([0.5, 0.3, 0.2], seed=seed, exact=True), [101, 60, 40]),
+    (lambda d, seed: d.balanced_split(60, seed=seed), [51, 50, 50, 50]),
+    (lambda d, seed: d.stratified_split([3, 1], seed=seed), [151, 50]),
     ids=["exact", "balanced", "stratified"],
 )
 def test_parts_contain_every_example_once_in_order(numbered, split, sizes):
@@ -246,19 +243,17 @@ def test_splitting_changing_data_raises(spark):
         part.collect()
 
 
-@pytest.mark.parametrize(
-    ("action", "error", "text"),
-    [
-        (lambda d: d.random_split([]), sw.ConfigurationError, "weights=[]"),
-        (lambda d: d.random_split([1, -1], exact=True), sw.ConfigurationError, "weights=[1, -1]"),
-        (lambda d: d.stratified_split([1], label="x"), sw.DataError, "['labels']. Received: 'x'"),
-        (lambda d: d.random_split([1], seed=-1), sw.ConfigurationError, "seed=-1"),
-        (lambda d: d.balanced_split(0), sw.ConfigurationError, "examples_per_part=0"),
-        (lambda d: d.shuffle(seed=0, partitions=0), sw.ConfigurationError, "partitions=0"),
-        (lambda d: d.sample(), sw.ConfigurationError, "one of `size` and `fraction`"),
-        (lambda d: d.sample(fraction=1.5), sw.ConfigurationError, "fraction=1.5"),
-        (lambda d: d.sample(202), sw.DataError, "201. Received: size=202"),
-    ],
+@cases(
+    "action, error, text",
+    (lambda d: d.random_split([]), sw.ConfigurationError, "weights=[]"),
+    (lambda d: d.random_split([1, -1], exact=True), sw.ConfigurationError, "weights=[1, -1]"),
+    (lambda d: d.stratified_split([1], label="x"), sw.DataError, "['labels']. Received: 'x'"),
+    (lambda d: d.random_split([1], seed=-1), sw.ConfigurationError, "seed=-1"),
+    (lambda d: d.balanced_split(0), sw.ConfigurationError, "examples_per_part=0"),
+    (lambda d: d.shuffle(seed=0, partitions=0), sw.ConfigurationError, "partitions=0"),
+    (lambda d: d.sample(), sw.ConfigurationError, "one of `size` and `fraction`"),
+    (lambda d: d.sample(fraction=1.5), sw.ConfigurationError, "fraction=1.5"),
+    (lambda d: d.sample(202), sw.DataError, "201. Received: size=202"),
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_invalid_options_raise(numbered, action, error, text):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.data import TableSchema
 from sparkwright.data._column_choice import schema_of, select_columns, sort_values
@@ -20,43 +21,39 @@ def schema(columns=COLUMNS, values=None, shapes=None, **options):
     return schema_of(columns, lambda _: values or {}, lambda _: shapes or {}, **options)
 
 
-@pytest.mark.parametrize(
-    ("choice", "expected"),
-    [
-        ("c", "c"),
-        (0, "a"),
-        (-1, "e"),
-        (np.int64(1), "b"),
-        (np.array([2, 0]), "ca"),
-        (["e", 0, -2], "ead"),
-        (slice(1, 3), "bc"),
-        (slice("b", "d"), "bcd"),
-        (slice("d", None), "de"),
-        (slice(None, "b"), "ab"),
-        (slice(0, -1), "abcd"),
-        (slice(None, None, 2), "ace"),
-        (range(3, 5), "de"),
-        (["e", slice("a", "b"), range(2, 4)], "eabcd"),
-        (("b",), "b"),
-    ],
+@cases(
+    "choice, expected",
+    ("c", "c"),
+    (0, "a"),
+    (-1, "e"),
+    (np.int64(1), "b"),
+    (np.array([2, 0]), "ca"),
+    (["e", 0, -2], "ead"),
+    (slice(1, 3), "bc"),
+    (slice("b", "d"), "bcd"),
+    (slice("d", None), "de"),
+    (slice(None, "b"), "ab"),
+    (slice(0, -1), "abcd"),
+    (slice(None, None, 2), "ace"),
+    (range(3, 5), "de"),
+    (["e", slice("a", "b"), range(2, 4)], "eabcd"),
+    (("b",), "b"),
 )
 def test_columns_are_selected_in_the_given_order(choice, expected):
     assert "".join(select_columns(COLUMNS, choice, option="features")) == expected
 
 
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ("z", r"`features` must select existing columns\. Received: 'z', of the columns 'a'"),
-        (5, "Received: 5, of 5 columns"),
-        (-6, "Received: -6, of 5 columns"),
-        (["a", 0], "'a' more than once"),
-        (True, "names, positions or ranges of columns. Received: features=True"),
-        (1.5, "Received: features=1.5"),
-        (slice("a", "z"), "'z', of the columns"),
-        (slice(0, 2.5), "from a name or position to another"),
-        (range(3, 7), "Received: 5, of 5 columns"),
-    ],
+@cases(
+    "choice, message",
+    ("z", r"`features` must select existing columns\. Received: 'z', of the columns 'a'"),
+    (5, "Received: 5, of 5 columns"),
+    (-6, "Received: -6, of 5 columns"),
+    (["a", 0], "'a' more than once"),
+    (True, "names, positions or ranges of columns. Received: features=True"),
+    (1.5, "Received: features=1.5"),
+    (slice("a", "z"), "'z', of the columns"),
+    (slice(0, 2.5), "from a name or position to another"),
+    (range(3, 7), "Received: 5, of 5 columns"),
 )
 def test_empty_or_duplicate_selection_raises(choice, message):
     with pytest.raises(ConfigurationError, match=message):
@@ -137,49 +134,45 @@ def test_schema_round_trips_through_json(columns, values, classes, missing):
     assert repr(after.missing) == repr(before.missing)
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        {},
-        {"name": "Other"},
-        {"name": "TableSchema"},
-        [],
-        None,
-        {"name": "TableSchema", "columns": 3},
-    ],
+    {},
+    {"name": "Other"},
+    {"name": "TableSchema"},
+    [],
+    None,
+    {"name": "TableSchema", "columns": 3},
 )
 def test_invalid_schemas_raise(content):
     with pytest.raises(ConfigurationError, match="must be the output of `TableSchema"):
         TableSchema.from_dict(content)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"features": []}, "at least one column for each input"),
-        ({"labels": list(COLUMNS)}, "at least one column for each input"),
-        ({"labels": []}, "at least one column for each output"),
-        ({"classes": 3}, "`classes` needs `labels`"),
-        ({"labels": "e", "classes": 0}, "a number of at least 1, or unique names"),
-        ({"labels": "e", "classes": True}, "a number of at least 1, or unique names"),
-        ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or unique names"),
-        ({"labels": "e", "classes": "guess"}, "classes='guess'"),
-        ({"labels": "e", "classes": []}, "`classes` must not be empty"),
-        ({"labels": "e", "classes": {"other": 2}}, "must name outputs of `labels`"),
-        ({"labels": "e", "one_hot": True}, "`one_hot` needs one label column with `classes`"),
-        ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
-        ({"one_hot": 1}, "`one_hot` must be True or False"),
-        ({"categories": ["a"]}, "`categories` must be a dict"),
-        ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
-        ({"categories": {"e": ["x"]}, "labels": "e"}, "must name feature columns. Received: 'e'"),
-        ({"categories": {"a": []}}, "`categories` must not be empty"),
-        ({"categories": {"a": 3}}, "`categories` must be unique values"),
-        ({"weights": "z"}, "`weights` must select existing columns"),
-        ({"missing": "drop"}, "`missing` must be"),
-        ({"missing": math.inf}, "`missing` must be"),
-        ({"missing": True}, "`missing` must be"),
-        ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
-    ],
+@cases(
+    "options, message",
+    ({"features": []}, "at least one column for each input"),
+    ({"labels": list(COLUMNS)}, "at least one column for each input"),
+    ({"labels": []}, "at least one column for each output"),
+    ({"classes": 3}, "`classes` needs `labels`"),
+    ({"labels": "e", "classes": 0}, "a number of at least 1, or unique names"),
+    ({"labels": "e", "classes": True}, "a number of at least 1, or unique names"),
+    ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or unique names"),
+    ({"labels": "e", "classes": "guess"}, "classes='guess'"),
+    ({"labels": "e", "classes": []}, "`classes` must not be empty"),
+    ({"labels": "e", "classes": {"other": 2}}, "must name outputs of `labels`"),
+    ({"labels": "e", "one_hot": True}, "`one_hot` needs one label column with `classes`"),
+    ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
+    ({"one_hot": 1}, "`one_hot` must be True or False"),
+    ({"categories": ["a"]}, "`categories` must be a dict"),
+    ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
+    ({"categories": {"e": ["x"]}, "labels": "e"}, "must name feature columns. Received: 'e'"),
+    ({"categories": {"a": []}}, "`categories` must not be empty"),
+    ({"categories": {"a": 3}}, "`categories` must be unique values"),
+    ({"weights": "z"}, "`weights` must select existing columns"),
+    ({"missing": "drop"}, "`missing` must be"),
+    ({"missing": math.inf}, "`missing` must be"),
+    ({"missing": True}, "`missing` must be"),
+    ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
 )
 def test_incompatible_options_raise(options, message):
     with pytest.raises(ConfigurationError, match=message):

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from tests.cases import cases
 from tests.support.in_process import sent
 
 import sparkwright as sw
@@ -56,14 +57,12 @@ def test_text_is_sliced_and_joined_like_numbers():
     assert not data.equals(shuffled)
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
-    [
-        ["a", "é"],
-        np.array(["a", "é"]),
-        np.array([b"a", "é".encode()]),
-        np.array([b"a", "é"], object),
-    ],
+    ["a", "é"],
+    np.array(["a", "é"]),
+    np.array([b"a", "é".encode()]),
+    np.array([b"a", "é"], object),
 )
 def test_texts_of_any_kind_become_str(given):
     found = DataSet(given).features["features"]
@@ -72,21 +71,16 @@ def test_texts_of_any_kind_become_str(given):
     assert found.tolist() == ["a", "é"]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"features": ["a", None]},
-            r"without missing values .* Received: NoneType, str in 'features'",
-        ),
-        ({"features": np.array(["a", float("nan")], object)}, "Received: float, str"),
-        ({"features": np.array(["a", 3], object)}, "convert numbers to a numeric array"),
-        ({"features": [b"\xff"]}, "must be UTF-8"),
-        ({"features": ["\ud800"]}, "valid Unicode"),
-        ({"features": ["a"], "labels": ["a"]}, "must be numeric"),
-        ({"features": ["a"], "features_masks": ["a"]}, "must be numeric"),
-        ({"features": ["a"], "weights": ["a"]}, "must be numeric"),
-    ],
+@cases(
+    "given, message",
+    ({"features": ["a", None]}, r"without missing values .* Received: NoneType, str in 'features'"),
+    ({"features": np.array(["a", float("nan")], object)}, "Received: float, str"),
+    ({"features": np.array(["a", 3], object)}, "convert numbers to a numeric array"),
+    ({"features": [b"\xff"]}, "must be UTF-8"),
+    ({"features": ["\ud800"]}, "valid Unicode"),
+    ({"features": ["a"], "labels": ["a"]}, "must be numeric"),
+    ({"features": ["a"], "features_masks": ["a"]}, "must be numeric"),
+    ({"features": ["a"], "weights": ["a"]}, "must be numeric"),
 )
 def test_text_that_cannot_be_sent_or_belongs_elsewhere_raises(given, message):
     with pytest.raises(sw.DataError, match=message):
@@ -160,7 +154,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@cases("ending", "csv", "parquet")
 def test_text_columns_of_tables_stay_text(tmp_path, ending):
     path = tmp_path / f"reviews.{ending}"
     if ending == "csv":
@@ -182,15 +176,13 @@ def test_text_columns_of_tables_stay_text(tmp_path, ending):
     assert again.data.equals(table.data)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"features": None}, sw.ConfigurationError, "either text or numbers. Received: both"),
-        ({"text": ["stars"]}, sw.ConfigurationError, "`text` must name feature columns"),
-        ({"text": ["none"]}, sw.ConfigurationError, "`text` must select existing columns"),
-        ({"missing": "error"}, sw.DataError, "line 4: column 'review' must hold a value"),
-        ({"text": ()}, sw.DataError, "must hold numbers. Received: 'good film'.*`text`"),
-    ],
+@cases(
+    "options, error, message",
+    ({"features": None}, sw.ConfigurationError, "either text or numbers. Received: both"),
+    ({"text": ["stars"]}, sw.ConfigurationError, "`text` must name feature columns"),
+    ({"text": ["none"]}, sw.ConfigurationError, "`text` must select existing columns"),
+    ({"missing": "error"}, sw.DataError, "line 4: column 'review' must hold a value"),
+    ({"text": ()}, sw.DataError, "must hold numbers. Received: 'good film'.*`text`"),
 )
 def test_columns_not_convertible_to_text_raise(tmp_path, options, error, message):
     (tmp_path / "reviews.csv").write_text(CSV)

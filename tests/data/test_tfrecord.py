@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 from tests.data.record_samples import assert_same, datasets, digits, read_tfrecords_of
 
 import sparkwright as sw
@@ -96,15 +97,13 @@ def test_custom_function_receives_all_features(tmp_path):
     np.testing.assert_array_equal(found.labels["labels"], data.labels["digit"])
 
 
-@pytest.mark.parametrize(
-    ("parts", "match"),
-    [
-        ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "only one axis of a column may vary"),
-        ([np.zeros((1, 3)), np.zeros((1, 3), np.int8)], "same columns, dtypes"),
-        ([np.zeros((1, 3)), np.zeros((1, 3, 1))], "numbers of axes"),
-        ([np.zeros((1, 3)), {"y": np.zeros((1, 3))}], "same columns"),
-        ([{"labels": np.zeros((1, 3))}], "different names"),
-    ],
+@cases(
+    "parts, match",
+    ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "only one axis of a column may vary"),
+    ([np.zeros((1, 3)), np.zeros((1, 3), np.int8)], "same columns, dtypes"),
+    ([np.zeros((1, 3)), np.zeros((1, 3, 1))], "numbers of axes"),
+    ([np.zeros((1, 3)), {"y": np.zeros((1, 3))}], "same columns"),
+    ([{"labels": np.zeros((1, 3))}], "different names"),
 )
 def test_different_or_conflicting_layouts_raise(tmp_path, parts, match):
     with pytest.raises(sw.DataError, match=match):
@@ -112,14 +111,12 @@ def test_different_or_conflicting_layouts_raise(tmp_path, parts, match):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "good", "bad"),
-    [
-        ("bool", [0, 1], [2, -1]),
-        ("uint8", [0, 255], [256, -1]),
-        ("int32", [-(2**31), 2**31 - 1], [2**31, -(2**31) - 1]),
-        ("uint64", [0, 2**63 - 1], [-1]),
-    ],
+@cases(
+    "dtype, good, bad",
+    ("bool", [0, 1], [2, -1]),
+    ("uint8", [0, 255], [256, -1]),
+    ("int32", [-(2**31), 2**31 - 1], [2**31, -(2**31) - 1]),
+    ("uint64", [0, 2**63 - 1], [-1]),
 )
 def test_numbers_outside_the_dtype_range_raise(dtype, good, bad):
     def read(numbers):
@@ -144,7 +141,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("options", "match"), REFUSED, ids=str)
+@cases("options, match", *REFUSED, ids=str)
 def test_invalid_options_raise(tmp_path, options, match):
     (tmp_path / "a.tfrecord").write_bytes(framed(b""))
     with pytest.raises(sw.ConfigurationError, match=match):
@@ -169,7 +166,7 @@ def tensorflow_example(features):
     ).SerializeToString()
 
 
-@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+@cases("compression", "", "GZIP", "ZLIB")
 def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(tmp_path, compression):
     import tensorflow as tf
 

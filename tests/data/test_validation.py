@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import DataSet, ValidationResult, loaders as _loaders, to_bytes
@@ -56,17 +57,15 @@ def test_every_reason_is_counted_and_reported(tmp_path):
     assert all(Path(path).exists() for path in paths[:-1])
 
 
-@pytest.mark.parametrize(
-    ("features", "labels", "required", "valid"),
-    [
-        pytest.param(None, None, True, 4, id="nothing-asked"),
-        pytest.param(None, None, False, 5, id="labels-unnecessary"),
-        pytest.param((-1,), (-1,), True, 3, id="minus-one"),
-        pytest.param((3, 1), None, True, 0, id="another-rank"),
-        pytest.param({"features": (3,)}, {"labels": (2,)}, True, 2, id="by-name"),
-        pytest.param({"image": (3,)}, None, True, 0, id="another-name"),
-        pytest.param(None, (), True, 1, id="class-numbers"),
-    ],
+@cases(
+    "features, labels, required, valid",
+    pytest.param(None, None, True, 4, id="nothing-asked"),
+    pytest.param(None, None, False, 5, id="labels-unnecessary"),
+    pytest.param((-1,), (-1,), True, 3, id="minus-one"),
+    pytest.param((3, 1), None, True, 0, id="another-rank"),
+    pytest.param({"features": (3,)}, {"labels": (2,)}, True, 2, id="by-name"),
+    pytest.param({"image": (3,)}, None, True, 0, id="another-name"),
+    pytest.param(None, (), True, 1, id="class-numbers"),
 )
 def test_shapes_may_have_unspecified_axes(features, labels, required, valid, tmp_path):
     mixed(tmp_path)
@@ -147,8 +146,8 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("loader", "kind", "why"), FOREIGN)
-@pytest.mark.parametrize("on_invalid", ["delete", "move"])
+@cases("loader, kind, why", *FOREIGN)
+@cases("on_invalid", "delete", "move")
 def test_files_are_kept_on_unrelated_errors(loader, kind, why, on_invalid, tmp_path):
     paths = mixed(tmp_path / "in")
     aside = tmp_path / "aside" if on_invalid == "move" else None
@@ -176,7 +175,7 @@ def test_failing_store_deletes_no_files_of_an_export(tmp_path, monkeypatch):
     assert sw.data.validate(export).valid == 2
 
 
-@pytest.mark.parametrize("on_invalid", ["delete", "move"])
+@cases("on_invalid", "delete", "move")
 def test_validating_a_folder_with_a_loader_requires_a_pattern(on_invalid, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
@@ -194,7 +193,7 @@ def test_validating_a_folder_with_a_loader_requires_a_pattern(on_invalid, tmp_pa
     assert sorted(path.name for path in folder.iterdir()) == ["README.md", "a.npz"]
 
 
-@pytest.mark.parametrize("inside", ["", "aside", "one/two", "../in/aside"])
+@cases("inside", "", "aside", "one/two", "../in/aside")
 def test_files_are_not_moved_into_the_validated_folder(inside, tmp_path):
     folder = tmp_path / "in"
     mixed(folder)
@@ -245,16 +244,14 @@ def test_export_remains_usable_without_deleted_files(tmp_path):
     assert len(sw.data.list_paths(tmp_path / "e")) == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        pytest.param({"on_invalid": "burn"}, "on_invalid", id="another-word"),
-        pytest.param({"on_invalid": "move"}, "move_to", id="move-without-place"),
-        pytest.param({"move_to": "x"}, "move_to", id="place-without-move"),
-        pytest.param({"on_invalid": "delete"}, "only files", id="delete-from-memory"),
-        pytest.param({"features_shape": (0,)}, "features_shape", id="zero"),
-        pytest.param({"features_shape": 3}, "features_shape", id="a-number"),
-    ],
+@cases(
+    "options, why",
+    pytest.param({"on_invalid": "burn"}, "on_invalid", id="another-word"),
+    pytest.param({"on_invalid": "move"}, "move_to", id="move-without-place"),
+    pytest.param({"move_to": "x"}, "move_to", id="place-without-move"),
+    pytest.param({"on_invalid": "delete"}, "only files", id="delete-from-memory"),
+    pytest.param({"features_shape": (0,)}, "features_shape", id="zero"),
+    pytest.param({"features_shape": 3}, "features_shape", id="a-number"),
 )
 def test_invalid_options_raise(options, why):
     with pytest.raises(sw.ConfigurationError, match=why):

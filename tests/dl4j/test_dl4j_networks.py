@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.cases import cases
 from tests.support.hadoop import java
 from tests.support.sandbox import finished
 
@@ -106,19 +107,17 @@ SHORT = ("classifier", "convolution", "graph", "graves-lstm", "lenet", "losses",
 
 
 @pytest.mark.thorough(but=SHORT)
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", *NAMES)
 def test_network_outputs_match_deeplearning4j(name):
     compare(NETWORKS / f"{name}.zip")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "inputs", "outputs"),
-    [
-        ("classifier", "Standardize", ["features"], ["labels"]),
-        ("regression", "MinMaxScale", ["features"], ["labels"]),
-        ("lenet", "ImageScale", ["features"], ["labels"]),
-        ("graph", "Standardize", ["image", "numbers"], ["kind", "size"]),
-    ],
+@cases(
+    "name, kind, inputs, outputs",
+    ("classifier", "Standardize", ["features"], ["labels"]),
+    ("regression", "MinMaxScale", ["features"], ["labels"]),
+    ("lenet", "ImageScale", ["features"], ["labels"]),
+    ("graph", "Standardize", ["image", "numbers"], ["kind", "size"]),
 )
 def test_normalizer_is_read(name, kind, inputs, outputs):
     path = NETWORKS / f"{name}.zip"
@@ -137,21 +136,17 @@ def test_normalizer_is_read(name, kind, inputs, outputs):
             np.testing.assert_allclose(each, values, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "shapes", "message"),
-    [
-        ("unmapped", {"input": (4, 5, 2)}, r"zip with 'layer0', a SeparableConvolution2D"),
-        ("subsampling", None, r"give `input_shapes=\{'input': …\}`"),
-    ],
+@cases(
+    "name, shapes, message",
+    ("unmapped", {"input": (4, 5, 2)}, r"zip with 'layer0', a SeparableConvolution2D"),
+    ("subsampling", None, r"give `input_shapes=\{'input': …\}`"),
 )
 def test_part_without_counterpart_raises_with_its_name(name, shapes, message):
     with pytest.raises(sw.DataError, match=message):
         sw.import_dl4j(str(NETWORKS / f"{name}.zip"), input_shapes=shapes)
 
 
-@pytest.mark.parametrize(
-    ("width", "reason"), [(6, r"58 parameters where 65"), (10**12, r"of \d+ parameters")]
-)
+@cases("width, reason", (6, r"58 parameters where 65"), (10**12, r"of \d+ parameters"))
 def test_configuration_not_matching_the_parameters_raises(tmp_path, width, reason):
     path = changed("dense", tmp_path, b'"nout" : 5', f'"nout" : {width}'.encode())
     with pytest.raises(sw.DataError, match=rf"damaged.zip .*{reason}.*Save the network again"):

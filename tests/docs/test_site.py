@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from mkdocs.exceptions import PluginError
+from tests.cases import cases
 
 SITE = runpy.run_path(str(Path(__file__).parents[2] / ".ci" / "site.py"))
 
@@ -23,12 +24,10 @@ def test_every_public_name_is_on_one_page():
     assert sw.DataSet.__name__ in {name.rpartition(".")[2] for name in headings}
 
 
-@pytest.mark.parametrize(
-    ("package", "docstring", "error"),
-    [
-        ("data", None, r"sparkwright\.data\.new has no docstring"),
-        ("unlisted", "Do it.", "on no page: add unlisted to REFERENCE"),
-    ],
+@cases(
+    "package, docstring, error",
+    ("data", None, r"sparkwright\.data\.new has no docstring"),
+    ("unlisted", "Do it.", "on no page: add unlisted to REFERENCE"),
 )
 def test_undocumented_or_unlisted_name_fails_the_build(package, docstring, error, monkeypatch):
     def new(): ...

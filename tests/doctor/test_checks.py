@@ -4,7 +4,7 @@ import importlib.metadata
 import re
 from dataclasses import replace
 
-import pytest
+from tests.cases import cases
 
 from sparkwright.doctor._executor_rules import PACKAGES
 from sparkwright.doctor._findings import GIB, MIB, Findings, Place, SparkFacts
@@ -155,7 +155,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("findings", "name", "status", "words"), CASES)
+@cases("findings, name, status, words", *CASES)
 def test_findings_are_classified(findings, name, status, words):
     checks = diagnose(findings).checks
     trouble = {(check.name, check.status) for check in checks if check.status != "ok"}
@@ -172,24 +172,22 @@ def test_too_few_open_files_for_many_workers_is_a_warning():
     assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "status"),
-    [
-        ("Python", "3.12.1", "problem"),
-        ("Python", "3.11.2", "ok"),
-        ("sparkwright", "0.6.1", "problem"),
-        ("sparkwright's sources", "0123456789ac", "problem"),
-        ("PySpark", "4.2.0", "problem"),
-        ("PySpark", "4.3.1", "warning"),
-        ("TensorFlow", "2.20.0", "problem"),
-        ("TensorFlow", "2.21.1", "warning"),
-        ("Keras", "3.14.0", "problem"),
-        ("NumPy", "1.26.4", "problem"),
-        ("NumPy", "2.2.0", "warning"),
-        ("PyArrow", "23.0.0", "warning"),
-        ("pandas", "3.0.0", "warning"),
-        ("Java", "21.0.1", "warning"),
-    ],
+@cases(
+    "name, version, status",
+    ("Python", "3.12.1", "problem"),
+    ("Python", "3.11.2", "ok"),
+    ("sparkwright", "0.6.1", "problem"),
+    ("sparkwright's sources", "0123456789ac", "problem"),
+    ("PySpark", "4.2.0", "problem"),
+    ("PySpark", "4.3.1", "warning"),
+    ("TensorFlow", "2.20.0", "problem"),
+    ("TensorFlow", "2.21.1", "warning"),
+    ("Keras", "3.14.0", "problem"),
+    ("NumPy", "1.26.4", "problem"),
+    ("NumPy", "2.2.0", "warning"),
+    ("PyArrow", "23.0.0", "warning"),
+    ("pandas", "3.0.0", "warning"),
+    ("Java", "21.0.1", "warning"),
 )
 def test_executor_with_a_different_version_is_reported(name, version, status):
     findings = with_executor(**with_versions(**{name: version}))
@@ -200,7 +198,7 @@ def test_executor_with_a_different_version_is_reported(name, version, status):
     assert (VERSIONS[name] in second.remedy) == (status != "ok")
 
 
-@pytest.mark.parametrize("name", ["sparkwright", "TensorFlow", "Keras", "NumPy", "PyArrow"])
+@cases("name", "sparkwright", "TensorFlow", "Keras", "NumPy", "PyArrow")
 def test_executor_without_a_package_is_a_problem(name):
     (check,) = diagnose(with_executor(**with_versions(**{name: None}))).problems
     assert (check.name, check.where) == (name, "executor 1 (b)")
@@ -232,24 +230,22 @@ def test_clocks_of_one_machine_share_a_row():
     assert check.found == "5 s ahead of the driver's, give or take 10 ms"
 
 
-@pytest.mark.parametrize(
-    ("settings", "name", "status"),
-    [
-        ("speculation=true", "Speculation", "ok"),
-        ("speculation=true speculation.task.duration.threshold=30s", *("Speculation", "problem")),
-        ("task.maxFailures=1", "Retries", "problem"),
-        ("task.maxFailures=2", "Retries", "warning"),
-        (
-            "python.worker.killOnIdleTimeout=true python.worker.idleTimeoutSeconds=60",
-            *("Silent Python workers", "problem"),
-        ),
-        ("excludeOnFailure.enabled=true", "Exclusion", "warning"),
-        (f"serializer={KRYO}", "Serializer", "ok"),
-        (f"serializer={KRYO} kryo.registrationRequired=true", "Serializer", "warning"),
-        ("authenticate=false", "Encryption", "warning"),
-        ("network.crypto.enabled=false", "Encryption", "warning"),
-        ("network.crypto.enabled=false ssl.rpc.enabled=true", "Encryption", "ok"),
-    ],
+@cases(
+    "settings, name, status",
+    ("speculation=true", "Speculation", "ok"),
+    ("speculation=true speculation.task.duration.threshold=30s", *("Speculation", "problem")),
+    ("task.maxFailures=1", "Retries", "problem"),
+    ("task.maxFailures=2", "Retries", "warning"),
+    (
+        "python.worker.killOnIdleTimeout=true python.worker.idleTimeoutSeconds=60",
+        *("Silent Python workers", "problem"),
+    ),
+    ("excludeOnFailure.enabled=true", "Exclusion", "warning"),
+    (f"serializer={KRYO}", "Serializer", "ok"),
+    (f"serializer={KRYO} kryo.registrationRequired=true", "Serializer", "warning"),
+    ("authenticate=false", "Encryption", "warning"),
+    ("network.crypto.enabled=false", "Encryption", "warning"),
+    ("network.crypto.enabled=false ssl.rpc.enabled=true", "Encryption", "ok"),
 )
 def test_settings_are_classified(settings, name, status):
     given = dict(f"spark.{setting}".split("=") for setting in settings.split())
@@ -278,21 +274,17 @@ def test_yarn_user_shared_by_all_tenants_is_reported():
     assert (check.status, "LinuxContainerExecutor" in check.remedy) == ("warning", True)
 
 
-@pytest.mark.parametrize(
-    ("master", "status"), [("local[2]", "problem"), ("local[2,4]", "ok"), ("local", "problem")]
-)
+@cases("master, status", ("local[2]", "problem"), ("local[2,4]", "ok"), ("local", "problem"))
 def test_local_spark_retries_a_task_as_its_master_url_specifies(master, status):
     assert diagnose(with_settings(master)).find("Retries")[0].status == status
 
 
-@pytest.mark.parametrize(
-    ("problem", "remedy"),
-    [
-        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "PYSPARK_PYTHON"),
-        ('Cannot run program "python3.11": error=2', "spark.pyspark.python"),
-        ("no task of 2 began within 60 s", "slots"),
-        ("something else", "logs"),
-    ],
+@cases(
+    "problem, remedy",
+    ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "PYSPARK_PYTHON"),
+    ('Cannot run program "python3.11": error=2', "spark.pyspark.python"),
+    ("no task of 2 began within 60 s", "slots"),
+    ("something else", "logs"),
 )
 def test_failed_job_is_explained(problem, remedy):
     findings = replace(FINE, executors=(), job_problem=problem)

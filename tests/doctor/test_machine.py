@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-import pytest
+from tests.cases import cases
 
 from sparkwright.cluster.engine_archive import engine_finder, own_engine
 from sparkwright.doctor import _machine
@@ -43,13 +43,11 @@ def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path):
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize(
-    ("script", "gpus", "problem"),
-    [
-        ("echo '0, NVIDIA A100, 40960 MiB, 570.1'; echo '1, …'", 2, "^$"),
-        ("echo broken >&2; exit 9", 0, "broken"),
-        ("exec sleep 60", 0, "no answer"),
-    ],
+@cases(
+    "script, gpus, problem",
+    ("echo '0, NVIDIA A100, 40960 MiB, 570.1'; echo '1, …'", 2, "^$"),
+    ("echo broken >&2; exit 9", 0, "broken"),
+    ("exec sleep 60", 0, "no answer"),
     ids=["two", "failure", "timeout"],
 )
 def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, script, gpus, problem):

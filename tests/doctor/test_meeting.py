@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from tests.cases import cases
 from tests.waiting import wait_until
 
 from sparkwright.cluster.engine_archive import engine_finder
@@ -170,7 +171,7 @@ def test_tasks_do_not_need_sparkwright_installed(tmp_path):
     assert '"NumPy": "' in done.stdout
 
 
-@pytest.mark.parametrize("executors", [1, 2, 17, 40, 1000])
+@cases("executors", 1, 2, 17, 40, 1000)
 def test_each_executor_probes_a_few_others_and_each_is_probed(executors):
     names = [f"{number:04}" for number in range(executors)]
     tried = {name: _meeting.partners(name, names) for name in names}
@@ -181,25 +182,23 @@ def test_each_executor_probes_a_few_others_and_each_is_probed(executors):
     )
 
 
-@pytest.mark.parametrize(
-    ("page", "told"),
-    [
-        (
-            ": org.apache.spark.SparkException: Job aborted: Lost task 1.3 (127.0.0.1 executor 0): "
-            'java.io.IOException: Cannot run program "/no/python": error=2, No such file\n'
-            "\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n",
-            'Cannot run program "/no/python": error=2, No such file',
-        ),
-        (
-            "Traceback (most recent call last):\n  File x\npyspark.errors.PySparkRuntimeError: "
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
-            "driver: 3.11.\n\tat org.apache.spark",
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
-            "driver: 3.11.",
-        ),
-        ("something\n\nelse", "something else"),
-        ("", "RuntimeError"),
-    ],
+@cases(
+    "page, told",
+    (
+        ": org.apache.spark.SparkException: Job aborted: Lost task 1.3 (127.0.0.1 executor 0): "
+        'java.io.IOException: Cannot run program "/no/python": error=2, No such file\n'
+        "\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n",
+        'Cannot run program "/no/python": error=2, No such file',
+    ),
+    (
+        "Traceback (most recent call last):\n  File x\npyspark.errors.PySparkRuntimeError: "
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
+        "driver: 3.11.\n\tat org.apache.spark",
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
+        "driver: 3.11.",
+    ),
+    ("something\n\nelse", "something else"),
+    ("", "RuntimeError"),
 )
 def test_java_stack_trace_is_reduced_to_the_relevant_line(page, told):
     assert _gathering.in_short(RuntimeError(page)) == told

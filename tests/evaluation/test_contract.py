@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.cases import cases
 
 from sparkwright import evaluation as package
 from sparkwright.errors import DataError
@@ -228,7 +229,7 @@ def digest():
 COUNTED = [*map(counted, KINDS.values()), digest()]
 
 
-@pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
+@cases("one", *COUNTED, ids=[*KINDS, "digest"])
 def test_every_kind_is_deserialized_by_its_name(one):
     for read in (evaluation_from_json(one.to_json()), evaluation_from_dict(one.to_dict())):
         assert type(read) is type(one)
@@ -257,7 +258,7 @@ def places(values, path=()):
             yield from places(value, (*path, key))
 
 
-@pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
+@cases("one", *COUNTED, ids=[*KINDS, "digest"])
 def test_damaged_values_are_rejected_or_harmless(one):
     refused = 0
     for *parents, last in places(one.to_dict()):
@@ -274,12 +275,10 @@ def test_damaged_values_are_rejected_or_harmless(one):
     assert refused > 10
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        *("{}", '{"name": "accuracy"}', '{"name": "abstract"}', '{"name": ["roc"]}', "[1]", "3"),
-        *("", "{", "[" * 100_000, '{"name": "evaluation"}'),
-    ],
+    *("{}", '{"name": "accuracy"}', '{"name": "abstract"}', '{"name": ["roc"]}', "[1]", "3"),
+    *("", "{", "[" * 100_000, '{"name": "evaluation"}'),
 )
 def test_text_that_is_not_an_evaluation_is_rejected(text):
     with pytest.raises(DataError) as refused:

@@ -27,6 +27,7 @@ def scores_of(values):
 
 
 # Evaluation -> path -> values that cannot be there.
+ROCS = sw.ROCBinary.from_predictions([[0, 1], [1, 0]], [[0.25, 0.5], [0.75, 0.5]], names=["a", "b"])
 REFUSED = [
     (
         EVALUATION,
@@ -51,7 +52,7 @@ REFUSED = [
         },
     ),
     (
-        sw.ROCBinary.from_predictions([[0, 1], [1, 0]], [[0.25, 0.5], [0.75, 0.5]], names=["a", "b"]),
+        ROCS,
         {
             "names": [["a"], ["a", "a"], "ab", [1, 2]],
             "rows": [1, 5, None],

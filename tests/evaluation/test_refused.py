@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 
@@ -46,7 +47,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "options", "message"), OPTIONS)
+@cases("kind, options, message", *OPTIONS)
 def test_invalid_options_are_rejected(kind, options, message):
     with pytest.raises(sw.ConfigurationError, match=message):
         kind(**options)
@@ -97,20 +98,18 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("prototype", "labels", "predictions", "message"), ROWS)
+@cases("prototype, labels, predictions, message", *ROWS)
 def test_invalid_rows_are_rejected_by_place(prototype, labels, predictions, message):
     with pytest.raises((sw.DataError, sw.ConfigurationError), match=message):
         prototype.updated(labels, predictions)
 
 
-@pytest.mark.parametrize(
-    ("records", "message"),
-    [
-        ([1], "Received: 1 records for 2 examples"),
-        ([1.5, 2.5], r"text, an integer.*1\.5"),
-        ([{"a": 1}, 2], r"text, an integer.*\{'a': 1\}"),
-        ([[[1]], 2], r"text, an integer.*\[\[1\]\]"),
-    ],
+@cases(
+    "records, message",
+    ([1], "Received: 1 records for 2 examples"),
+    ([1.5, 2.5], r"text, an integer.*1\.5"),
+    ([{"a": 1}, 2], r"text, an integer.*\{'a': 1\}"),
+    ([[[1]], 2], r"text, an integer.*\[\[1\]\]"),
 )
 def test_invalid_records_are_rejected(records, message):
     with pytest.raises(sw.DataError, match=message):
@@ -151,20 +150,18 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), QUESTIONS)
+@cases("call, message", *QUESTIONS)
 def test_invalid_questions_are_rejected(call, message):
     with pytest.raises(sw.ConfigurationError, match=message):
         call()
 
 
-@pytest.mark.parametrize(
-    ("confusion", "message"),
-    [
-        ([[1, 2, 3], [4, 5, 6]], r"square.*\(2, 3\)"),
-        ([[-1, 0], [0, 0]], "at least 0.*minimum -1"),
-        ([[0.5, 0], [0, 0]], "integers.*float64"),
-        ([[2**60, 0], [0, 2**60]], r"less than 2\*\*61 in total\. Received: 2\.31e\+18"),
-    ],
+@cases(
+    "confusion, message",
+    ([[1, 2, 3], [4, 5, 6]], r"square.*\(2, 3\)"),
+    ([[-1, 0], [0, 0]], "at least 0.*minimum -1"),
+    ([[0.5, 0], [0, 0]], "integers.*float64"),
+    ([[2**60, 0], [0, 2**60]], r"less than 2\*\*61 in total\. Received: 2\.31e\+18"),
 )
 def test_invalid_or_overflowing_confusion_counts_raise(confusion, message):
     with pytest.raises(sw.DataError, match=message):

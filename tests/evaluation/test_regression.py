@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from sklearn import metrics as sklearn
+from tests.cases import cases
 
 from sparkwright.evaluation import (
     Evaluation,
@@ -76,7 +77,7 @@ def test_metrics_equal_scikit_learns_for_any_grouping(seed, rows, outputs, parts
     assert evaluation.examples == mask.any(axis=1).sum()
 
 
-@pytest.mark.parametrize("mean", [1e6, 1e9])
+@cases("mean", 1e6, 1e9)
 def test_large_means_keep_precision_in_small_parts(mean):
     labels = mean + np.random.default_rng(0).standard_normal(1_000)
     values = list(map(Fraction, labels.tolist()))
@@ -87,15 +88,13 @@ def test_large_means_keep_precision_in_small_parts(mean):
     assert moments.products.values[0, 0] == pytest.approx(exact, rel=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("labels", "predictions", "r2", "explained", "relative"),
-    [
-        ([0.1, 0.1, 0.1], [0.1, 0.1, 0.1], 1, 1, 0),
-        ([0.1, 0.1, 0.1], [0.2, 0.2, 0.2], 0, 1, 1),
-        ([0.1, 0.1, 0.1], [0.1, 0.2, 0.3], 0, 0, 1),
-        ([5.0], [5.0], 1, 1, 0),
-        ([5.0], [4.0], 0, 1, 1),
-    ],
+@cases(
+    "labels, predictions, r2, explained, relative",
+    ([0.1, 0.1, 0.1], [0.1, 0.1, 0.1], 1, 1, 0),
+    ([0.1, 0.1, 0.1], [0.2, 0.2, 0.2], 0, 1, 1),
+    ([0.1, 0.1, 0.1], [0.1, 0.2, 0.3], 0, 0, 1),
+    ([5.0], [5.0], 1, 1, 0),
+    ([5.0], [4.0], 0, 1, 1),
 )
 def test_constant_labels_have_the_documented_values(labels, predictions, r2, explained, relative):
     evaluation = regression(labels, predictions)
@@ -124,7 +123,7 @@ def test_outputs_without_rows_are_excluded_from_averages():
     assert "without 1 of 2" in evaluation.summary()
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint64, np.bool_])
+@cases("dtype", np.float16, np.float32, np.int8, np.uint64, np.bool_)
 def test_numbers_of_any_type_keep_their_value(dtype):
     labels = np.array([0, 1, 1, 0]).astype(dtype)
     predictions = np.array([0.25, 0.5, 1, 0]).astype(dtype)
@@ -174,7 +173,7 @@ def test_plots_show_the_sample():
     plt.close("all")
 
 
-@pytest.mark.parametrize(("scale", "middle"), [(1e-9, 0), (1, 5), (220, 0), (1e12, 5)])
+@cases("scale, middle", (1e-9, 0), (1, 5), (220, 0), (1e12, 5))
 def test_no_tick_labels_collide(scale, middle):
     rng = np.random.default_rng(0)
     labels = scale * (middle + rng.normal(size=(20_000, 1)))

@@ -5,6 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import ROC, ROCDigest
@@ -92,15 +93,13 @@ def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(parts, rows_per_ran
     assert ROCDigest.from_json(digest.to_json()) == digest
 
 
-@pytest.mark.parametrize("parts", [1, 50])
-@pytest.mark.parametrize(
+@cases("parts", 1, 50)
+@cases(
     "draw",
-    [
-        lambda rng: 1 / (1 + np.exp(-8 * rng.standard_normal(20_000))),
-        lambda rng: 0.5 + rng.random(20_000) * 2.0**-30,
-        lambda rng: rng.standard_cauchy(20_000) * 1e300,
-        lambda rng: np.repeat([0.25, 0.5, 0.75], [500, 1000, 500]),
-    ],
+    lambda rng: 1 / (1 + np.exp(-8 * rng.standard_normal(20_000))),
+    lambda rng: 0.5 + rng.random(20_000) * 2.0**-30,
+    lambda rng: rng.standard_cauchy(20_000) * 1e300,
+    lambda rng: np.repeat([0.25, 0.5, 0.75], [500, 1000, 500]),
     ids=["at both ends", "close together", "far apart", "tied"],
 )
 def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts, draw):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import keras
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.cases import cases
 from tests.configurations import configurations
 
 import sparkwright as sw
@@ -188,12 +189,10 @@ def test_test_set_validates_only_on_request():
         assert ("not independent" in text) == bool(note)
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        {"early_stopping": EarlyStoppingOptions()},
-        {"reduce_lr_on_plateau": ReduceLROnPlateauOptions()},
-    ],
+    {"early_stopping": EarlyStoppingOptions()},
+    {"reduce_lr_on_plateau": ReduceLROnPlateauOptions()},
 )
 def test_callbacks_do_not_use_the_test_set_by_default(options):
     with pytest.raises(sw.ConfigurationError, match="`val_loss` is a score of validation data"):
@@ -247,13 +246,13 @@ def test_run_that_continues_from_trained_weights_has_no_code():
     assert made.start().code is None
 
 
-@pytest.mark.parametrize("url", ["s3://ann:abc@host/x.csv", "https://host/x.csv?token=abc"])
+@cases("url", "s3://ann:abc@host/x.csv", "https://host/x.csv?token=abc")
 def test_run_on_data_with_a_secret_url_has_no_code(url):
     assert prepared(Experiment(data=replace(CSV, url=url))).start().code is None
 
 
-@pytest.mark.parametrize("text", ["{", "title: &a [*a]", "[" * 100_000, "seed: 0b_"])
-@pytest.mark.parametrize("read", [Experiment.from_json, Experiment.from_yaml])
+@cases("text", "{", "title: &a [*a]", "[" * 100_000, "seed: 0b_")
+@cases("read", Experiment.from_json, Experiment.from_yaml)
 def test_text_that_is_not_an_experiment_is_rejected(read, text):
     with pytest.raises(sw.ConfigurationError, match="Received: "):
         read(text)

@@ -1,6 +1,7 @@
 """Settings of Deeplearning4j and Elephas become training masters."""
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.masters.reading import master_from_distributed_config
@@ -44,17 +45,15 @@ def test_unsupported_settings_change_nothing():
     assert read(**plain, **more, update_threshold=1e-4) == read(**plain)
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"mode": "hogwild"}, "mode='hogwild'"),
-        ({"num_workers": 0}, "num_workers=0"),
-        ({"batch_size": 2.5}, "batch_size=2.5"),
-        ({"collect_stats": "yes"}, "collect_stats='yes'"),
-        ({"update_threshold": float("nan")}, "update_threshold=nan"),
-        ({"worker": 2}, "worker=2"),
-        ({"mode": ...}, "['batch_size', 'num_workers']"),
-    ],
+@cases(
+    "change, text",
+    ({"mode": "hogwild"}, "mode='hogwild'"),
+    ({"num_workers": 0}, "num_workers=0"),
+    ({"batch_size": 2.5}, "batch_size=2.5"),
+    ({"collect_stats": "yes"}, "collect_stats='yes'"),
+    ({"update_threshold": float("nan")}, "update_threshold=nan"),
+    ({"worker": 2}, "worker=2"),
+    ({"mode": ...}, "['batch_size', 'num_workers']"),
 )
 def test_invalid_options_raise(change, text):
     config = {"mode": "synchronous", "num_workers": 2, "batch_size": 8, **change}

@@ -3,11 +3,12 @@ import re
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 import sparkwright as sw
 
 
-@pytest.mark.parametrize("mask", ["", "10.0.0/16", "10.0.0.0/33", "localhost", "fe80::/10"])
+@cases("mask", "", "10.0.0/16", "10.0.0.0/33", "localhost", "fe80::/10")
 def test_invalid_networks_raise(mask):
     assert sw.MeshConfig(network_mask="10.0.3.4/16").network_mask == "10.0.3.4/16"
     with pytest.raises(sw.ConfigurationError, match=f"an IPv4 network.*network_mask={mask!r}"):
@@ -26,12 +27,10 @@ def test_a_span_of_ports_includes_both_ends(first, last):
     assert sw.MeshConfig(ports=str(first)).ports_from({}) == range(first, first + 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     "ports",
-    [
-        *(0, 65536, "0-10", "65000-65536", "20-10", "a-b", "", "1-2-3", True, 1.5),
-        *("env:", "env:A B", "ENV:A", "$PORT", "٣", "1_0"),
-    ],
+    *(0, 65536, "0-10", "65000-65536", "20-10", "a-b", "", "1-2-3", True, 1.5),
+    *("env:", "env:A B", "ENV:A", "$PORT", "٣", "1_0"),
 )
 def test_ports_that_do_not_exist_are_rejected(ports):
     text = rf"^`ports` must be .*Received: ports=.*{re.escape(str(ports))}"
@@ -49,7 +48,7 @@ def test_environment_of_each_machine_may_set_its_ports(first, last):
     assert fixed.ports_from({str(first): "9", "ports": "9"}) == range(first, first + 1)
 
 
-@pytest.mark.parametrize("text", [None, "", "any", "65536", "20-10", "env:OTHER"])
+@cases("text", None, "", "any", "65536", "20-10", "env:OTHER")
 def test_a_variable_that_holds_no_ports_is_rejected(text):
     mesh = sw.MeshConfig(ports="env:TRAINING_PORT")
     environment = {} if text is None else {"TRAINING_PORT": text}

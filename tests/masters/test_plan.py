@@ -5,6 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.masters import (
     Exchange,
@@ -114,26 +115,20 @@ def by_ring(*what, **options):
     return Exchange(what=what, **{"every": 5, "precision": "float32", "among": "ring", **options})
 
 
-@pytest.mark.parametrize(
-    ("master", "exchange"),
-    [
-        (Averaging(averaging_frequency=7), by_ring("parameters", "moments", every=7)),
-        (Averaging(updater="reset", communication="spark"), by_ring("parameters", among="spark")),
-        (
-            Averaging(updater="local", exchange_precision="int8"),
-            by_ring("parameters", precision="int8", density=65 / 256),
+@cases(
+    "master, exchange",
+    (Averaging(averaging_frequency=7), by_ring("parameters", "moments", every=7)),
+    (Averaging(updater="reset", communication="spark"), by_ring("parameters", among="spark")),
+    (
+        Averaging(updater="local", exchange_precision="int8"),
+        by_ring("parameters", precision="int8", density=65 / 256),
+    ),
+    (
+        SharedTrainingMaster(threshold=TargetSparsity(target=1e-3), minibatches_per_message=2),
+        by_ring(
+            *("residuals", "moments"), every=2, precision="threshold", density=1e-3, among="mesh"
         ),
-        (
-            SharedTrainingMaster(threshold=TargetSparsity(target=1e-3), minibatches_per_message=2),
-            by_ring(
-                *("residuals", "moments"),
-                every=2,
-                precision="threshold",
-                density=1e-3,
-                among="mesh",
-            ),
-        ),
-    ],
+    ),
     ids=["averaging", "without the optimizer's state", "rounded", "sharing"],
 )
 def test_plan_follows_from_the_exchanged_data(master, exchange):

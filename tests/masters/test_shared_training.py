@@ -1,6 +1,7 @@
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.masters import SharedTrainingMaster, training_master_from_json
@@ -41,12 +42,10 @@ class Thirds:
 # -- options --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"threshold": AdaptiveThreshold}, "an object with `init`, `update`, `to_dict`. Received"),
-        ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Set one."),
-    ],
+@cases(
+    "options, text",
+    ({"threshold": AdaptiveThreshold}, "an object with `init`, `update`, `to_dict`. Received"),
+    ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Set one."),
 )
 def test_options_that_contradict_one_another_are_rejected(options, text):
     with pytest.raises(sw.ConfigurationError, match=text):
@@ -63,7 +62,7 @@ def test_a_threshold_and_a_repartitioner_may_be_the_users_own():
     assert isinstance(read.repartitioner, Thirds)
 
 
-@pytest.mark.parametrize("kind", [HalvingThreshold, Squares])
+@cases("kind", HalvingThreshold, Squares)
 def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind):
     name, mine = f"{__name__}.{kind.__name__}", Master(threshold=kind(0.25))
     text, experiment = mine.to_json(), sw.Experiment(master=mine).to_json()
@@ -79,7 +78,7 @@ def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind):
         assert master.threshold.init() == ThresholdState(0.25)
 
 
-@pytest.mark.parametrize("allow", [(), ["os.system"], __name__])
+@cases("allow", (), ["os.system"], __name__)
 def test_a_class_that_is_not_allowed_is_not_imported(allow):
     text = Master(threshold=HalvingThreshold()).to_json()
     with pytest.raises(
@@ -88,14 +87,12 @@ def test_a_class_that_is_not_allowed_is_not_imported(allow):
         Master.from_json(text, allow=allow)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "why"),
-    [
-        ("nowhere.Mine", {}, "No module named 'nowhere'"),
-        (f"{__name__}.Nothing", {}, "no attribute 'Nothing'"),
-        (f"{__name__}.HalvingThreshold", {"second": 1}, "unexpected keyword argument 'second'"),
-        ("builtins.dict", {}, "must be an AdaptiveThreshold"),
-    ],
+@cases(
+    "name, options, why",
+    ("nowhere.Mine", {}, "No module named 'nowhere'"),
+    (f"{__name__}.Nothing", {}, "no attribute 'Nothing'"),
+    (f"{__name__}.HalvingThreshold", {"second": 1}, "unexpected keyword argument 'second'"),
+    ("builtins.dict", {}, "must be an AdaptiveThreshold"),
 )
 def test_invalid_allowed_class_or_configuration_raises(name, options, why):
     settings = {"threshold": {"name": name, "configuration": options}}
@@ -106,15 +103,10 @@ def test_invalid_allowed_class_or_configuration_raises(name, options, why):
 # -- how many workers -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("machine", "workers"),
-    [
-        *(
-            ({"cores": cores}, n)
-            for cores, n in ((1, 1), (7, 1), (8, 2), (15, 3), (24, 6), (96, 6))
-        ),
-        *(({"cores": 64, "gpus": gpus}, gpus) for gpus in (1, 8)),
-    ],
+@cases(
+    "machine, workers",
+    *(({"cores": cores}, n) for cores, n in ((1, 1), (7, 1), (8, 2), (15, 3), (24, 6), (96, 6))),
+    *(({"cores": 64, "gpus": gpus}, gpus) for gpus in (1, 8)),
 )
 def test_a_machine_gets_a_worker_for_each_gpu_or_four_cores(machine, workers):
     assert automatic_workers(**machine) == workers

@@ -5,6 +5,7 @@ import json
 import pickle
 
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Hook
 
 import sparkwright as sw
@@ -46,12 +47,12 @@ DEFAULTS = {
 }
 
 
-@pytest.mark.parametrize("cls", DEFAULTS)
+@cases("cls", *DEFAULTS)
 def test_defaults_are_the_documented_ones(cls):
     assert {name: getattr(cls(), name) for name in DEFAULTS[cls]} == DEFAULTS[cls]
 
 
-@pytest.mark.parametrize("cls", MASTERS)
+@cases("cls", *MASTERS)
 def test_hooks_are_code_and_no_part_of_settings(cls):
     one, other = Hook(), Hook()
     plain = cls(seed=3)
@@ -66,14 +67,14 @@ def test_hooks_are_code_and_no_part_of_settings(cls):
             cls(hooks=wrong)
 
 
-@pytest.mark.parametrize("cls", MASTERS)
+@cases("cls", *MASTERS)
 def test_export_directory_needs_the_export_approach(cls):
     cls(training_approach="export", export_directory="hdfs://name/exports")
     with pytest.raises(sw.ConfigurationError, match=r"^`export_directory` is used only with "):
         cls(export_directory="hdfs://name/exports")
 
 
-@pytest.mark.parametrize("cls", MASTERS)
+@cases("cls", *MASTERS)
 def test_master_is_immutable_and_travels_to_workers(cls):
     master = cls(workers=3, mesh=sw.MeshConfig(mode="mesh"))
     assert pickle.loads(pickle.dumps(master)) == master
@@ -83,12 +84,10 @@ def test_master_is_immutable_and_travels_to_workers(cls):
         cls(3)
 
 
-@pytest.mark.parametrize(
-    ("settings", "needs"),
-    [
-        ({"updater": "average"}, 'needs `updater="local"` or'),
-        ({"updater": "reset", "communication": "spark"}, 'needs `communication="ring"`'),
-    ],
+@cases(
+    "settings, needs",
+    ({"updater": "average"}, 'needs `updater="local"` or'),
+    ({"updater": "reset", "communication": "spark"}, 'needs `communication="ring"`'),
 )
 def test_rounded_exchanges_need_the_ring_and_no_averaged_moments(settings, needs):
     with pytest.raises(sw.ConfigurationError, match=f'`exchange_precision="int8"` {needs}'):
@@ -107,9 +106,7 @@ def test_a_frequency_by_epoch_is_kept_in_settings_and_code():
     assert to_code(master).endswith("(averaging_frequency={1: 1, 3: 5, 10: 20})")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{}, {2: 5}, {1: 1, 3: 0}, {3: 1, 1: 1}, {1: 2.5}, {"x": 1}, {"1" * 5000: 1}, [1]]
-)
+@cases("wrong", {}, {2: 5}, {1: 1, 3: 0}, {3: 1, 1: 1}, {1: 2.5}, {"x": 1}, {"1" * 5000: 1}, [1])
 def test_an_invalid_frequency_by_epoch_is_rejected_with_an_example(wrong):
     rule = r"^`averaging_frequency` must be .* such as {1: 1, 3: 5}, of at least 1. Received: "
     with pytest.raises(sw.ConfigurationError, match=rule):

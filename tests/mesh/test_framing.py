@@ -4,6 +4,7 @@ import struct
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.framing import (
@@ -58,15 +59,13 @@ def test_any_fields_are_decoded_or_rejected(body):
         assert isinstance(fields, dict)
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        *(b"", b'"kind"', b'["stop"]', b'["stop", []]', b"[1, {}]", b'["stop", {}, {}]'),
-        *(b'["stop", {}', b'["\xff\xfe", {}]'),
-        b"[" * 1_000_000,
-        b'{"a":' * 1_000_000,
-        b'["stop", {"n": ' + b"9" * 100_000 + b"}]",
-    ],
+    *(b"", b'"kind"', b'["stop"]', b'["stop", []]', b"[1, {}]", b'["stop", {}, {}]'),
+    *(b'["stop", {}', b'["\xff\xfe", {}]'),
+    b"[" * 1_000_000,
+    b'{"a":' * 1_000_000,
+    b'["stop", {"n": ' + b"9" * 100_000 + b"}]",
     ids=lambda body: repr(body[:20]),
 )
 def test_fields_of_another_form_are_rejected(body):
@@ -80,12 +79,10 @@ def test_an_error_shows_only_the_beginning_of_garbage():
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize(
-    ("fields_bytes", "payload_bytes", "limit"),
-    [
-        *((MAX_FIELDS_BYTES + 1, 0, {}), (2**32 - 1, 0, {}), (0, MAX_PAYLOAD_BYTES + 1, {})),
-        *((0, 2**64 - 1, {}), (2, 11, {"max_payload_bytes": 10})),
-    ],
+@cases(
+    "fields_bytes, payload_bytes, limit",
+    *((MAX_FIELDS_BYTES + 1, 0, {}), (2**32 - 1, 0, {}), (0, MAX_PAYLOAD_BYTES + 1, {})),
+    *((0, 2**64 - 1, {}), (2, 11, {"max_payload_bytes": 10})),
 )
 def test_lengths_beyond_the_limits_are_rejected(fields_bytes, payload_bytes, limit):
     with pytest.raises(NetworkError, match=f"Received: {fields_bytes} and {payload_bytes}."):

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from tests.cases import cases
 from tests.support.ntp_server import ntp_server
 from tests.waiting import wait_until
 
@@ -18,7 +19,7 @@ def clock_of(server, *, retries=1, timeout_s=5.0):
     return NtpClock(server=server.address, retries=retries, timeout_s=timeout_s)
 
 
-@pytest.mark.parametrize("ahead_s", [0.0, 5.0, -3600.0])
+@cases("ahead_s", 0.0, 5.0, -3600.0)
 def test_ntp_clock_measures_the_offset_of_this_machine(ahead_s):
     with ntp_server(ahead_s=ahead_s) as server:
         clock = MachineClock(clock_of(server))
@@ -31,7 +32,7 @@ def test_ntp_clock_measures_the_offset_of_this_machine(ahead_s):
 
 
 @pytest.mark.thorough(but=["99-2"])
-@pytest.mark.parametrize(("silent", "retries"), [(2, 9), (99, 2)])
+@cases("silent, retries", (2, 9), (99, 2))
 def test_without_an_answer_the_machines_own_clock_serves(silent, retries):
     with ntp_server(silent=silent) as server:
         clock = MachineClock(
@@ -77,15 +78,13 @@ def test_host_with_another_protocol_is_not_an_ntp_server():
             query_ntp(sock.getsockname(), timeout_s=5.0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"stratum": 0}, "must be synchronized"),
-        ({"stratum": 16}, "must be synchronized"),
-        ({"leap": 3}, "must be synchronized"),
-        ({"mode": 3}, "must be from a server"),
-        ({"orig_timestamp": 1.0}, "match the query"),
-    ],
+@cases(
+    "fields, message",
+    ({"stratum": 0}, "must be synchronized"),
+    ({"stratum": 16}, "must be synchronized"),
+    ({"leap": 3}, "must be synchronized"),
+    ({"mode": 3}, "must be from a server"),
+    ({"orig_timestamp": 1.0}, "match the query"),
 )
 def test_answers_without_a_time_are_rejected(fields, message):
     with ntp_server(**fields) as server, pytest.raises(NetworkError, match=message):

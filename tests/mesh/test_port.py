@@ -3,6 +3,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 import pytest
+from tests.cases import cases
 from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
@@ -64,15 +65,13 @@ def test_silent_peer_is_dropped(port, dial, monkeypatch):
     server.close()
 
 
-@pytest.mark.parametrize(
+@cases(
     "send",
-    [
-        lambda client: client.send("dance"),
-        lambda client: client.send("off"),
-        lambda client: client.send("mesh", {}, (b"x",)),
-        lambda client: client.socket.sendall(b"\0" * 100),
-        lambda client: client.socket.sendall(b"SWR1" + b"\xff" * 30),
-    ],
+    lambda client: client.send("dance"),
+    lambda client: client.send("off"),
+    lambda client: client.send("mesh", {}, (b"x",)),
+    lambda client: client.socket.sendall(b"\0" * 100),
+    lambda client: client.socket.sendall(b"SWR1" + b"\xff" * 30),
     ids=["unknown kind", "taken no more", "a payload", "zeros", "huge"],
 )
 def test_invalid_introductions_are_rejected(port, dial, send):

@@ -1,8 +1,8 @@
 import itertools
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.mesh._ring_blocks import all_gather_steps, reduce_scatter_steps, segment_bounds
 
@@ -32,7 +32,7 @@ def after_reduce_scatter(size):
     return holding
 
 
-@pytest.mark.parametrize("size", SIZES)
+@cases("size", *SIZES)
 def test_all_gather_gives_every_worker_the_same_sums(size):
     holding = after_reduce_scatter(size)
     for step in zip(*(all_gather_steps(rank, size) for rank in range(size)), strict=True):
@@ -46,7 +46,7 @@ def test_all_gather_gives_every_worker_the_same_sums(size):
         assert all(sorted(segment) == list(range(size)) for segment in holding[rank])
 
 
-@pytest.mark.parametrize("size", SIZES)
+@cases("size", *SIZES)
 def test_each_worker_sends_all_but_one_segment_in_each_half(size):
     for rank in range(size):
         for steps in (reduce_scatter_steps(rank, size), all_gather_steps(rank, size)):

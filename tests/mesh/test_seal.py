@@ -3,6 +3,7 @@
 import hypothesis.strategies as st
 import pytest
 from hypothesis import assume, given
+from tests.cases import cases
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._seal import pieces, seals
@@ -61,7 +62,7 @@ def test_a_changed_bit_is_rejected(content, encrypt, data):
         opened([(bytes(whole[:-16]), bytes(whole[-16:]))], encrypt=encrypt)
 
 
-@pytest.mark.parametrize("encrypt", [False, True])
+@cases("encrypt", False, True)
 def test_a_piece_sent_back_to_its_sender_is_rejected(encrypt):
     sealer, opener = seals(keys_of("client", encrypt=encrypt))
     piece, tag = sealer.seal(b"abc")
@@ -69,15 +70,13 @@ def test_a_piece_sent_back_to_its_sender_is_rejected(encrypt):
         opener.open(memoryview(bytearray(piece)), tag)
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        Handshake(b"K" * 32, "driver", *NONCES),
-        Handshake(b"k" * 32, "worker 1", *NONCES),
-        Handshake(b"k" * 32, "driver", b"C" * 32, NONCES[1]),
-        Handshake(b"k" * 32, "driver", NONCES[0], b"S" * 32),
-        Handshake(b"k" * 32, "driver", *NONCES, True),
-    ],
+    Handshake(b"K" * 32, "driver", *NONCES),
+    Handshake(b"k" * 32, "worker 1", *NONCES),
+    Handshake(b"k" * 32, "driver", b"C" * 32, NONCES[1]),
+    Handshake(b"k" * 32, "driver", NONCES[0], b"S" * 32),
+    Handshake(b"k" * 32, "driver", *NONCES, True),
     ids=["secret", "identity", "client nonce", "server nonce", "encryption"],
 )
 def test_keys_and_proofs_depend_on_all_of_the_handshake(other):

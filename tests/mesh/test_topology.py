@@ -1,5 +1,6 @@
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.mesh.topology import MODES, Topology
@@ -26,9 +27,7 @@ def test_all_hang_together_in_one_tree(members, mode, most):
     assert tree.depth == max(steps.values())
 
 
-@pytest.mark.parametrize(
-    ("size", "depth"), [(1, 0), (2, 1), (9, 1), (10, 2), (73, 2), (74, 3), (4681, 4), (8192, 5)]
-)
+@cases("size, depth", (1, 0), (2, 1), (9, 1), (10, 2), (73, 2), (74, 3), (4681, 4), (8192, 5))
 def test_eight_below_each_reach_far(size, depth):
     assert Topology(members=tuple(range(size)), mode="mesh").depth == depth
 
@@ -39,16 +38,14 @@ def test_plain_topology_connects_all_workers_to_the_first():
     assert tree.depth == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"mode": "ring"}, "`mode` must be one of 'plain', 'mesh'. Received: mode='ring'."),
-        (
-            {"max_downstreams": 0},
-            "`max_downstreams` must be an integer of at least 1. Received: max_downst",
-        ),
-        ({"members": (1, 2, 1)}, "`members` must be unique. Received: members=(1, 2"),
-    ],
+@cases(
+    "options, text",
+    ({"mode": "ring"}, "`mode` must be one of 'plain', 'mesh'. Received: mode='ring'."),
+    (
+        {"max_downstreams": 0},
+        "`max_downstreams` must be an integer of at least 1. Received: max_downst",
+    ),
+    ({"members": (1, 2, 1)}, "`members` must be unique. Received: members=(1, 2"),
 )
 def test_invalid_trees_raise(options, text):
     with pytest.raises(ConfigurationError) as refused:

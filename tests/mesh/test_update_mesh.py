@@ -6,6 +6,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError, NetworkError
@@ -90,8 +91,8 @@ def numbers(mesh):
 # -- delivery -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["plain", "mesh"])
-@pytest.mark.parametrize("count", [2, 3, 5, 11])
+@cases("mode", "plain", "mesh")
+@cases("count", 2, 3, 5, 11)
 def test_each_worker_gets_every_update_of_others_once_in_order(workers, mode, count):
     meshes = of(workers, count, mode=mode)
 
@@ -219,7 +220,7 @@ def test_a_busy_worker_reads_no_more_than_its_limit(workers):
     assert busy.neighbors == {(1, 0)}
 
 
-@pytest.mark.parametrize("how", ["wait_for", "reading_all"])
+@cases("how", "wait_for", "reading_all")
 def test_a_worker_that_waits_reads_all_that_comes(workers, how):
     first, second = of(workers, 2, max_pending_bytes=100_000, peer_timeout_s=60.0)
     done = publishing(second, 40)
@@ -386,13 +387,11 @@ def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers):
     assert meshes[1].wait_for({(2, 0): 1}, timeout_s=WAIT_S)
 
 
-@pytest.mark.parametrize(
+@cases(
     "head",
-    [
-        None,
-        encode_head("dance", {}, 0),
-        encode_head("update", {"origin": [1, True], "sequence": 1}, 0),
-    ],
+    None,
+    encode_head("dance", {}, 0),
+    encode_head("update", {"origin": [1, True], "sequence": 1}, 0),
 )
 def test_garbage_drops_that_connection_only(workers, head):
     # Mere silence would be borne for longer than this test waits.
@@ -404,10 +403,8 @@ def test_garbage_drops_that_connection_only(workers, head):
     assert meshes[1].wait_for({(0, 0): 1}, timeout_s=WAIT_S)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"attempt": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"attempt": None}],
-    ids=str,
+@cases(
+    "fields", {"attempt": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"attempt": None}, ids=str
 )
 def test_a_stale_or_mistaken_worker_is_rejected(workers, fields):
     workers.start(0)

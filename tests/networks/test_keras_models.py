@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
@@ -34,7 +35,7 @@ def examples(spec, count=4):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("preset", PRESETS)
+@cases("preset", *PRESETS)
 def test_presets_match_their_descriptions_and_train(preset):
     spec = PRESETS[preset].make()
     assert spec.task == PRESETS[preset].task
@@ -91,7 +92,7 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize(("kind", "options"), [(k, each) for k, o in KEPT.items() for each in o])
+@cases("kind, options", *[(k, each) for k, o in KEPT.items() for each in o])
 def test_optimizers_keep_the_estimated_state_size(kind, options):
     optimizer = getattr(keras.optimizers, kind)(**options)
     optimizer.build([keras.Variable(np.zeros(7))])
@@ -134,7 +135,7 @@ def test_subclassed_models_are_shown_as_far_as_known():
         describe_model(model)
 
 
-@pytest.mark.parametrize("thing", [None, 3, object(), keras.Sequential()])
+@cases("thing", None, 3, object(), keras.Sequential())
 def test_inspection_never_raises(thing):
     assert not view_model(thing).ok
 
@@ -144,21 +145,17 @@ def twice(x, _):
     return shared(keras.layers.Dense(4)(shared(x)))
 
 
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (twice, "2 times"),
-        (lambda x, k: keras.layers.Dense(3, activation=keras.ops.cos)(x), "cos"),
-        (lambda x, k: keras.layers.Lambda(lambda x: x)(x), "Lambda"),
-        (lambda x, k: keras.layers.Dropout(0.5, name="d")(x, training=True), "'d'.*training=True"),
-        (
-            lambda x, k: keras.layers.MultiHeadAttention(2, 3, name="m")(
-                x, x, use_causal_mask=True
-            ),
-            "'m'.*use_causal_mask=True",
-        ),
-        (lambda x, k: keras.layers.LSTM(3, name="l")(x, mask=k), "'l'.*mask"),
-    ],
+@cases(
+    "call, named",
+    (twice, "2 times"),
+    (lambda x, k: keras.layers.Dense(3, activation=keras.ops.cos)(x), "cos"),
+    (lambda x, k: keras.layers.Lambda(lambda x: x)(x), "Lambda"),
+    (lambda x, k: keras.layers.Dropout(0.5, name="d")(x, training=True), "'d'.*training=True"),
+    (
+        lambda x, k: keras.layers.MultiHeadAttention(2, 3, name="m")(x, x, use_causal_mask=True),
+        "'m'.*use_causal_mask=True",
+    ),
+    (lambda x, k: keras.layers.LSTM(3, name="l")(x, mask=k), "'l'.*mask"),
 )
 def test_features_that_a_spec_cannot_represent_are_named(call, named):
     inputs, kept = keras.Input((5, 4)), keras.Input((5,), dtype="bool")
@@ -212,14 +209,12 @@ def test_compile_arguments_are_described():
     assert spec.task == "binary"
 
 
-@pytest.mark.parametrize(
-    ("compiled", "named"),
-    [
-        ({"weighted_metrics": lambda: ["mse"]}, "weighted_metrics"),
-        ({"loss": lambda: keras.losses.BinaryCrossentropy(label_smoothing=0.1)}, "BinaryCross"),
-        ({"metrics": lambda: [keras.metrics.AUC(name="area")]}, "name='area'"),
-        ({"metrics": lambda: [F1(name="of_both")]}, "name='of_both'"),
-    ],
+@cases(
+    "compiled, named",
+    ({"weighted_metrics": lambda: ["mse"]}, "weighted_metrics"),
+    ({"loss": lambda: keras.losses.BinaryCrossentropy(label_smoothing=0.1)}, "BinaryCross"),
+    ({"metrics": lambda: [keras.metrics.AUC(name="area")]}, "name='area'"),
+    ({"metrics": lambda: [F1(name="of_both")]}, "name='of_both'"),
 )
 def test_compile_arguments_are_not_dropped(compiled, named):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])

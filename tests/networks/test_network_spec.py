@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
@@ -35,25 +36,23 @@ IMAGE = layer("Input", "image", shape=[12, 12, 1])
 TABLE = layer("Input", "table", shape=[4])
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"layers": "Dense"}, "layers"),
-        ({"layers": [{"kind": "Dense"}]}, r"layers\[0\].*name"),
-        ({"layers": [{"kind": "Dense", "name": "d", "units": 3}]}, "units"),
-        ({"layers": [{"kind": "Dense", "name": "d", "options": [3]}]}, "options"),
-        ({"layers": [{"kind": "Dense", "name": "d", "enabled": 1}]}, "enabled"),
-        ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": float("nan")}}]}, "units"),
-        ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": {3}}}]}, "units"),
-        ({"outputs": [{"layer": "d"}]}, "loss"),
-        ({"outputs": [{"layer": "d", "loss": "mse", "weight": -1}]}, "weight"),
-        ({"task": "clustering"}, "task"),
-        ({"seed": -1}, "seed"),
-        ({"seed": True}, "seed"),
-        ({"optimizer": "adam"}, "optimizer"),
-        ({"loss": "mse"}, "loss"),
-        ([], "settings"),
-    ],
+@cases(
+    "settings, named",
+    ({"layers": "Dense"}, "layers"),
+    ({"layers": [{"kind": "Dense"}]}, r"layers\[0\].*name"),
+    ({"layers": [{"kind": "Dense", "name": "d", "units": 3}]}, "units"),
+    ({"layers": [{"kind": "Dense", "name": "d", "options": [3]}]}, "options"),
+    ({"layers": [{"kind": "Dense", "name": "d", "enabled": 1}]}, "enabled"),
+    ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": float("nan")}}]}, "units"),
+    ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": {3}}}]}, "units"),
+    ({"outputs": [{"layer": "d"}]}, "loss"),
+    ({"outputs": [{"layer": "d", "loss": "mse", "weight": -1}]}, "weight"),
+    ({"task": "clustering"}, "task"),
+    ({"seed": -1}, "seed"),
+    ({"seed": True}, "seed"),
+    ({"optimizer": "adam"}, "optimizer"),
+    ({"loss": "mse"}, "loss"),
+    ([], "settings"),
 )
 def test_invalid_fields_are_rejected_by_name(settings, named):
     with pytest.raises(ConfigurationError, match=named):
@@ -74,9 +73,7 @@ PASTED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("read", "text"), [(r, text) for r, texts in PASTED.items() for text in texts]
-)
+@cases("read, text", *[(r, text) for r, texts in PASTED.items() for text in texts])
 def test_invalid_pasted_text_is_rejected_with_the_expected_format(read, text):
     with pytest.raises(ConfigurationError, match=r"must be .*\. Received: "):
         read(text)
@@ -100,24 +97,22 @@ def test_incomplete_row_is_reported_and_later_rows_wait_for_it():
     assert beside.analysis.rows[4].output_shape == (144,)
 
 
-@pytest.mark.parametrize(
-    ("broken", "words"),
-    [
-        (layer("Dense", "d"), "argument: 'units'"),
-        (layer("Dense", "d", units=0), "units=0"),
-        (layer("Dense", "d", units=3, bias=True), "'bias': True"),
-        (layer("Densest", "d"), "Received: 'Densest'"),
-        (layer("Dense", "d", "nobody", units=3), "no layer has that name"),
-        (layer("Dense", "d", "d", units=3), "is itself or comes later"),
-        (layer("Dense", "d", "end", units=3), "comes later"),
-        (layer("Dense", "d", "table", "table", units=3), "takes 1 input, receives 2"),
-        (layer("Add", "d"), "takes at least 2 inputs"),
-        (layer("Subtract", "d", "table", "table", "table"), "takes 2 inputs, receives 3"),
-        (layer("Dense", "table", units=3), "same name as row 1"),
-        (layer("Dense", "my layer", units=3), "letters"),
-        (layer("Conv2D", "d", filters=3, kernel_size=3), "expected min_ndim=4"),
-        (layer("Input", "d", "table", shape=[3]), "takes nothing"),
-    ],
+@cases(
+    "broken, words",
+    (layer("Dense", "d"), "argument: 'units'"),
+    (layer("Dense", "d", units=0), "units=0"),
+    (layer("Dense", "d", units=3, bias=True), "'bias': True"),
+    (layer("Densest", "d"), "Received: 'Densest'"),
+    (layer("Dense", "d", "nobody", units=3), "no layer has that name"),
+    (layer("Dense", "d", "d", units=3), "is itself or comes later"),
+    (layer("Dense", "d", "end", units=3), "comes later"),
+    (layer("Dense", "d", "table", "table", units=3), "takes 1 input, receives 2"),
+    (layer("Add", "d"), "takes at least 2 inputs"),
+    (layer("Subtract", "d", "table", "table", "table"), "takes 2 inputs, receives 3"),
+    (layer("Dense", "table", units=3), "same name as row 1"),
+    (layer("Dense", "my layer", units=3), "letters"),
+    (layer("Conv2D", "d", filters=3, kernel_size=3), "expected min_ndim=4"),
+    (layer("Input", "d", "table", shape=[3]), "takes nothing"),
 )
 def test_row_error_is_one_sentence(broken, words):
     spec = chain(TABLE, broken, layer("Dense", "end", units=1))
@@ -156,29 +151,27 @@ ONE = layer("Dense", "d", units=1)
 CLASSES = "sparse_categorical_crossentropy"
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        (NetworkSpec(), "no layers"),
-        (NetworkSpec(layers=(TABLE, ONE)), "no output"),
-        (chain(TABLE), "an Input"),
-        (chain(TABLE, ONE, name="my network"), "network's name"),
-        (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "not a layer of the network"),
-        (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "uses the output of row 2"),
-        (chain(TABLE, ONE, loss="mile"), "'mile'"),
-        (chain(TABLE, ONE, loss=CLASSES), "at least 2"),
-        (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Use softmax"),
-        (chain(TABLE, ONE, loss="binary_crossentropy"), "sigmoid"),
-        (chain(TABLE, ONE, metrics=("accuracy", "recall")), "labels that are zeros and ones"),
-        (chain(TABLE, ONE, optimizer=OptimizerSpec(kind="Sdg")), "'Sdg'"),
-        *(
-            (chain(TABLE, ONE, optimizer=OptimizerSpec(options=options)), words)
-            for options, words in (
-                ({"learning_rate": 1}, "learning_rate"),
-                ({"clipnorm": 1.0, "clipvalue": 1.0}, "Only one of"),
-            )
-        ),
-    ],
+@cases(
+    "spec, words",
+    (NetworkSpec(), "no layers"),
+    (NetworkSpec(layers=(TABLE, ONE)), "no output"),
+    (chain(TABLE), "an Input"),
+    (chain(TABLE, ONE, name="my network"), "network's name"),
+    (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "not a layer of the network"),
+    (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "uses the output of row 2"),
+    (chain(TABLE, ONE, loss="mile"), "'mile'"),
+    (chain(TABLE, ONE, loss=CLASSES), "at least 2"),
+    (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Use softmax"),
+    (chain(TABLE, ONE, loss="binary_crossentropy"), "sigmoid"),
+    (chain(TABLE, ONE, metrics=("accuracy", "recall")), "labels that are zeros and ones"),
+    (chain(TABLE, ONE, optimizer=OptimizerSpec(kind="Sdg")), "'Sdg'"),
+    *(
+        (chain(TABLE, ONE, optimizer=OptimizerSpec(options=options)), words)
+        for options, words in (
+            ({"learning_rate": 1}, "learning_rate"),
+            ({"clipnorm": 1.0, "clipvalue": 1.0}, "Only one of"),
+        )
+    ),
 )
 def test_errors_of_the_whole_network_are_reported(spec, words):
     assert any(words in problem for problem in spec.analysis.problems), spec.analysis.problems
@@ -193,7 +186,7 @@ def test_activation_is_found_through_value_preserving_layers():
     assert not chain(*apart[:2], layer("ReLU", "r"), loss=CLASSES).analysis.ok
 
 
-@pytest.mark.parametrize("task", ["classification", "binary", "regression", "other"])
+@cases("task", "classification", "binary", "regression", "other")
 def test_task_defaults_are_consistent(task):
     for shape in ((1,), (5,)):
         fitting = defaults_for(task, shape)
@@ -261,19 +254,19 @@ def test_edits_keep_names_unique_and_references_valid():
         assert found.analysis.ok
 
 
-@pytest.mark.parametrize(("row", "by", "to"), [(2, -1, 1), (1, -9, 0), (1, 9, 4)])
+@cases("row, by, to", (2, -1, 1), (1, -9, 0), (1, 9, 4))
 def test_moving_stops_at_the_ends(row, by, to):
     assert move_layer(residual(), row, by).layers[to] == residual().layers[row]
     assert "comes later" in (move_layer(residual(), 3, -3).analysis.reason or "")
 
 
-@pytest.mark.parametrize("value", [10**400, [10**400], -(2**63)])
+@cases("value", 10**400, [10**400], -(2**63))
 def test_integers_over_64_bits_are_rejected(value):
     with pytest.raises(ConfigurationError, match=r"2\*\*63"):
         layer("Dropout", "d", rate=value)
 
 
-@pytest.mark.parametrize("padding", [1, [1, 1], [[1, 1], [1, 1]]])
+@cases("padding", 1, [1, 1], [[1, 1], [1, 1]])
 def test_edges_are_given_per_axis_or_per_side(padding):
     rows = chain(IMAGE, layer("ZeroPadding2D", "p", padding=padding)).analysis.rows
     assert rows[1].output_shape == (14, 14, 1)

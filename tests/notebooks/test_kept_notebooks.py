@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import nbformat
-import pytest
+from tests.cases import cases
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@cases("path", *NOTEBOOKS, ids=lambda path: path.stem)
 def test_committed_notebook_has_no_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)

@@ -1,6 +1,7 @@
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner, piece_size
@@ -19,12 +20,10 @@ class Fixed:
         return self.answer
 
 
-@pytest.mark.parametrize(
-    ("total", "batch_size", "options", "partitions"),
-    [
-        *((0, 16, (), 0), (1, 16, (), 1), (16, 16, (), 1), (17, 16, (), 2)),
-        *((80_000, 16, (), 5000), (10**9, 16, (), 5000), (1000, 10, (7,), 7), (50, 10, (7,), 5)),
-    ],
+@cases(
+    "total, batch_size, options, partitions",
+    *((0, 16, (), 0), (1, 16, (), 1), (16, 16, (), 1), (17, 16, (), 2)),
+    *((80_000, 16, (), 5000), (10**9, 16, (), 5000), (1000, 10, (7,), 7), (50, 10, (7,), 5)),
 )
 def test_default_is_one_partition_per_minibatch_up_to_5000(total, batch_size, options, partitions):
     assert DefaultRepartitioner(*options).partitions(total, batch_size) == partitions
@@ -59,7 +58,7 @@ def test_piece_size_grows_with_the_data():
     assert piece_size([800_000] * 4, 16, Fixed(10), pieces_per_worker=1) == 20_000
 
 
-@pytest.mark.parametrize("answer", [-1, 2.0, None, True, "3"])
+@cases("answer", -1, 2.0, None, True, "3")
 def test_invalid_partition_count_from_a_repartitioner_raises(answer):
     with pytest.raises(ConfigurationError, match=r"an integer of at least 0.*from Fixed"):
         piece_size([100], 10, Fixed(answer))

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.partitions import PartitionSurvey
@@ -85,15 +86,13 @@ def test_survey_distinguishes_counted_from_sampled_values():
     assert sampled.labels.tolist() == [[600.0, 400.0], [0.0, 500.0]]
 
 
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"rows": (3, -1)}, "at least 0"),
-        ({"rows": (3, 1.5)}, "integers"),
-        ({"rows": (3,), "label_counts": ((1,), (2,))}, "each of the 1 partitions"),
-        ({"rows": (3, 1), "label_counts": ((1, 1), (2,))}, "2 entries per partition"),
-        ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
-    ],
+@cases(
+    "settings, match",
+    ({"rows": (3, -1)}, "at least 0"),
+    ({"rows": (3, 1.5)}, "integers"),
+    ({"rows": (3,), "label_counts": ((1,), (2,))}, "each of the 1 partitions"),
+    ({"rows": (3, 1), "label_counts": ((1, 1), (2,))}, "2 entries per partition"),
+    ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
 )
 def test_inconsistent_survey_raises(settings, match):
     with pytest.raises(sw.DataError, match=match):

@@ -15,6 +15,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters import ParameterAveragingTrainingMaster
@@ -144,17 +145,15 @@ def test_any_arrays_and_texts_survive(vector, columns, extras, text):
     assert_same(read_checkpoint(write_checkpoint(new_folder(), whole, keep=1)), whole)
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"vector": np.zeros((2, 2), np.float32)}, "vector"),
-        ({"vector": np.zeros(2, np.int32)}, "vector"),
-        ({"vector": np.zeros(2, ">f4")}, "vector"),
-        ({"history": {"loss": np.array([None])}}, "loss"),
-        ({"history": {"loss": np.zeros(2), "step": np.zeros(3)}}, "equal lengths"),
-        ({"extras": (b"",)}, "1 of 2 workers"),
-        ({"progress": Progress(averagings=-1)}, "integers of at least 0"),
-    ],
+@cases(
+    "fields, reason",
+    ({"vector": np.zeros((2, 2), np.float32)}, "vector"),
+    ({"vector": np.zeros(2, np.int32)}, "vector"),
+    ({"vector": np.zeros(2, ">f4")}, "vector"),
+    ({"history": {"loss": np.array([None])}}, "loss"),
+    ({"history": {"loss": np.zeros(2), "step": np.zeros(3)}}, "equal lengths"),
+    ({"extras": (b"",)}, "1 of 2 workers"),
+    ({"progress": Progress(averagings=-1)}, "integers of at least 0"),
 )
 def test_a_checkpoint_that_could_not_be_read_is_rejected(fields, reason):
     with pytest.raises(DataError, match=reason):
@@ -209,7 +208,7 @@ def test_later_checkpoints_of_another_run_stay_with_a_warning(folder, caplog):
     assert "checkpoint-00000050.swc" in caplog.text
 
 
-@pytest.mark.parametrize("what", ["remove", "list_folder"])
+@cases("what", "remove", "list_folder")
 def test_files_that_cannot_be_removed_cause_a_warning(monkeypatch, caplog, what):
     folder = new_folder()
     write_checkpoint(folder, checkpoint_at(1), keep=1)
@@ -224,7 +223,7 @@ def test_files_that_cannot_be_removed_cause_a_warning(monkeypatch, caplog, what)
     assert numbers_in(folder) == [1, 2]
 
 
-@pytest.mark.parametrize("damage", ["half", "nan"])
+@cases("damage", "half", "nan")
 def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(folder, caplog, damage):
     for number in (1, 2, 3):
         url = write_checkpoint(folder, checkpoint_at(number), keep=3)
@@ -264,7 +263,7 @@ def test_one_that_its_run_removes_meanwhile_is_passed_over(monkeypatch):
     assert read_checkpoint(folder).progress.averagings == 1
 
 
-@pytest.mark.parametrize("content", [{}, {"notes.txt": b""}, {NAME_0: b"damaged"}])
+@cases("content", {}, {"notes.txt": b""}, {NAME_0: b"damaged"})
 def test_a_folder_without_a_whole_one_is_named(folder, content):
     for name, text in content.items():
         with write_atomically(join(folder, name)) as file:
@@ -281,24 +280,22 @@ def change_meta(**fields):
     return lambda meta, members: meta.update(fields)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (change_meta(format=1), "its format is 1"),
-        (change_meta(rows="12"), "its rows is '12'"),
-        (change_meta(rows=[1, 2, 3]), "2 of 3 workers"),
-        (change_meta(epochs=None), "its epochs is None"),
-        (change_meta(progress={**Progress().to_dict(), "newer": 1}), "metadata is invalid"),
-        (change_meta(progress={**Progress().to_dict(), "epoch": "1"}), "integers of at least 0"),
-        (change_meta(columns=[]), "members do not match"),
-        (lambda meta, members: members.pop("vector.npy"), "vector.npy"),
-        (lambda meta, members: members.pop("extras/0.bin"), "extras/0.bin"),
-        (lambda meta, members: members.update({"more.txt": b""}), "members do not match"),
-        (lambda meta, members: members.update({"callbacks.json": b"{"}), "metadata is invalid"),
-        (lambda meta, members: members.update({"callbacks.json": b"[[1]]"}), "metadata is invalid"),
-        (lambda meta, members: members.update({"callbacks/0/a.bin": b""}), "members do not match"),
-        (lambda meta, members: members.update({"vector.npy": np.zeros(2, int)}), "1-D, of float"),
-    ],
+@cases(
+    "change, reason",
+    (change_meta(format=1), "its format is 1"),
+    (change_meta(rows="12"), "its rows is '12'"),
+    (change_meta(rows=[1, 2, 3]), "2 of 3 workers"),
+    (change_meta(epochs=None), "its epochs is None"),
+    (change_meta(progress={**Progress().to_dict(), "newer": 1}), "metadata is invalid"),
+    (change_meta(progress={**Progress().to_dict(), "epoch": "1"}), "integers of at least 0"),
+    (change_meta(columns=[]), "members do not match"),
+    (lambda meta, members: members.pop("vector.npy"), "vector.npy"),
+    (lambda meta, members: members.pop("extras/0.bin"), "extras/0.bin"),
+    (lambda meta, members: members.update({"more.txt": b""}), "members do not match"),
+    (lambda meta, members: members.update({"callbacks.json": b"{"}), "metadata is invalid"),
+    (lambda meta, members: members.update({"callbacks.json": b"[[1]]"}), "metadata is invalid"),
+    (lambda meta, members: members.update({"callbacks/0/a.bin": b""}), "members do not match"),
+    (lambda meta, members: members.update({"vector.npy": np.zeros(2, int)}), "1-D, of float"),
 )
 def test_a_file_of_another_form_is_rejected(change, reason):
     whole = checkpoint_at(extras=(b"1", b"2"), history={"loss": np.zeros(3)})
@@ -333,37 +330,33 @@ def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from():
             resume(old, updater=other)
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        {"prefetch_batches": 0, "xla": "off", "mesh": {"ports": 5000}, "averaging_frequency": 9},
-        {"checkpoint": {"url": "elsewhere"}, "collect_training_stats": True, "epochs": 3},
-        {"unknown_to_the_other": 1},
-        {"seed": 7},
-        {"rows": [67, 67, 67]},
-        {"rows": [100, 101, 0, 0]},
-    ],
+    {"prefetch_batches": 0, "xla": "off", "mesh": {"ports": 5000}, "averaging_frequency": 9},
+    {"checkpoint": {"url": "elsewhere"}, "collect_training_stats": True, "epochs": 3},
+    {"unknown_to_the_other": 1},
+    {"seed": 7},
+    {"rows": [67, 67, 67]},
+    {"rows": [100, 101, 0, 0]},
 )
 def test_options_that_keep_minibatches_may_differ(changes):
     resume(**changes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"fingerprint": "another"}, "another network"),
-        ({"rows": [200]}, "200 examples instead of 201"),
-        ({"rows": [201], "is_stream": True}, "1 workers instead of 2, which is possible only"),
-        ({"rows": [100, 99]}, "worker 1 has 99 examples instead of 101"),
-        ({"batch_size_per_worker": 8}, "batch_size_per_worker=8 instead of 16"),
-        ({"shuffle": False}, "shuffle=False instead of True"),
-        ({"repartition": "never"}, "repartition='never'"),
-        ({"repartition_strategy": "spark_default"}, "repartition_strategy='spark_default'"),
-        ({"seed": 8}, "seed=8 instead of 7"),
-        ({"updater": "reset"}, "updater='reset' instead of 'average'"),
-        ({"outer_optimizer": {"momentum": 0.9}}, "outer_optimizer={'momentum': 0.9} instead of"),
-        ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
-    ],
+@cases(
+    "changes, reason",
+    ({"fingerprint": "another"}, "another network"),
+    ({"rows": [200]}, "200 examples instead of 201"),
+    ({"rows": [201], "is_stream": True}, "1 workers instead of 2, which is possible only"),
+    ({"rows": [100, 99]}, "worker 1 has 99 examples instead of 101"),
+    ({"batch_size_per_worker": 8}, "batch_size_per_worker=8 instead of 16"),
+    ({"shuffle": False}, "shuffle=False instead of True"),
+    ({"repartition": "never"}, "repartition='never'"),
+    ({"repartition_strategy": "spark_default"}, "repartition_strategy='spark_default'"),
+    ({"seed": 8}, "seed=8 instead of 7"),
+    ({"updater": "reset"}, "updater='reset' instead of 'average'"),
+    ({"outer_optimizer": {"momentum": 0.9}}, "outer_optimizer={'momentum': 0.9} instead of"),
+    ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
 )
 def test_options_that_change_minibatches_must_not_differ(changes, reason):
     with pytest.raises(ConfigurationError, match=reason):

@@ -4,8 +4,8 @@ from functools import partial
 
 import hypothesis.strategies as st
 import numpy as np
-import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.runs import History
 from sparkwright.runs._history import COLUMNS
@@ -49,7 +49,7 @@ def test_metrics_become_columns_that_are_nan_where_they_are_not_known():
     assert log.rows()["loss"].min() >= 1
 
 
-@pytest.mark.parametrize("drop", [History.clear, partial(History.discard, worker=1, after_step=0)])
+@cases("drop", History.clear, partial(History.discard, worker=1, after_step=0))
 def test_dropped_rows_do_not_reappear(drop):
     log = History()
     log.append(some_rows(5, worker=1, accuracy=np.full(5, 0.9)))

@@ -4,7 +4,7 @@ import threading
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
+from tests.cases import cases
 
 from sparkwright.errors import DataError, NonFiniteLossError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
@@ -82,8 +82,8 @@ def test_gathering_begins_before_the_first_worker_can_register():
     assert phases == ["submit", "gather", "finish"]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no Spark"), SystemExit(1)])
-@pytest.mark.parametrize("action", ["clean_up", "finish", "cancel"])
+@cases("error", RuntimeError("no Spark"), SystemExit(1))
+@cases("action", "clean_up", "finish", "cancel")
 def test_clean_up_that_raises_does_not_replace_the_outcome(action, error):
     def launch(worker, template, ended, *, replaces):
         ended(Failure(worker=worker, kind="data", reason="no such column"))
@@ -97,17 +97,15 @@ def test_clean_up_that_raises_does_not_replace_the_outcome(action, error):
     assert "no such column" in str(found)
 
 
-@pytest.mark.parametrize(
-    ("progress", "words"),
-    [
-        (None, "is unchanged: no averaging was completed."),
-        (Progress.first(workers=2), "is unchanged: no averaging was completed."),
-        (Progress(steps=(3, 4), opened=1), "holds the state after 7 minibatches, in epoch 1."),
-        (
-            Progress(steps=(5, 5), opened=2, epoch=1, averagings=2),
-            "holds the average after averaging 2, in epoch 2.",
-        ),
-    ],
+@cases(
+    "progress, words",
+    (None, "is unchanged: no averaging was completed."),
+    (Progress.first(workers=2), "is unchanged: no averaging was completed."),
+    (Progress(steps=(3, 4), opened=1), "holds the state after 7 minibatches, in epoch 1."),
+    (
+        Progress(steps=(5, 5), opened=2, epoch=1, averagings=2),
+        "holds the average after averaging 2, in epoch 2.",
+    ),
 )
 def test_error_names_the_state_of_the_model(progress, words):
     assert held(progress) == f"The model {words}"
@@ -122,12 +120,10 @@ def fails_at_once(worker, template, ended, *, replaces):
     raise RuntimeError("the Spark session has been stopped")
 
 
-@pytest.mark.parametrize(
-    ("launch", "reason"),
-    [
-        (fails_later, "the trainer process ended (3 attempts failed)"),
-        (fails_at_once, "the Spark session has been stopped (3 attempts failed)"),
-    ],
+@cases(
+    "launch, reason",
+    (fails_later, "the trainer process ended (3 attempts failed)"),
+    (fails_at_once, "the Spark session has been stopped (3 attempts failed)"),
 )
 def test_a_worker_is_launched_until_its_attempts_are_exhausted(launch, reason):
     error, _ = ended(launch=launch)
@@ -169,7 +165,7 @@ def test_a_rejected_result_is_an_error_that_names_the_copy():
     assert "after averaging 7" in str(outcome.error)
 
 
-@pytest.mark.parametrize(("delivered", "expected"), [(9, [3.0]), (6, [1.0])])
+@cases("delivered, expected", (9, [3.0]), (6, [1.0]))
 def test_the_later_of_result_and_copy_counts(delivered, expected):
     outcome = ended_with(
         copy=state([1.0], averagings=7), result=state([3.0], averagings=delivered), end=EndRun()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.waiting import join_threads
 
 from sparkwright.masters import TrainingPlan
@@ -193,15 +194,13 @@ def test_the_clock_stops_with_the_run(record):
     assert record.status().error == "Traceback"
 
 
-@pytest.mark.parametrize(
-    ("states", "last"),
-    [
-        (["starting", "training"], "training"),
-        (["starting", "stopping", "training"], "stopping"),
-        (["stopping", "stopped"], "stopped"),
-        (["done", "stopping"], "done"),
-        (["failed", "done"], "failed"),
-    ],
+@cases(
+    "states, last",
+    (["starting", "training"], "training"),
+    (["starting", "stopping", "training"], "stopping"),
+    (["stopping", "stopped"], "stopped"),
+    (["done", "stopping"], "done"),
+    (["failed", "done"], "failed"),
 )
 def test_states_do_not_revert(record, states, last):
     for state in states:
@@ -272,7 +271,7 @@ def test_restarted_training_discards_the_log(record):
     assert record.status().epoch == 1
 
 
-@pytest.mark.parametrize(("stopped", "state"), [(False, "done"), (True, "stopped")])
+@cases("stopped, state", (False, "done"), (True, "stopped"))
 def test_the_end_counts_averagings_exactly_and_workers_of_a_stopped_run_are_not_done(
     record, stopped, state
 ):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from tests.cases import cases
 from tests.support.mesh import SECRET, each, joined
 from tests.waiting import names_of_threads, wait_until
 
@@ -142,7 +143,7 @@ def test_two_workers_talk_end_to_end_and_neither_listens(site):
     assert connection.receive() is None
 
 
-@pytest.mark.parametrize("authenticate", [None, False])
+@cases("authenticate", None, False)
 def test_a_ring_sums_and_authenticates_its_vectors_though_the_driver_is_near(site, authenticate):
     here = site()
     members = [here.member(worker) for worker in range(3)]
@@ -215,9 +216,10 @@ def test_unanswered_call_raises_and_names_both_sides(site):
         one.reach(silent, timeout_s=60, give_up=given_up.is_set)
 
 
-@pytest.mark.parametrize(
-    ("relay_timeout_s", "happens"),
-    [(0.3, lambda partner: None), (60.0, lambda partner: partner.control.hang_up())],
+@cases(
+    "relay_timeout_s, happens",
+    (0.3, lambda partner: None),
+    (60.0, lambda partner: partner.control.hang_up()),
     ids=["it waits for too long", "its partner is lost"],
 )
 def test_the_driver_drops_a_caller(site, relay_timeout_s, happens):
@@ -244,16 +246,14 @@ def test_only_the_newest_attempt_of_a_registered_worker_is_called(site):
             one.port.connect(("127.0.0.1", attempt), worker=worker, timeout_s=0.2)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        (CONNECT, {"from": [2, 0], "to": [1, 0]}),  # is not registered
-        (CONNECT, {"from": [0, 7], "to": [1, 0]}),  # another attempt is
-        (CONNECT, {"from": [0, 0], "to": 1}),
-        (CONNECT, {}),
-        (ACCEPT, {"ticket": 99}),
-        (ACCEPT, {}),
-    ],
+@cases(
+    "kind, fields",
+    (CONNECT, {"from": [2, 0], "to": [1, 0]}),  # is not registered
+    (CONNECT, {"from": [0, 7], "to": [1, 0]}),  # another attempt is
+    (CONNECT, {"from": [0, 0], "to": 1}),
+    (CONNECT, {}),
+    (ACCEPT, {"ticket": 99}),
+    (ACCEPT, {}),
 )
 def test_unexpected_requests_get_no_answer(site, kind, fields):
     here = site()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from tests.cases import cases
 from tests.waiting import join_threads, names_of_threads, wait_until
 
 from sparkwright.errors import DataError
@@ -247,7 +248,7 @@ def test_worker_that_leaves_its_slot_to_another_is_reported_as_lost(site):
     assert here.sink.told.count(("lost", 1)) == here.sink.told.count(("lost", 0)) == 1
 
 
-@pytest.mark.parametrize("found_by", ["driver", "task", "worker"])
+@cases("found_by", "driver", "task", "worker")
 def test_a_failure_ends_the_run(site, found_by):
     here = site(1)
     (worker,) = here.training()
@@ -313,14 +314,12 @@ def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site):
 # -- peers that do not behave ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        *(b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n", struct.pack("<4sIQ", b"SWR1", 2**31, 0)),
-        *(("rows", {"blocks": []}), ("report", {}), ("result", {}), ("fetch_start", {})),
-        *(("register", {"worker": worker}) for worker in (None, "x", -1, 2, 10**9)),
-        None,
-    ],
+    *(b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n", struct.pack("<4sIQ", b"SWR1", 2**31, 0)),
+    *(("rows", {"blocks": []}), ("report", {}), ("result", {}), ("fetch_start", {})),
+    *(("register", {"worker": worker}) for worker in (None, "x", -1, 2, 10**9)),
+    None,
     ids=str,
 )
 def test_invalid_data_of_a_stranger_ends_only_its_connection(site, caplog, content):
@@ -343,7 +342,7 @@ def test_invalid_data_of_a_stranger_ends_only_its_connection(site, caplog, conte
     assert all(record.levelno <= logging.WARNING for record in caplog.records)
 
 
-@pytest.mark.parametrize("how", ["nonsense", "rejected", "close"])
+@cases("how", "nonsense", "rejected", "close")
 def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(site, caplog, how):
     here = site(2)
     one, other = here.training()

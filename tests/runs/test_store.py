@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.runs.recorded import begin, train
 from tests.waiting import wait_until
 
@@ -190,7 +191,7 @@ def test_rows_that_were_dropped_do_not_stay_in_the_curve(store):
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
+@cases("trouble", "locked", "no folder", "newer", "no database")
 def test_unwritable_file_warns_once_and_training_continues(store, trouble, caplog):
     with contextlib.ExitStack() as stack:
         if trouble == "no folder":
@@ -269,15 +270,13 @@ def test_processes_that_end_or_are_killed_write_while_others_read(store, process
     assert store.run("p2-open").state == "training"
 
 
-@pytest.mark.parametrize(
-    ("place", "is_there", "started", "silent_s", "is_alive"),
-    [
-        ("here", True, 0.0, 9999.0, True),  # a debugger, or a computer that slept
-        ("here", True, -3600.0, 0.0, False),  # another process got the number
-        ("here", False, 0.0, 0.0, False),
-        ("elsewhere", False, 0.0, SILENT_S - 1, True),
-        ("elsewhere", True, 0.0, SILENT_S + 1, False),
-    ],
+@cases(
+    "place, is_there, started, silent_s, is_alive",
+    ("here", True, 0.0, 9999.0, True),  # a debugger, or a computer that slept
+    ("here", True, -3600.0, 0.0, False),  # another process got the number
+    ("here", False, 0.0, 0.0, False),
+    ("elsewhere", False, 0.0, SILENT_S - 1, True),
+    ("elsewhere", True, 0.0, SILENT_S + 1, False),
 )
 def test_a_process_is_looked_for_where_that_is_possible(
     place, is_there, started, silent_s, is_alive
@@ -337,7 +336,7 @@ def rows_of(steps, losses):
     return {**columns, "step": steps, "loss": np.asarray(losses, float), "time_s": steps * 0.1}
 
 
-@pytest.mark.parametrize("steps", [1, 10, POINTS, POINTS + 1, 100_003])
+@cases("steps", 1, 10, POINTS, POINTS + 1, 100_003)
 def test_a_curve_has_few_points_and_keeps_its_mean(steps):
     losses = np.random.default_rng(0).normal(size=steps)
     curve = Curve()

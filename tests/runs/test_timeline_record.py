@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 from sparkwright.errors import DataError, NetworkError
 from sparkwright.masters import NtpClock, SystemClock
@@ -138,9 +139,7 @@ def test_an_ntp_server_that_does_not_answer_is_named_once(caplog):
     assert len(rows(times)) == 3
 
 
-@pytest.mark.parametrize(
-    "spans", [(255, 0.0, 1.0), (7, np.nan, 1.0), (7, 0.0, np.inf), (7, 0.0, -1.0)]
-)
+@cases("spans", (255, 0.0, 1.0), (7, np.nan, 1.0), (7, 0.0, np.inf), (7, 0.0, -1.0))
 def test_spans_that_cannot_be_are_rejected(spans):
     times = record()
     with pytest.raises(DataError):

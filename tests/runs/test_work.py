@@ -1,8 +1,8 @@
 """Shares of work: everything once, own data first, what is owed by all."""
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span, epoch_spans, quotas_by_speed, share_out, without
@@ -83,14 +83,12 @@ def test_an_absent_workers_data_waits():
     assert share_out(todo[1:], epoch=0, quotas={0: 5}, lend=True) == {}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "quotas"),
-    [
-        ({}, {0: 5, 1: 5}),
-        ({0: 0.1, 1: 0.1}, {0: 5, 1: 5}),
-        ({0: 0.1, 1: 10.0}, {0: 5, 1: 1}),
-        ({0: 0.3, 1: 0.1, 7: 0.001}, {0: 2, 1: 5}),
-    ],
+@cases(
+    "seconds, quotas",
+    ({}, {0: 5, 1: 5}),
+    ({0: 0.1, 1: 0.1}, {0: 5, 1: 5}),
+    ({0: 0.1, 1: 10.0}, {0: 5, 1: 1}),
+    ({0: 0.3, 1: 0.1, 7: 0.001}, {0: 2, 1: 5}),
 )
 def test_quotas_follow_measured_speed(seconds, quotas):
     assert quotas_by_speed(seconds, members=[0, 1], frequency=5) == quotas

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.cluster.engine_archive import own_engine
@@ -51,12 +52,10 @@ def network_with(spark, layers):
     return sw.SparkNetwork(spark, model, master)
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"version": "0.1.0", "fingerprint": "bbb"}, "0.1.0 (fingerprint bbb, /kit/sparkwright)"),
-        ({"where": "", "version": "", "fingerprint": ""}, "executor on node7 none"),
-    ],
+@cases(
+    "changes, told",
+    ({"version": "0.1.0", "fingerprint": "bbb"}, "0.1.0 (fingerprint bbb, /kit/sparkwright)"),
+    ({"where": "", "version": "", "fingerprint": ""}, "executor on node7 none"),
 )
 def test_an_executor_with_another_engine_is_named_with_both_versions(changes, told):
     with pytest.raises(sw.ConfigurationError) as error:
@@ -84,7 +83,7 @@ def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(spark, 
     assert network.score(blobs) > 0
 
 
-@pytest.mark.parametrize("module", ["layers", sw, sw.data])
+@cases("module", "layers", sw, sw.data)
 def test_modules_not_of_the_user_raise(module):
     with pytest.raises(sw.ConfigurationError, match="Received"):
         sw.spark.send_by_value(module)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
 from tests.waiting import wait_until
 
@@ -61,7 +62,7 @@ OWN_MOMENTS = {
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("communication", ["ring", "spark"])
+@cases("communication", "ring", "spark")
 def test_resumed_run_ends_with_identical_bits(
     spark, blobs, tmp_path, leaves_nothing, communication
 ):
@@ -112,17 +113,12 @@ def test_resumed_gradient_sharing_run_continues_with_its_thresholds(blobs, tmp_p
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        (
-            {"use_ema": True, "gradient_accumulation_steps": 4},
-            {"averaging_frequency": {1: 1, 2: 4}},
-        ),
-        ({}, {**OWN_MOMENTS, "averaging_frequency": {1: 1, 2: 4}}),
-        ({}, {**OWN_MOMENTS, "averaging_delay": 2}),
-        ({}, {"updater": "reset", "outer_optimizer": sw.OuterOptimizer(nesterov=False)}),
-    ],
+@cases(
+    "options, settings",
+    ({"use_ema": True, "gradient_accumulation_steps": 4}, {"averaging_frequency": {1: 1, 2: 4}}),
+    ({}, {**OWN_MOMENTS, "averaging_frequency": {1: 1, 2: 4}}),
+    ({}, {**OWN_MOMENTS, "averaging_delay": 2}),
+    ({}, {"updater": "reset", "outer_optimizer": sw.OuterOptimizer(nesterov=False)}),
     ids=["accumulated", "own moments", "delayed", "reset"],
 )
 def test_run_of_one_process_is_resumed_on_this_machine(tmp_path, blobs, options, settings):
@@ -151,8 +147,8 @@ def test_run_of_one_process_is_resumed_on_this_machine(tmp_path, blobs, options,
 
 
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("kind", [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster])
-@pytest.mark.parametrize("workers", [1, 3])
+@cases("kind", sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster)
+@cases("workers", 1, 3)
 def test_other_workers_train_what_a_checkpoint_left_once(tmp_path, kind, workers):
     data, folders = numbered(101), [tmp_path / name for name in ("first", "second", "third")]
     for folder in folders:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.cases import cases
 
 from sparkwright.errors import DataError
 from sparkwright.spark._sql import ColumnReader, _from_pandas, _predicted, _sql_type
@@ -46,17 +47,15 @@ def test_features_of_a_single_input_can_be_separate_columns():
     assert dataset.features["x"].dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    ("inputs", "columns", "message"),
-    [
-        ({"x": (4,)}, [[[1.0, 2.0, 3.0, 4.0], None]], "must have no missing values"),
-        ({"x": (4,)}, [[[1.0, 2.0]]], r"takes examples of shape \(4,\)"),
-        ({"x": (2,)}, [[[]]], "must not be empty"),
-        ({"x": (2,)}, [["text"]], r"takes examples of shape \(2,\)"),
-        ({"x": (2,)}, [[b"bytes"]], "must hold numbers or text"),
-        ({"a": (1,), "b": (1,)}, [[1.0]], "one column for each of the network's inputs"),
-        (STEPS, [[[[1.0, 2.0], [3.0]]]], "must have one length"),
-    ],
+@cases(
+    "inputs, columns, message",
+    ({"x": (4,)}, [[[1.0, 2.0, 3.0, 4.0], None]], "must have no missing values"),
+    ({"x": (4,)}, [[[1.0, 2.0]]], r"takes examples of shape \(4,\)"),
+    ({"x": (2,)}, [[[]]], "must not be empty"),
+    ({"x": (2,)}, [["text"]], r"takes examples of shape \(2,\)"),
+    ({"x": (2,)}, [[b"bytes"]], "must hold numbers or text"),
+    ({"a": (1,), "b": (1,)}, [[1.0]], "one column for each of the network's inputs"),
+    (STEPS, [[[[1.0, 2.0], [3.0]]]], "must have one length"),
 )
 def test_columns_that_are_not_inputs_are_rejected(inputs, columns, message):
     reader = ColumnReader(inputs=inputs, schema=None)
@@ -70,18 +69,16 @@ def test_output_with_one_value_is_a_scalar_column():
     assert found == ["float", "array<bigint>", "array<array<float>>"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "rows",
-    [
-        [np.array([1.5, np.nan]), np.array([3.0])],
-        [np.array([1, 2]), np.array([], np.int64), np.array([3])],
-        [np.array([True]), np.array([False])],
-        [np.array([1, 2]), None],
-        pa.array([[[1.0], [2.0]], [[3.0]]]).to_pandas().to_list(),
-        [np.array(["a", "b"], dtype=object)],
-        [0.5, np.nan],
-        [],
-    ],
+    [np.array([1.5, np.nan]), np.array([3.0])],
+    [np.array([1, 2]), np.array([], np.int64), np.array([3])],
+    [np.array([True]), np.array([False])],
+    [np.array([1, 2]), None],
+    pa.array([[[1.0], [2.0]], [[3.0]]]).to_pandas().to_list(),
+    [np.array(["a", "b"], dtype=object)],
+    [0.5, np.nan],
+    [],
 )
 def test_pandas_columns_are_converted_as_by_pyarrow(rows):
     column = pd.Series(rows, dtype=object)

@@ -5,6 +5,7 @@ import threading
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import weights
 from tests.spark.test_checkpoints import averaging, model_of, sharing
 
@@ -122,9 +123,7 @@ def test_gradient_sharing_ends_after_the_expected_epoch_with_the_best_weights():
     assert (run.status.epoch, run.restored_epoch, epoch_of(model)) == (4, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("patience", "ends"), [(2, 5), (4, 7)], ids=["same-rules", "more-patience"]
-)
+@cases("patience, ends", (2, 5), (4, 7), ids=["same-rules", "more-patience"])
 def test_resumed_run_ends_where_the_undisturbed_one_would(two, tmp_path, patience, ends):
     """The checkpoint has the best score, the epochs since, and the best weights."""
     scores = [3, 2, 1, 2, 2, 2, 2, 2, 2]

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import dense
 
 import sparkwright as sw
@@ -126,12 +127,10 @@ def test_outputs_are_named_after_their_label_columns(spark, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("layer", "expected"),
-    [
-        ("price", ("price[0]", "price[1]")),
-        (None, ("0", "1")),  # Keras' own names differ from network to network
-    ],
+@cases(
+    "layer, expected",
+    ("price", ("price[0]", "price[1]")),
+    (None, ("0", "1")),  # Keras' own names differ from network to network
 )
 def test_outputs_without_label_columns_keep_their_network_names(spark, layer, expected):
     inputs = keras.Input((2,))

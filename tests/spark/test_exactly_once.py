@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import (
     KillOnce,
     Paced,
@@ -31,21 +32,17 @@ EXPORT = {"training_approach": "export", "batch_size_per_worker": 4}
 
 
 @pytest.mark.thorough(but=["primes", "shared primes", "empty partitions", "shared export"])
-@pytest.mark.parametrize(
-    ("kind", "sizes", "options"),
-    [
-        pytest.param(AVERAGING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="primes"),
-        pytest.param(AVERAGING, [2], {"workers": 4}, id="fewer examples than workers"),
-        pytest.param(AVERAGING, [0, 31, 0, 2], EMPTY, id="empty partitions"),
-        pytest.param(
-            AVERAGING, [50, 1, 1], {**EMPTY, **SMALL, "workers": 3}, id="small partitions"
-        ),
-        pytest.param(AVERAGING, [40, 3, 8], APPROXIMATE, id="approximate"),
-        pytest.param(AVERAGING, [40, 3], {"repartition_strategy": "spark_default"}, id="shuffled"),
-        pytest.param(SHARING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="shared primes"),
-        pytest.param(SHARING, [0, 31, 0, 2], EMPTY, id="shared empty partitions"),
-        pytest.param(SHARING, [23, 8], {**EXPORT, "workers": 1}, id="shared export"),
-    ],
+@cases(
+    "kind, sizes, options",
+    pytest.param(AVERAGING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="primes"),
+    pytest.param(AVERAGING, [2], {"workers": 4}, id="fewer examples than workers"),
+    pytest.param(AVERAGING, [0, 31, 0, 2], EMPTY, id="empty partitions"),
+    pytest.param(AVERAGING, [50, 1, 1], {**EMPTY, **SMALL, "workers": 3}, id="small partitions"),
+    pytest.param(AVERAGING, [40, 3, 8], APPROXIMATE, id="approximate"),
+    pytest.param(AVERAGING, [40, 3], {"repartition_strategy": "spark_default"}, id="shuffled"),
+    pytest.param(SHARING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="shared primes"),
+    pytest.param(SHARING, [0, 31, 0, 2], EMPTY, id="shared empty partitions"),
+    pytest.param(SHARING, [23, 8], {**EXPORT, "workers": 1}, id="shared export"),
 )
 def test_every_example_is_trained_once_per_epoch(
     spark, tmp_path, leaves_nothing, kind, sizes, options
@@ -63,13 +60,11 @@ def test_every_example_is_trained_once_per_epoch(
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize(
-    ("options", "tolerance"),
-    [
-        ({"outer_optimizer": sw.OuterOptimizer()}, 0.0),
-        # Workers with moments of their own end near it: the replacement begins with its neighbor's.
-        ({"updater": "local", "exchange_precision": "int8", "averaging_delay": 1}, 0.02),
-    ],
+@cases(
+    "options, tolerance",
+    ({"outer_optimizer": sw.OuterOptimizer()}, 0.0),
+    # Workers with moments of their own end near it: the replacement begins with its neighbor's.
+    ({"updater": "local", "exchange_precision": "int8", "averaging_delay": 1}, 0.02),
     ids=["averaged", "own moments"],
 )
 @pytest.mark.thorough(but=["averaged"])

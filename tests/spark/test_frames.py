@@ -5,6 +5,7 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cases import cases
 from tests.spark import helpers
 
 import sparkwright as sw
@@ -71,20 +72,18 @@ def test_columns_of_a_spark_frame_are_named(spark):
     assert trained.evaluate(frame).examples == 240
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"label": "kind"}, "unknown columns 'kind'"),
-        ({"label": "y", "features": ["a", "x"]}, "unknown columns 'x'"),
-        ({}, "column to predict|column `features`"),
-        (
-            {"label": "y"},
-            r"'city' of type string, 'when' of type timestamp, 'day' of type date, 'place' of type "
-            r"struct<x:double,y:double>, 'raw' of type binary, 'none' of type void\. 'city': "
-            r"convert .*StringIndexer.*'when', 'day': .*datediff.*'place': select.*"
-            r"'raw', 'none': leave them",
-        ),
-    ],
+@cases(
+    "options, message",
+    ({"label": "kind"}, "unknown columns 'kind'"),
+    ({"label": "y", "features": ["a", "x"]}, "unknown columns 'x'"),
+    ({}, "column to predict|column `features`"),
+    (
+        {"label": "y"},
+        r"'city' of type string, 'when' of type timestamp, 'day' of type date, 'place' of type "
+        r"struct<x:double,y:double>, 'raw' of type binary, 'none' of type void\. 'city': "
+        r"convert .*StringIndexer.*'when', 'day': .*datediff.*'place': select.*"
+        r"'raw', 'none': leave them",
+    ),
 )
 def test_unsuitable_columns_fail_on_the_driver(spark, options, message):
     now = datetime.datetime(2026, 1, 1)
@@ -97,14 +96,12 @@ def test_unsuitable_columns_fail_on_the_driver(spark, options, message):
     assert_fails_before_a_job(spark, message, frame, **options)
 
 
-@pytest.mark.parametrize(
-    ("validation", "message"),
-    [
-        ((np.zeros((4, 3)), np.zeros(4, int)), r"data: features 'features' .*Received: \(3\)"),
-        ((np.zeros((4, 4)), np.full(4, 3)), r"data: labels 'labels' .*from 3 to 3"),
-        ((np.zeros((4, 4)),), "data: labels are needed"),
-        (flowers(4).drop(columns="a"), r"data must have the columns .* without 'a'\."),
-    ],
+@cases(
+    "validation, message",
+    ((np.zeros((4, 3)), np.zeros(4, int)), r"data: features 'features' .*Received: \(3\)"),
+    ((np.zeros((4, 4)), np.full(4, 3)), r"data: labels 'labels' .*from 3 to 3"),
+    ((np.zeros((4, 4)),), "data: labels are needed"),
+    (flowers(4).drop(columns="a"), r"data must have the columns .* without 'a'\."),
 )
 def test_validation_data_is_checked_on_the_driver(spark, validation, message):
     message = f"validation {message}"

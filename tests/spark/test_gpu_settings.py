@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.cases import cases
 from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
@@ -49,12 +50,10 @@ def test_each_local_executor_is_assigned_its_own_gpus():
     assert Path(script).stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(
-    ("amount", "settings", "message"),
-    [
-        (2, LOCAL, r"workers=2, gpus_per_executor=2, 4 .*has 3 \("),
-        (1, {"spark.master": "local[2]"}, r"master='local\[2\]'"),
-    ],
+@cases(
+    "amount, settings, message",
+    (2, LOCAL, r"workers=2, gpus_per_executor=2, 4 .*has 3 \("),
+    (1, {"spark.master": "local[2]"}, r"master='local\[2\]'"),
     ids=["too few GPUs", "no executors"],
 )
 def test_gpus_that_executors_cannot_have_are_rejected_before_spark_starts(
@@ -97,14 +96,12 @@ def test_kubernetes_image_must_contain_its_script():
     assert found["spark.executor.resource.gpu.vendor"] == "nvidia.com"
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"gpus_per_executor": -1}, "gpus_per_executor=-1"),
-        ({"gpus_per_executor": 2, "gpus_per_worker": 2}, "gpus_per_worker=2"),
-        ({"gpus_per_executor": 1, "gpu_tasks": "some"}, "gpu_tasks='some'"),
-        ({"node_label": "gpu", "master": "spark://m:7077"}, "node_label='gpu'"),
-    ],
+@cases(
+    "options, named",
+    ({"gpus_per_executor": -1}, "gpus_per_executor=-1"),
+    ({"gpus_per_executor": 2, "gpus_per_worker": 2}, "gpus_per_worker=2"),
+    ({"gpus_per_executor": 1, "gpu_tasks": "some"}, "gpu_tasks='some'"),
+    ({"node_label": "gpu", "master": "spark://m:7077"}, "node_label='gpu'"),
 )
 def test_invalid_options_are_named(monkeypatch, options, named):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
@@ -140,7 +137,7 @@ def test_existing_session_must_have_the_gpus(monkeypatch):
     sw.start_spark(gpus_per_executor=2)
 
 
-@pytest.mark.parametrize("amount", ["0.5", "2"])
+@cases("amount", "0.5", "2")
 def test_tasks_that_share_gpus_or_use_several_are_rejected(amount):
     _gpus.check_gpus(session())
     _gpus.check_gpus(session(**GPU))

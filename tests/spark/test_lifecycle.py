@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import (
     KillOnce,
     Paced,
@@ -78,7 +79,7 @@ def test_stop_keeps_the_average_of_the_last_round(spark, blobs, leaves_nothing):
     training.assert_model_is_last_average()
 
 
-@pytest.mark.parametrize("communication", ["ring", "spark"])
+@cases("communication", "ring", "spark")
 def test_run_stopped_while_counting_data_ends_immediately(spark, communication):
     def slow(rows):
         time.sleep(60)
@@ -172,12 +173,10 @@ def test_too_few_slots_raise(spark, blobs):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("held", "timeout", "message"),
-    [
-        (4, "queue_timeout_s", r"no worker started within 2 s.*4 task slots"),
-        (3, "rendezvous_timeout_s", r"2 workers must register .* missing: workers \[[01]\]"),
-    ],
+@cases(
+    "held, timeout, message",
+    (4, "queue_timeout_s", r"no worker started within 2 s.*4 task slots"),
+    (3, "rendezvous_timeout_s", r"2 workers must register .* missing: workers \[[01]\]"),
     ids=["all slots held", "one slot free"],
 )
 def test_slots_held_by_other_jobs_raise_a_clear_error(

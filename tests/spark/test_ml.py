@@ -7,6 +7,7 @@ from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import MulticlassClassificationEvaluator
 from pyspark.ml.feature import StandardScaler, StringIndexer, VectorAssembler
 from pyspark.ml.tuning import ParamGridBuilder, TrainValidationSplit
+from tests.cases import cases
 from tests.spark.helpers import dense, weights
 
 import sparkwright as sw
@@ -120,12 +121,10 @@ def test_grid_search_runs_fits_in_parallel(prepared):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("outputs", "loss", "made"),
-    [
-        (3, keras.losses.SparseCategoricalCrossentropy(from_logits=True), keras.ops.softmax),
-        (1, keras.losses.BinaryCrossentropy(from_logits=True), keras.ops.sigmoid),
-    ],
+@cases(
+    "outputs, loss, made",
+    (3, keras.losses.SparseCategoricalCrossentropy(from_logits=True), keras.ops.softmax),
+    (1, keras.losses.BinaryCrossentropy(from_logits=True), keras.ops.sigmoid),
 )
 def test_logits_become_probabilities(prepared, outputs, loss, made):
     model = one(outputs, None, loss)

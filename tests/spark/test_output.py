@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.cases import cases
 
 from sparkwright.spark._java import configures_log
 
@@ -70,14 +71,12 @@ def test_script_prints_only_its_progress(tmp_path):
         assert re.fullmatch(pattern, text), text
 
 
-@pytest.mark.parametrize(
-    ("settings", "variables"),
-    [
-        ({"spark.log.level": "INFO"}, {}),
-        ({"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=own.xml"}, {}),
-        ({}, {"JDK_JAVA_OPTIONS": "-Dlog4j2.level=info"}),
-        ({}, {"SPARK_CONF_DIR": "with a file"}),
-    ],
+@cases(
+    "settings, variables",
+    ({"spark.log.level": "INFO"}, {}),
+    ({"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=own.xml"}, {}),
+    ({}, {"JDK_JAVA_OPTIONS": "-Dlog4j2.level=info"}),
+    ({}, {"SPARK_CONF_DIR": "with a file"}),
 )
 def test_log_configured_by_the_user_is_unchanged(settings, variables, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))

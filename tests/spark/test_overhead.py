@@ -1,7 +1,7 @@
 """What executors' containers have beside the heap, by Spark's own arithmetic."""
 
-import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.spark.memory_parts import mib_in, overhead_in_container
 
@@ -13,23 +13,21 @@ POD_FACTOR = {POD + "memoryOverheadFactor": "0.5"}
 PYTHON = {EXECUTOR + "pyspark.memory": "2g"}
 
 
-@pytest.mark.parametrize(
-    ("master", "settings", "expected"),
-    [
-        ("spark://a:7077", {}, None),
-        ("local-cluster[2,1,1024]", {}, None),
-        ("yarn", {}, 819),
-        ("k8s://https://a:443", {}, 819),
-        ("yarn", {**FACTOR, EXECUTOR + "memoryOverhead": "2g"}, 2048),
-        ("yarn", FACTOR, 4096),
-        ("yarn", {EXECUTOR + "minMemoryOverhead": "1g"}, 1024),
-        ("yarn", POD_FACTOR, 819),
-        ("k8s://a", POD_FACTOR, 4096),
-        ("k8s://a", {**POD_FACTOR, EXECUTOR + "memoryOverheadFactor": "0.25"}, 2048),
-        ("yarn", PYTHON, 819),
-        ("yarn", {**PYTHON, "spark.yarn.isPython": "true"}, 819 + 2048),
-        ("k8s://a", {**PYTHON, POD + "resource.type": "python"}, 819 + 2048),
-    ],
+@cases(
+    "master, settings, expected",
+    ("spark://a:7077", {}, None),
+    ("local-cluster[2,1,1024]", {}, None),
+    ("yarn", {}, 819),
+    ("k8s://https://a:443", {}, 819),
+    ("yarn", {**FACTOR, EXECUTOR + "memoryOverhead": "2g"}, 2048),
+    ("yarn", FACTOR, 4096),
+    ("yarn", {EXECUTOR + "minMemoryOverhead": "1g"}, 1024),
+    ("yarn", POD_FACTOR, 819),
+    ("k8s://a", POD_FACTOR, 4096),
+    ("k8s://a", {**POD_FACTOR, EXECUTOR + "memoryOverheadFactor": "0.25"}, 2048),
+    ("yarn", PYTHON, 819),
+    ("yarn", {**PYTHON, "spark.yarn.isPython": "true"}, 819 + 2048),
+    ("k8s://a", {**PYTHON, POD + "resource.type": "python"}, 819 + 2048),
 )
 def test_spark_adds_the_configured_overhead_to_the_heap(master, settings, expected):
     assert overhead_in_container(master, settings, heap_mib=8192) == expected
@@ -47,6 +45,6 @@ def test_sizes_are_parsed_as_written_by_spark(number, unit, rest):
     assert mib_in(f"{number << 20}b") == mib_in(str(number)) == number
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1g", "1bb", "1x", "g"])
+@cases("text", "", "much", "-1g", "1bb", "1x", "g")
 def test_invalid_size_is_none(text):
     assert mib_in(text) is None

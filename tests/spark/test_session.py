@@ -7,6 +7,7 @@ import sys
 from unittest.mock import Mock
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.cluster.slots import task_slots
@@ -56,9 +57,7 @@ def test_every_setting_can_be_overridden_for_one_session():
     assert done.stdout.split() == ["local[2,4]", "3s", "true", "2", "0s", "None", "false"]
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100)]
-)
+@cases("option, value", ("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100))
 def test_invalid_options_are_named(option, value):
     with pytest.raises(sw.ConfigurationError, match=f"`{option}` must be an integer of at least"):
         sw.start_spark(**{option: value})

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from tests.cases import cases
 
 import sparkwright as sw
 
@@ -83,19 +84,13 @@ def test_layers_are_adapted_to_all_data_as_by_keras(spark):
     np.testing.assert_allclose(shares, [0.2, 0.4, 0.6, 0.8], atol=0.01)
 
 
-@pytest.mark.parametrize(
-    ("layer", "column", "message"),
-    [
-        (lambda: layers.Hashing(num_bins=3), None, "Received: Hashing"),
-        (
-            lambda: layers.StringLookup(vocabulary=["a"]),
-            None,
-            "without a given mean, vocabulary or",
-        ),
-        (lambda: layers.StringLookup(), None, "`column` must name one of"),
-        (lambda: layers.StringLookup(), "none", "Received: 'none'"),
-        (lambda: layers.Normalization(), "text", "finite numbers. Received: text"),
-    ],
+@cases(
+    "layer, column, message",
+    (lambda: layers.Hashing(num_bins=3), None, "Received: Hashing"),
+    (lambda: layers.StringLookup(vocabulary=["a"]), None, "without a given mean, vocabulary or"),
+    (lambda: layers.StringLookup(), None, "`column` must name one of"),
+    (lambda: layers.StringLookup(), "none", "Received: 'none'"),
+    (lambda: layers.Normalization(), "text", "finite numbers. Received: text"),
 )
 def test_layers_that_cannot_be_adapted_are_rejected(spark, layer, column, message):
     data = sw.data.from_arrays(spark, mixed(3).features, partitions=1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import dense
 from tests.support import in_process
 from tests.support.ntp_server import ntp_server
@@ -37,12 +38,10 @@ def assert_is_consistent(run):
 
 
 @pytest.mark.thorough(but=["ParameterAveragingTrainingMaster-own0"])
-@pytest.mark.parametrize(
-    ("kind", "own"),
-    [
-        (sw.ParameterAveragingTrainingMaster, {"average", "apply", "validate"}),
-        (sw.SharedTrainingMaster, {"encode", "send", "average", "apply", "validate"}),
-    ],
+@cases(
+    "kind, own",
+    (sw.ParameterAveragingTrainingMaster, {"average", "apply", "validate"}),
+    (sw.SharedTrainingMaster, {"encode", "send", "average", "apply", "validate"}),
 )
 def test_every_phase_of_a_run_is_recorded_in_order(spark, blobs, kind, own):
     network = sw.SparkNetwork(spark, dense(), two_workers(kind))

@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import example, given
+from tests.cases import cases
 from tests.storage.stores import OneWay
 
 from sparkwright.storage.archive import ArchiveError, read_archive, write_archive
@@ -115,21 +116,19 @@ class Bomb:
         return pytest.fail, ("a pickle was executed",)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (npy(np.array([Bomb()], dtype=object), allow_pickle=True), "not numeric"),
-        (pickle.dumps(Bomb()), "not an array"),
-        (npy(np.zeros((2, 2))), "not a 1-D"),
-        (npy(np.array(["text"])), "not numeric"),
-        (npy(np.zeros(3, [("x", "f4")])), "not numeric"),
-        (npy(np.zeros(3, np.dtype(float).newbyteorder())), "array of numbers"),
-        (npy(np.zeros(4))[:-1], "size differs from that in its header"),
-        (npy(np.zeros(4)).replace(b"(4,)", b"(9,)"), "size differs from that in its header"),
-        (npy(np.zeros(4)).replace(b"(4,), }     ", b"(999999999,)"), "not an array"),
-        (npy(np.zeros(4)).replace(b"(4,)", b"(4L"), "not an array"),
-        (b"", "not an array"),
-    ],
+@cases(
+    "content, reason",
+    (npy(np.array([Bomb()], dtype=object), allow_pickle=True), "not numeric"),
+    (pickle.dumps(Bomb()), "not an array"),
+    (npy(np.zeros((2, 2))), "not a 1-D"),
+    (npy(np.array(["text"])), "not numeric"),
+    (npy(np.zeros(3, [("x", "f4")])), "not numeric"),
+    (npy(np.zeros(3, np.dtype(float).newbyteorder())), "array of numbers"),
+    (npy(np.zeros(4))[:-1], "size differs from that in its header"),
+    (npy(np.zeros(4)).replace(b"(4,)", b"(9,)"), "size differs from that in its header"),
+    (npy(np.zeros(4)).replace(b"(4,), }     ", b"(999999999,)"), "not an array"),
+    (npy(np.zeros(4)).replace(b"(4,)", b"(4L"), "not an array"),
+    (b"", "not an array"),
 )
 def test_invalid_array_with_a_valid_digest_raises(content, reason):
     with pytest.raises(ArchiveError, match=reason):
@@ -165,12 +164,10 @@ def test_overlapping_members_raise():
         read_archive(io.BytesIO(bytes(lying)))
 
 
-@pytest.mark.parametrize(
+@cases(
     "meta",
-    [
-        *([], 3, {}, {"sha256": []}, {"sha256": {"c.bin": ""}}),
-        {"sha256": {"a.bin": DIGEST, "gone.bin": DIGEST}},
-    ],
+    *([], 3, {}, {"sha256": []}, {"sha256": {"c.bin": ""}}),
+    {"sha256": {"a.bin": DIGEST, "gone.bin": DIGEST}},
     ids=str,
 )
 def test_malformed_metadata_and_missing_members_raise(meta):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 
@@ -23,9 +24,7 @@ def test_read_evaluations_equal_the_written_ones_and_can_be_merged(store):
         sw.load_evaluation(f"{store}/none.json")
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}']
-)
+@cases("content", b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}')
 def test_files_without_an_evaluation_raise_with_the_url(tmp_path, content):
     path = tmp_path / "wrong.json"
     path.write_bytes(content)

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.storage._hdfs_client import as_os_error, open_reader, open_writer, within
@@ -15,53 +16,51 @@ def remote(kind, message):
     return RuntimeError(f'RPCError("org.apache.hadoop.{kind}", "{message}{TRACE}")')
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "texts"),
-    [
-        (
-            remote("security.AccessControlException", r"Permission denied: inode=\"/a\""),
-            *(PermissionError, ['Permission denied: inode="/a".', "HADOOP_USER_NAME"]),
+@cases(
+    "error, kind, texts",
+    (
+        remote("security.AccessControlException", r"Permission denied: inode=\"/a\""),
+        *(PermissionError, ['Permission denied: inode="/a".', "HADOOP_USER_NAME"]),
+    ),
+    (
+        remote("hdfs.server.namenode.SafeModeException", r"In safe mode.\nTurned on."),
+        *(OSError, ["In safe mode. Turned on. Wait until", "hdfs dfsadmin -safemode leave"]),
+    ),
+    (
+        remote("hdfs.protocol.DSQuotaExceededException", "quota = 3000 B"),
+        *(OSError, ["quota = 3000 B.", "larger quota"]),
+    ),
+    (remote("fs.FileAlreadyExistsException", "/a exists"), FileExistsError, ["/a exists."]),
+    (remote("fs.ParentNotDirectoryException", "/a"), NotADirectoryError, ["/a."]),
+    (remote("ipc.StandbyException", "standby"), NetworkError, ["nameservice"]),
+    (remote("x.StrangeException", r"f\u{fc}nf \\ \t6"), OSError, ["fünf \\ 6."]),
+    (remote("x.StrangeException", ""), OSError, ["StrangeException."]),
+    (
+        FileNotFoundError("Path is not a file: /a\n\tat org.A.b(A.java)"),
+        *(IsADirectoryError, ["Path is not a file: /a."]),
+    ),
+    (FileExistsError("/a exists\n\tat org.A.b(A.java)"), FileExistsError, ["/a exists."]),
+    (FileNotFoundError("/a"), FileNotFoundError, ["/a"]),
+    (
+        OSError("Connection refused (os error 111)"),
+        *(NetworkError, [f"{SERVER} cannot be reached (Connection refused (os error 111))."]),
+    ),
+    (
+        RuntimeError('InvalidArgument("No NameNode hosts found")'),
+        *(OSError, [f"{SERVER} does not name a NameNode", "HADOOP_CONF_DIR"]),
+    ),
+    (
+        RuntimeError(
+            'GSSAPIError(GssMajorCodes { routine_error: "GSS_S_FAILURE" }, 2529638944, '
+            '"Unspecified GSS failure. Minor code may provide more: Ticket expired")'
         ),
-        (
-            remote("hdfs.server.namenode.SafeModeException", r"In safe mode.\nTurned on."),
-            *(OSError, ["In safe mode. Turned on. Wait until", "hdfs dfsadmin -safemode leave"]),
-        ),
-        (
-            remote("hdfs.protocol.DSQuotaExceededException", "quota = 3000 B"),
-            *(OSError, ["quota = 3000 B.", "larger quota"]),
-        ),
-        (remote("fs.FileAlreadyExistsException", "/a exists"), FileExistsError, ["/a exists."]),
-        (remote("fs.ParentNotDirectoryException", "/a"), NotADirectoryError, ["/a."]),
-        (remote("ipc.StandbyException", "standby"), NetworkError, ["nameservice"]),
-        (remote("x.StrangeException", r"f\u{fc}nf \\ \t6"), OSError, ["fünf \\ 6."]),
-        (remote("x.StrangeException", ""), OSError, ["StrangeException."]),
-        (
-            FileNotFoundError("Path is not a file: /a\n\tat org.A.b(A.java)"),
-            *(IsADirectoryError, ["Path is not a file: /a."]),
-        ),
-        (FileExistsError("/a exists\n\tat org.A.b(A.java)"), FileExistsError, ["/a exists."]),
-        (FileNotFoundError("/a"), FileNotFoundError, ["/a"]),
-        (
-            OSError("Connection refused (os error 111)"),
-            *(NetworkError, [f"{SERVER} cannot be reached (Connection refused (os error 111))."]),
-        ),
-        (
-            RuntimeError('InvalidArgument("No NameNode hosts found")'),
-            *(OSError, [f"{SERVER} does not name a NameNode", "HADOOP_CONF_DIR"]),
-        ),
-        (
-            RuntimeError(
-                'GSSAPIError(GssMajorCodes { routine_error: "GSS_S_FAILURE" }, 2529638944, '
-                '"Unspecified GSS failure. Minor code may provide more: Ticket expired")'
-            ),
-            *(PermissionError, ["a valid Kerberos ticket. Received: Ticket expired. Run kinit"]),
-        ),
-        (
-            RuntimeError("RPC listener disconnected"),
-            *(NetworkError, [f"{SERVER} closed the connection", "authentication=kerberos"]),
-        ),
-        (RuntimeError('Other("a \\"b\\"")'), OSError, [f'HDFS at {SERVER} failed: Other: a "b"']),
-    ],
+        *(PermissionError, ["a valid Kerberos ticket. Received: Ticket expired. Run kinit"]),
+    ),
+    (
+        RuntimeError("RPC listener disconnected"),
+        *(NetworkError, [f"{SERVER} closed the connection", "authentication=kerberos"]),
+    ),
+    (RuntimeError('Other("a \\"b\\"")'), OSError, [f'HDFS at {SERVER} failed: Other: a "b"']),
 )
 def test_errors_have_a_type_and_one_line_without_a_java_traceback(error, kind, texts):
     found = as_os_error(error, server=SERVER)

@@ -4,6 +4,7 @@ import random
 
 import fsspec
 import pytest
+from tests.cases import cases
 from tests.storage.stores import started_or_skipped
 
 from sparkwright.errors import RunTimeoutError
@@ -47,9 +48,7 @@ def write_pieces(url, between, content=CONTENT):
         file.write(content[half:])
 
 
-@pytest.mark.parametrize(
-    "content", [CONTENT[: 15 << 20], CONTENT], ids=["within a block", "between blocks"]
-)
+@cases("content", CONTENT[: 15 << 20], CONTENT, ids=["within a block", "between blocks"])
 def test_datanode_lost_during_a_write_loses_no_data_or_raises(
     cluster, folder, monkeypatch, content
 ):

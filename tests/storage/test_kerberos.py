@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.cases import cases
 from tests.scripts import json_printed_by
 from tests.storage.stores import started_or_skipped
 from tests.support.kerberos import Kerberos
@@ -89,13 +90,11 @@ def test_keytab_renews_expired_tickets(kerberos, secured, environment):
     assert acted(secured, environment, pause_s=7) == [["content", "brief"]] * 2
 
 
-@pytest.mark.parametrize(
-    ("case", "words"),
-    [
-        ("none", "No Kerberos credentials available"),
-        ("expired", "Ticket expired"),
-        ("wrong key", "Decrypt integrity check failed"),
-    ],
+@cases(
+    "case, words",
+    ("none", "No Kerberos credentials available"),
+    ("expired", "Ticket expired"),
+    ("wrong key", "Decrypt integrity check failed"),
 )
 def test_missing_expired_or_wrong_ticket_raises_one_sentence(
     kerberos, secured, environment, tmp_path, case, words

@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.cases import cases
 from tests.storage.stores import OneWay
 
 from sparkwright.errors import DataError
@@ -100,9 +101,8 @@ def test_changed_content_with_a_valid_checksum_raises(tmp_path):
         unpacked(zipped(members), None)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../evil", "assets/../../evil", "/evil", "assets//evil", "assets/..", "assets\\..\\evil"],
+@cases(
+    "name", "../evil", "assets/../../evil", "/evil", "assets//evil", "assets/..", "assets\\..\\evil"
 )
 def test_no_file_is_written_outside_the_folder(tmp_path, name):
     unpacked(zipped({**FILES, name: b"x"}), tmp_path / "out")
@@ -118,16 +118,14 @@ def test_archive_bombs_raise(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (b"", "must be complete"),
-        (b"no archive", "must be complete"),
-        (zipped({"a": b""}), "must contain config.json"),
-        (zipped({"config.json": b"{}"}), "must contain config.json"),
-        (zipped({**FILES, "sparkwright.json": b"[" * 100_000}), "must be complete"),
-        (zipped(FILES, zipfile.ZIP_BZIP2), "stored or deflated"),
-    ],
+@cases(
+    "content, text",
+    (b"", "must be complete"),
+    (b"no archive", "must be complete"),
+    (zipped({"a": b""}), "must contain config.json"),
+    (zipped({"config.json": b"{}"}), "must contain config.json"),
+    (zipped({**FILES, "sparkwright.json": b"[" * 100_000}), "must be complete"),
+    (zipped(FILES, zipfile.ZIP_BZIP2), "stored or deflated"),
     ids=["empty", "no archive", "no model", "no weights", "no end of notes", "other packing"],
 )
 def test_files_that_are_not_models_raise(content, text):

@@ -7,6 +7,7 @@ import h5py
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.storage.test_model_stores import FEATURES, LABELS, network, train
 from tests.support.in_process import InProcessPool
 
@@ -66,7 +67,7 @@ def test_metadata_of_the_file_is_returned(saved):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("loss", ["mse", "mean_absolute_error"])
+@cases("loss", "mse", "mean_absolute_error")
 def test_losses_are_resolved_by_their_short_names(tmp_path, loss):
     url = str(tmp_path / "model.h5")
     network(loss=loss).save(url)
@@ -79,7 +80,7 @@ def test_losses_are_resolved_by_their_short_names(tmp_path, loss):
     )
 
 
-@pytest.mark.parametrize("as_bytes", [True, False], ids=["bytes", "text"])
+@cases("as_bytes", True, False, ids=["bytes", "text"])
 def test_model_is_loaded_with_its_training_master(saved, as_bytes):
     content = elephas(**SYNCHRONOUS, averaging_frequency=3)
     distribute(saved, content if as_bytes else content.decode())
@@ -90,16 +91,14 @@ def test_model_is_loaded_with_its_training_master(saved, as_bytes):
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (elephas(**{**SYNCHRONOUS, "mode": "hogwild"}), "mode='hogwild'"),
-        (elephas(**SYNCHRONOUS, workers=2), "workers=2"),
-        (b"{", "distributed_config is not JSON"),
-        (b"[1]", "distributed_config is a list"),
-        (np.arange(3), "distributed_config is not JSON"),
-        (b"{}", "`config` must be a dict"),
-    ],
+@cases(
+    "content, text",
+    (elephas(**{**SYNCHRONOUS, "mode": "hogwild"}), "mode='hogwild'"),
+    (elephas(**SYNCHRONOUS, workers=2), "workers=2"),
+    (b"{", "distributed_config is not JSON"),
+    (b"[1]", "distributed_config is a list"),
+    (np.arange(3), "distributed_config is not JSON"),
+    (b"{}", "`config` must be a dict"),
     ids=["mode", "key", "not JSON", "no dict", "no text", "nothing"],
 )
 def test_invalid_settings_raise_with_the_url(saved, content, text):
@@ -119,7 +118,7 @@ def test_file_without_training_settings_raises(saved, tmp_path):
         assert each in str(told.value)
 
 
-@pytest.mark.parametrize("name", ["model.keras", "model.h5"])
+@cases("name", "model.keras", "model.h5")
 def test_code_is_executed_only_on_request(tmp_path, name):
     url = str(tmp_path / name)
     double = keras.layers.Lambda(lambda x: 2 * x, name="double")
@@ -134,7 +133,7 @@ def test_code_is_executed_only_on_request(tmp_path, name):
     assert np.asarray(loaded(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-@pytest.mark.parametrize("kind", ["soft", "external", "data"])
+@cases("kind", "soft", "external", "data")
 def test_links_and_external_data_raise(saved, tmp_path, kind):
     secret = tmp_path / "secret.bin"
     secret.write_bytes(bytes(400))

@@ -4,6 +4,7 @@ import json
 import zipfile
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.storage.models import read_notes
@@ -23,17 +24,15 @@ def test_metadata_is_read_and_defaults_to_empty(tmp_path):
     assert sw.load_normalizer(url) is None
 
 
-@pytest.mark.parametrize(
-    ("content", "error", "text"),
-    [
-        (None, FileNotFoundError, "does not exist"),
-        (b"", sw.DataError, "must be complete and in the Keras format"),
-        (b"no archive", sw.DataError, "must be complete and in the Keras format"),
-        ("{", sw.DataError, "must be complete and in the Keras format"),
-        ("[1]", sw.DataError, "must be a dict. Received: a list"),
-        ('{"normalizer": {"name": "X"}}', sw.ConfigurationError, "name='X'"),
-        ('{"normalizer": {"name": "__import__"}}', sw.ConfigurationError, "name='__import__'"),
-    ],
+@cases(
+    "content, error, text",
+    (None, FileNotFoundError, "does not exist"),
+    (b"", sw.DataError, "must be complete and in the Keras format"),
+    (b"no archive", sw.DataError, "must be complete and in the Keras format"),
+    ("{", sw.DataError, "must be complete and in the Keras format"),
+    ("[1]", sw.DataError, "must be a dict. Received: a list"),
+    ('{"normalizer": {"name": "X"}}', sw.ConfigurationError, "name='X'"),
+    ('{"normalizer": {"name": "__import__"}}', sw.ConfigurationError, "name='__import__'"),
     ids=["no file", "empty", "no archive", "not JSON", "no dict", "unknown class", "code"],
 )
 def test_damaged_metadata_raises(tmp_path, content, error, text):

@@ -7,6 +7,7 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.storage.test_model_stores import assert_equal
 
 import sparkwright as sw
@@ -84,13 +85,11 @@ def assert_close(found, wanted, rtol=1e-5, atol=0.0):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@cases(
     "fit",
-    [
-        lambda data: Standardize.fit(data, columns=[0, 1, 4], labels=True),
-        lambda data: MinMaxScale.fit(data, low=-1.5, high=2, columns=[1, 2, 3], labels=True),
-        lambda data: MinMaxScale.fit(data, per="element"),
-    ],
+    lambda data: Standardize.fit(data, columns=[0, 1, 4], labels=True),
+    lambda data: MinMaxScale.fit(data, low=-1.5, high=2, columns=[1, 2, 3], labels=True),
+    lambda data: MinMaxScale.fit(data, per="element"),
     ids=["standardized columns", "scaled columns", "elements"],
 )
 def test_keras_alone_predicts_the_same_values(fit, tmp_path):
@@ -214,7 +213,7 @@ def test_explicit_mask_reaches_the_layers(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
+@cases("policy", "mixed_float16", "float64")
 def test_every_precision_round_trips(policy, tmp_path):
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data, labels=True)

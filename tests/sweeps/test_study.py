@@ -8,6 +8,7 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.sweeps import _study as studies
@@ -38,16 +39,14 @@ def test_space_is_serialized_as_plain_values():
     }
 
 
-@pytest.mark.parametrize(
-    "value", [3, "relu", [], range(0), (1,), (1, 2, "linear"), (2, 1), (0, 1, "log"), ("a", "b")]
-)
+@cases("value", 3, "relu", [], range(0), (1,), (1, 2, "linear"), (2, 1), (0, 1, "log"), ("a", "b"))
 def test_invalid_range_is_rejected_by_name(value):
     with pytest.raises(ConfigurationError, match=re.escape(f"Received: units={value!r} (")):
         studies.distributions_of({"units": value})
 
 
 @pytest.mark.thorough(but=["a/trials.log"])
-@pytest.mark.parametrize("file", ["a/trials.log", "sqlite:///{}/x.db"])
+@cases("file", "a/trials.log", "sqlite:///{}/x.db")
 def test_study_resumes_where_it_stopped(tmp_path, file):
     storage = file.format(tmp_path) if "://" in file else tmp_path / file
     first = opened(storage)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.errors import NetworkError
 from sparkwright.timeline.clocks import ClockState, OffsetEstimator, compare_clocks
@@ -54,14 +55,12 @@ def test_later_exchange_takes_over_after_clock_drift():
     assert late.uncertainty_s < 0.005
 
 
-@pytest.mark.parametrize(
+@cases(
     "times",
-    [
-        (0.0, 1.0, 0.5, 2.0),  # answered before it came
-        (0.0, 1.0, 5.0, 2.0),  # it took longer there than from question to answer
-        (math.nan, 1.0, 1.0, 2.0),
-        (0.0, math.inf, math.inf, 2.0),
-    ],
+    (0.0, 1.0, 0.5, 2.0),  # answered before it came
+    (0.0, 1.0, 5.0, 2.0),  # it took longer there than from question to answer
+    (math.nan, 1.0, 1.0, 2.0),
+    (0.0, math.inf, math.inf, 2.0),
 )
 def test_impossible_exchange_is_ignored(times):
     assert OffsetEstimator().with_exchange(*times).estimate(3.0) is None
@@ -94,28 +93,24 @@ def test_each_source_computes_the_best_possible_offset(worker_ahead_s, boot_s, w
     assert (believed.ahead_s, believed.uncertainty_s, believed.source) == (0.0, None, "system")
 
 
-@pytest.mark.parametrize(
+@cases(
     "state",
-    [
-        ClockState(wall_s=1.5, source="system"),
-        ClockState(wall_s=1.5, source="driver", offset_s=-2.0, uncertainty_s=0.25),
-    ],
+    ClockState(wall_s=1.5, source="system"),
+    ClockState(wall_s=1.5, source="driver", offset_s=-2.0, uncertainty_s=0.25),
 )
 def test_clock_state_round_trips_through_plain_values(state):
     assert ClockState.from_dict(state.to_dict()) == state
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        {"source": "gps"},
-        {"source": None},
-        {"wall_s": math.nan},
-        {"wall_s": "1.5"},
-        {"offset_s": math.inf},
-        {"offset_s": 10**400},
-        {"uncertainty_s": True},
-    ],
+    {"source": "gps"},
+    {"source": None},
+    {"wall_s": math.nan},
+    {"wall_s": "1.5"},
+    {"offset_s": math.inf},
+    {"offset_s": 10**400},
+    {"uncertainty_s": True},
 )
 def test_invalid_clock_state_is_rejected(changes):
     fields = ClockState(wall_s=1.5, source="system").to_dict()

@@ -2,6 +2,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 from tests.updates.reference import GRID, bitmap, bits, sparse
 
 from sparkwright.errors import DataError, NetworkError
@@ -46,7 +47,7 @@ def test_segments_decode_one_after_another(parts, data):
     np.testing.assert_array_equal(np.concatenate(pieces), 1 - expected)
 
 
-@pytest.mark.parametrize("share", [0.001, 0.4])
+@cases("share", 0.001, 0.4)
 def test_large_messages_reach_every_block_of_every_target(share):
     rng = np.random.default_rng(3)
     expected = np.where(rng.random(100_001) < share, rng.choice([-1, 1], 100_001), 0)
@@ -114,7 +115,7 @@ def consumers():
     ]
 
 
-@pytest.mark.parametrize("what", MALFORMED)
+@cases("what", *MALFORMED)
 def test_malformed_messages_are_rejected(what):
     words = message(MALFORMED[what])
     for consume in consumers():
@@ -124,17 +125,15 @@ def test_malformed_messages_are_rejected(what):
             consume(words.tobytes())
 
 
-@pytest.mark.parametrize(
+@cases(
     "words",
-    [
-        b"123",
-        [1, 9, T, 0, 1],
-        None,
-        np.array([1, 9, T, 0, 1], np.int64),
-        np.array([1, 9, T, 0, 1], np.float32),
-        np.array([[1, 9, T, 0, 1]], np.int32),
-        np.array([1, 9, T, 0, 1], ">i4"),
-    ],
+    b"123",
+    [1, 9, T, 0, 1],
+    None,
+    np.array([1, 9, T, 0, 1], np.int64),
+    np.array([1, 9, T, 0, 1], np.float32),
+    np.array([[1, 9, T, 0, 1]], np.int32),
+    np.array([1, 9, T, 0, 1], ">i4"),
 )
 def test_values_that_are_not_word_arrays_raise(words):
     for consume in consumers():

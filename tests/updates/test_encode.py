@@ -2,6 +2,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 from tests.updates.reference import GRID, bitmap, grid_thresholds, grid_vectors, signs, sparse
 
 from sparkwright.errors import ConfigurationError, DataError
@@ -78,8 +79,8 @@ def test_dl4js_halves_are_negative_only(residual, threshold):
 
 
 # Several blocks; sparse, a bitmap from the first block on, and one that starts in the third.
-@pytest.mark.parametrize("shares", [(0, 0, 0), (1e-3, 1e-3, 0.01), (0.6, 0.3, 1), (0, 1e-2, 0.5)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@cases("shares", (0, 0, 0), (1e-3, 1e-3, 0.01), (0.6, 0.3, 1), (0, 1e-2, 0.5))
+@cases("dtype", np.float32, np.float64)
 def test_large_vectors_are_encoded_as_small_ones(shares, dtype):
     rng = np.random.default_rng(7)
     share = np.concatenate([np.full(32_768, share) for share in shares])[:80_003]
@@ -176,7 +177,7 @@ def test_nan_is_never_sent_and_infinity_as_the_threshold():
     assert encode_difference(both, [both.copy()], 0.5).selected == 0
 
 
-@pytest.mark.parametrize("threshold", [0, -1.0, np.nan, np.inf, 1e-60, 1e60, True, "1", None])
+@cases("threshold", 0, -1.0, np.nan, np.inf, 1e-60, 1e60, True, "1", None)
 def test_invalid_thresholds_raise(threshold):
     residual = np.ones(5, np.float32)
     with pytest.raises(ConfigurationError, match="threshold="):
@@ -192,16 +193,14 @@ def read_only():
     return found
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda: encode_difference(np.ones(5, np.float32), [np.zeros(4)], 0.5), "4 and 5 elements"),
-        (lambda: encode(np.ones(5, np.int32), 0.5), "float32 or float64"),
-        (lambda: encode(np.ones((5, 1), np.float32), 0.5), "1-D"),
-        (lambda: encode([1.0, 2.0], 0.5), "1-D"),
-        (lambda: encode_difference(np.ones(5), [np.zeros(5)], [0.5, 0.5]), "2 thresholds, 1 var"),
-        (lambda: encode(read_only(), 0.5), "writable"),
-    ],
+@cases(
+    "call, text",
+    (lambda: encode_difference(np.ones(5, np.float32), [np.zeros(4)], 0.5), "4 and 5 elements"),
+    (lambda: encode(np.ones(5, np.int32), 0.5), "float32 or float64"),
+    (lambda: encode(np.ones((5, 1), np.float32), 0.5), "1-D"),
+    (lambda: encode([1.0, 2.0], 0.5), "1-D"),
+    (lambda: encode_difference(np.ones(5), [np.zeros(5)], [0.5, 0.5]), "2 thresholds, 1 var"),
+    (lambda: encode(read_only(), 0.5), "writable"),
 )
 def test_vectors_that_do_not_fit_are_rejected(call, text):
     with pytest.raises((DataError, ConfigurationError), match=text):

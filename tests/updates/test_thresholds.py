@@ -2,6 +2,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.updates import (
@@ -17,37 +18,33 @@ from sparkwright.updates import (
 DECAY = 0.965936  # half in twenty steps
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "threshold"),
-    [
-        (FixedThreshold(), 1e-3),
-        (TargetSparsity(initial=1e-3), 1e-3),
-        (AdaptiveThreshold(initial=0.25), 0.25),
-    ],
+@cases(
+    "algorithm, threshold",
+    (FixedThreshold(), 1e-3),
+    (TargetSparsity(initial=1e-3), 1e-3),
+    (AdaptiveThreshold(initial=0.25), 0.25),
 )
 def test_first_threshold_is_the_configured_one(algorithm, threshold):
     assert algorithm.init() == ThresholdState(threshold, None)
     assert isinstance(algorithm, ThresholdAlgorithm)
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "sparsity", "factor"),
-    [
-        (AdaptiveThreshold(), 0.9e-4, DECAY),
-        (AdaptiveThreshold(), 1e-4, 1),
-        (AdaptiveThreshold(), 5e-3, 1),
-        (AdaptiveThreshold(), 1e-2, 1),
-        (AdaptiveThreshold(), 1.1e-2, 1 / DECAY),
-        (AdaptiveThreshold(), 0.0, DECAY),
-        (AdaptiveThreshold(), 1 / 16, 1 / DECAY),
-        (AdaptiveThreshold(decay=0.5), 1 / 16, 2),
-        (TargetSparsity(), 0.9e-3, DECAY),
-        (TargetSparsity(), 1e-3, 1),
-        (TargetSparsity(), 1.1e-3, 1 / DECAY),
-        (TargetSparsity(target=0.02, decay=0.75), 0.01, 0.75),
-        (FixedThreshold(threshold=1e-4), 0.5, 1),
-        (AdaptiveThreshold(min_sparsity=0.01, max_sparsity=0.01, decay=0.5), 0.01, 1),
-    ],
+@cases(
+    "algorithm, sparsity, factor",
+    (AdaptiveThreshold(), 0.9e-4, DECAY),
+    (AdaptiveThreshold(), 1e-4, 1),
+    (AdaptiveThreshold(), 5e-3, 1),
+    (AdaptiveThreshold(), 1e-2, 1),
+    (AdaptiveThreshold(), 1.1e-2, 1 / DECAY),
+    (AdaptiveThreshold(), 0.0, DECAY),
+    (AdaptiveThreshold(), 1 / 16, 1 / DECAY),
+    (AdaptiveThreshold(decay=0.5), 1 / 16, 2),
+    (TargetSparsity(), 0.9e-3, DECAY),
+    (TargetSparsity(), 1e-3, 1),
+    (TargetSparsity(), 1.1e-3, 1 / DECAY),
+    (TargetSparsity(target=0.02, decay=0.75), 0.01, 0.75),
+    (FixedThreshold(threshold=1e-4), 0.5, 1),
+    (AdaptiveThreshold(min_sparsity=0.01, max_sparsity=0.01, decay=0.5), 0.01, 1),
 )
 def test_one_step_follows_the_formula(algorithm, sparsity, factor):
     state = algorithm.update(algorithm.init(), sparsity=sparsity)
@@ -55,7 +52,7 @@ def test_one_step_follows_the_formula(algorithm, sparsity, factor):
     assert state.sparsity == sparsity
 
 
-@pytest.mark.parametrize("algorithm", [AdaptiveThreshold(), TargetSparsity()])
+@cases("algorithm", AdaptiveThreshold(), TargetSparsity())
 def test_the_first_four_thresholds_are_chosen_unless_one_is_given(algorithm):
     state = algorithm.init()
     for left in (4, 3, 2, 1, 0, 0):
@@ -80,7 +77,7 @@ def test_the_chosen_threshold_leaves_the_least_that_a_message_may(values, share)
     assert left(chosen) <= min(map(left, allowed)) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("values", [[], [0.0, 0.0], [np.nan, np.inf]])
+@cases("values", [], [0.0, 0.0], [np.nan, np.inf])
 def test_nothing_is_chosen_from_nothing(values):
     assert choose_threshold(np.array(values), share=1) is None
 
@@ -97,7 +94,7 @@ def test_thresholds_settle_at_the_wanted_sparsity():
     assert np.mean(ratios[-100:]) == pytest.approx(0.01, rel=0.5)
 
 
-@pytest.mark.parametrize("sparsity", [0.0, 1.0])
+@cases("sparsity", 0.0, 1.0)
 def test_a_threshold_stays_one_that_can_be_encoded(sparsity):
     algorithm = AdaptiveThreshold(decay=0.5)
     state = algorithm.init()
@@ -108,7 +105,7 @@ def test_a_threshold_stays_one_that_can_be_encoded(sparsity):
     assert moved.threshold == state.threshold * 2 ** (1 - 2 * sparsity)
 
 
-@pytest.mark.parametrize("sparsity", [-0.1, float("nan"), float("inf")])
+@cases("sparsity", -0.1, float("nan"), float("inf"))
 def test_sparsities_that_cannot_be_are_rejected(sparsity):
     for algorithm in (FixedThreshold(), AdaptiveThreshold(), TargetSparsity()):
         with pytest.raises(ConfigurationError, match="sparsity="):

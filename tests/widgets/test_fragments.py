@@ -3,7 +3,7 @@ import importlib
 import textwrap
 from dataclasses import replace
 
-import pytest
+from tests.cases import cases
 
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._contract import Sharing
@@ -15,7 +15,7 @@ from sparkwright_widgets._summary import summary
 from sparkwright_widgets._traceback import users_code, users_frames
 
 
-@pytest.mark.parametrize("name", ["_format", "_table"])
+@cases("name", "_format", "_table")
 def test_docstring_examples_pass(name):
     module = importlib.import_module(f"sparkwright_widgets.{name}")
     results = doctest.testmod(module)
@@ -128,12 +128,10 @@ def test_lost_worker_is_shown_with_the_fate_of_its_work(run, fake):
     assert fragments.lost_workers(run.status, Sharing()) == ""
 
 
-@pytest.mark.parametrize(
-    ("fields", "shown"),
-    [
-        ({"state": "starting", "restarts": 1}, "restarting"),
-        ({"state": "stopped", "last_heard_s": 90.0}, "stopped"),
-    ],
+@cases(
+    "fields, shown",
+    ({"state": "starting", "restarts": 1}, "restarting"),
+    ({"state": "stopped", "last_heard_s": 90.0}, "stopped"),
     ids=["rejoined", "of a stopped run"],
 )
 def test_state_of_a_worker_is_one_word(fake, fields, shown):

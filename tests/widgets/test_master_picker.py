@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 from ipywidgets.widgets.widget import _instances
+from tests.cases import cases
 from tests.configurations import configurations
 
 from sparkwright.errors import ConfigurationError
@@ -123,15 +124,13 @@ def test_frequency_by_epoch_is_shown_and_typed():
     assert picker.master.averaging_frequency == {1: 1, 2: 10}
 
 
-@pytest.mark.parametrize(
-    ("path", "typed", "said"),
-    [
-        (("workers",), "0", "`workers` must be an integer of at least 1"),
-        (("workers",), "many", "Received: workers='many'"),
-        (("export_directory",), "/tmp", "`export_directory` is used only with `training_approach"),
-        (("mesh", "network_mask"), "10.0", "`network_mask` must be an IPv4 network"),
-        (("mesh", "max_pending_bytes"), "2048", "`max_pending_bytes` must be at least"),
-    ],
+@cases(
+    "path, typed, said",
+    (("workers",), "0", "`workers` must be an integer of at least 1"),
+    (("workers",), "many", "Received: workers='many'"),
+    (("export_directory",), "/tmp", "`export_directory` is used only with `training_approach"),
+    (("mesh", "network_mask"), "10.0", "`network_mask` must be an IPv4 network"),
+    (("mesh", "max_pending_bytes"), "2048", "`max_pending_bytes` must be at least"),
 )
 def test_errors_are_shown_at_their_field(path, typed, said):
     picker = TrainingMasterPicker()
@@ -188,9 +187,7 @@ def test_switching_the_kind_and_back_loses_nothing(master):
     picker.close()
 
 
-@pytest.mark.parametrize(
-    ("averaging", "sharing"), [("ring", "mesh"), ("driver", "driver"), ("spark", "mesh")]
-)
+@cases("averaging, sharing", ("ring", "mesh"), ("driver", "driver"), ("spark", "mesh"))
 def test_switching_the_kind_keeps_an_equivalent_communication_option(averaging, sharing):
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication=averaging))
     picker.kind.value = SharedTrainingMaster
@@ -255,15 +252,13 @@ def note_buttons(picker):
     return {button.description: button for note in notes for button in note.children[1:]}
 
 
-@pytest.mark.parametrize(
-    ("options", "rows", "label", "solved"),
-    [
-        ({"workers": 50}, [100, 100], "Use 2 workers", "task slots"),
-        ({"workers": 2, "repartition": "never"}, [100, 0], "Repartition: balanced", "no data"),
-        ({"workers": 2, "repartition": "never"}, [100, 0], "Use 1 worker", "no data"),
-        ({"workers": 2, "repartition": "never"}, [900, 100], "Repartition: balanced", "wait"),
-        ({"averaging_frequency": 99}, [640, 640], "Average after 4 minibatches", "only once"),
-    ],
+@cases(
+    "options, rows, label, solved",
+    ({"workers": 50}, [100, 100], "Use 2 workers", "task slots"),
+    ({"workers": 2, "repartition": "never"}, [100, 0], "Repartition: balanced", "no data"),
+    ({"workers": 2, "repartition": "never"}, [100, 0], "Use 1 worker", "no data"),
+    ({"workers": 2, "repartition": "never"}, [900, 100], "Repartition: balanced", "wait"),
+    ({"averaging_frequency": 99}, [640, 640], "Average after 4 minibatches", "only once"),
 )
 def test_plan_problems_are_solved_by_a_button(options, rows, label, solved):
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(**options))
@@ -385,13 +380,11 @@ def test_applied_text_changes_the_options_it_names(typing):
     assert typing.kind.value is SharedTrainingMaster
 
 
-@pytest.mark.parametrize(
-    ("form", "text", "said"),
-    [
-        ("json", "{", "must be JSON"),
-        ("json", '{"workers": 0}', "`workers` must be"),
-        ("yaml", "a: [1", "must be YAML"),
-    ],
+@cases(
+    "form, text, said",
+    ("json", "{", "must be JSON"),
+    ("json", '{"workers": 0}', "`workers` must be"),
+    ("yaml", "a: [1", "must be YAML"),
 )
 def test_invalid_text_stays_until_it_is_dropped(typing, form, text, said):
     before = typing.master

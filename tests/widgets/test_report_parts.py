@@ -4,6 +4,7 @@ import nbformat
 import pytest
 from hypothesis import given, strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright_widgets._notebook_run import failure_in, has_been_executed, time_taken
@@ -133,20 +134,18 @@ def test_notebook_execution_is_described():
     assert time_taken(new_notebook(cells=[new_code_cell("1")])) == ""
 
 
-@pytest.mark.parametrize(
+@cases(
     "html",
-    [
-        '<script src="https://cdn/x.js"></script>',
-        '<link rel="stylesheet" href="//cdn/x.css">',
-        "<style>@import url('https://cdn/x.css')</style>",
-        "<script>import x from 'https://cdn/x.mjs'</script>",
-        '<img src="http://site/x.png">',
-        '<img srcset="https://site/x.png 2x">',
-        '<svg><image href="https://site/x.png"/></svg>',
-        '<svg><use xlink:href="//site/x.svg#a"/></svg>',
-        "<div style=\"background: url('https://site/x.png')\"></div>",
-        '<video poster="https://site/x.png"></video>',
-    ],
+    '<script src="https://cdn/x.js"></script>',
+    '<link rel="stylesheet" href="//cdn/x.css">',
+    "<style>@import url('https://cdn/x.css')</style>",
+    "<script>import x from 'https://cdn/x.mjs'</script>",
+    '<img src="http://site/x.png">',
+    '<img srcset="https://site/x.png 2x">',
+    '<svg><image href="https://site/x.png"/></svg>',
+    '<svg><use xlink:href="//site/x.svg#a"/></svg>',
+    "<div style=\"background: url('https://site/x.png')\"></div>",
+    '<video poster="https://site/x.png"></video>',
 )
 def test_requests_of_external_resources_are_found(html):
     assert len(outside_resources(html)) == 1

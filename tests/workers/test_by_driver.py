@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
 from tests.support.in_process import fit
 from tests.waiting import wait_until
@@ -27,12 +28,10 @@ def averaging(**options):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@cases(
     "settings",
-    [
-        {"mesh": sw.MeshConfig(encrypt=True), "outer_optimizer": sw.OuterOptimizer()},
-        {"updater": "local", "exchange_precision": "int8", "averaging_frequency": {1: 1, 2: 2}},
-    ],
+    {"mesh": sw.MeshConfig(encrypt=True), "outer_optimizer": sw.OuterOptimizer()},
+    {"updater": "local", "exchange_precision": "int8", "averaging_frequency": {1: 1, 2: 2}},
     ids=["encrypted", "int8"],
 )
 def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(blobs, settings):

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import dense, weights
 from tests.support.in_process import fit
 
@@ -72,7 +73,7 @@ def fit_here(data, callbacks, **options):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", MASTERS)
+@cases("kind", *MASTERS)
 def test_one_worker_with_callbacks_equals_keras(blobs, tmp_path, kind):
     def callbacks(name):
         return [
@@ -149,9 +150,7 @@ def test_plateau_lowers_the_learning_rate_of_the_workers(blobs):
         np.testing.assert_allclose(rates, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("metric", "expected"), [("accuracy", 1), ("mae", 2), (keras.metrics.F1Score(name="f"), 1)]
-)
+@cases("metric, expected", ("accuracy", 1), ("mae", 2), (keras.metrics.F1Score(name="f"), 1))
 def test_direction_of_a_score_is_that_of_its_metric(metric, expected):
     """As after training by Keras, although the driver's model has not trained."""
     model = network()
@@ -324,7 +323,7 @@ def test_failing_callback_ends_the_run_with_the_latest_average(blobs):
     assert not np.array_equal(averages[0], averages[1])
 
 
-@pytest.mark.parametrize("method", ["on_train_begin", "on_train_end"])
+@cases("method", "on_train_begin", "on_train_end")
 def test_callback_failing_at_the_start_or_end_fails_the_run(blobs, method):
     def fails(logs=None):
         raise LookupError(method)
@@ -349,13 +348,11 @@ def test_callback_cannot_wait_for_its_own_run(blobs):
             found[0].wait(60)
 
 
-@pytest.mark.parametrize(
-    ("method", "error", "trained"),
-    [
-        ("on_train_begin", SystemExit(3), 0),
-        ("on_epoch_end", KeyboardInterrupt(), 6),
-        ("on_train_end", GeneratorExit(), 6),
-    ],
+@cases(
+    "method, error, trained",
+    ("on_train_begin", SystemExit(3), 0),
+    ("on_epoch_end", KeyboardInterrupt(), 6),
+    ("on_train_end", GeneratorExit(), 6),
 )
 def test_callback_that_exits_fails_the_run_with_its_place(blobs, method, error, trained):
     def exits(*_):
@@ -370,7 +367,7 @@ def test_callback_that_exits_fails_the_run_with_its_place(blobs, method, error, 
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("kind", "non_finite"), [("averaging", "stop"), ("sharing", "continue")])
+@cases("kind, non_finite", ("averaging", "stop"), ("sharing", "continue"))
 def test_terminate_on_nan_ends_the_run_without_an_error(blobs, kind, non_finite):
     model = network()
     broken = blobs.features["features"].copy()
@@ -433,23 +430,18 @@ class Harmless(keras.callbacks.ModelCheckpoint):
         del epoch, logs
 
 
-@pytest.mark.parametrize(
-    ("callback", "problem"),
-    [
-        (
-            Counts(),
-            r"Received: Counts with `on_train_batch_end`\. Override .* `callback_frequency=n`",
-        ),
-        (keras.callbacks.LambdaCallback(on_batch_end=print), "with `on_batch_end`"),
-        (keras.callbacks.LambdaCallback(on_train_batch_begin=print), "`on_train_batch_begin`"),
-        (keras.callbacks.LambdaCallback(on_predict_end=print), "`on_predict_end`"),
-        (keras.callbacks.LambdaCallback(on_test_begin=print), "`on_test_begin`"),
-        (keras.callbacks.ProgbarLogger(), r"ProgbarLogger.*`display=True`"),
-        (keras.callbacks.BackupAndRestore("/tmp/none"), "`resume=url`"),
-        (keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`, or'),
-        (Harmless("a.keras", **BY_BATCH), r"or `callback_frequency=n`, which"),
-        (object(), r"must be a keras\.callbacks\.Callback\. Received: object\."),
-    ],
+@cases(
+    "callback, problem",
+    (Counts(), r"Received: Counts with `on_train_batch_end`\. Override .* `callback_frequency=n`"),
+    (keras.callbacks.LambdaCallback(on_batch_end=print), "with `on_batch_end`"),
+    (keras.callbacks.LambdaCallback(on_train_batch_begin=print), "`on_train_batch_begin`"),
+    (keras.callbacks.LambdaCallback(on_predict_end=print), "`on_predict_end`"),
+    (keras.callbacks.LambdaCallback(on_test_begin=print), "`on_test_begin`"),
+    (keras.callbacks.ProgbarLogger(), r"ProgbarLogger.*`display=True`"),
+    (keras.callbacks.BackupAndRestore("/tmp/none"), "`resume=url`"),
+    (keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`, or'),
+    (Harmless("a.keras", **BY_BATCH), r"or `callback_frequency=n`, which"),
+    (object(), r"must be a keras\.callbacks\.Callback\. Received: object\."),
 )
 def test_unsupported_callback_is_rejected(callback, problem):
     with pytest.raises(ConfigurationError, match=problem):

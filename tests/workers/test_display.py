@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import dense, numbered
 
 import sparkwright as sw
@@ -19,7 +20,7 @@ def train(**options):
     return run
 
 
-@pytest.mark.parametrize(("display", "shown"), [(None, True), (True, True), (False, False)])
+@cases("display, shown", (None, True), (True, True), (False, False))
 def test_progress_is_printed_outside_notebooks_unless_disabled(display, shown, capsys):
     run = train(display=display)
     lines = capsys.readouterr().out.splitlines()
@@ -43,19 +44,17 @@ def test_runs_of_a_session_have_distinct_names():
     assert names[2:] == ["mine", "mine-2"]
 
 
-@pytest.mark.parametrize(
-    ("labels", "loss", "message"),
-    [
-        (np.arange(40) % 10, "sparse_categorical_crossentropy", "Received: labels from 0 to 9"),
-        (np.arange(40) % 3 + 0.5, "sparse_categorical_crossentropy", "Received: 0.5. Number"),
-        (np.arange(40) % 3 - 1, "sparse_categorical_crossentropy", "labels from -1 to 1"),
-        (np.eye(3)[np.arange(40) % 3], "sparse_categorical_crossentropy", "one-hot ones"),
-        (np.eye(10)[np.arange(40) % 10], "categorical_crossentropy", r"Received: \(10\)"),
-        (np.zeros(40), "mse", r"\(3\) an example, for the loss 'mean_squared_error'"),
-        (np.zeros((40, 1)), "mae", r"\(3\) an example, for the loss 'mean_absolute_error'"),
-        (np.zeros(40), "binary_crossentropy", r"Received: \(\)"),
-        (np.zeros((40, 2, 3)), "mse", r"Received: \(2, 3\)"),
-    ],
+@cases(
+    "labels, loss, message",
+    (np.arange(40) % 10, "sparse_categorical_crossentropy", "Received: labels from 0 to 9"),
+    (np.arange(40) % 3 + 0.5, "sparse_categorical_crossentropy", "Received: 0.5. Number"),
+    (np.arange(40) % 3 - 1, "sparse_categorical_crossentropy", "labels from -1 to 1"),
+    (np.eye(3)[np.arange(40) % 3], "sparse_categorical_crossentropy", "one-hot ones"),
+    (np.eye(10)[np.arange(40) % 10], "categorical_crossentropy", r"Received: \(10\)"),
+    (np.zeros(40), "mse", r"\(3\) an example, for the loss 'mean_squared_error'"),
+    (np.zeros((40, 1)), "mae", r"\(3\) an example, for the loss 'mean_absolute_error'"),
+    (np.zeros(40), "binary_crossentropy", r"Received: \(\)"),
+    (np.zeros((40, 2, 3)), "mse", r"Received: \(2, 3\)"),
 )
 def test_invalid_labels_are_rejected_before_a_run_begins(labels, loss, message):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])

@@ -5,6 +5,7 @@ import inspect
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import weights
 from tests.support.in_process import fit
 from tests.workers.test_callbacks import blobs, master_of, network
@@ -30,14 +31,12 @@ SAMPLE = np.linspace(0, 2, 60, dtype=np.float32)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("averaging", {"class_weight": {0: 3.0, 2: 0.25}}),
-        ("sharing", {"sample_weight": SAMPLE}),
-        ("sharing", {"validation_split": 0.25, "class_weight": {1: 2.0}}),
-        ("averaging", {"validation_split": 0.25, "sample_weight": SAMPLE}),
-    ],
+@cases(
+    "kind, options",
+    ("averaging", {"class_weight": {0: 3.0, 2: 0.25}}),
+    ("sharing", {"sample_weight": SAMPLE}),
+    ("sharing", {"validation_split": 0.25, "class_weight": {1: 2.0}}),
+    ("averaging", {"validation_split": 0.25, "sample_weight": SAMPLE}),
     ids=["class", "sample", "split", "split of weighted"],
 )
 def test_weights_and_splits_equal_keras(blobs, kind, options):
@@ -92,22 +91,20 @@ def test_weights_multiply_step_masks():
     assert per_example.tolist() == [0.5, 2]
 
 
-@pytest.mark.parametrize("labels", [[2, 0, 1], [[2], [0], [1]], np.eye(3, dtype="f4")[[2, 0, 1]]])
+@cases("labels", [2, 0, 1], [[2], [0], [1]], np.eye(3, dtype="f4")[[2, 0, 1]])
 def test_class_weights_accept_class_numbers_and_one_hot_labels(labels):
     given = sw.DataSet(np.zeros((3, 1)), labels, weights=[2, 3, 4])
     found = weighted_by_class(given, class_weight={2: 5, 1: 0.5})
     assert found.columns()["weights"].tolist() == [10, 3, 2]
 
 
-@pytest.mark.parametrize(
-    ("weight", "problem"),
-    [
-        (np.ones(3), r"shape \(3,\).*for 2 examples"),
-        ({"other": np.ones(2)}, r"other of shape.*labels \['labels'\]"),
-        ("nothing", r"sample_weight='nothing'; the data has \['features'\]"),
-        ("features", "in addition to those of the network"),
-        (["a", "b"], "dtype"),
-    ],
+@cases(
+    "weight, problem",
+    (np.ones(3), r"shape \(3,\).*for 2 examples"),
+    ({"other": np.ones(2)}, r"other of shape.*labels \['labels'\]"),
+    ("nothing", r"sample_weight='nothing'; the data has \['features'\]"),
+    ("features", "in addition to those of the network"),
+    (["a", "b"], "dtype"),
 )
 def test_invalid_weights_are_rejected(weight, problem):
     with pytest.raises(sw.DataError, match=problem):
@@ -115,7 +112,7 @@ def test_invalid_weights_are_rejected(weight, problem):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+@cases("kind", "averaging", "sharing")
 def test_epoch_of_steps_continues_where_the_last_one_ended(blobs, kind):
     x, y = blobs.features["features"], blobs.labels["labels"]
     local, model = network(), network()
@@ -160,18 +157,16 @@ def test_shuffle_overrides_the_master(blobs):
     assert not np.array_equal(weights(models[0]), weights(models[2]))
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"validation_split": 1.0}, "from 0 to below 1"),
-        ({"validation_split": 0.5, "validation": ()}, "exclude each other"),
-        ({"initial_epoch": -1}, "`initial_epoch` must be"),
-        ({"initial_epoch": 1, "resume": "a"}, "without `resume`"),
-        ({"steps_per_epoch": 0}, "`steps_per_epoch` must be"),
-        ({"shuffle": "batch"}, "`shuffle` must be True or False"),
-        ({"class_weight": [1, 2]}, r"must map class numbers.*class_weight=\[1, 2\]"),
-        ({"class_weight": {0: -1}}, "weights of at least 0"),
-    ],
+@cases(
+    "options, problem",
+    ({"validation_split": 1.0}, "from 0 to below 1"),
+    ({"validation_split": 0.5, "validation": ()}, "exclude each other"),
+    ({"initial_epoch": -1}, "`initial_epoch` must be"),
+    ({"initial_epoch": 1, "resume": "a"}, "without `resume`"),
+    ({"steps_per_epoch": 0}, "`steps_per_epoch` must be"),
+    ({"shuffle": "batch"}, "`shuffle` must be True or False"),
+    ({"class_weight": [1, 2]}, r"must map class numbers.*class_weight=\[1, 2\]"),
+    ({"class_weight": {0: -1}}, "weights of at least 0"),
 )
 def test_invalid_options_are_rejected(options, problem):
     with pytest.raises(sw.ConfigurationError, match=problem):
@@ -183,9 +178,11 @@ def test_epochs_must_exceed_the_initial_epoch(blobs):
         fit(network(), master_of("averaging"), blobs, epochs=2, initial_epoch=2)
 
 
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [("batch_size", "`batch_size_per_worker`"), ("validation_data", "`validation`"), ("x1", "x1=")],
+@cases(
+    "name, remedy",
+    ("batch_size", "`batch_size_per_worker`"),
+    ("validation_data", "`validation`"),
+    ("x1", "x1="),
 )
 def test_unknown_argument_error_suggests_the_right_name(name, remedy):
     with pytest.raises(TypeError, match=remedy):

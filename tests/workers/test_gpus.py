@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
@@ -55,9 +56,8 @@ def test_nvidia_smi_lists_the_available_gpus():
 
 
 @pytest.mark.usefixtures("three_gpus")
-@pytest.mark.parametrize(
-    ("choice", "left"),
-    [("1,2", ("1", "2")), ("-1", ()), ("", ()), ("GPU-bb", ("GPU-bb",)), ("7", ())],
+@cases(
+    "choice, left", ("1,2", ("1", "2")), ("-1", ()), ("", ()), ("GPU-bb", ("GPU-bb",)), ("7", ())
 )
 def test_cuda_visible_devices_hides_gpus(monkeypatch, choice, left):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", choice)
@@ -86,7 +86,7 @@ def test_custom_discovery_script_is_run(tmp_path, no_choice):
     assert find_gpus(script) == ("5",)
 
 
-@pytest.mark.parametrize("text", ["", "0, 1", "[]", '{"addresses": "0"}', '{"addresses": [0]}'])
+@cases("text", "", "0, 1", "[]", '{"addresses": "0"}', '{"addresses": [0]}')
 def test_invalid_address_list_is_rejected(text):
     assert addresses_in('{"name": "gpu", "addresses": ["0", "x"]}') == ("0", "x")
     with pytest.raises(ValueError, match="invalid JSON list of addresses"):

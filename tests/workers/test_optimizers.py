@@ -5,6 +5,7 @@ import inspect
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.networks import ModelDefinition, pack_arrays
@@ -151,7 +152,7 @@ CASES = [
 
 
 @pytest.mark.thorough(but=["Adam-own", "LossScaleOptimizer-own", "MultiOptimizer-own", "SGD-all"])
-@pytest.mark.parametrize(("name", "case"), CASES)
+@cases("name, case", *CASES)
 def test_one_worker_trains_like_fit_with_every_optimizer(name, case):
     policy = "mixed_float16" if name == "LossScaleOptimizer" else None
     local = expected(
@@ -183,9 +184,7 @@ RATES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "steps"), [*((name, None) for name in SCHEDULES), ("CosineDecay", 2)]
-)
+@cases("name, steps", *((name, None) for name in SCHEDULES), ("CosineDecay", 2))
 def test_every_schedule_counts_minibatches_like_fit(name, steps):
     first = {} if name == "PiecewiseConstantDecay" else {"initial_learning_rate": 0.1}
 
@@ -215,9 +214,7 @@ LINEAR = {
 
 
 @pytest.mark.thorough(but=["plain-0.0"])
-@pytest.mark.parametrize(
-    ("case", "momentum"), [("plain", 0.0), ("accumulation", 0.0), ("average", 0.9), ("all", 0.9)]
-)
+@cases("case, momentum", ("plain", 0.0), ("accumulation", 0.0), ("average", 0.9), ("all", 0.9))
 def test_averaging_each_minibatch_equals_training_on_the_union(case, momentum):
     def build():
         return network(keras.optimizers.SGD(0.1, momentum=momentum, **LINEAR[case]))
@@ -244,7 +241,7 @@ def test_averaging_each_minibatch_equals_training_on_the_union(case, momentum):
 
 
 @pytest.mark.thorough(but=["variable"])
-@pytest.mark.parametrize("kind", ["variable", "inner"])
+@cases("kind", "variable", "inner")
 def test_variables_excluded_from_weight_decay_stay_excluded(kind, tmp_path):
     def build():
         decaying = keras.optimizers.AdamW(0.01, weight_decay=0.5)
@@ -287,7 +284,7 @@ def test_function_selects_an_optimizer_for_each_variable():
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+@cases("kind", "averaging", "sharing")
 def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind):
     def build():
         options = {"use_ema": True, "ema_momentum": 0.8, "gradient_accumulation_steps": 3}
@@ -306,12 +303,10 @@ def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind):
     assert_same(model, expected(local, examples()))
 
 
-@pytest.mark.parametrize(
-    ("name", "case", "text"),
-    [
-        ("ScheduleFreeAdamW", "default", "ScheduleFreeAdamW with averaged weights"),
-        ("LossScaleOptimizer", "all", "Adam with ema_overwrite_frequency=2"),
-    ],
+@cases(
+    "name, case, text",
+    ("ScheduleFreeAdamW", "default", "ScheduleFreeAdamW with averaged weights"),
+    ("LossScaleOptimizer", "all", "Adam with ema_overwrite_frequency=2"),
 )
 def test_optimizers_with_averaged_weights_are_rejected_by_gradient_sharing(name, case, text):
     model = network(optimizer(name, case))

@@ -4,6 +4,7 @@ import cloudpickle
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import weights
 from tests.support import own_models
 from tests.support.in_process import InProcessPool, fit
@@ -82,7 +83,7 @@ KINDS = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("build", "data"), KINDS.values(), ids=KINDS)
+@cases("build, data", *KINDS.values(), ids=KINDS)
 def test_one_worker_trains_like_keras(build, data):
     model, local = build(), build()
     # Keras decides what a model without `get_config` is, and else is rebuilt from its description.
@@ -98,12 +99,10 @@ def test_one_worker_trains_like_keras(build, data):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("how", "kind"),
-    [
-        (master(2, averaging_frequency=2), "late"),
-        *((sharing(), kind) for kind in ("nested", "gan")),
-    ],
+@cases(
+    "how, kind",
+    (master(2, averaging_frequency=2), "late"),
+    *((sharing(), kind) for kind in ("nested", "gan")),
     ids=["late", "nested", "gan"],
 )
 def test_two_workers_train_all_variables(how, kind):
@@ -263,7 +262,7 @@ def test_shapes_of_a_built_model_are_known_without_data():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["nested", "gan"])
+@cases("kind", "nested", "gan")
 def test_saved_model_continues_training(kind, tmp_path):
     build, data = KINDS[kind]
     url = str(tmp_path / "model.keras")
@@ -340,17 +339,15 @@ def untraceable():
     return model
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (lambda: compiled(own_models.Undescribed(abs)), "Keras cannot serialize it"),
-        (lambda: compiled(Careless(units=5)), "its trained variables: .* pass a function"),
-        (lambda: several(), "must take its inputs as one argument"),
-        (lambda: untraceable(), "fails: out of order"),
-        (lambda: compiled(NoCall()), "must implement `call` or `train_step`"),
-        (lambda: Plain(), "must be compiled with an optimizer"),
-        (lambda: misplaced(), r"Received: \['accuracy'\]. .* metrics=\[…\]"),
-    ],
+@cases(
+    "given, said",
+    (lambda: compiled(own_models.Undescribed(abs)), "Keras cannot serialize it"),
+    (lambda: compiled(Careless(units=5)), "its trained variables: .* pass a function"),
+    (lambda: several(), "must take its inputs as one argument"),
+    (lambda: untraceable(), "fails: out of order"),
+    (lambda: compiled(NoCall()), "must implement `call` or `train_step`"),
+    (lambda: Plain(), "must be compiled with an optimizer"),
+    (lambda: misplaced(), r"Received: \['accuracy'\]. .* metrics=\[…\]"),
     ids=[
         *("undescribed", "careless", "several", "untraceable", "no call", "not compiled"),
         "metrics as loss weights",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers._phases import _MOST, PhaseRecorder, WorkerClocks, add_beginning, add_end
@@ -59,13 +60,11 @@ def test_failing_phase_is_recorded():
     assert recorder.take()[0].codes.tolist() == [PhaseCode.VALIDATE]
 
 
-@pytest.mark.parametrize(
-    ("times", "ready_s", "codes"),
-    [
-        ((10.0, 12.0), 15.0, [PhaseCode.SHARD, PhaseCode.TENSORFLOW]),
-        ((10.0, 12.0), 11.0, [PhaseCode.SHARD]),  # TensorFlow was there
-        ((10.0, 10.0), 5.0, []),  # and so were the files
-    ],
+@cases(
+    "times, ready_s, codes",
+    ((10.0, 12.0), 15.0, [PhaseCode.SHARD, PhaseCode.TENSORFLOW]),
+    ((10.0, 12.0), 11.0, [PhaseCode.SHARD]),  # TensorFlow was there
+    ((10.0, 10.0), 5.0, []),  # and so were the files
 )
 def test_startup_phases_are_recorded_only_if_they_ran(times, ready_s, codes):
     recorder = PhaseRecorder()

@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.data import DataSet
 from sparkwright.errors import DataError, NetworkError, WorkerError
@@ -57,7 +58,7 @@ def test_gathered_arrays_have_the_shape_of_the_row_indices(tmp_path):
     np.testing.assert_array_equal(found["labels/labels"], rows)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "float16", "float64", "int8", "uint64"])
+@cases("dtype", "bool", "float16", "float64", "int8", "uint64")
 def test_dtypes_are_kept(tmp_path, dtype):
     values = np.array([[0, 1], [1, 0]]).astype(dtype)
     shard = written(tmp_path / "s", [((), DataSet(values))])
@@ -92,13 +93,11 @@ def test_strided_and_broadcast_arrays_are_written_completely(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("other", "text"),
-    [
-        (DataSet(np.zeros((1, 3), np.float32)), "float32[3] after 2 examples with"),
-        (DataSet(np.zeros((1, 4))), "float64[4] after 2 examples with"),
-        (DataSet(np.zeros((1, 4), np.float32), np.zeros(1)), "labels/labels: float64[] after 2"),
-    ],
+@cases(
+    "other, text",
+    (DataSet(np.zeros((1, 3), np.float32)), "float32[3] after 2 examples with"),
+    (DataSet(np.zeros((1, 4))), "float64[4] after 2 examples with"),
+    (DataSet(np.zeros((1, 4), np.float32), np.zeros(1)), "labels/labels: float64[] after 2"),
     ids=["shape", "dtype", "columns"],
 )
 def test_inconsistent_examples_are_rejected_and_no_files_remain(tmp_path, other, text):
@@ -126,7 +125,7 @@ def test_files_are_private_to_the_user_and_contain_no_code(tmp_path):
     assert order.tolist() == [2, 3, 0, 1]
 
 
-@pytest.mark.parametrize("rows", [2, 200_000], ids=["while closing", "while appending"])
+@cases("rows", 2, 200_000, ids=["while closing", "while appending"])
 def test_full_disk_raises_a_worker_error_with_the_worker_number(tmp_path, rows):
     folder = tmp_path / "shard"
 

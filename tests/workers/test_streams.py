@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, weights
 from tests.support.in_process import InProcessPool, InProcessTrainer, fit
 from tests.workers.test_training import averaging, sharing
@@ -88,14 +89,12 @@ def second_features(folder):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("master", "examples"),
-    [
-        (averaging(), None),
-        (averaging(share_work=True, prefetch_batches=0, averaging_frequency=3), ROWS),
-        (sharing(piece_minibatches=2, minibatches_per_message=1), None),
-        (sharing(workers=3), ROWS),
-    ],
+@cases(
+    "master, examples",
+    (averaging(), None),
+    (averaging(share_work=True, prefetch_batches=0, averaging_frequency=3), ROWS),
+    (sharing(piece_minibatches=2, minibatches_per_message=1), None),
+    (sharing(workers=3), ROWS),
     ids=["averaging", "work", "sharing", "three"],
 )
 def test_every_example_of_every_shard_is_trained_once_per_epoch(tmp_path, master, examples):
@@ -111,9 +110,7 @@ def test_every_example_of_every_shard_is_trained_once_per_epoch(tmp_path, master
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("master", "make"), [(averaging(), Noisy()), (sharing(), Numbers)], ids=["tf.data", "PyDataset"]
-)
+@cases("master, make", (averaging(), Noisy()), (sharing(), Numbers), ids=["tf.data", "PyDataset"])
 def test_augmentation_differs_from_epoch_to_epoch(tmp_path, master, make):
     import tensorflow as tf
 
@@ -179,7 +176,7 @@ def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", [averaging, sharing], ids=["averaging", "sharing"])
+@cases("kind", averaging, sharing, ids=["averaging", "sharing"])
 def test_replaced_worker_continues_in_its_shard(tmp_path, monkeypatch, kind):
     """Its counts are exact: what it had not done is drawn again and trained once."""
     asked, lost = list[InProcessTrainer](), threading.Event()
@@ -213,15 +210,13 @@ def test_replaced_worker_continues_in_its_shard(tmp_path, monkeypatch, kind):
 
 
 @pytest.mark.thorough(but=["endless", "iterator", "examples", "shape"])
-@pytest.mark.parametrize(
-    ("make", "examples", "why"),
-    [
-        (sharded, 70, r"shard . of 2 must have 35 examples.* Received: 3. in epoch 1.*Repeat"),
-        (lambda k, n: dataset().repeat().batch(4), None, "examples=None.*TfData.make, examples="),
-        (lambda k, n: iter([]), ROWS, "must return a tf.data.Dataset.*Received: list_iterator"),
-        (lambda k, n: dataset(), ROWS, "batch"),
-        (lambda k, n: dataset().batch(4).map(lambda x, y: (x[:, :3], y)), ROWS, r"\[3\]|3"),
-    ],
+@cases(
+    "make, examples, why",
+    (sharded, 70, r"shard . of 2 must have 35 examples.* Received: 3. in epoch 1.*Repeat"),
+    (lambda k, n: dataset().repeat().batch(4), None, "examples=None.*TfData.make, examples="),
+    (lambda k, n: iter([]), ROWS, "must return a tf.data.Dataset.*Received: list_iterator"),
+    (lambda k, n: dataset(), ROWS, "batch"),
+    (lambda k, n: dataset().batch(4).map(lambda x, y: (x[:, :3], y)), ROWS, r"\[3\]|3"),
     ids=["early", "endless", "iterator", "examples", "shape"],
 )
 def test_invalid_pipeline_raises(make, examples, why):

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from tests.cases import cases
 from tests.support.in_process import fit
 
 import sparkwright as sw
@@ -69,7 +70,7 @@ def test_two_workers_learn_from_text():
     assert run.status.validation[-1].metrics["acc"] == pytest.approx(accuracy)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@cases("rank", 0, 1)
 def test_text_input_can_omit_the_axis_of_size_1(rank):
     replica = make_replica(ModelDefinition.of(classifier(rank=rank)))
     for texts in (np.array(["a cat", "dog"], object), np.array([["a cat"], ["dog"]], object)):
@@ -78,12 +79,10 @@ def test_text_input_can_omit_the_axis_of_size_1(rank):
         assert outputs.shape == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        (np.zeros((2, 1), np.float32), "the network's input, string. Received: float32"),
-        (np.array([["a", "b"]], object), r"takes, \(1\) an example. Received: \(2\)"),
-    ],
+@cases(
+    "features, message",
+    (np.zeros((2, 1), np.float32), "the network's input, string. Received: float32"),
+    (np.array([["a", "b"]], object), r"takes, \(1\) an example. Received: \(2\)"),
 )
 def test_incompatible_features_are_rejected(features, message):
     replica = make_replica(ModelDefinition.of(classifier()))
@@ -122,7 +121,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@cases("name", *CASES)
 def test_adapted_state_of_a_layer_reaches_workers_and_files(name, tmp_path):
     layer, data = CASES[name]()
     kind = "string" if data.dtype == object else str(data.dtype)
@@ -155,13 +154,11 @@ def test_adapting_again_changes_the_definition():
     assert ModelState.of(model, training=False).averaged_size == 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype", "options"),
-    [
-        ("StringLookup", "string", {}),
-        ("TextVectorization", "string", {}),
-        ("Discretization", "float32", {"num_bins": 3}),
-    ],
+@cases(
+    "kind, dtype, options",
+    ("StringLookup", "string", {}),
+    ("TextVectorization", "string", {}),
+    ("Discretization", "float32", {"num_bins": 3}),
 )
 def test_layers_that_were_not_adapted_are_rejected(kind, dtype, options):
     layer = getattr(layers, kind)(**options)

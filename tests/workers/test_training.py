@@ -9,6 +9,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, train_locally, weights
 from tests.support.in_process import InProcessPool, fit
 
@@ -105,22 +106,20 @@ def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        {
-            **{"prefetch_batches": 0, "max_staleness": 0, "residual_clipping": None},
-            **{"encoding_debug_mode": True, "periodic_gc": False},
-        },
-        {
-            **{"piece_minibatches": 3, "minibatches_per_message": 1, "prefetch_batches": 1},
-            **{"combine": "mean", "per_variable_thresholds": True},
-        },
-        {
-            **{"workers": 4, "minibatches_per_message": 3, "piece_minibatches": 4},
-            "mesh": sw.MeshConfig(mode="mesh", max_downstreams=2, encrypt=True),
-        },
-    ],
+    {
+        **{"prefetch_batches": 0, "max_staleness": 0, "residual_clipping": None},
+        **{"encoding_debug_mode": True, "periodic_gc": False},
+    },
+    {
+        **{"piece_minibatches": 3, "minibatches_per_message": 1, "prefetch_batches": 1},
+        **{"combine": "mean", "per_variable_thresholds": True},
+    },
+    {
+        **{"workers": 4, "minibatches_per_message": 3, "piece_minibatches": 4},
+        "mesh": sw.MeshConfig(mode="mesh", max_downstreams=2, encrypt=True),
+    },
     ids=["serial", "pieces", "tree"],
 )
 def test_gradient_sharing_trains_every_example_once_per_epoch(tmp_path, options):
@@ -132,9 +131,10 @@ def test_gradient_sharing_trains_every_example_once_per_epoch(tmp_path, options)
 
 
 @pytest.mark.thorough(but=["average"])
-@pytest.mark.parametrize(
-    ("updater", "optimizer"),
-    [("average", keras.optimizers.SGD), ("reset", keras.optimizers.Adam)],
+@cases(
+    "updater, optimizer",
+    ("average", keras.optimizers.SGD),
+    ("reset", keras.optimizers.Adam),
     ids=["average", "reset"],
 )
 def test_one_worker_equals_local_training(blobs, updater, optimizer):
@@ -152,7 +152,7 @@ def test_one_worker_equals_local_training(blobs, updater, optimizer):
 
 
 @pytest.mark.thorough(but=["local"])
-@pytest.mark.parametrize("updater", ["average", "local"])
+@cases("updater", "average", "local")
 def test_moments_continue_across_averagings(blobs, updater):
     master = one_worker(averaging_frequency=2, updater=updater)
     model, local = dense("adam"), dense("adam")
@@ -253,14 +253,12 @@ def simulated(data, master, *, epochs):
 
 
 @pytest.mark.thorough(but=["plain"])
-@pytest.mark.parametrize(
-    ("updater", "outer"),
-    [
-        ("local", None),
-        ("average", sw.OuterOptimizer()),
-        ("reset", SLOW_MOMENTUM),
-        ("local", sw.OuterOptimizer(momentum=0.0)),
-    ],
+@cases(
+    "updater, outer",
+    ("local", None),
+    ("average", sw.OuterOptimizer()),
+    ("reset", SLOW_MOMENTUM),
+    ("local", sw.OuterOptimizer(momentum=0.0)),
     ids=["plain", "diloco", "slowmo", "no velocity"],
 )
 def test_two_workers_equal_their_simulation(blobs, updater, outer):
@@ -282,13 +280,11 @@ def test_two_workers_equal_their_simulation(blobs, updater, outer):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("updater", "frequency", "delay", "outer"),
-    [
-        ("local", 1, 1, sw.OuterOptimizer()),
-        ("reset", 5, 2, SLOW_MOMENTUM),
-        ("local", {1: 1, 2: 5, 3: 2}, 4, None),  # 6 minibatches: by 1, then 5 and 1, then by 2
-    ],
+@cases(
+    "updater, frequency, delay, outer",
+    ("local", 1, 1, sw.OuterOptimizer()),
+    ("reset", 5, 2, SLOW_MOMENTUM),
+    ("local", {1: 1, 2: 5, 3: 2}, 4, None),  # 6 minibatches: by 1, then 5 and 1, then by 2
 )
 def test_delayed_averages_equal_their_simulation(blobs, updater, frequency, delay, outer):
     master = averaging(
@@ -319,9 +315,7 @@ class KeepsParameters(Hook):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("updater", "precision", "limit"), [("local", "int8", 5e-3), ("reset", "bfloat16", 2e-3)]
-)
+@cases("updater, precision, limit", ("local", "int8", 5e-3), ("reset", "bfloat16", 2e-3))
 def test_rounded_averages_stay_close_to_exact_ones(blobs, updater, precision, limit):
     master = averaging(shuffle=False, updater=updater, averaging_frequency=3)
     exact, rounded = normalized(), normalized()
@@ -332,9 +326,7 @@ def test_rounded_averages_stay_close_to_exact_ones(blobs, updater, precision, li
 
 
 @pytest.mark.thorough(but=["local-bfloat16"])
-@pytest.mark.parametrize(
-    ("updater", "precision"), [("average", "float32"), ("local", "bfloat16"), ("reset", "int8")]
-)
+@cases("updater, precision", ("average", "float32"), ("local", "bfloat16"), ("reset", "int8"))
 def test_replicas_hold_the_same_parameters_after_each_averaging(
     blobs, tmp_path, updater, precision
 ):
@@ -688,9 +680,10 @@ def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs):
 
 
 @pytest.mark.thorough(but=["constant"])
-@pytest.mark.parametrize(
-    ("frequency", "expected"),
-    [(5, [3, 3, 3]), ({1: 1, 2: 6, 3: 4}, [12, 2, 3])],
+@cases(
+    "frequency, expected",
+    (5, [3, 3, 3]),
+    ({1: 1, 2: 6, 3: 4}, [12, 2, 3]),
     ids=["constant", "by epoch"],
 )
 def test_iteration_epoch_and_averaging_counts_are_exact(blobs, frequency, expected):

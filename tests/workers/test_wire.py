@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as arrays
+from tests.cases import cases
 
 from sparkwright import masters, updates
 from sparkwright.data import DataSet, NormalizerChain, Standardize
@@ -132,15 +133,13 @@ ROUND = RoundRequest(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     "request_",
-    [
-        ROUND,
-        *(
-            replace(TRAIN, settings=settings_of(replace(SHARING, threshold=kind()), epochs=2))
-            for kind in (updates.FixedThreshold, updates.AdaptiveThreshold, updates.TargetSparsity)
-        ),
-    ],
+    ROUND,
+    *(
+        replace(TRAIN, settings=settings_of(replace(SHARING, threshold=kind()), epochs=2))
+        for kind in (updates.FixedThreshold, updates.AdaptiveThreshold, updates.TargetSparsity)
+    ),
     ids=["round", "fixed", "adaptive", "target"],
 )
 def test_training_request_is_transferred_without_pickle(request_):
@@ -182,7 +181,7 @@ def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request():
         pack(request, own_code=False)
 
 
-@pytest.mark.parametrize("prototype", PROTOTYPES, ids=lambda each: each.name)
+@cases("prototype", *PROTOTYPES, ids=lambda each: each.name)
 def test_evaluations_are_updated_after_transfer(prototype):
     what = Evaluating(evaluations={"y": (prototype,)})
     single = isinstance(prototype, ROC | EvaluationBinary | ROCBinary | RegressionEvaluation)
@@ -199,12 +198,10 @@ def test_evaluations_are_updated_after_transfer(prototype):
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "result",
-    [
-        *(LossSum(3, 1.5), {"y": np.arange(3.0)}, None),
-        *(ClockState(wall_s=1.0, source="ntp"), (SPANS, ClockState(wall_s=1.0, source="system"))),
-    ],
+    *(LossSum(3, 1.5), {"y": np.arange(3.0)}, None),
+    *(ClockState(wall_s=1.0, source="ntp"), (SPANS, ClockState(wall_s=1.0, source="system"))),
 )
 def test_results_are_transferred_without_pickle(result):
     found = sent(Answer(result=result, fields={"losses": [0.5, float("nan")]}, payload=b"ab"))
@@ -255,24 +252,22 @@ def test_pickles_in_an_answer_are_rejected_and_not_loaded(tmp_path):
     assert not made.exists()
 
 
-@pytest.mark.parametrize(
+@cases(
     "packed",
-    [
-        {"data": ["subprocess", "Popen", {"args": "true"}]},
-        {"data": ["os", "system", {}]},
-        {"data": ["sparkwright.workers.pool", "TrainerPool", {"owner": 1}]},
-        {"data": ["sparkwright.workers.pool", "os", {}]},
-        {"data": ["sparkwright.no", "No", {}]},
-        {"data": ["sparkwright.workers.work", "Span", {"owner": 1}]},
-        {"array": [0, "O", [1]]},
-        {"array": [0, "<f8", [7]]},
-        {"array": [9, "<f8", [1]]},
-        {"bytes": 9},
-        {"own": 0},
-        {"what": 1},
-        {"tuple": [], "map": []},
-        {},
-    ],
+    {"data": ["subprocess", "Popen", {"args": "true"}]},
+    {"data": ["os", "system", {}]},
+    {"data": ["sparkwright.workers.pool", "TrainerPool", {"owner": 1}]},
+    {"data": ["sparkwright.workers.pool", "os", {}]},
+    {"data": ["sparkwright.no", "No", {}]},
+    {"data": ["sparkwright.workers.work", "Span", {"owner": 1}]},
+    {"array": [0, "O", [1]]},
+    {"array": [0, "<f8", [7]]},
+    {"array": [9, "<f8", [1]]},
+    {"bytes": 9},
+    {"own": 0},
+    {"what": 1},
+    {"tuple": [], "map": []},
+    {},
     ids=json.dumps,
 )
 def test_malformed_values_are_rejected(packed):

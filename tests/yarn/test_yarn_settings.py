@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 from tests.support.hadoop import as_xml
 
 from sparkwright.cluster.job_errors import memory_kill, translated
@@ -59,12 +60,10 @@ def test_missing_configuration_folder_raises_with_the_variable_to_set(monkeypatc
         yarn_settings({"spark.master": "yarn"})
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "match"),
-    [
-        ("core-site.xml", as_xml({}), r"HADOOP_CONF_DIR='.*', with core-site\.xml"),
-        ("yarn-site.xml", "<configuration>", r"Received: .*yarn-site\.xml: no element"),
-    ],
+@cases(
+    "name, text, match",
+    ("core-site.xml", as_xml({}), r"HADOOP_CONF_DIR='.*', with core-site\.xml"),
+    ("yarn-site.xml", "<configuration>", r"Received: .*yarn-site\.xml: no element"),
     ids=["missing", "no XML"],
 )
 def test_folder_without_a_valid_file_of_yarn_is_named(conf, name, text, match):
@@ -107,7 +106,7 @@ def test_each_session_has_a_unique_tag_after_given_tags():
     assert one != other
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "soon", "inf", "nan"])
+@cases("text", "0", "-1", "soon", "inf", "nan")
 def test_invalid_yarn_timeout_raises_with_its_value(text):
     with pytest.raises(ConfigurationError, match=rf"yarnTimeout.*Received: '{text}'"):
         tag_settings({"spark.sparkwright.yarnTimeout": text})
@@ -138,9 +137,8 @@ def test_archive_has_every_jar_compressed_for_streaming(home, tmp_path):
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("chosen", "system"),
-    [({"spark.yarn.jars": "local:/x/*"}, "hdfs://a:1"), ({}, "file:///"), ({}, "")],
+@cases(
+    "chosen, system", ({"spark.yarn.jars": "local:/x/*"}, "hdfs://a:1"), ({}, "file:///"), ({}, "")
 )
 def test_jars_are_left_to_spark_where_they_are_settled_or_hdfs_is_missing(chosen, system):
     assert jars_settings(chosen, {"fs.defaultFS": system}) == {}
@@ -175,7 +173,7 @@ def test_a_file_system_that_rejects_the_archive_ends_in_a_warning_not_an_error(m
 # -- memory -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("master", ["yarn", "k8s://https://api"])
+@cases("master", "yarn", "k8s://https://api")
 def test_containers_have_room_for_tensorflow_unless_configured(master):
     chosen = {"spark.master": master, "spark.executor.memory": "1024m"}
     one = int(overhead_settings(chosen)["spark.executor.memoryOverhead"].removesuffix("m"))
@@ -195,16 +193,14 @@ PHYSICAL = (
 )
 
 
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        (PHYSICAL, "executor 3 took 1.4 GB of 1.2 GB, and YARN killed it (spark.executor."),
-        (PHYSICAL.replace("physical", "virtual"), "yarn.nodemanager.vmem-check-enabled"),
-        ("exited with exit code 137(SIGKILL, OOMKilled)", "Raise spark.executor.memoryOverhead"),
-        ("", None),
-        ("Executor heartbeat timed out", None),
-        ("Exit code is 1", None),
-    ],
+@cases(
+    "reason, words",
+    (PHYSICAL, "executor 3 took 1.4 GB of 1.2 GB, and YARN killed it (spark.executor."),
+    (PHYSICAL.replace("physical", "virtual"), "yarn.nodemanager.vmem-check-enabled"),
+    ("exited with exit code 137(SIGKILL, OOMKilled)", "Raise spark.executor.memoryOverhead"),
+    ("", None),
+    ("Executor heartbeat timed out", None),
+    ("Exit code is 1", None),
 )
 def test_an_executor_killed_for_memory_is_one_sentence_with_amounts_and_remedy(reason, words):
     told = memory_kill(reason, {"spark.executor.memory": "1g"}, who="executor 3")

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.widgets.evaluation_panel import found
 
 from sparkwright.errors import ConfigurationError
@@ -83,12 +84,10 @@ def test_a_regression_is_compared_with_always_predicting_the_mean():
     assert "Predictions are on average 0.5000 too high" in good[3].text
 
 
-@pytest.mark.parametrize(
+@cases(
     "empty",
-    [
-        *(Evaluation(), ROC(), EvaluationCalibration(), RegressionEvaluation()),
-        ROC.from_predictions([1, 1], [0.2, 0.3]),  # of a single class
-    ],
+    *(Evaluation(), ROC(), EvaluationCalibration(), RegressionEvaluation()),
+    ROC.from_predictions([1, 1], [0.2, 0.3]),  # of a single class
 )
 def test_evaluation_without_a_curve_shows_only_a_headline(empty):
     assert [block.kind for block in evaluation_figures(empty)] == ["headline"]
@@ -151,19 +150,17 @@ def test_worst_examples_show_label_prediction_and_location():
     assert re.search(rf"row {first.row} .*{is_} +{says} \({probability}\)", block.text)
 
 
-@pytest.mark.parametrize(
-    ("features", "sign"),
-    [
-        (np.zeros((5, 12, 12, 3), np.uint8), "<img "),
-        (np.full((5, 30, 30), np.nan), "<img "),
-        (np.zeros((5, 40, 2)), "<svg "),
-        (np.arange(100.0).reshape(5, 20), "(20 in all)"),
-        (np.zeros((5, 2, 3, 4, 5)), "(120 in all)"),
-        (np.zeros((5, 900, 900, 1), np.float32), "<img "),
-        (np.array([[np.inf, 1.0]] * 5), "inf"),
-    ],
+@cases(
+    "features, sign",
+    (np.zeros((5, 12, 12, 3), np.uint8), "<img "),
+    (np.full((5, 30, 30), np.nan), "<img "),
+    (np.zeros((5, 40, 2)), "<svg "),
+    (np.arange(100.0).reshape(5, 20), "(20 in all)"),
+    (np.zeros((5, 2, 3, 4, 5)), "(120 in all)"),
+    (np.zeros((5, 900, 900, 1), np.float32), "<img "),
+    (np.array([[np.inf, 1.0]] * 5), "inf"),
 )
-@pytest.mark.parametrize("look", ["automatic", "image", "sequence", "row"])
+@cases("look", "automatic", "image", "sequence", "row")
 def test_features_of_any_shape_are_shown(features, sign, look):
     worst = WorstExamples.of_rows(np.arange(5.0), {"x": features}, {}, count=2)
     (block,) = worst_blocks(worst, look=look)

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from tests.cases import cases
 from tests.widgets.evaluation_panel import found
 
 import sparkwright as sw
@@ -51,7 +52,7 @@ def test_only_evaluations_of_the_task_are_offered():
     assert not panel.kind_boxes["roc"].value
 
 
-@pytest.mark.parametrize("task", TASKS)
+@cases("task", *TASKS)
 def test_offered_evaluations_are_run(task):
     alone, others = prototypes(task, ()), set(KINDS[task]) - {"worst"}
     assert len(prototypes(task, {"roc", "calibration"})) == len(alone) + len(others)
@@ -166,32 +167,28 @@ def model(tensors, *, activation=None, loss=None):
     )
 
 
-@pytest.mark.parametrize(
-    ("width", "activation", "loss", "task"),
-    [
-        (10, "softmax", None, "classes"),
-        (2, "softmax", "sparse_categorical_crossentropy", "two classes"),
-        (10, "softmax", SimpleNamespace(name="categorical_crossentropy"), "classes"),
-        (10, None, "CategoricalCrossentropy", "classes"),
-        (1, "sigmoid", "binary_crossentropy", "two classes"),
-        (4, "sigmoid", "binary_crossentropy", "answers"),
-        (2, "sigmoid", None, "answers"),
-        (1, "linear", "mse", "numbers"),
-        (1, "sigmoid", "mse", "numbers"),
-        (None, None, None, "numbers"),
-    ],
+@cases(
+    "width, activation, loss, task",
+    (10, "softmax", None, "classes"),
+    (2, "softmax", "sparse_categorical_crossentropy", "two classes"),
+    (10, "softmax", SimpleNamespace(name="categorical_crossentropy"), "classes"),
+    (10, None, "CategoricalCrossentropy", "classes"),
+    (1, "sigmoid", "binary_crossentropy", "two classes"),
+    (4, "sigmoid", "binary_crossentropy", "answers"),
+    (2, "sigmoid", None, "answers"),
+    (1, "linear", "mse", "numbers"),
+    (1, "sigmoid", "mse", "numbers"),
+    (None, None, None, "numbers"),
 )
 def test_task_is_inferred_from_loss_activation_and_width(width, activation, loss, task):
     (output,) = outputs_of(model({"y": width}, activation=activation, loss=loss))
     assert output.task == task
 
 
-@pytest.mark.parametrize(
-    ("loss", "tasks"),
-    [
-        ({"a": "mse", "b": "sparse_categorical_crossentropy"}, ["numbers", "classes"]),
-        (["binary_crossentropy", None], ["two classes", "numbers"]),
-    ],
+@cases(
+    "loss, tasks",
+    ({"a": "mse", "b": "sparse_categorical_crossentropy"}, ["numbers", "classes"]),
+    (["binary_crossentropy", None], ["two classes", "numbers"]),
     ids=["by name", "by place"],
 )
 def test_each_output_has_its_own_loss(loss, tasks):
