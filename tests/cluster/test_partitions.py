@@ -119,9 +119,6 @@ def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(hosts, meshes,
     assert meshes[0].neighbors == {(1, 0), (2, 0)}
 
 
-# -- the ring --------------------------------------------------------------------------------
-
-
 def joined(hosts, ports):
     """Each host's ring."""
 

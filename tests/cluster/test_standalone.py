@@ -160,9 +160,6 @@ def test_clock_offsets_are_measured_within_two_milliseconds(hosts, spark_there, 
         assert abs(clock.offset_s - ahead_s) <= 2e-3
 
 
-# -- hosts that fall away --------------------------------------------------------------------
-
-
 class Trained:
     """A run that goes on until the test has seen enough."""
 

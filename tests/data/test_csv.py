@@ -38,9 +38,6 @@ def as_float32(frame):
     return frame.to_numpy(np.float64).astype(np.float32)
 
 
-# -- what a file means ----------------------------------------------------------------------
-
-
 @cases(
     "text",
     "a,b,c\n1,2,3\n4,5,6\n",
@@ -250,9 +247,6 @@ def test_missing_values_depend_on_the_options(tmp_path, text, options, expected)
     assert (len(kept.data), kept.skipped.counts) == (len(expected) - 1, {"missing value": 1})
 
 
-# -- how files are written ------------------------------------------------------------------
-
-
 @cases(
     "options, text",
     ({"delimiter": ";"}, "a;b\n1;2\n3;4\n"),
@@ -327,9 +321,6 @@ def test_folders_patterns_and_lists_name_files(tmp_path):
     assert values(f"{tmp_path}/?.csv") == [2]
     assert values([tmp_path / "b.csv"]) == [2]
     assert values([f"{tmp_path}/e.md", f"file://{tmp_path}/b.csv"]) == [5, 2]
-
-
-# -- on Spark -------------------------------------------------------------------------------
 
 
 def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(spark, tmp_path):

@@ -37,9 +37,6 @@ def found(source):
     return " ".join(f"{p.severity}: {p.sentence}" for p in preview(source).problems)
 
 
-# --- columns
-
-
 @given(st.text(max_size=12) | st.floats().map(str) | st.integers().map(str))
 @example("+5")
 @example("1_000")
@@ -71,9 +68,6 @@ def test_statistics_match_numpy(values):
     assert (look.minimum, look.maximum) == (min(numbers), max(numbers))
     assert sum(look.histogram) in (0, len(numbers))
     assert look.distinct == len({str(number) for number in numbers})
-
-
-# --- guesses
 
 
 @cases(
@@ -127,9 +121,6 @@ def test_kind_label_and_task_are_inferred_from_names_and_values():
     assert (guess_task(species), guess_task(price)) == ("classification", "regression")
     assert guess_task(summarize_column("y", ["0", "1"] * 9)) == "classification"
     assert guess_task(summarize_column("y", [str(i) for i in range(90)])) == "regression"
-
-
-# --- tables
 
 
 def test_csv_settings_are_inferred_and_the_whole_file_is_previewed(tmp_path):
@@ -316,9 +307,6 @@ def test_unreadable_files_are_reported(tmp_path):
     assert preview(DataSource(format="sequence_file", url=url)).problem is not None
 
 
-# --- images
-
-
 def test_images_are_previewed_with_their_labels(tmp_path):
     look = preview(guess_source(str(folder_of_classes(tmp_path / "pets"))), rows=4)
     assert dict(look.labels) == {"cat": 3, "dog": 3}
@@ -348,9 +336,6 @@ def test_bundled_digits_are_previewed_without_files():
     assert [image.label for image in look.images] == list("0123456789")
 
 
-# --- examples
-
-
 EXAMPLES = sw.DataSet(
     np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20, dtype=np.int32) % 4
 )
@@ -363,9 +348,6 @@ def test_records_show_their_first_examples(tmp_path, format):
     records = preview(DataSource(format=format, url=url))
     assert (records.problems, records.looked_at, records.unit) == ((), 20, "example")
     assert records.rows[0] == ("[0, 1, 2]", "0")
-
-
-# --- folders
 
 
 def test_a_folder_lists_folders_first_in_natural_order(tmp_path):

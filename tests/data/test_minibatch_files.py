@@ -50,9 +50,6 @@ def place(request, tmp_path):
     fsspec.filesystem("memory").store.clear()
 
 
-# -- writing and reading back ---------------------------------------------------------------
-
-
 def test_files_hold_exactly_a_minibatch_in_order(place):
     parts = numbered(23).batches(4)
     export = sw.data.to_minibatch_files(parts, place, batch_size=5, files_per_folder=2)
@@ -110,9 +107,6 @@ def test_many_types_of_batches_are_accepted(data, sizes, columns, tmp_path):
     export = sw.data.to_minibatch_files(data, tmp_path / "e", batch_size=4)
     assert [file.examples for file in export.manifest.files] == sizes
     assert len(export.manifest.columns) == columns
-
-
-# -- what is at the URL already -------------------------------------------------------------
 
 
 def test_export_is_replaced_only_on_request(place):
@@ -215,9 +209,6 @@ def test_second_of_two_concurrent_exports_to_one_url_raises(place):
     assert labels(read(place)) == list(range(9))
 
 
-# -- finding --------------------------------------------------------------------------------
-
-
 def test_minibatch_paths_are_accepted_in_every_form(tmp_path):
     for number in range(3):
         (tmp_path / f"b{number}.arrow").write_bytes(to_bytes(numbered(2, start=2 * number)))
@@ -302,9 +293,6 @@ def test_part_of_a_file_is_read(tmp_path):
     assert [labels(part) for part in parts] == [list(range(5)), list(range(5, 10))]
 
 
-# -- loaders --------------------------------------------------------------------------------
-
-
 @cases("save", np.savez, np.savez_compressed, ids=["plain", "compressed"])
 def test_numpy_archives_load_exactly(tmp_path, save):
     features = np.asfortranarray(np.random.default_rng(0).random((5, 3, 2)))
@@ -330,9 +318,6 @@ def test_custom_loader_opens_the_file(tmp_path):
 
     parts = read(tmp_path, loader=load)
     assert labels(parts) == [0, 1]
-
-
-# -- reading ahead --------------------------------------------------------------------------
 
 
 def test_files_are_prefetched():

@@ -289,9 +289,6 @@ def test_invalid_settings_raise(settings, text):
     assert text in str(refused.value)
 
 
-# -- on Spark -------------------------------------------------------------------------------------
-
-
 def test_one_pass_over_partitions_equals_one_machine(spark):
     data = table(1000)
     spread = sw.data.from_arrays(spark, data.features, data.labels, partitions=3)

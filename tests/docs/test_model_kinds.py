@@ -26,9 +26,6 @@ SHARING = sw.SharedTrainingMaster(**OPTIONS, threshold=sw.FixedThreshold(thresho
 CLASSES = "sparse_categorical_crossentropy"
 
 
-# -- data ---------------------------------------------------------------------------------------
-
-
 def numbers(*shape):
     return np.random.default_rng(0).normal(size=(ROWS, *shape)).astype(np.float32)
 
@@ -44,9 +41,6 @@ def mask():
 
 def texts():
     return np.array([f"{word} word" for word in ["red", "green", "blue"]] * 8, object)[:, None]
-
-
-# -- models -------------------------------------------------------------------------------------
 
 
 def ready(model, loss=CLASSES, **options):
@@ -292,9 +286,6 @@ def table():
 def test_page_contains_the_generated_table():
     page = Path(__file__).parents[2] / "docs" / "own-models.md"
     assert f"\n\n{table()}\n\n" in page.read_text()
-
-
-# -- the cells that are tried -------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -204,9 +204,6 @@ def test_java_stack_trace_is_reduced_to_the_relevant_line(page, told):
     assert _gathering.in_short(RuntimeError(page)) == told
 
 
-# -- what the driver does with folders by itself ----------------------------------------------
-
-
 def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     folders = {str(here): "hdfs://a", str(there): "hdfs://b"}

@@ -54,9 +54,6 @@ def test_a_master_makes_the_plan_of_its_options():
     )
 
 
-# -- the order of examples ------------------------------------------------------------------
-
-
 @given(
     rows=st.integers(0, 300),
     seed=st.integers(0, 2**63),
@@ -86,9 +83,6 @@ def test_the_orders_stay_the_same_over_versions():
     # A replacement continues in the order that its predecessor began; so does a resumed run.
     order = epoch_order(10, seed=7, epoch=1, worker=2, shuffle=True)
     assert order.tolist() == [4, 1, 7, 2, 5, 3, 6, 8, 9, 0]
-
-
-# -- calls ----------------------------------------------------------------------------------
 
 
 @given(

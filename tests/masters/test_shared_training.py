@@ -39,9 +39,6 @@ class Thirds:
         return 3
 
 
-# -- options --------------------------------------------------------------------------------
-
-
 @cases(
     "options, text",
     ({"threshold": AdaptiveThreshold}, "an object with `init`, `update`, `to_dict`. Received"),
@@ -100,9 +97,6 @@ def test_invalid_allowed_class_or_configuration_raises(name, options, why):
         Master.from_dict(settings, allow=[name])
 
 
-# -- how many workers -----------------------------------------------------------------------
-
-
 @cases(
     "machine, workers",
     *(({"cores": cores}, n) for cores, n in ((1, 1), (7, 1), (8, 2), (15, 3), (24, 6), (96, 6))),
@@ -136,9 +130,6 @@ def test_requested_workers_are_not_limited_to_the_slots():
     # Within the driver all slots are used.
     assert Master().worker_count(slots=3, executors=None, cores_per_executor=3) == 3
     assert Master().worker_count(slots=None, executors=None) == 1
-
-
-# -- plan -----------------------------------------------------------------------------------
 
 
 @given(rows=st.lists(st.integers(0, 500), max_size=6), batch_size=st.integers(1, 40))

@@ -220,9 +220,6 @@ def test_a_changed_vector_breaks_the_ring(monkeypatch):
     assert found[1]
 
 
-# -- strangers that say nothing -------------------------------------------------------------
-
-
 @pytest.mark.thorough(but=["authenticated-127.0.0.2", "encrypted-127.0.0.2"])
 @pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("127.0.0.2", marks=on_linux)])
 def test_silent_connections_do_not_keep_a_peer_out(scene, host):

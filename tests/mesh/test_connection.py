@@ -71,9 +71,6 @@ def raw_client(listener):
     return socket.create_connection(listener.address, timeout=5.0)
 
 
-# -- the handshake --------------------------------------------------------------------------
-
-
 def test_peers_with_the_same_secret_exchange_messages(dialed):
     client, server, _ = dialed
     client.send("hello", {"worker": 3}, (b"abc", np.arange(2, dtype=np.float32)))
@@ -183,9 +180,6 @@ def test_an_error_while_accepting_is_not_the_end(listening, monkeypatch):
     assert next(problems, None) is None
 
 
-# -- ports ----------------------------------------------------------------------------------
-
-
 def test_the_first_free_port_of_a_range_is_taken(listening):
     first, _ = listening()
     port = first.address[1]
@@ -261,9 +255,6 @@ def test_a_closed_listener_leaves_neither_port_nor_thread(dialed):
     message = client.receive()
     assert message is not None
     assert message.kind == "still"
-
-
-# -- messages -------------------------------------------------------------------------------
 
 
 def test_messages_of_several_threads_do_not_mix(pair):

@@ -38,9 +38,6 @@ def with_neighbors(*neighbors, **options):
     return peer
 
 
-# -- updates --------------------------------------------------------------------------------
-
-
 def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin():
     peer = with_neighbors(B, C, D)
     new = update(C, 1)
@@ -72,9 +69,6 @@ def test_only_a_worker_publishes_under_its_name():
     assert peer.received(B, update(A, 1)) == []
     peer.published(b"mine")
     assert peer.versions == {A: 1}
-
-
-# -- comparing versions ---------------------------------------------------------------------
 
 
 def test_updates_in_transit_are_not_resent():
@@ -110,9 +104,6 @@ def test_versions_that_were_overtaken_are_not_believed():
     assert peer.received(C, Versions(4, 0, {})) == []
 
 
-# -- time -----------------------------------------------------------------------------------
-
-
 def test_only_silent_neighbors_are_dropped():
     peer = with_neighbors(B, C, D, timeout_s=3.0)
     dropped = []
@@ -132,9 +123,6 @@ def test_a_neighbor_that_comes_late_is_given_as_much_time():
     assert Drop(B) not in peer.timer_fired(12.0)
     assert Drop(B) not in peer.timer_fired(14.0)
     assert Drop(B) in peer.timer_fired(15.0)
-
-
-# -- falling behind -------------------------------------------------------------------------
 
 
 def test_catch_up_is_requested_once_until_restored_or_timed_out():
@@ -189,9 +177,6 @@ def test_own_updates_missing_everywhere_are_dropped_after_a_restore():
     assert peer.versions == {A: 5}
     (word,) = sent(peer.received(B, Versions(1, 0, {A: 2})), TooFarBehind)
     assert word.floors == {A: 3}
-
-
-# -- the log --------------------------------------------------------------------------------
 
 
 @given(

@@ -52,9 +52,6 @@ def outcomes(rings, work):
     return each(rings, guarded)
 
 
-# -- what they compute ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -114,9 +111,6 @@ def test_numbers_that_arrive_in_pieces_are_added_whole():
     arriving.close()
     its_inward.close()
     its_onward.close()
-
-
-# -- what goes wrong ------------------------------------------------------------------------
 
 
 def reduce(_, ring):
@@ -197,9 +191,6 @@ def test_the_meeting_before_an_averaging_waits_for_slow_workers(ring_of):
 def test_metadata_of_absurd_size_is_rejected(ring_of):
     found = outcomes(ring_of(2), lambda rank, ring: ring.all_gather(b"x" * (rank * 300_000)))
     assert "at most 262144 bytes a worker. Received: 300000." in str(found[0])
-
-
-# -- meeting --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("met", ["before the ring has met", "after it"])

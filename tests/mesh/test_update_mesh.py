@@ -88,9 +88,6 @@ def numbers(mesh):
     return found
 
 
-# -- delivery -------------------------------------------------------------------------------
-
-
 @cases("mode", "plain", "mesh")
 @cases("count", 2, 3, 5, 11)
 def test_each_worker_gets_every_update_of_others_once_in_order(workers, mode, count):
@@ -151,9 +148,6 @@ def test_a_big_update_passes_relays_whole(workers):
         update, after = meshes[worker].take()
         assert update.payload == payload
         assert after.payload == b"next"
-
-
-# -- what goes wrong ------------------------------------------------------------------------
 
 
 def test_a_cut_connection_heals_without_loss_or_repeats(workers):

@@ -33,9 +33,6 @@ def test_without_repartitioner_all_rows_are_one_piece():
     assert [NoRepartitioner().partitions(total, 10) for total in (0, 1, 10**9)] == [0, 1, 1]
 
 
-# -- pieces ---------------------------------------------------------------------------------
-
-
 @given(rows=all_rows, batch_size=st.integers(1, 64), repartitioner=repartitioners)
 def test_piece_count_is_the_requested_number_or_16_per_worker(rows, batch_size, repartitioner):
     size = piece_size(rows, batch_size, repartitioner)

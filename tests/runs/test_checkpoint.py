@@ -80,9 +80,6 @@ def numbers_in(folder):
     return [int(name[11:-4]) for name in list_folder(folder)]
 
 
-# -- the file -----------------------------------------------------------------------------------
-
-
 def test_checkpoint_round_trips(folder):
     log = History()
     log.append({"worker": np.array([0, 1]), "loss": np.array([2.0, np.nan]), "a/c c": np.ones(2)})
@@ -182,9 +179,6 @@ def test_failed_write_keeps_the_existing_file(folder, monkeypatch):
     assert_same(read_checkpoint(folder), checkpoint_at(1))
 
 
-# -- the folder ---------------------------------------------------------------------------------
-
-
 def test_the_newest_are_kept_and_only_files_of_a_killed_writer_are_removed(folder):
     others = ["notes.txt", "checkpoint-1.swc", "checkpoint-00000001.swc.bak", "model.keras"]
     of_another = ".checkpoint-200000000.swc.0a1b2c3d.tmp"  # that writes now
@@ -273,9 +267,6 @@ def test_a_folder_without_a_whole_one_is_named(folder, content):
     assert issubclass(CheckpointNotFoundError, FileNotFoundError)
 
 
-# -- what is in the file ------------------------------------------------------------------------
-
-
 def change_meta(**fields):
     return lambda meta, members: meta.update(fields)
 
@@ -307,9 +298,6 @@ def test_a_file_of_another_form_is_rejected(change, reason):
         write_archive(file, meta, members)
     with pytest.raises(DataError, match=reason):
         read_checkpoint(url)
-
-
-# -- going on -----------------------------------------------------------------------------------
 
 
 def resume(saved=None, /, **changes):
@@ -382,9 +370,6 @@ def test_a_run_that_has_trained_its_epochs_needs_more():
     resume(replace(done, progress=owed))
     with pytest.raises(ConfigurationError, match=r"already trained 1 epoch\."):
         resume(checkpoint_at(progress=Progress(epoch=1)), epochs=1)
-
-
-# -- the writer ---------------------------------------------------------------------------------
 
 
 class Gate:

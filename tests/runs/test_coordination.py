@@ -52,9 +52,6 @@ def delivering(make, workers=3):
     return script
 
 
-# -- gathering ------------------------------------------------------------------------------
-
-
 def test_run_continues_from_the_given_progress(make):
     start = Progress(epoch=2, averagings=7, opened=2, steps=(9,), examples=(90,), iterations=70)
     (sent,) = make(1, start=start).register(0)
@@ -77,9 +74,6 @@ def test_when_not_all_come_in_time_the_run_ends_and_names_the_missing(make, came
     assert dismissed == script.dismissals(*came, reason=end.timed_out)
 
 
-# -- members --------------------------------------------------------------------------------
-
-
 def test_newer_attempt_replaces_an_older_one_still_thought_alive(make):
     script = training(make)
     old = script.connection(1)
@@ -100,9 +94,6 @@ def test_a_lost_worker_is_waited_for_during_the_grace(make):
     assert sorted(action.connection for action in sent) == [0, 20]
 
 
-# -- stop and failure -----------------------------------------------------------------------
-
-
 def test_stop_before_all_have_come_ends_at_once(make):
     script = make(2)
     script.register(0)
@@ -116,9 +107,6 @@ def test_the_first_failure_is_named_and_neither_stop_nor_others_hide_it(make):
     sent += [*script.lose(0), *script.lose(1)]
     (end,) = [action for action in sent if isinstance(action, EndRun)]
     assert end.failure == FAILURE
-
-
-# -- delivering -----------------------------------------------------------------------------
 
 
 def test_only_the_requested_worker_delivers(make):

@@ -105,9 +105,6 @@ def test_a_permanent_failure_is_not_retried(kind):
     assert roll().task_ended(1, failure, steps=(0, 0)) == failure
 
 
-# -- progress -------------------------------------------------------------------------------
-
-
 def beat(found, worker, now_s, *, steps, computing=True):
     event = WorkerAlive(connection=10 * worker, steps=steps, computing=computing)
     return found.heartbeat(event, now_s)

@@ -49,9 +49,6 @@ def told(record):
     return events
 
 
-# -- status ---------------------------------------------------------------------------------
-
-
 def test_rows_become_status_and_log(record):
     status = record.status()
     assert (status.state, status.epoch, status.epochs, status.rounds) == ("queued", 0, 3, 0)
@@ -220,9 +217,6 @@ def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record):
     assert [(p.epoch, p.loss) for p in record.status().validation] == [(1, 0.5), (2, 0.3)]
 
 
-# -- what is lost and done again ------------------------------------------------------------
-
-
 def test_rows_that_do_not_count_are_dropped(record):
     record.set_plan(plan_of(50, 50))
     for worker in range(2):
@@ -280,9 +274,6 @@ def test_the_end_counts_averagings_exactly_and_workers_of_a_stopped_run_are_not_
     status = record.status()
     assert status.averagings == 17
     assert {worker.state for worker in status.workers} == {state}
-
-
-# -- listeners ------------------------------------------------------------------------------
 
 
 def test_listeners_receive_all_events_in_order(record):

@@ -208,9 +208,6 @@ def finish(site, workers):
     assert site.sink.end() == EndRun()
 
 
-# -- the regular run ------------------------------------------------------------------------
-
-
 def test_a_run_from_registration_to_result(site):
     start = np.arange(5, dtype=np.float32)
     here = site(2, start=lambda: ({"size": 5}, (start, b"extras")))
@@ -311,9 +308,6 @@ def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site):
     assert heard == [(0, "phases"), (1, "phases")]
 
 
-# -- peers that do not behave ---------------------------------------------------------------
-
-
 @cases(
     "content",
     *(b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n", struct.pack("<4sIQ", b"SWR1", 2**31, 0)),
@@ -367,9 +361,6 @@ def test_strangers_get_the_time(site):
     assert answer.fields["came_s"] <= answer.fields["answered_s"] <= time.monotonic()
     stranger.send("phases", {})
     assert stranger.receive() is None
-
-
-# -- silence --------------------------------------------------------------------------------
 
 
 @pytest.mark.thorough
@@ -465,9 +456,6 @@ def test_histograms_are_requested_from_every_worker(site):
     assert here.server.request_histograms()
     for worker in workers:
         worker.take("histograms")
-
-
-# -- the end --------------------------------------------------------------------------------
 
 
 def sockets():

@@ -50,9 +50,6 @@ def impatient(monkeypatch):
     monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
 
 
-# -- what is stored -------------------------------------------------------------------------
-
-
 def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store):
     run = train(store, name="lenet", note="scores of the test set")
     (found,) = store.runs()
@@ -136,9 +133,6 @@ def test_without_a_file_there_are_no_runs_and_none_is_made(store):
     assert store.runs() == ()
     assert repr(store.runs()) == "0 runs"
     assert not store.path.parent.exists()
-
-
-# -- while a run goes on --------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("impatient")
@@ -233,9 +227,6 @@ def test_a_lock_that_is_released_loses_nothing(store):
     assert store.run(run.name).state == "done"
 
 
-# -- several processes ----------------------------------------------------------------------
-
-
 def test_processes_that_end_or_are_killed_write_while_others_read(store, processes):
     running = [processes(store.path, f"p{number}", 4) for number in range(3)]
     problems = []
@@ -292,9 +283,6 @@ def test_a_process_is_looked_for_where_that_is_possible(
     assert process.is_alive(silent_s=silent_s) is is_alive
 
 
-# -- the file -------------------------------------------------------------------------------
-
-
 def test_the_path_is_that_of_the_variable_or_the_folder_for_data(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARKWRIGHT_RUNS", str(tmp_path / "mine.sqlite"))
     assert RunStore().path == tmp_path / "mine.sqlite"
@@ -324,9 +312,6 @@ def test_runs_are_read_where_nothing_may_be_written(store):
     for path in (store.path, store.path.parent):
         path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
     assert len(store.runs()) == 1
-
-
-# -- the curve ------------------------------------------------------------------------------
 
 
 def rows_of(steps, losses):

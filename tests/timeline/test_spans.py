@@ -121,9 +121,6 @@ def test_unfinished_spans_are_shown_but_not_stored(exact_limit):
     assert store.timeline().elapsed_s == 1.0
 
 
-# -- on the wire ----------------------------------------------------------------------------
-
-
 @given(st.lists(st.tuples(st.integers(0, 255), st.floats(-1e9, 1e9), st.floats(0, 1e6, width=32))))
 def test_spans_round_trip_through_a_message(spans):
     codes, starts_s, seconds = zip(*spans, strict=True) if spans else ((), (), ())
@@ -142,9 +139,6 @@ def test_spans_round_trip_through_a_message(spans):
 def test_message_of_a_different_length_is_rejected(content, count):
     with pytest.raises(NetworkError, match="a message of spans must hold at most"):
         SpanBlock.from_payload(content, count)
-
-
-# -- durations ------------------------------------------------------------------------------
 
 
 def counted(*seconds):

@@ -82,9 +82,6 @@ def test_advice_is_escaped_and_groups_are_collapsible(form):
     assert not form.folds["More"].opened
 
 
-# --- whole configurations
-
-
 def type_in(form, value):
     """Type the options of a configuration, as a user does."""
     for group in form.groups.values():

@@ -85,9 +85,6 @@ def test_master_of_another_class_raises():
         TrainingMasterPicker(Mine())
 
 
-# --- the widget
-
-
 def test_typed_values_are_stored_and_reported():
     picker = TrainingMasterPicker()
     told = []
@@ -207,9 +204,6 @@ def test_closing_frees_the_widgets_of_both_kinds():
     assert len(_instances) > len(before) + 300
     picker.close()
     assert set(_instances) == before
-
-
-# --- the plan
 
 
 def test_plan_follows_data_network_and_form():
@@ -346,9 +340,6 @@ def test_measured_step_fills_in_the_field(monkeypatch):
     assert picker.assumptions.values["step_ms"] is None  # that was another minibatch
     assert "Measured" not in picker.measure_reason.value
     assert "workers pay off if" in picker.forecast
-
-
-# --- text, and what stays
 
 
 @pytest.fixture

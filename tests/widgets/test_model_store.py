@@ -43,9 +43,6 @@ def tick(part, *names):
         box.value = any(name in box.description for name in names)
 
 
-# --- looking through
-
-
 names = st.lists(st.text("abc", min_size=1, max_size=4), unique=True, max_size=40)
 
 
@@ -86,9 +83,6 @@ def test_details_are_one_bounded_line():
 def test_invalid_model_names_raise(name):
     with pytest.raises(ConfigurationError, match="Received: "):
         file_name(name)
-
-
-# --- comparing
 
 
 def test_differences_are_marked_with_their_amount():
@@ -133,9 +127,6 @@ def test_malicious_file_produces_a_bounded_comparison():
     _, rows = compared([info("a", metrics=wide, training=deep)], ["a"])
     assert len(rows) <= 200
     assert max(len(str(cell)) for row in rows for cell in row) < 400
-
-
-# --- the part
 
 
 def test_models_are_listed_newest_first_with_their_figures(store):

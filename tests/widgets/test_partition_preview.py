@@ -50,9 +50,6 @@ def bars(rows, labels=None):
     return Bars(rows=tuple(rows), labels=labels, class_names=names, noun="partition")
 
 
-# --- the picture
-
-
 def test_bar_heights_match_their_row_counts():
     made = bars([100, 50, 0])
     assert pieces(made)[""].tolist() == [100, 50, 0]
@@ -90,9 +87,6 @@ def test_bars_before_and_after_share_one_scale(monkeypatch):
     )
     bars_svg(bars([100, 50, 20, 10, 20]), bars([120, 80]))
     assert tops[0] == tops[1] > 120
-
-
-# --- the part
 
 
 def test_known_counts_are_shown_without_a_click(preview):

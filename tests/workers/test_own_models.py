@@ -199,9 +199,6 @@ def test_builder_code_is_not_written_to_files_and_required_for_reading(tmp_path)
         sw.load_model(url)
 
 
-# -- inputs and outputs
-
-
 @pytest.mark.thorough
 def test_features_and_outputs_are_matched_by_name():
     random = np.random.default_rng(0)
@@ -258,9 +255,6 @@ def test_shapes_of_a_built_model_are_known_without_data():
     assert len(model._inbound_nodes) == 1  # the user's call
 
 
-# -- files
-
-
 @pytest.mark.thorough
 @cases("kind", "nested", "gan")
 def test_saved_model_continues_training(kind, tmp_path):
@@ -277,9 +271,6 @@ def test_saved_model_continues_training(kind, tmp_path):
     for each in (model, again):
         fit(each, master(), data)
     np.testing.assert_allclose(weights(again), weights(model), atol=1e-6)
-
-
-# -- refused on the driver
 
 
 class Numbered(Plain):

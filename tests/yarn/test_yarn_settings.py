@@ -112,9 +112,6 @@ def test_invalid_yarn_timeout_raises_with_its_value(text):
         tag_settings({"spark.sparkwright.yarnTimeout": text})
 
 
-# -- jars ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A Spark with two jars."""
@@ -168,9 +165,6 @@ def test_a_file_system_that_rejects_the_archive_ends_in_a_warning_not_an_error(m
     assert jars_settings({}, {"fs.defaultFS": "hdfs://a:1"}) == {}
     assert "no entry to hdfs://a:1/user/" in caplog.text
     assert "spark.yarn.archive" in caplog.text
-
-
-# -- memory -------------------------------------------------------------------------------------
 
 
 @cases("master", "yarn", "k8s://https://api")

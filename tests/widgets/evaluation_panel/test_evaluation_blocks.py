@@ -111,9 +111,6 @@ def test_other_types_raise_and_every_evaluation_has_a_headline():
         evaluation_figures([3])
 
 
-# --- several results
-
-
 def test_best_value_of_each_column_is_marked_and_lower_errors_are_better():
     good, bad = found.of_scores(noise=0.8), found.of_scores(noise=3.0)
     table, roc, _ = comparison_blocks({"bad": bad, "<i>good</i>": good})
@@ -133,9 +130,6 @@ def test_multiclass_results_are_compared_by_the_most_different_class():
     )
     assert comparison_blocks({}) == []
     assert "★" not in comparison_blocks({"a": found.of_scores()})[0].text
-
-
-# --- worst examples
 
 
 def test_worst_examples_show_label_prediction_and_location():

@@ -153,9 +153,6 @@ def test_unnamed_class_is_not_mistaken_for_a_score():
     assert "Threshold on the score of class 0:" in kept["text/plain"]
 
 
-# --- what an output is for
-
-
 def model(tensors, *, activation=None, loss=None):
     """A model whose outputs have these names and widths."""
     kind = None if activation is None else SimpleNamespace(__name__=activation)
