@@ -1,5 +1,3 @@
-"""The Binder image is built elsewhere, so what can be wrong in its files is looked for here."""
-
 from __future__ import annotations
 
 import os

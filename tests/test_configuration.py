@@ -1,5 +1,3 @@
-"""What holds for every configuration: checks, forms, documentation, settings and code."""
-
 import ast
 import json
 from dataclasses import MISSING, fields

@@ -1,5 +1,3 @@
-"""Links between pages lead somewhere: to a file of the repository, and to a heading in it."""
-
 import re
 from pathlib import Path
 

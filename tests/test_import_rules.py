@@ -1,5 +1,3 @@
-"""Who may import what, read from the sources and tried in fresh interpreters."""
-
 import ast
 import importlib
 import inspect

@@ -1,5 +1,3 @@
-"""TensorFlow starts without its notices; everything else on standard error stays."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""The limit of open files: raised before a run, named in errors."""
-
 import errno
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""What a person may type for an option, and what is refused."""
-
 import pytest
 from hypothesis import given, strategies as st
 

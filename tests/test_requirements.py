@@ -1,5 +1,3 @@
-"""Every requirement in `requirements.md` names tests or pages that exist."""
-
 import re
 from functools import cache
 from pathlib import Path

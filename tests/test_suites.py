@@ -1,5 +1,3 @@
-"""Each target of the Makefile collects all tests with its mark: collecting all files is slow."""
-
 import re
 from pathlib import Path
 

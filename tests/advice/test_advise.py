@@ -1,5 +1,3 @@
-"""Advice from networks and sizes; and the command, around advice that is made up."""
-
 import importlib
 import json
 from dataclasses import replace

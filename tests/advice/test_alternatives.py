@@ -1,5 +1,3 @@
-"""The advice prefers safe settings, reaches the target where any setting does, and is a value."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""The memory that executors and driver need is planned, and compared with a container."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""Predictions agree with plans, with arithmetic and with limits."""
-
 import json
 import math
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Faults of networks and disks, which need executors on hosts of their own."""
-
 import os
 
 import pytest

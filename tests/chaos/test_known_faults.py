@@ -1,5 +1,3 @@
-"""Faults that once lost what had been learned, or delivered what was wrong, one by one."""
-
 import numpy as np
 import pytest
 from tests.chaos import counting, faults

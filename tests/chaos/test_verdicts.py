@@ -1,5 +1,3 @@
-"""What experiments are drawn, and that each fault that a verdict looks for is found."""
-
 from dataclasses import replace
 
 import numpy as np

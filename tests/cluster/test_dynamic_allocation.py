@@ -1,5 +1,3 @@
-"""Runs on a cluster that gives and takes executors while they are idle."""
-
 import numpy as np
 import pytest
 from tests.spark.helpers import dense
@@ -31,7 +29,6 @@ def cluster():
 
 
 def test_runs_get_executors_that_were_idle_and_gone(cluster):
-    """`local-cluster` neither gives executors on demand nor takes them."""
     random = np.random.default_rng(0)
     features = random.normal(size=(480, 4)).astype(np.float32)
     labels = features[:, :3].argmax(1).astype(np.int32)

@@ -1,5 +1,3 @@
-"""Hosts of tests and the switch between them really fail: other tests would pass without faults."""
-
 import contextlib
 import os
 import signal
@@ -73,7 +71,6 @@ def _datagram_socket():
 
 
 def test_a_stream_arrives_whole_and_late_over_a_slow_link_that_loses_frames(hosts):
-    """The kernel's TCP sends again what the switch has dropped."""
     hosts.link("one", "two", delay_s=0.02, loss=0.02)
     assert echoed(hosts, os.urandom(1 << 20)) >= 0.04
     traffic = hosts.traffic("one", "two")
@@ -82,7 +79,6 @@ def test_a_stream_arrives_whole_and_late_over_a_slow_link_that_loses_frames(host
 
 
 def test_one_direction_can_be_cut(hosts):
-    """The kernel takes one host's datagrams and the switch drops them; others arrive."""
     assert datagrams(hosts, "one", "two", 5) == 5
     hosts.link("one", "two", both_ways=False, cut=True)
     assert datagrams(hosts, "one", "two", 5, wait_s=0.5) == 0
@@ -95,7 +91,6 @@ def own_addresses():
 
 
 def test_hosts_end_with_their_owner_however_it_ends():
-    """Interfaces, processes and files are real, and stay where nobody removes them."""
     code = """
         import sys, time
         from tests.support.hosts import Hosts

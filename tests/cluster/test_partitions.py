@@ -1,5 +1,3 @@
-"""Networks that fall apart between workers: the mesh and the ring on hosts of their own."""
-
 import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -88,7 +86,6 @@ def everybody_has(meshes, versions):
 
 @pytest.mark.parametrize("rule", [{"delay_s": 0.02}, {"loss": 0.02}], ids=["latency", "loss"])
 def test_every_update_arrives_once_whatever_the_network_does(hosts, meshes, rule):
-    """Loopback neither delays frames nor loses them."""
     hosts.links(**rule)
     count = 50
     contents = {mesh.me: [os.urandom(20_000) for _ in range(count)] for mesh in meshes}
@@ -104,7 +101,6 @@ def test_every_update_arrives_once_whatever_the_network_does(hosts, meshes, rule
 
 @pytest.mark.parametrize("deaf", ["zero", "one"])
 def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(hosts, meshes, deaf):
-    """On a link that is cut in one direction, each side notices silence in its own way."""
     sender = "one" if deaf == "zero" else "zero"
     hosts.link(sender, deaf, both_ways=False, cut=True)
     for mesh in meshes:
@@ -148,7 +144,6 @@ def ring_ports(ports):
 
 
 def test_a_ring_on_a_bad_network_adds_to_the_same_bits(hosts, ring_ports):
-    """Loopback neither delays frames nor loses them."""
     vectors = np.random.default_rng(0).normal(size=(3, 100_003)).astype(np.float32)
 
     def summed(rings):
@@ -176,7 +171,6 @@ def end_of_sums(ring):
 
 
 def test_cut_during_a_sum_ends_the_ring_and_names_the_silent_worker(hosts, ring_ports):
-    """Nobody closes a connection: the kernel's buffers fill, and nothing comes."""
     rings = joined(hosts, ring_ports)
     hosts.link("one", "two", both_ways=False, cut=True)
 

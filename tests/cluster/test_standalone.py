@@ -1,5 +1,3 @@
-"""Training on a Spark standalone cluster whose Master and Workers are hosts of their own."""
-
 import ipaddress
 import itertools
 from dataclasses import replace
@@ -118,14 +116,12 @@ def sharing(**mesh):
 
 
 def test_session_has_the_requested_executors_on_all_hosts(hosts, spark_there):
-    """Spark on one machine has one address."""
     assert task_slots(spark_there) == len(WORKERS)
     assert executors(spark_there) == {hosts.address(name) for name in WORKERS}
 
 
 @pytest.mark.parametrize("make", [averaging, sharing], ids=["averaging", "sharing"])
 def test_network_mask_selects_the_network_of_training(hosts, spark_there, blobs, make):
-    """The switch counts what each of two networks carries."""
 
     def carried(network):
         pairs = itertools.permutations(WORKERS, 2)
@@ -143,14 +139,12 @@ def test_network_mask_selects_the_network_of_training(hosts, spark_there, blobs,
 
 
 def test_a_mask_of_another_network_is_rejected_before_anything_starts(hosts, spark_there, blobs):
-    """The driver has an address in each of two networks to name."""
     network = sw.SparkNetwork(spark_there, dense(), averaging(network_mask="203.0.113.0/24"))
     with pytest.raises(ConfigurationError, match=hosts.address("outside", network=1)):
         network.start(blobs)
 
 
 def test_clock_offsets_are_measured_within_two_milliseconds(hosts, spark_there, blobs):
-    """Clocks of several machines, over a network that is no loopback."""
     master = replace(averaging(), collect_training_stats=True)
     run = sw.SparkNetwork(spark_there, dense(), master).start(blobs, epochs=8)
     run.wait(120)
@@ -194,7 +188,6 @@ class Trained:
 
 
 def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(hosts, spark_there, blobs):
-    """It still hears the driver, and Spark, on another network, sees nothing of it."""
     trained = Trained(spark_there, averaging(network_mask=hosts.mask(1)), blobs)
     assert trained.goes_on()
     lost = trained.worker_at(hosts.address("worker-2", network=1))
@@ -209,7 +202,6 @@ def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(hosts, spark_t
 
 
 def test_unreachable_required_workers_end_the_run_with_a_reason(hosts, spark_there, blobs):
-    """A firewall drops frames between workers, which no error tells them."""
     master = averaging(network_mask=hosts.mask(1))
     # The workers try ten times to form a group.
     trained = Trained(spark_there, master, blobs, connect_timeout_s=1)
@@ -223,7 +215,6 @@ def test_unreachable_required_workers_end_the_run_with_a_reason(hosts, spark_the
 def test_others_continue_without_a_partitioned_host_that_rejoins(
     hosts, cluster, spark_there, blobs
 ):
-    """Spark, too, loses the host, and starts another executor there afterwards."""
     trained = Trained(spark_there, sharing(), blobs)
     assert trained.goes_on()
     lost = trained.worker_at(hosts.address("worker-2"))
@@ -240,7 +231,6 @@ def test_others_continue_without_a_partitioned_host_that_rejoins(
 
 
 def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(hosts, cluster, spark_there):
-    """Spark gives notice, then the machine goes; the last test, since it does not come back."""
     examples = 203
     # A slot is left after half this time.
     mesh = sw.MeshConfig(replacement_timeout_s=20)

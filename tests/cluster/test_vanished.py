@@ -1,5 +1,3 @@
-"""Machines that vanish from the network without a word: nobody closes a connection."""
-
 import contextlib
 import queue
 import threading
@@ -58,7 +56,6 @@ def ends_soon(connection):
 
 @pytest.mark.parametrize("sending", [False, True], ids=["idle", "sending"])
 def test_a_wait_for_a_machine_that_vanished_ends(ends, sending):
-    """Keepalive, or the time-out of what is unacknowledged, ends it: only the kernel knows."""
     hosts, one, two = ends
     hosts.cut_off("two")
     over = threading.Event()

@@ -1,5 +1,3 @@
-"""Padding and masks against NumPy, a sequence at a time."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

@@ -1,5 +1,3 @@
-"""Random variants of images: the same each time, and never anything but what was asked for."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

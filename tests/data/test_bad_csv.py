@@ -1,5 +1,3 @@
-"""CSV files with something wrong: an error names file and line, or what is wrong is counted."""
-
 import gzip
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Files that cannot be used: each an error that names it, or skipped and counted."""
-
 import io
 import os
 import struct

@@ -1,5 +1,3 @@
-"""Rows and options that no joined example can be made of: each error says what and where."""
-
 import pytest
 from tests.cases import cases
 

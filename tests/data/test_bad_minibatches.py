@@ -1,5 +1,3 @@
-"""Minibatch files that cannot be used: errors name the file, or they are skipped and counted."""
-
 import io
 import struct
 import zipfile

@@ -1,5 +1,3 @@
-"""Record files that cannot be used: each an error that names file and byte, or counted."""
-
 import struct
 import tracemalloc
 import zlib

@@ -1,5 +1,3 @@
-"""Files and options that no sequence can be made of: each error says what and where."""
-
 import gzip
 
 import pytest

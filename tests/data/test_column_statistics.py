@@ -1,5 +1,3 @@
-"""Statistics that merge: any grouping gives what all at once gives, and that is NumPy's."""
-
 from functools import reduce
 from itertools import pairwise
 

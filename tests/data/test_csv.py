@@ -1,5 +1,3 @@
-"""CSV files equal what pandas reads on one machine; cut anywhere, packed or not."""
-
 import bz2
 import csv
 import gzip

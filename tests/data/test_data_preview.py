@@ -1,5 +1,3 @@
-"""A look at data without Spark: what is guessed, what is counted, and what is found wrong."""
-
 import io
 import threading
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Sources as plain values: what they refuse, how they travel, and that code and call are one."""
-
 import inspect
 from types import SimpleNamespace
 from typing import Any

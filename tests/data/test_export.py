@@ -1,5 +1,3 @@
-"""Exports written by Spark: exact sizes, failing tasks, reuse, what executors see."""
-
 from pathlib import Path
 
 import numpy as np

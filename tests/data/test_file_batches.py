@@ -1,5 +1,3 @@
-"""Archives of original files: as Java writes and reads them, and as images."""
-
 import io
 import zipfile
 from contextlib import contextmanager

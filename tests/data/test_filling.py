@@ -1,5 +1,3 @@
-"""Missing numbers filled with the mean or median of the training data."""
-
 import numpy as np
 import pandas as pd
 import pytest

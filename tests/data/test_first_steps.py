@@ -1,5 +1,3 @@
-"""What is easily done wrong at first: told at once, with the remedy, or simply taken."""
-
 from pathlib import Path
 
 import numpy as np

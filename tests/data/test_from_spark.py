@@ -1,5 +1,3 @@
-"""DataFrames with the columns of Spark ML."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Damaged files of every format: the same data as before, or an error that names the file."""
-
 import contextlib
 import io
 import json

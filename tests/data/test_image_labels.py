@@ -1,5 +1,3 @@
-"""Labels told from URLs, by functions, and as numbers."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

@@ -1,5 +1,3 @@
-"""Pixels as Pillow gives them on one machine, labels with them, in the order of the files."""
-
 from pathlib import Path
 
 import numpy as np

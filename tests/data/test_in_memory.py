@@ -1,5 +1,3 @@
-"""NumPy arrays and pandas DataFrames as data, without Spark."""
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,3 @@
-"""Tables joined by key: the same as pandas does on one machine, exactly."""
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,3 @@
-"""What an export says of itself, and the arithmetic of leftovers."""
-
 import itertools
 import json
 

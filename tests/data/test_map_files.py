@@ -1,5 +1,3 @@
-"""MapFiles: single examples by number, parts, indexes, and Hadoop's own classes."""
-
 from typing import Any, Literal
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Minibatch files: written without Spark, found, loaded, read ahead."""
-
 import threading
 from itertools import islice
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Normalizers: fitted as NumPy would, applied and reverted, lazily, and kept as JSON."""
-
 import json
 import pickle
 

@@ -1,5 +1,3 @@
-"""Parquet and Arrow files equal what pandas reads; arrays in rows; damaged and unfit files."""
-
 import io
 from pathlib import Path
 

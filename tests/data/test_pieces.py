@@ -1,5 +1,3 @@
-"""Pieces in partitions, and what a source skips, counted once."""
-
 import time
 import uuid
 

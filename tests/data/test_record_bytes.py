@@ -1,5 +1,3 @@
-"""Hadoop's encodings and compressions: bytes as Java writes them, and back."""
-
 import bz2
 import gzip
 import zlib

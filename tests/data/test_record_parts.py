@@ -1,5 +1,3 @@
-"""What holds for each format of records: parts, options, folders that appear at once, Spark."""
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,3 @@
-"""Exports in an S3-like store, which executors reach through fsspec's environment variables."""
-
 import numpy as np
 import pytest
 from tests.storage.stores import new_bucket, shared_s3

@@ -1,5 +1,3 @@
-"""SequenceFiles: round trips, ranges of bytes, and Hadoop's own classes on the other side."""
-
 import io
 import re
 import struct

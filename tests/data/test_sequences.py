@@ -1,5 +1,3 @@
-"""One CSV file a sequence: what becomes of it equals pandas and NumPy, exactly."""
-
 import gzip
 from pathlib import Path
 

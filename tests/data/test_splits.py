@@ -1,5 +1,3 @@
-"""Splits and shuffles: every example exactly once, sizes as promised, repeatable."""
-
 import itertools
 from collections import Counter
 

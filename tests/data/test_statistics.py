@@ -1,5 +1,3 @@
-"""Statistics of distributed data: what pandas says of it on one machine."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Columns chosen by name, position and range; schemas that fit together and round-trip."""
-
 import json
 import math
 from dataclasses import replace

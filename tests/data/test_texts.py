@@ -1,5 +1,3 @@
-"""Features of text: in memory, on the wire, in files, from tables; not where numbers are needed."""
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np

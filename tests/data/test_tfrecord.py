@@ -1,5 +1,3 @@
-"""TFRecord files: framing, Examples, and the same as TensorFlow reads and writes."""
-
 import gzip
 import io
 import struct

@@ -1,5 +1,3 @@
-"""Validation: what is counted, and what happens to files that are invalid."""
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The binary formats of Deeplearning4j: what another writer wrote is read, and damage is told."""
-
 import contextlib
 import io
 import json

@@ -1,5 +1,3 @@
-"""Networks of Deeplearning4j give its own outputs; `Networks.java` made those of `networks/`."""
-
 import contextlib
 import random
 import re

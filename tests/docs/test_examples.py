@@ -1,5 +1,3 @@
-"""The examples of the documentation run."""
-
 import runpy
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Every script of docs/examples runs as it stands, and its network learns."""
-
 import importlib.util
 import re
 from pathlib import Path

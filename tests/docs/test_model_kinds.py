@@ -1,5 +1,3 @@
-"""Which kinds of models can do what: the table of docs/own-models.md, and a selection tried."""
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Pages whose code blocks run one after another do so, all in one session of Spark."""
-
 import os
 import re
 import subprocess

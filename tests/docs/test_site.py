@@ -1,5 +1,3 @@
-"""Public names without a docstring or a page fail the build of the documentation site."""
-
 import runpy
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Each problem made up as values, and what is said of it."""
-
 import importlib.metadata
 import re
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""A diagnosis as a table, as HTML and as JSON."""
-
 import json
 
 from hypothesis import given, strategies as st

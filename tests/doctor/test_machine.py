@@ -1,5 +1,3 @@
-"""What a machine tells of itself, read from files and programs made up for it."""
-
 import os
 import re
 import subprocess

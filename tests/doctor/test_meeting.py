@@ -1,5 +1,3 @@
-"""Tasks meet at the driver: here as threads of one process, each as if on an executor."""
-
 import itertools
 import socket
 import subprocess

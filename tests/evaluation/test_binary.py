@@ -1,5 +1,3 @@
-"""`EvaluationBinary`: yes-or-no outputs against scikit-learn, masks, merging, an inner ROC."""
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np

@@ -1,5 +1,3 @@
-"""Comparing evaluations."""
-
 import numpy as np
 
 from sparkwright.evaluation import CustomEvaluation, Evaluation, compare

@@ -1,5 +1,3 @@
-"""The contract of all evaluations: merging, masks, JSON, equality, reports and plots."""
-
 import json
 import math
 import pickle

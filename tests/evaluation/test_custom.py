@@ -1,5 +1,3 @@
-"""`CustomEvaluation`: two functions, merged in any grouping, read from JSON."""
-
 import json
 
 import hypothesis.strategies as st

@@ -1,5 +1,3 @@
-"""Values that no evaluation can have written are refused with a DataError."""
-
 import base64
 import json
 import math

@@ -1,5 +1,3 @@
-"""Top-N accuracy, thresholds, costs and remembered errors of `Evaluation`."""
-
 import csv
 import io
 

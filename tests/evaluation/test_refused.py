@@ -1,5 +1,3 @@
-"""Invalid options, data and questions are refused, by name and with the row."""
-
 import math
 
 import numpy as np

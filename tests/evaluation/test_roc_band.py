@@ -1,5 +1,3 @@
-"""The bootstrap band of ROC and precision-recall curves."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st

@@ -1,5 +1,3 @@
-"""The exact ROC of many rows, by ranges of scores."""
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np

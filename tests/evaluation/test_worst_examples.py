@@ -1,5 +1,3 @@
-"""The worst examples of parts add up to those of the whole, ties included."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

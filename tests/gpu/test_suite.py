@@ -1,5 +1,3 @@
-"""The suite for GPUs itself: what it says without one, what is left of a run that is cut off."""
-
 import json
 import os
 import re

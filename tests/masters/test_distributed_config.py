@@ -1,5 +1,3 @@
-"""Settings of Deeplearning4j and Elephas become training masters."""
-
 import pytest
 from tests.cases import cases
 

@@ -1,5 +1,3 @@
-"""The step of the outer optimizer against SGD as other libraries do it."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""The clocks that a timeline may go by."""
-
 import pytest
 
 import sparkwright as sw

@@ -1,5 +1,3 @@
-"""What both training masters share: their defaults, hooks, and options that need one another."""
-
 import dataclasses
 import json
 import pickle

@@ -1,5 +1,3 @@
-"""Whoever sits between two ends, without the secret, can cut the connection and nothing else."""
-
 import contextlib
 import queue
 import socket

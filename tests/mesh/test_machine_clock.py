@@ -1,5 +1,3 @@
-"""A process' clocks, with a small NTP server of this machine."""
-
 import socket
 import threading
 import time

@@ -1,5 +1,3 @@
-"""A mesh as large as it may get, in one process."""
-
 import gc
 import random
 

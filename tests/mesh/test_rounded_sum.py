@@ -1,5 +1,3 @@
-"""All-reduce in fewer bits: what it loses stays with whoever rounded, and nothing else is lost."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

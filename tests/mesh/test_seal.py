@@ -1,5 +1,3 @@
-"""Sealed pieces: what is accepted is what the other end sent, in its order."""
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import assume, given

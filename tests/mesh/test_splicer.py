@@ -1,5 +1,3 @@
-"""Bytes between pairs of sockets: whole, in order, in bounded memory, and until either closes."""
-
 import contextlib
 import socket
 import threading

@@ -1,5 +1,3 @@
-"""Exported code makes the network's model; names in it never collide."""
-
 import pytest
 
 from sparkwright.errors import ConfigurationError

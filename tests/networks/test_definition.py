@@ -1,5 +1,3 @@
-"""A model written as text and built again is the same model, whoever builds it."""
-
 import threading
 
 import keras

@@ -1,5 +1,3 @@
-"""Layers, losses, metrics and optimizers of the installed Keras, and registered ones."""
-
 import keras
 import numpy as np
 import pytest

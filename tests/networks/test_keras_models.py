@@ -1,5 +1,3 @@
-"""Specs build Keras models that train; Keras models of all kinds can be looked at."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""What LoRA freezes is neither averaged nor changed; LoRA within other layers reaches workers."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Networks as values: fields are checked, problems are told at the row, edits keep them whole."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Random networks come back from text, and their code makes the model that building makes."""
-
 import random
 
 import keras

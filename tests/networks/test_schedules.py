@@ -1,5 +1,3 @@
-"""Learning-rate schedules in a network's values."""
-
 from dataclasses import replace
 
 import pytest

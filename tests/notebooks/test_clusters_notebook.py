@@ -1,5 +1,3 @@
-"""The notebook about clusters and GPUs, executed from top to bottom."""
-
 import sparkwright as sw
 
 NOTEBOOK = "10_clusters_and_gpus.ipynb"

@@ -1,5 +1,3 @@
-"""The notebook about CSV files, executed from top to bottom."""
-
 from sparkwright.data import TableSchema
 
 NOTEBOOK = "03_csv.ipynb"

@@ -1,5 +1,3 @@
-"""The notebook about evaluation, executed from top to bottom."""
-
 from sklearn.datasets import load_breast_cancer
 
 NOTEBOOK = "07_evaluation.ipynb"

@@ -1,5 +1,3 @@
-"""The notebook that compares averaging with sharing, executed from top to bottom."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The notebook about image files, executed from top to bottom."""
-
 import re
 
 NOTEBOOK = "05_images.ipynb"

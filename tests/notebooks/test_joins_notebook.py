@@ -1,5 +1,3 @@
-"""The notebook of joins, executed from top to bottom."""
-
 import re
 from html import unescape
 

@@ -1,5 +1,3 @@
-"""Notebooks as they are kept in the repository, without executing them."""
-
 from pathlib import Path
 
 import nbformat

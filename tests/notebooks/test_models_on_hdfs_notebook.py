@@ -1,5 +1,3 @@
-"""The notebook about HDFS, executed from top to bottom with servers of its own."""
-
 import re
 
 import pytest

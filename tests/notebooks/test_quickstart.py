@@ -1,5 +1,3 @@
-"""The quickstart, executed from top to bottom as `make demo` does it."""
-
 from pathlib import Path
 
 import sparkwright as sw

@@ -1,5 +1,3 @@
-"""The notebook of sequences, executed from top to bottom."""
-
 import re
 
 from sparkwright_widgets._offline_html import outside_resources

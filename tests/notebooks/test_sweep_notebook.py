@@ -1,5 +1,3 @@
-"""The notebook about sweeps, executed from top to bottom."""
-
 import optuna
 
 NOTEBOOK = "13_sweep.ipynb"

@@ -1,5 +1,3 @@
-"""The notebook about timelines, executed from top to bottom."""
-
 import json
 import re
 from pathlib import Path

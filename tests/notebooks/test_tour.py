@@ -1,5 +1,3 @@
-"""The tour, executed from top to bottom, and what its report shows."""
-
 import re
 
 import nbformat

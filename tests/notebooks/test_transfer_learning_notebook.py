@@ -1,5 +1,3 @@
-"""The notebook of transfer learning, executed from top to bottom."""
-
 NOTEBOOK = "11_transfer_learning.ipynb"
 SHORTER = {"epochs=8": "epochs=5"}
 

@@ -1,5 +1,3 @@
-"""The notebook of the transformer, executed from top to bottom."""
-
 import re
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Checkpoints: what is written is read, damage is not, the newest are kept, and who may go on."""
-
 import io
 import itertools
 import json

@@ -1,5 +1,3 @@
-"""The contract of both coordinators: who comes, who is refused, how a run ends."""
-
 from collections.abc import Callable
 from typing import Any
 

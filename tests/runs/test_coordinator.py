@@ -1,5 +1,3 @@
-"""Event scripts with the exact actions that follow."""
-
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS

@@ -1,5 +1,3 @@
-"""A coordinator and simulated workers, with messages that are late, lost and repeated."""
-
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,3 @@
-"""How large the pieces are that the ledger hands out."""
-
 import pytest
 
 from sparkwright.runs._ledger import Ledger

@@ -1,5 +1,3 @@
-"""Membership: present and lost workers, their tasks, progress and time-outs."""
-
 from dataclasses import replace
 
 import pytest

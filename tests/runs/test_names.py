@@ -1,5 +1,3 @@
-"""Names of runs are readable, and distinct."""
-
 import random
 
 import pytest

@@ -1,5 +1,3 @@
-"""How a run ends, and with which state."""
-
 import threading
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""One line an epoch outside notebooks; a bar, rewritten in place, on a terminal."""
-
 import contextlib
 import io
 import re

@@ -1,5 +1,3 @@
-"""Runs take their turn: each starts when it can have all the task slots that it needs."""
-
 import threading
 from contextlib import ExitStack, contextmanager
 

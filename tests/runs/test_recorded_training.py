@@ -1,5 +1,3 @@
-"""Real training is stored, whatever the store does."""
-
 from types import SimpleNamespace
 
 import keras

@@ -1,5 +1,3 @@
-"""Workers that listen nowhere reach one another by way of the coordinator's port."""
-
 import contextlib
 import threading
 import time

@@ -1,5 +1,3 @@
-"""The coordinator's server over real loopback connections."""
-
 import contextlib
 import json
 import logging

@@ -1,5 +1,3 @@
-"""Gradient sharing: event scripts with the exact actions that follow."""
-
 from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS

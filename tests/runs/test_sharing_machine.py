@@ -1,5 +1,3 @@
-"""A run of gradient sharing with simulated workers: killed, silent, replaced, failing, late."""
-
 from collections import deque
 from dataclasses import dataclass, field, replace
 

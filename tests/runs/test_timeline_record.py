@@ -1,5 +1,3 @@
-"""The driver's record of a timeline."""
-
 import logging
 import time
 

@@ -1,5 +1,3 @@
-"""What trackers are given of a run, whatever they do; training is scripted."""
-
 import threading
 import time
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""Shares of work: everything once, own data first, what is owed by all."""
-
 import hypothesis.strategies as st
 from hypothesis import given
 from tests.cases import cases

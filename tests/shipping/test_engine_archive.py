@@ -1,5 +1,3 @@
-"""The engine as a ZIP: its bytes, its fingerprint, and Python that runs from it."""
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Clusters whose Python has every package but the engine: it comes from the driver alone."""
-
 import json
 import os
 import shutil

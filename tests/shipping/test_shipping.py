@@ -1,5 +1,3 @@
-"""Who gets the engine, and modules of a user's own, on the session of all tests."""
-
 import sys
 from pathlib import Path
 

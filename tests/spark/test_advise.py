@@ -1,5 +1,3 @@
-"""Advice that measures on real executors, with a small network and little time."""
-
 import importlib
 
 import pytest

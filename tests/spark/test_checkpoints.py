@@ -1,5 +1,3 @@
-"""Checkpoints while training, and going on from them."""
-
 from collections import Counter
 from dataclasses import replace
 

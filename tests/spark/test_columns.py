@@ -1,5 +1,3 @@
-"""Columns of Spark SQL become a network's inputs, and its outputs a column; without Spark."""
-
 from types import SimpleNamespace
 
 import numpy as np

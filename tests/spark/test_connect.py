@@ -1,5 +1,3 @@
-"""What takes the place of RDDs over Spark Connect does what RDDs do; the example trains."""
-
 import os
 import runpy
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Ctrl-C in a script, as a terminal sends it: to all processes of the group, Java's too."""
-
 import json
 import os
 import re

@@ -1,5 +1,3 @@
-"""The doctor on a real session: what is wrong there is done to it."""
-
 import json
 import os
 import socket

@@ -1,5 +1,3 @@
-"""`communication="driver"` with processes: they listen nowhere, and lost ones are replaced."""
-
 import numpy as np
 import psutil
 import pytest

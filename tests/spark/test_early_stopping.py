@@ -1,5 +1,3 @@
-"""Keras' callbacks that act by scores, which end training after the right epoch."""
-
 import threading
 
 import keras

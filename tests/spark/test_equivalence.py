@@ -1,5 +1,3 @@
-"""Training on Spark equals training on one machine, where the arithmetic says it must."""
-
 import numpy as np
 import pytest
 from tests.spark.helpers import dense, train_locally, weights

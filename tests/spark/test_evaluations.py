@@ -1,5 +1,3 @@
-"""Evaluations on Spark equal those of all predictions at once, whatever the partitions."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Every example is trained exactly once an epoch, and every minibatch counts exactly once."""
-
 import os
 import signal
 from collections import Counter

@@ -1,5 +1,3 @@
-"""Callbacks, weights and splits with data and workers on Spark."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Training, evaluating and scoring from files that hold minibatches."""
-
 import numpy as np
 import pytest
 from tests.spark.helpers import RecordingHook, dense, numbered, seen, weights

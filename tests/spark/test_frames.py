@@ -1,5 +1,3 @@
-"""pandas and Spark DataFrames through training, evaluation and prediction on Spark."""
-
 import datetime
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""What Spark is told of GPUs; without Spark."""
-
 import json
 import logging
 import os

@@ -1,5 +1,3 @@
-"""No process computes on a GPU that its task was not given; on fake GPUs."""
-
 from collections import defaultdict
 from pathlib import Path
 

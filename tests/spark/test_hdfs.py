@@ -1,5 +1,3 @@
-"""Data, training, checkpoints and models on a real HDFS, read and written by executors."""
-
 import numpy as np
 import pytest
 from tests.data.pictures import folder_of_classes

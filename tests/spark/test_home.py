@@ -1,5 +1,3 @@
-"""A local cluster writes to a home of its own, which is removed however the process ends."""
-
 import os
 import signal
 import subprocess

@@ -1,5 +1,3 @@
-"""Keras on JAX on Spark: the driver's backend is that of the trainers."""
-
 import json
 import os
 import sys

@@ -1,5 +1,3 @@
-"""Tables of Delta and Iceberg through DataFrames, with the jars that Maven has for this Spark."""
-
 from pathlib import Path
 
 import pyspark

@@ -1,5 +1,3 @@
-"""What is larger than Spark's limit of 128 MiB for a task reaches the executors, and comes back."""
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Stopping, several runs, clear errors, and what is left afterwards."""
-
 import socket
 import time
 from typing import Any

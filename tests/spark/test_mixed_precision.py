@@ -1,5 +1,3 @@
-"""Networks that compute in half precision, averaged and shared in single precision."""
-
 import numpy as np
 import pytest
 

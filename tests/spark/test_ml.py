@@ -1,5 +1,3 @@
-"""A Keras model in Spark ML's pipelines: fits, predictions, and what is read from a folder."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Networks saved between two runs: training goes on as if it had never stopped."""
-
 import json
 
 import h5py

@@ -1,5 +1,3 @@
-"""All kinds of networks: several inputs, custom layers, masks, frozen and half-precision layers."""
-
 import keras
 import numpy as np
 import pytest

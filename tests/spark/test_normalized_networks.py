@@ -1,5 +1,3 @@
-"""Networks that normalize: what is saved, and that raw data gives what normalized data gives."""
-
 import zipfile
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What a script that trains on Spark writes: its progress, and nothing of Spark or TensorFlow."""
-
 import os
 import re
 import subprocess

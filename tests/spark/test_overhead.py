@@ -1,5 +1,3 @@
-"""What executors' containers have beside the heap, by Spark's own arithmetic."""
-
 from hypothesis import given, strategies as st
 from tests.cases import cases
 

@@ -1,5 +1,3 @@
-"""Models with code of their own, on executors."""
-
 import cloudpickle
 import keras
 import pyspark.cloudpickle

@@ -1,5 +1,3 @@
-"""What Spark's own readers give: images, bytes of files, and the micro-batches of a stream."""
-
 import numpy as np
 import pytest
 from tests.data.pictures import by_pillow, folder_of_classes, pixels, write

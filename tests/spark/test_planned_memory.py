@@ -1,5 +1,3 @@
-"""A plan's settings, on executors of their own: heaps, slots, and what trainers take."""
-
 import pytest
 from tests.scripts import json_printed_by
 

@@ -1,5 +1,3 @@
-"""A row that ends each process that trains it."""
-
 import os
 import signal
 

@@ -1,5 +1,3 @@
-"""Predictions and losses on Spark equal those of the network here, for all kinds of data."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""What a run tells of its optimizer: learning rate, update ratio, and where its workers are."""
-
 import keras
 import numpy as np
 import pytest

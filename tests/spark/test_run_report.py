@@ -1,5 +1,3 @@
-"""`run.report` after training on Spark: what it says of data, model and environment."""
-
 import re
 from html import unescape
 

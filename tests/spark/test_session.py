@@ -1,5 +1,3 @@
-"""Starting Spark, or using the session that is there."""
-
 import logging
 import shutil
 import subprocess

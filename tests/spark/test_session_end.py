@@ -1,5 +1,3 @@
-"""Runs whose Spark session ends: the model holds the latest average, and the error says which."""
-
 import contextlib
 import json
 import os

@@ -1,5 +1,3 @@
-"""Gradient sharing on real executors: what is trained, by whom, and what comes of it."""
-
 import numpy as np
 import pytest
 from tests.spark.helpers import Stuck, dense, interrupt, weights

@@ -1,5 +1,3 @@
-"""Gradient sharing learns as well as one process does, with a small part of the traffic."""
-
 import pytest
 
 import sparkwright as sw

@@ -1,5 +1,3 @@
-"""How many tasks Spark can run at once, and waiting for them; without Spark."""
-
 from types import SimpleNamespace
 
 import pytest

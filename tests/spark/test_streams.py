@@ -1,5 +1,3 @@
-"""Pipelines that run on executors: counts, validation, and a worker that is killed."""
-
 import pytest
 from tests.spark.helpers import KillOnce, RecordingHook, dense, numbered, seen
 

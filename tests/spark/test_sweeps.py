@@ -1,5 +1,3 @@
-"""Sweeps on Spark: trials side by side, pruned, failing, stopped and repeated."""
-
 import signal
 import threading
 import time

@@ -1,5 +1,3 @@
-"""Text on Spark: layers adapted in one pass, a classifier trained, evaluated, saved; SQL."""
-
 import runpy
 from pathlib import Path
 

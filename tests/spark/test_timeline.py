@@ -1,5 +1,3 @@
-"""Timelines of real runs: who did what, by clocks that do not agree."""
-
 import numpy as np
 import pytest
 from tests.cases import cases

@@ -1,5 +1,3 @@
-"""A run on Spark that is tracked by MLflow and written for TensorBoard."""
-
 import json
 import subprocess
 import sys

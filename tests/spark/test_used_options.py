@@ -1,5 +1,3 @@
-"""Options of a master whose effect no other test shows."""
-
 import gc
 from pathlib import Path
 

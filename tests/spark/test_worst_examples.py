@@ -1,5 +1,3 @@
-"""The worst examples on Spark are those that scoring each example finds."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""The archive: what goes in comes out, and damage does not."""
-
 import hashlib
 import io
 import json

@@ -1,5 +1,3 @@
-"""Evaluations at URLs: of any kind, whole or not at all, and nothing else is read."""
-
 import numpy as np
 import pytest
 from tests.cases import cases

@@ -1,5 +1,3 @@
-"""Files and folders of this machine and of a store in memory: failures, durability, leftovers."""
-
 import errno
 import itertools
 import os

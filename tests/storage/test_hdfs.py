@@ -1,5 +1,3 @@
-"""What is HDFS' own: users, nameservices, one step to replace a file; the cluster for tests."""
-
 import os
 import subprocess
 import sys

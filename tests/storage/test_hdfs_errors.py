@@ -1,5 +1,3 @@
-"""What the client of HDFS says, told in one sentence with a remedy; calls that never end."""
-
 import threading
 
 import pytest

@@ -1,5 +1,3 @@
-"""HDFS in trouble: what comes of writing and reading is whole, or an error that helps."""
-
 import random
 
 import fsspec

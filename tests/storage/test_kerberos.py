@@ -1,5 +1,3 @@
-"""A secured HDFS: tickets, keytabs and delegation tokens, against a real KDC."""
-
 import os
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""The archive that a model is saved in, with files that stand for Keras' own."""
-
 import io
 import json
 import zipfile

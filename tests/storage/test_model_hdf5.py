@@ -1,5 +1,3 @@
-"""Keras' older HDF5 files, and those of Deeplearning4j and Elephas, as models."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What is told of saved models: values and tables, without files."""
-
 import json
 from datetime import UTC, datetime, timedelta
 

@@ -1,5 +1,3 @@
-"""Models written to and read from each kind of store, with Keras."""
-
 import keras
 import numpy as np
 import pytest

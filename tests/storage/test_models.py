@@ -1,5 +1,3 @@
-"""Notes in a model's file, read without Keras; damaged ones are named."""
-
 import json
 import zipfile
 

@@ -1,5 +1,3 @@
-"""Models saved with their normalizer inside: right in plain Keras, and unchanged in Sparkwright."""
-
 import json
 import warnings
 import zipfile

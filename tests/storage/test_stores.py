@@ -1,5 +1,3 @@
-"""What holds in every store that a URL can name: HDFS, this machine, memory, S3."""
-
 import os
 import random
 

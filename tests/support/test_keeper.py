@@ -1,5 +1,3 @@
-"""What servers start by themselves goes with them."""
-
 import subprocess
 import sys
 

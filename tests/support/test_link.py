@@ -1,5 +1,3 @@
-"""What the switch between hosts of a test does with each frame."""
-
 import pytest
 from hypothesis import given, strategies as st
 from tests.support.switch import Link, LinkRule

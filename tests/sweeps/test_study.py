@@ -1,5 +1,3 @@
-"""What a sweep asks of Optuna: distributions, storages, and trials whose driver has died."""
-
 import re
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Offsets of clocks from messages that go there and back."""
-
 import math
 
 import pytest

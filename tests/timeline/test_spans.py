@@ -1,5 +1,3 @@
-"""Spans: on their way, one by one, as sums, and as durations."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st

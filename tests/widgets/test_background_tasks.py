@@ -1,5 +1,3 @@
-"""Buttons of parts whose work takes long: disabled meanwhile, and enabled again if it fails."""
-
 import threading
 from types import SimpleNamespace
 

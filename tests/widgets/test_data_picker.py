@@ -1,5 +1,3 @@
-"""The data picker as an object: what is chosen becomes the source, what is seen is shown."""
-
 import re
 import threading
 from dataclasses import replace

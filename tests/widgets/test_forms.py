@@ -1,5 +1,3 @@
-"""Forms of options, and of whole configurations: one contract for every class that has a form."""
-
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 from tests.configurations import configurations

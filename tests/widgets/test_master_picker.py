@@ -1,5 +1,3 @@
-"""The picker holds any master exactly, says what is wrong where it is wrong, and shows the plan."""
-
 import json
 import threading
 from dataclasses import replace

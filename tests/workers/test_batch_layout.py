@@ -1,5 +1,3 @@
-"""Which column feeds which input, and labels that do not fit the loss."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""`communication="driver"` trains what workers that connect to one another train."""
-
 import socket
 from collections import Counter
 

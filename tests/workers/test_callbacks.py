@@ -1,5 +1,3 @@
-"""Keras' callbacks on the driver; workers are threads of this process, so without Spark."""
-
 import threading
 import time
 from dataclasses import replace

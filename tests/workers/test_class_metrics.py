@@ -1,5 +1,3 @@
-"""AUC, precision, recall and F1 while networks train: against scikit-learn, and over workers."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Averagings that go on while workers train; workers are threads of this process."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Where a run is shown: a panel in notebooks, lines elsewhere, nothing on request; and checks."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Which examples a minibatch holds, also after the number of workers has changed."""
-
 from collections import Counter
 
 import numpy as np

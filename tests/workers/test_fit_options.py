@@ -1,5 +1,3 @@
-"""Arguments of `fit`, with Keras' meaning; workers are threads of this process, without Spark."""
-
 import inspect
 
 import keras

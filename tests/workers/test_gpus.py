@@ -1,5 +1,3 @@
-"""Which GPU a process computes on, and how GPUs are found; without any."""
-
 import os
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""Keras on JAX trains as Keras on TensorFlow does, where TensorFlow and PySpark are missing."""
-
 import os
 import sys
 from pathlib import Path

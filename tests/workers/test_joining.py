@@ -1,5 +1,3 @@
-"""Workers that join runs of a ParallelWrapper; workers are threads of this process."""
-
 import threading
 from dataclasses import dataclass, field
 

@@ -1,5 +1,3 @@
-"""Functional models that were made from a dict of inputs, as KerasHub's are."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Every optimizer of Keras, with its options, trains a replica as `fit` trains a model."""
-
 import inspect
 
 import keras

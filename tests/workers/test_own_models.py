@@ -1,5 +1,3 @@
-"""Any Keras model trains as Keras trains it; workers are threads of this process."""
-
 import cloudpickle
 import keras
 import numpy as np

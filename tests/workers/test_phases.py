@@ -1,5 +1,3 @@
-"""What a worker keeps of its phases until the driver has it."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

@@ -1,5 +1,3 @@
-"""Where trainers live, who may use them, and what is reported when one ends."""
-
 import contextlib
 import os
 import secrets

@@ -1,5 +1,3 @@
-"""What a worker of gradient sharing holds beside its replica: thresholds over many messages."""
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Gradient sharing's defaults learn what plain Keras does."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""A minibatch is timed on a copy: whatever the network's inputs and losses, it stays as it was."""
-
 import random
 from functools import partial
 

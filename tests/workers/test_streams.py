@@ -1,5 +1,3 @@
-"""Training from pipelines that each worker draws from; workers are threads of this process."""
-
 import contextlib
 import threading
 import uuid

@@ -1,5 +1,3 @@
-"""Subtracting from variables what lies at places of their flat vector."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Networks that take text, and what their layers were adapted to; workers are threads."""
-
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""What both masters train; workers are threads of this process, so without Spark."""
-
 import asyncio
 import sys
 import time

@@ -1,5 +1,3 @@
-"""What travels on a trainer's socket, and what is never unpickled."""
-
 import json
 import os
 import pickle

@@ -1,5 +1,3 @@
-"""What Spark asks Kubernetes for: the pods of executors, as a stand-in for its API gets them."""
-
 import pytest
 from tests.yarn.helpers import outcome
 
@@ -24,14 +22,12 @@ def container(pods):
 
 
 def test_executors_are_pods_of_the_image_on_machines_with_the_label(pods, container):
-    """Spark makes pods of its settings."""
     assert container["image"] == "registry/train:1"
     assert {one["spec"]["nodeSelector"]["pool"] for one in pods} == {"gpu"}
     assert {one["metadata"]["labels"]["spark-exec-id"] for one in pods} == {"1", "2"}
 
 
 def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container):
-    """Spark adds heap and overhead, and names GPUs as Kubernetes does."""
     limits, requests = container["resources"]["limits"], container["resources"]["requests"]
     assert limits["memory"] == requests["memory"]
     # 1,024 MiB of heap, and what two task slots with TensorFlow take.
@@ -41,7 +37,6 @@ def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container):
 
 
 def test_a_pod_has_its_environment_and_shared_memory(pods, container):
-    """Spark mounts volumes by the prefix of their settings."""
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment["TF_NUM_INTRAOP_THREADS"] == "2"
     assert environment["SPARK_DRIVER_URL"].startswith("spark://CoarseGrainedScheduler@127.0.0.1:")

@@ -1,5 +1,3 @@
-"""Settings for executors in pods."""
-
 import pytest
 
 import sparkwright as sw

@@ -1,5 +1,3 @@
-"""A session on a YARN and an HDFS with Kerberos, on this machine."""
-
 import pytest
 from tests.support.kerberos import Kerberos
 from tests.yarn import helpers
@@ -13,7 +11,6 @@ def run_script(_):
 
 
 def test_containers_train_from_a_secured_hdfs(seen):
-    """Containers have no ticket: YARN gives them the tokens that Spark and the engine asked for."""
     assert seen["examples"] == 120
     assert seen["loaded_equals_saved"] is True
     assert seen["rows"] == 2  # read by Spark itself

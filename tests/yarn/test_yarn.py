@@ -1,5 +1,3 @@
-"""Sessions on a real YARN on top of a real HDFS, on this machine."""
-
 import pytest
 from tests.yarn import helpers
 
@@ -12,7 +10,6 @@ def run_script(_):
 
 
 def test_both_masters_train_in_containers(seen):
-    """YARN starts executors from what Spark has uploaded, in folders of its own."""
     found = seen["training"]
     assert found["finite"] == [True, True]
     # Two executors and Spark's application master, all on the machine without a label.
@@ -20,13 +17,11 @@ def test_both_masters_train_in_containers(seen):
 
 
 def test_executors_get_the_script_and_different_gpus(seen):
-    """YARN puts the script into each container, and reserves GPUs."""
     for devices in seen["training"]["devices"]:
         assert sorted(devices) == ["GPU 0 (fake)", "GPU 1 (fake)"]
 
 
 def test_the_default_overhead_has_room_for_a_small_network(seen):
-    """All processes of a container count, each with the pages that it shares."""
     found = seen["training"]
     given = 512 + int(found["overhead"].removesuffix("m"))
     assert len(found["resident_mib"]) == 3
@@ -35,7 +30,6 @@ def test_the_default_overhead_has_room_for_a_small_network(seen):
 
 
 def test_sparks_jars_are_sent_once(seen):
-    """The archive is on the cluster's HDFS, where the next session finds it."""
     found = seen["training"]
     (name,) = found["archives"]
     assert found["archive"].endswith(f"/.sparkwright/{name}")
@@ -43,17 +37,14 @@ def test_sparks_jars_are_sent_once(seen):
 
 
 def test_a_model_on_the_clusters_hdfs_is_the_one_that_was_saved(seen):
-    """The engine finds HDFS by the cluster's configuration."""
     assert seen["training"]["loaded_equals_saved"] is True
 
 
 def test_label_selects_the_nodes_of_executors(seen):
-    """YARN places containers."""
     assert seen["too_small"]["containers"] == {"": 1, "labeled": 1}
 
 
 def test_a_container_that_is_ended_for_its_memory_is_explained_in_one_sentence(seen):
-    """YARN measures and kills, and says so in words of its version."""
     error = seen["too_small"]["error"]
     assert "and YARN killed it" in error
     assert "spark.executor.memory=512m, spark.executor.memoryOverhead=384m" in error
@@ -62,13 +53,11 @@ def test_a_container_that_is_ended_for_its_memory_is_explained_in_one_sentence(s
 
 
 def test_session_without_resources_raises_with_the_reason_of_yarn(seen):
-    """Only YARN knows why it gives no container."""
     assert "no container after 3 s. YARN's diagnostics: " in seen["no_room"]["error"]
     assert seen["no_room"]["left"] == {"containers": 0, "processes": []}
 
 
 def test_a_session_leaves_nothing_on_the_cluster(seen):
-    """Containers are processes that their NodeManagers have started."""
     for session in ("training", "too_small"):
         assert seen[session]["left"] == {"containers": 0, "processes": []}
     assert seen["folder_is_gone"] is True

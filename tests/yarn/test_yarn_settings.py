@@ -1,5 +1,3 @@
-"""What a session on YARN is given, and how a cluster that is not there is told."""
-
 import socket
 import zipfile
 from types import SimpleNamespace

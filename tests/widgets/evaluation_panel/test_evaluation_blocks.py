@@ -1,5 +1,3 @@
-"""Evaluations as figures with captions, alt text and tables that say the same."""
-
 import re
 
 import numpy as np

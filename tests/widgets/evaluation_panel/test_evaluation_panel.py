@@ -1,5 +1,3 @@
-"""The evaluation panel as an object: what it asks, shows, compares and leaves behind."""
-
 from types import SimpleNamespace
 
 import pytest
