@@ -83,7 +83,6 @@ def test_spark_memory_is_small_but_sufficient():
     text = (BINDER / "spark" / "spark-defaults.conf").read_text()
     settings = dict(line.split(maxsplit=1) for line in text.splitlines() if line and line[0] != "#")
     megabytes = re.fullmatch(r"(\d+)m", settings["spark.driver.memory"])
-    assert megabytes is not None
     size_bytes = int(megabytes[1]) * 2**20
     assert SMALLEST_DRIVER_MEMORY_BYTES <= size_bytes <= 600 * 2**20
     assert settings["spark.ui.enabled"] == "false"

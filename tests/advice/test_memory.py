@@ -34,7 +34,6 @@ def test_settings_hold_heap_overhead_cores_and_slots():
         driver_memory="4g",
     )
     plan = found.memory
-    assert plan is not None
     assert plan.settings() == {
         "spark.executor.instances": "4",
         "spark.executor.cores": "8",

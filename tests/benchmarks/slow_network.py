@@ -61,12 +61,10 @@ class Paced:
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
         """Look at the clock."""
-        del minibatch, model
         self._began_s = time.monotonic()
 
     def post_update(self, minibatch: Any, model: Any) -> None:
         """Sleep for the rest of the time."""
-        del minibatch, model
         time.sleep(max(0.0, self._began_s + PACE_S - time.monotonic()))
 
 

@@ -70,7 +70,6 @@ class Paced(Hook):
         self.pause_s = pause_s
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
         time.sleep(self.pause_s)
 
 
@@ -81,7 +80,6 @@ class ClockAhead(Hook):
         self.switch = switch
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
         # Example 0 is one worker's.
         if not minibatch.features["features"][:, 1].any():
             return
@@ -103,7 +101,6 @@ class KillAtExample(Hook):
         self.switch, self.number = switch, number
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
         if minibatch.features["features"][:, 1 + self.number].any() and Path(self.switch).exists():
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -114,7 +111,6 @@ def disturbing_callback(switch: Path, fault: str, network: Any, runs: list[Any])
 
     class Disturbing(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            del epoch, logs
             if switch.exists() and fault == "evaluate":
                 network.evaluate_regression(data(network.spark))
             elif switch.exists():
@@ -130,7 +126,6 @@ class PoisonAt(Hook):
         self.marker, self.at, self.done = marker, at, 0
 
     def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch
         self.done += 1
         if self.done == self.at:
             with contextlib.suppress(FileExistsError), open(self.marker, "x"):
@@ -145,6 +140,5 @@ class HangAtExample(Hook):
         self.switch, self.number = switch, number
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
         if minibatch.features["features"][:, 1 + self.number].any() and Path(self.switch).exists():
             time.sleep(300)

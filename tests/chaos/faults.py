@@ -68,7 +68,6 @@ def kill_trainers(run: Any, workers: Iterable[int]) -> None:
     """Kill the processes in which these workers train."""
     for worker in workers:
         trainer = trainer_of(run, worker)
-        assert trainer is not None
         trainer.kill()
 
 

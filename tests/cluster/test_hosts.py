@@ -107,7 +107,6 @@ def test_hosts_end_with_their_owner_however_it_ends():
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    assert owner.stdout is not None
     address, folder, *pids = owner.stdout.readline().split()
     assert address in own_addresses()
     owner.send_signal(signal.SIGKILL)

@@ -154,7 +154,6 @@ def test_columns_become_inputs_outputs_and_weights(tmp_path):
     np.testing.assert_array_equal(
         data.labels["both"], np.array([[2.5, 1], [3.5, 2], [1.5, 1]], np.float32)
     )
-    assert data.weights is not None
     assert data.weights.tolist() == [1, 2, 1]
     assert {a.dtype.name for a in data.features.values()} == {"float32"}
     assert data.labels["kind"].dtype == np.int32

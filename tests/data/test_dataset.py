@@ -96,7 +96,6 @@ def test_masks_labels_and_weights_are_merged_with_their_sequences():
     merged = DataSet.merge([one, other])
     assert merged.labels["labels"].tolist() == [[0, 0, 0], [1, 1, 1], [1, 1, 1]]
     assert merged.labels_masks["labels"].tolist() == [[0, 1, 0], [1, 1, 1], [1, 1, 1]]
-    assert merged.weights is not None
     assert merged.weights.tolist() == [1, 2, 3]
 
 

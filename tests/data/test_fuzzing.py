@@ -139,7 +139,6 @@ def read_tfrecord_files(folder):
 
 def read_minibatches(folder):
     found = find_files(str(folder / "export"), ours=True)
-    assert found.manifest is not None
     reader = MinibatchReader(columns=found.manifest.columns)
     return columns(map(sw.data.from_bytes, reader.read(found.files, SkipLog("raise"))))
 

@@ -58,40 +58,31 @@ def test_later_frame_with_reordered_columns_is_read_like_the_first():
     train = taken(FLOWERS, label="species")
     later = FLOWERS[["species", "wild", "petals", "width"]].iloc[[0]]
     found = in_memory(later, schema=train.schema)
-    assert found is not None
     assert found.data.labels["labels"].tolist() == [1]
     assert found.data.features["features"].tolist() == [[1.5, 4, 1]]
     unlabeled = in_memory(later.drop(columns="species"), schema=train.schema)
-    assert unlabeled is not None
     assert not unlabeled.data.labels
 
 
 def test_pairs_of_arrays_frames_and_series_are_read():
     x, y = np.ones((3, 2), np.float32), np.array([0, 1, 1])
     found = in_memory((x, y, np.array([1.0, 2, 3])))
-    assert found is not None
     assert found.data.features["features"] is x
     assert found.data.labels["labels"] is y
-    assert found.data.weights is not None
     assert found.data.weights.tolist() == [1, 2, 3]
     shuffled = FLOWERS["species"].set_axis([7, 8, 9])  # Keras ignores the index, too
     both = in_memory((NUMBERS, shuffled))
-    assert both is not None
     assert both.data.equals(taken(FLOWERS, label="species").data)
     assert both.class_names == {"labels": ("aster", "rose")}
     texts = in_memory((NUMBERS, ["rose", "aster", "rose"], np.ones(3)))
-    assert texts is not None
     assert texts.data.labels["labels"].tolist() == [1, 0, 1]
     assert texts.data.weights is not None
     numbers = in_memory((NUMBERS, y))
-    assert numbers is not None
     assert numbers.data.labels["labels"].tolist() == [0, 1, 1]
     named = in_memory(({"a": x, "b": NUMBERS[["width"]]}, {"out": FLOWERS["petals"].astype(int)}))
-    assert named is not None
     assert sorted(named.data.columns()) == ["features/a", "features/b", "labels/out"]
     for features in (x, NUMBERS):
         alone = in_memory((features,))
-        assert alone is not None
         assert not alone.data.labels
 
 

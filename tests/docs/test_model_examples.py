@@ -12,8 +12,6 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 def main_of(name):
     """`main` of a script, which is no module that executors could import."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.main

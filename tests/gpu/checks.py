@@ -68,7 +68,6 @@ class _Witness:
         self.file = file
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch
         held = model.trainable_variables[0].value
         if hasattr(held, "devices"):
             import jax  # pyright: ignore[reportMissingImports]

@@ -313,7 +313,6 @@ def with_an_impostor(workers, **options):
     impostor = introduced(workers, {"worker": 2, "attempt": 0, "to": (0, 0)})
     workers._stack.callback(impostor.close)
     welcome = impostor.receive()
-    assert welcome is not None
     assert welcome.kind == "welcome"
     return meshes, impostor
 

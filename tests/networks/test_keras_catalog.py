@@ -152,7 +152,6 @@ def registered():
 @pytest.mark.usefixtures("registered")
 def test_registered_classes_are_used_like_keras_classes():
     kind = layer_kind("tests>Scale")
-    assert kind is not None
     assert kind.defaults == {"factor": 2.0}
     assert "tests>fourth_power" in keras_catalog.names_of("losses")
     spec = NetworkSpec(

@@ -43,7 +43,6 @@ LAYERS = {
 def random_layer(chance, number, names):
     kind = chance.choice([*LAYERS])
     known = layer_kind(kind)
-    assert known is not None
     options = {
         name: chance.choice(values)
         for name, values in LAYERS[kind].items()

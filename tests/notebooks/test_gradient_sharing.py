@@ -49,7 +49,6 @@ def test_the_report_has_the_results_in_its_table_and_on_top(html, results):
     side_by_side = html.partition('<h2 id="Side-by-side"')[2]
     for name in ("averaging", "sharing"):
         row = re.search(rf"<tr>\s*<th[^>]*>{name}</th>.*?</tr>", side_by_side, re.DOTALL)
-        assert row is not None
         cells = re.findall(r"<td[^>]*>(.*?)</td>", row[0])
         assert cells[0] == f"{results[f'{name}_accuracy']:.1%}"
         assert cells[2] == f"{results[f'{name}_bytes']:,}"

@@ -22,7 +22,6 @@ def test_the_hardest_images_are_shown_worst_first(results, html):
     losses = [one["loss"] for one in results["hardest"]]
     assert losses == sorted(losses, reverse=True)
     cards = re.search(r"<ol [^>]*sparkwright-worst-list.*?</ol>", html, re.DOTALL)
-    assert cards is not None
     assert cards[0].count("<img") == len(losses) == 12
     shown = re.findall(r"<div>is <b>(\d)</b></div>", cards[0])
     assert shown == [str(one["digit"]) for one in results["hardest"]]

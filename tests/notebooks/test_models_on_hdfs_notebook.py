@@ -69,7 +69,6 @@ def test_the_report_shows_the_models(html, results):
     )
     assert re.search(r"<b>2 models in hdfs://127\.0\.0\.1:\d+/user/ann/models</b>", html)
     listed = re.search(r'aria-label="Saved models".*?<table(.*?)</table>', html, re.DOTALL)
-    assert listed is not None
     assert all(f"lenet-{number}.keras" in listed[1] for number in (1, 2))
     assert "eight epochs" in listed[1]
     assert f"a network classifies {results['accuracy']:.1%} of {results['predicted']}" in html

@@ -135,7 +135,6 @@ class Worker(Attempt):
         return True
 
     def prepare(self, ring):
-        assert self.progress is not None
         while True:
             epoch = self.progress.epoch
             if self.calls_back and self.progress.awaits_callbacks(self.frequency):
@@ -170,7 +169,6 @@ class Worker(Attempt):
         self.leave("failed", failure)
 
     def leave(self, ending, failure=None):
-        assert self.ring is not None
         generation, self.ring = self.ring.group.generation, None
         self.sent.append(
             WorkerReported(

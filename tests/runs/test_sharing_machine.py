@@ -214,7 +214,6 @@ class Worker(Attempt):
         if source.alive and busy and self.waited < 10:
             return False
         self.source = None
-        assert self.group is not None
         if source.alive and not busy:
             self.learned, self.progress = source.learned, self.group.progress
             self.report_work()
@@ -227,8 +226,6 @@ class Worker(Attempt):
     def train(self, world):
         if self.piece is None:
             return False
-        assert self.group is not None
-        assert self.learned is not None
         if self.piece.owner != self.worker:
             seats = [seat for seat in self.group.seats if seat.worker == self.piece.owner]
             owner = world.attempts[seats[0].port] if seats else None
@@ -491,7 +488,6 @@ class Runs(RunMachine):
     def check_the_end(self, progress):
         assert (progress.epoch, progress.todo) == (EPOCHS, ())
         assert sum(progress.steps) == sum(progress.examples) == EPOCHS * self.minibatches
-        assert self.deliverer is not None
         assert self.deliverer.learned == self.everything(EPOCHS)
         if not self.any_lost:
             assert self.validated == [*range(1, progress.validated + 1)]
@@ -530,7 +526,6 @@ class CalledBackRuns(CalledBack, Runs):
 
     def check_the_end(self, progress):
         super().check_the_end(progress)
-        assert self.deliverer is not None
         assert self.deliverer.learned is not None
         owed = {part for span in progress.todo for part in members(span)}
         assert self.deliverer.learned >= everything(LAST_CALLED) - owed

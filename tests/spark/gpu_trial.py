@@ -69,7 +69,6 @@ class Used:
         del minibatch, model
 
     def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
         visible = os.environ["CUDA_VISIBLE_DEVICES"]
         # As the process was born: what TensorFlow has read.
         born = Path("/proc/self/environ").read_bytes().split(b"\0")

@@ -188,5 +188,4 @@ def _interrupted(process):
 
 
 def _line(process):
-    assert process.stdout is not None
     return process.stdout.readline().strip()

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has n
 
 def run_script(folder):
     """Train on two executors with JAX, evaluate and predict."""
-    del folder
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path), str(JAX)])
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
     program = f"from {__name__} import main; main()"

@@ -124,7 +124,6 @@ class Asks(keras.callbacks.Callback):
         self.asked, self.errors = asked, list[BaseException]()
 
     def on_epoch_end(self, epoch, logs=None):
-        del epoch, logs
         while self.asked:
             try:
                 self.asked.pop()()

@@ -40,7 +40,6 @@ def test_custom_layers_losses_and_metrics_of_a_script_are_supported(spark, blobs
         return 2 * keras.ops.mean(keras.ops.square(y_true - y_pred), axis=-1)
 
     def mean_prediction(y_true, y_pred):
-        del y_true
         return keras.ops.mean(y_pred, axis=-1)
 
     def build():

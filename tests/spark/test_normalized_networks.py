@@ -32,7 +32,6 @@ def trained(spark, raw):
 
 
 def test_training_on_raw_data_equals_training_on_normalized_data(spark, raw, trained):
-    assert trained.normalizer is not None
     plain = sw.SparkNetwork(spark, dense(), master())
     normalized = trained.normalizer.transform(raw)
     plain.fit(normalized)

@@ -26,7 +26,6 @@ CASES = [("averaging", "stop"), ("averaging", "kill"), ("sharing", "stop"), ("sp
 
 def run_script(folder):
     """End the session of a run in each way."""
-    del folder
     return json_printed_by("-c", f"from {__name__} import main; main()")
 
 

@@ -53,7 +53,6 @@ def test_trials_train_in_parallel_and_the_best_network_is_kept(spark, blobs, lea
     assert not any((run.events.get("state") == "queued").any() for run in runs.values())
     assert set(sweep.trials["state"]) == {"COMPLETE"}
     best = sweep.best
-    assert best is not None
     last = best.intermediate_values[best.params["epochs"]]
     assert best.value == sweep.trials["value"].min() == last
     network, run = sweep.best_network, runs[best.number]
@@ -135,7 +134,6 @@ def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
     assert sweep.state == "stopped"
     states = [trial.state.name for trial in sweep.study.trials]
     assert states == ["COMPLETE", "FAIL", "WAITING"]
-    assert sweep.best is not None
     assert sweep.best.number == 0
     assert sweep.best_network.history.epoch == [0]
     again = swept(spark, dense_of, blobs, **options)

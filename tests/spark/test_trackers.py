@@ -70,7 +70,6 @@ def test_mlflow_has_parameters_metrics_and_files(tracked, mlflow):
 
 
 def test_the_next_run_ends_those_whose_process_was_killed(tracked, mlflow):
-    del tracked  # its store
     killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     processes = {name: Process.this() for name in ("alive", "killed")}
     processes["killed"] = processes["killed"]._replace(pid=killed.pid)

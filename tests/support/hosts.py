@@ -259,7 +259,6 @@ class Hosts(Sandbox):
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
         switch = self._started(self._switch)
-        assert switch.stdin is not None
         assert switch.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             switch.stdin.write(json.dumps(order).encode() + b"\n")

@@ -24,14 +24,12 @@ class InProcessPool:
     """In place of a `TrainerPool`; requests and answers travel as they do to a process."""
 
     def __init__(self, *, owner: int, secret: bytes) -> None:
-        del owner, secret
         self._folder = Path(tempfile.mkdtemp(prefix="sparkwright-"))
 
     @contextlib.contextmanager
     def borrow(
         self, *, device: str, cores: int, backend: str, at_most: int | None
     ) -> Generator["InProcessTrainer"]:
-        del cores, backend, at_most
         with _lock:
             service = (
                 _free.pop() if _free else Service(device.upper(), None, ready_s=time.monotonic())

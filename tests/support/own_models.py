@@ -98,7 +98,6 @@ class OwnLoss(Plain):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
     ) -> Any:
-        del x, sample_weight
         return tf.reduce_mean((tf.reduce_sum(tf.cast(y, tf.float32), -1) - y_pred[:, 0]) ** 2)
 
 

@@ -65,7 +65,6 @@ class Keeper:
             ) from None
 
     def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
         self._process.stdin.write(line.encode())
         self._process.stdin.flush()
 

@@ -88,7 +88,6 @@ class _CountTracing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname != _TRACING:
             return None
         self._found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        assert self._found is not None
         return importlib.machinery.ModuleSpec(fullname, self, origin=self._found.origin)
 
     def exec_module(self, module: ModuleType) -> None:

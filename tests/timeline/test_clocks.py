@@ -26,7 +26,6 @@ def test_offset_lies_within_the_uncertainty_for_asymmetric_delays(offset_s, ways
         estimator = estimator.with_exchange(*times)
         now_s = times[3]
     found = estimator.estimate(now_s)
-    assert found is not None
     assert abs(found.offset_s - offset_s) <= found.uncertainty_s + 1e-8
 
 
@@ -36,7 +35,6 @@ def test_fastest_exchange_determines_the_offset():
         times = exchange(100.0, 7.0, there_s, back_s)
         estimator = estimator.with_exchange(*times)
     found = estimator.estimate(100.0)
-    assert found is not None
     assert found.offset_s == pytest.approx(7.0 - 0.0005)
     assert found.uncertainty_s == pytest.approx(0.0015)
 
@@ -47,8 +45,6 @@ def test_later_exchange_takes_over_after_clock_drift():
         times = exchange(at_s, offset_s, way_s, way_s)
         estimator = estimator.with_exchange(*times)
     soon, late = estimator.estimate(1.0), estimator.estimate(1001.0)
-    assert soon is not None
-    assert late is not None
     assert (soon.offset_s, late.offset_s) == pytest.approx((5.0, 5.03))
     assert late.uncertainty_s < 0.005
 

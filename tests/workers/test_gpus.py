@@ -40,7 +40,6 @@ def no_choice(monkeypatch):
 @pytest.fixture
 def three_gpus(tmp_path, monkeypatch, no_choice):
     """An nvidia-smi that names three."""
-    del no_choice
     program = tmp_path / "nvidia-smi"
     program.write_text(NVIDIA_SMI)
     program.chmod(0o700)
@@ -75,7 +74,6 @@ def test_nvidia_smi_failure_is_quoted(three_gpus):
 
 
 def test_custom_discovery_script_is_run(tmp_path, no_choice):
-    del no_choice
     script = tmp_path / "find"
     script.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["5"]}\'\n')
     with pytest.raises(ConfigurationError, match="Permission denied"):
@@ -133,7 +131,6 @@ def _claim(wanted, found, *, keep):
             FAKE_VARIABLE: found,
         },
     )
-    assert process.stdout is not None
     said = ""
     while not said.endswith("over\n"):
         line = process.stdout.readline()

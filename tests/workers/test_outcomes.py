@@ -113,7 +113,6 @@ def on_epoch(call):
 
     class Calling(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            del logs
             call(epoch)
 
     return Calling()

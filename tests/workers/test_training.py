@@ -432,7 +432,6 @@ def test_several_inputs_and_outputs_by_name():
 def test_integer_state_is_unchanged(blobs):
     class Counting(keras.layers.Layer):
         def build(self, shape):
-            del shape
             self.calls = self.add_weight(
                 shape=(), dtype="int32", initializer="zeros", trainable=False
             )
@@ -642,7 +641,6 @@ def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs):
     model = dense()
 
     def fail(event):
-        del event
         raise RuntimeError("a listener's own bug")
 
     async def returned(run):

@@ -42,7 +42,6 @@ class Slow:
     """YARN looks at a container every half second, and at what has come since twice."""
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
         time.sleep(0.05)
 
     def post_update(self, minibatch: Any, model: Any) -> None:
