@@ -235,8 +235,7 @@ def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
         outer_s_per_byte=4e-9,
     )
     master = ParameterAveragingTrainingMaster(updater="local", **options)
-    given = {"step_s": 1.0, "vector_bytes": 10**8, "workers": 2}
-    found = predict(master, **given, costs=exact).at(2)
+    found = predict(master, step_s=1.0, vector_bytes=10**8, workers=2, costs=exact).at(2)
     assert found.bytes_per_s * found.interval_s == pytest.approx(sent_bytes)
     assert found.exchange_s == pytest.approx(sent_bytes / 1e9 + handling_s)
 

@@ -378,8 +378,7 @@ def test_schema_replaces_the_other_options(tmp_path):
     with pytest.raises(sw.ConfigurationError, match="`schema` replaces `labels`, `missing`"):
         sw.data.read_csv(path, schema=schema, labels="b", missing="skip")
     computed = "".join(["err", "or"])
-    choice = {"missing": computed, "one_hot": False}
-    assert len(sw.data.read_csv(path, schema=schema, **choice).data) == 1
+    assert len(sw.data.read_csv(path, schema=schema, missing=computed, one_hot=False).data) == 1
     with pytest.raises(sw.ConfigurationError, match="`schema` replaces `features`"):
         sw.data.read_csv(path, schema=schema, features=np.array([0]))
     with pytest.raises(sw.ConfigurationError, match="must be a TableSchema"):
@@ -390,6 +389,5 @@ def test_schema_replaces_the_other_options(tmp_path):
 
 
 def test_unknown_options_raise(tmp_path):
-    wrong = {"label_column": "a"}
     with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected .* 'label_column'"):
-        sw.data.read_csv(written(tmp_path, FRUIT), **wrong)
+        sw.data.read_csv(written(tmp_path, FRUIT), label_column="a")

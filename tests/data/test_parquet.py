@@ -176,8 +176,7 @@ def test_shapes_come_from_the_first_arrays_of_any_file(save):
     for index, content in enumerate(shapes):
         arrays = {n: pa.array(v, kind) for n, v in content.items()}
         urls.append(save(arrays, f"{index}_"))
-    options = {"features": ["u", "v"], "missing": 0, "on_error": "skip"}
-    found = read(urls, **options)
+    found = read(urls, features=["u", "v"], missing=0, on_error="skip")
     assert found.schema.shapes == {"u": (2,), "v": (2,)}
     assert found.data.features["features"].tolist() == [[1, 2, 0, 0]]
     assert found.skipped.counts == {"array of another shape": 1}

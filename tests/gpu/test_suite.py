@@ -71,8 +71,7 @@ def test_nvidia_smi_lists_the_available_gpus(tmp_path, monkeypatch):
 def test_without_a_gpu_the_suite_prints_one_sentence(tmp_path):
     command = [sys.executable, "-m", "tests.gpu", "--reports", str(tmp_path)]
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    options = {"capture_output": True, "text": True, "cwd": ROOT}
-    done = subprocess.run(command, env=environment, **options)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0
     assert done.stdout.startswith("No NVIDIA GPU on this machine: nvidia-smi is not on the PATH.")
     assert list(tmp_path.iterdir()) == []

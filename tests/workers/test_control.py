@@ -39,8 +39,7 @@ def ring():
     """Worker 0's place in a ring of two; the other one never says anything."""
     onward, its_inward = socket_pair()
     inward, its_onward = socket_pair()
-    lines = {"onward": [Link(onward)], "inward": [Link(inward)]}
-    with Ring(rank=0, size=2, **lines, timeout_s=60) as found:
+    with Ring(rank=0, size=2, onward=[Link(onward)], inward=[Link(inward)], timeout_s=60) as found:
         yield found
     its_inward.close()
     its_onward.close()
