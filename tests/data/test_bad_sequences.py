@@ -18,7 +18,6 @@ def read(url, log, on_error, **options):
     return list(reader(urls, log))
 
 
-COUNT = "wrong number of columns"
 HEADER = {"header": True}
 CASES = {
     # id: content of the second of three files, options, reason, what the error says of the file

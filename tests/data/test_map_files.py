@@ -1,4 +1,4 @@
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from sparkwright.data._record_writing import write_index
 from sparkwright.data._sequence_file import write_sequence
 from sparkwright.storage.listing import list_files
 
-Compression = Literal["record", "block"] | None
 COMPRESSIONS = [None, "record", "block"]
 
 

@@ -2,7 +2,6 @@ import io
 import re
 import struct
 from itertools import pairwise, product
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -25,9 +24,7 @@ from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
 from sparkwright.data._record_examples import encode_examples, example_decoder, from_rows, layout_of
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 
-Compression = Literal["record", "block"] | None
 COMPRESSIONS = [None, "record", "block"]
-Pairs = list[tuple[bytes, bytes]]
 
 
 def written(pairs, compression=None, notes=None):

@@ -10,7 +10,6 @@ from sparkwright.evaluation import EvaluationBinary, ROCBinary
 pytest.importorskip("matplotlib").use("Agg")
 
 coarse = st.integers(0, 8).map(lambda n: n / 8)
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @st.composite

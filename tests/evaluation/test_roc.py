@@ -14,7 +14,6 @@ from sparkwright.evaluation import ROC, PrecisionRecallCurve, RocCurve
 
 matplotlib.use("Agg")
 
-Scored = tuple[np.ndarray, np.ndarray]
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 

@@ -15,8 +15,6 @@ from sparkwright.evaluation.roc_digest import (
     summarize,
 )
 
-Part = tuple[np.ndarray, np.ndarray]
-
 
 @st.composite
 def partitioned(draw):

@@ -10,7 +10,6 @@ from sparkwright.evaluation import ROC, ROCBinary, ROCMultiClass
 
 matplotlib.use("Agg")
 
-Rows = tuple[np.ndarray, np.ndarray]
 
 probabilities = st.floats(0, 1, width=32) | st.sampled_from([0.0, 0.25, 0.5, 1.0])
 

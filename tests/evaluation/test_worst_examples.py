@@ -5,8 +5,6 @@ from hypothesis import given, strategies as st
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import WorstExamples
 
-Losses = list[list[float]]
-
 # Few different losses: most of them are tied. NaN and infinity are among them.
 LOSS = st.sampled_from([0.0, 0.5, 1.0, 2.0, float("inf"), float("nan")])
 PARTITIONS = st.lists(st.lists(LOSS, max_size=7), min_size=1, max_size=5)

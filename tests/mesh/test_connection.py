@@ -6,7 +6,6 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,14 +16,11 @@ from tests.waiting import join_threads, names_of_threads
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import handshake as _handshake
 from sparkwright.mesh.auth import DRIVER, HELLO, Handshake
-from sparkwright.mesh.connection import Connection, Listener, connect
+from sparkwright.mesh.connection import Listener, connect
 
 SECRET = bytes(range(32))
 ANSWER_BYTES = 65
 HOST = "127.0.0.1"
-Pair = tuple[Connection, Connection]
-Dialed = tuple[Connection, Connection, Listener]
-Listening = Callable[..., tuple[Listener, "queue.SimpleQueue[Connection]"]]
 
 
 @pytest.fixture

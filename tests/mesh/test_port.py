@@ -1,5 +1,4 @@
 import queue
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -8,11 +7,10 @@ from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import port as _port
-from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.connection import connect
 from sparkwright.mesh.port import PeerPort
 
 SECRET = bytes(range(32))
-Dial = Callable[[], Connection]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,7 +16,6 @@ from sparkwright.mesh.ring import Link, Ring, RingPort
 LENGTHS = [0, 1, 2, 7, 100_003]
 SIZES = [1, 2, 3, 5]
 LONGER_THAN_A_TEST_S = 600.0  # a wait of this length fails the test by its own time-out
-Dial = Callable[[RingPort], Connection]
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import logging
 import math
 import threading
 import zipfile
-from collections.abc import Callable
 from dataclasses import replace
 
 import hypothesis.extra.numpy as hnp
@@ -403,9 +402,6 @@ def writers():
 
     yield make
     assert all(writer.close(20) for writer in made)
-
-
-Make = Callable[..., CheckpointWriter]
 
 
 def test_a_newer_one_takes_the_place_of_the_one_that_waits(gate, writers, caplog):

@@ -1,13 +1,8 @@
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, SharingScript
 
 from sparkwright.runs._decisions import ConnectionLost, Dismiss, EndRun, SendGroup
 from sparkwright.workers.protocol import Failure, Progress
-
-Make = Callable[..., Any]
 
 
 @pytest.fixture(params=[AveragingScript, SharingScript], ids=["averaging", "sharing"])

@@ -1,8 +1,6 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import psutil
@@ -23,7 +21,6 @@ from sparkwright.runs._server import CoordinatorServer
 from sparkwright.workers._control import ControlLine
 
 NAME = "sparkwright-relaying"
-Make = Callable[..., Any]
 
 
 class Member:

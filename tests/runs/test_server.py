@@ -4,7 +4,6 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -29,7 +28,6 @@ from sparkwright.workers.protocol import Failure, Group, Progress
 
 SECRET = bytes(range(32))
 NAME = "sparkwright-test"
-Make = Callable[..., "Site"]
 ALIVE = {"sent_s": 0.0, "steps": 0, "computing": False}
 
 

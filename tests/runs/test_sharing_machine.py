@@ -22,7 +22,6 @@ from sparkwright.runs._decisions import (
     Dismiss,
     Drop,
     EndRun,
-    Event,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
@@ -84,9 +83,6 @@ class Checkpoint:
 
     progress: Progress
     learned: frozenset[tuple[int, int, int]]
-
-
-Sent = Event | Validation | Checkpoint
 
 
 @dataclass(eq=False)

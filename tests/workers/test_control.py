@@ -7,7 +7,7 @@ from tests.support.mesh import socket_pair
 from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh.connection import Connection, Listener
+from sparkwright.mesh.connection import Listener
 from sparkwright.mesh.machine_clock import MachineClock
 from sparkwright.mesh.ring import Link, Ring
 from sparkwright.timeline import PhaseCode
@@ -15,7 +15,6 @@ from sparkwright.workers._control import ControlLine, Dismissed
 from sparkwright.workers._phases import PhaseRecorder, PhaseReporter
 
 SECRET = bytes(range(32))
-Line = tuple[ControlLine, Connection]
 
 
 @pytest.fixture
