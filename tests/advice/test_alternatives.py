@@ -4,36 +4,31 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.cases import cases
 
+import sparkwright as sw
 from sparkwright.advice import predict
-from sparkwright.masters import (
-    MeshConfig,
-    OuterOptimizer,
-    ParameterAveragingTrainingMaster,
-    ScalingCosts,
-    SharedTrainingMaster,
-)
+from sparkwright.masters import ScalingCosts
 
 LARGE = {"vector_bytes": 100_040_000, "updater_bytes": 200_080_000}
 
 averaging = st.builds(
-    ParameterAveragingTrainingMaster,
+    sw.ParameterAveragingTrainingMaster,
     averaging_frequency=st.integers(5, 60) | st.just({1: 1, 4: 5}) | st.just({1: 30, 4: 6}),
     updater=st.sampled_from(["local", "reset"]),
     exchange_precision=st.sampled_from(["float32", "bfloat16", "int8"]),
     averaging_delay=st.integers(0, 5),
-    outer_optimizer=st.none() | st.just(OuterOptimizer()),
+    outer_optimizer=st.none() | st.just(sw.OuterOptimizer()),
 )
 masters = st.one_of(
     averaging,
     st.builds(
-        ParameterAveragingTrainingMaster,
+        sw.ParameterAveragingTrainingMaster,
         averaging_frequency=st.integers(1, 60),
         communication=st.sampled_from(["ring", "spark"]),
     ),
     st.builds(
-        SharedTrainingMaster,
+        sw.SharedTrainingMaster,
         minibatches_per_message=st.none() | st.integers(1, 20),
-        mesh=st.builds(MeshConfig, mode=st.sampled_from(["plain", "mesh"])),
+        mesh=st.builds(sw.MeshConfig, mode=st.sampled_from(["plain", "mesh"])),
     ),
 )
 bandwidths, seconds, sizes = st.floats(1e6, 1e11), st.floats(1e-4, 10), st.integers(1, 10**9)
@@ -108,7 +103,7 @@ def test_settings_become_less_safe_only_as_the_network_becomes_slower():
 def test_a_delay_hides_the_network_and_not_the_processors_work():
     exact = ScalingCosts(bandwidth_bytes_per_s=1e8, latency_s=1e-9, averaging_s_per_byte=1e-9)
     for delay, waited_s in ((0, 1.0), (1, 0.7), (3, 0.1), (4, 0.0)):
-        master = ParameterAveragingTrainingMaster(updater="local", averaging_delay=delay)
+        master = sw.ParameterAveragingTrainingMaster(updater="local", averaging_delay=delay)
         found = predict(master, workers=2, step_s=0.3, vector_bytes=10**8, costs=exact)
         point = found.alternatives[0].point
         # 100 MB take a second to send and 0.1 s to add.
@@ -118,13 +113,13 @@ def test_a_delay_hides_the_network_and_not_the_processors_work():
 
 
 def test_the_given_options_stay():
-    given = ParameterAveragingTrainingMaster(batch_size_per_worker=64, seed=3, workers=4)
+    given = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=64, seed=3, workers=4)
     found = predict(given, workers=4, step_s=0.01, costs=costs(1e7), **LARGE)
     for each in found.alternatives:
         assert (each.master.batch_size_per_worker, each.master.seed) == (64, 3)
     kinds = [type(each.master) for each in found.alternatives]
-    assert kinds[-1] is SharedTrainingMaster
-    shared = predict(SharedTrainingMaster(seed=3), workers=4, step_s=0.1, **LARGE)
+    assert kinds[-1] is sw.SharedTrainingMaster
+    shared = predict(sw.SharedTrainingMaster(seed=3), workers=4, step_s=0.1, **LARGE)
     assert shared.alternatives[1].settings == "minibatches_per_message=10"
     assert shared.alternatives[2].settings == "ParameterAveragingTrainingMaster()"
     assert all(each.master.seed == 3 for each in shared.alternatives)
@@ -158,6 +153,6 @@ def test_report_has_facts_reason_and_effect_of_each_row():
 )
 def test_a_slow_network_is_predicted_as_was_measured(options, step_s, measured_s):
     """By tests/benchmarks/slow_network.py: 1 Gbit/s for each of two workers."""
-    master = ParameterAveragingTrainingMaster(**options)
+    master = sw.ParameterAveragingTrainingMaster(**options)
     found = predict(master, workers=2, step_s=step_s, costs=costs(1.25e8, 5e-5), **LARGE)
     assert found.alternatives[0].minibatch_s == pytest.approx(measured_s, rel=0.15)

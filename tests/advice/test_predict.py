@@ -7,31 +7,25 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.cases import cases
 
+import sparkwright as sw
 from sparkwright.advice import predict
-from sparkwright.errors import ConfigurationError
-from sparkwright.masters import (
-    MeshConfig,
-    OuterOptimizer,
-    ParameterAveragingTrainingMaster,
-    ScalingCosts,
-    SharedTrainingMaster,
-)
+from sparkwright.masters import ScalingCosts
 
 masters = st.one_of(
     st.builds(
-        ParameterAveragingTrainingMaster,
+        sw.ParameterAveragingTrainingMaster,
         batch_size_per_worker=st.integers(1, 300),
         averaging_frequency=st.integers(1, 50),
         updater=st.sampled_from(["average", "reset"]),
         communication=st.sampled_from(["ring", "driver", "spark"]),
     ),
     st.builds(
-        SharedTrainingMaster,
+        sw.SharedTrainingMaster,
         batch_size_per_worker=st.integers(1, 300),
         minibatches_per_message=st.none() | st.integers(1, 10),
         max_staleness=st.none() | st.integers(0, 10),
         communication=st.sampled_from(["mesh", "driver"]),
-        mesh=st.builds(MeshConfig, mode=st.sampled_from(["plain", "mesh"])),
+        mesh=st.builds(sw.MeshConfig, mode=st.sampled_from(["plain", "mesh"])),
     ),
 )
 row_counts = st.lists(st.integers(0, 100_000), min_size=1, max_size=40)
@@ -60,7 +54,7 @@ def test_longer_minibatches_never_pay_less(master, workers, size, step_s, longer
         predict(master, workers=workers, vector_bytes=size, step_s=each)
         for each in (step_s, step_s * longer)
     )
-    if isinstance(master, SharedTrainingMaster) and master.minibatches_per_message is None:
+    if isinstance(master, sw.SharedTrainingMaster) and master.minibatches_per_message is None:
         return  # quick minibatches share a message: between two steps of that the share may fall
     assert order.index(quick.pays) <= order.index(slow.pays)
 
@@ -76,7 +70,7 @@ def test_at_the_worthwhile_step_nine_tenths_of_the_time_are_training(master, wor
 
 def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it():
     def said(step_s, **options):
-        master = ParameterAveragingTrainingMaster(**options)
+        master = sw.ParameterAveragingTrainingMaster(**options)
         found = predict(master, workers=4, vector_bytes=2_000_000, step_s=step_s)
         return f"{found.pays}: {found.verdict}"
 
@@ -98,7 +92,7 @@ def test_driver_relay_carries_the_traffic_of_all_workers():
     sizes = {}
     for workers in (2, 8):
         for way in ("ring", "driver"):
-            master = ParameterAveragingTrainingMaster(communication=way, updater="reset")
+            master = sw.ParameterAveragingTrainingMaster(communication=way, updater="reset")
             found = predict(
                 master, vector_bytes=100_000_000, step_s=0.1, workers=workers, costs=costs
             ).at(workers)
@@ -112,7 +106,7 @@ def test_driver_relay_carries_the_traffic_of_all_workers():
 
 
 def test_without_measurements_only_the_condition_is_reported():
-    master = ParameterAveragingTrainingMaster()
+    master = sw.ParameterAveragingTrainingMaster()
     found = predict(master, workers=2, vector_bytes=1_720_000)
     assert (found.pays, found.speed_up, found.epoch_s) == ("unknown", None, None)
     assert found.verdict.startswith("More workers pay off if one minibatch takes")
@@ -124,12 +118,12 @@ def test_without_measurements_only_the_condition_is_reported():
     nothing = predict(master, rows=[0, 0], vector_bytes=1000, step_s=1)
     assert nothing.verdict == "No worker has data: there is nothing to train."
     assert (nothing.pays, nothing.even_speed_up) == ("unknown", None)
-    shared = predict(SharedTrainingMaster(), workers=2, vector_bytes=1_720_000)
+    shared = predict(sw.SharedTrainingMaster(), workers=2, vector_bytes=1_720_000)
     assert "a message takes about" in shared.verdict
 
 
 def test_rounds_short_batches_and_idle_workers_are_those_of_the_plan():
-    master = ParameterAveragingTrainingMaster(batch_size_per_worker=10, averaging_frequency=5)
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, averaging_frequency=5)
     found = predict(master, rows=[72, 10, 0])
     assert found.exchanges == found.plan.rounds == 2
     assert found.examples_per_exchange == 60
@@ -139,11 +133,11 @@ def test_rounds_short_batches_and_idle_workers_are_those_of_the_plan():
     assert not predict(master, workers=3).rows_known
     assert predict(master, workers=3).examples_per_exchange == 150
     for minibatches, expected in ((1, 1), (3, 3), (9, 5)):  # a message is at most a piece
-        shared = SharedTrainingMaster(piece_minibatches=minibatches)
+        shared = sw.SharedTrainingMaster(piece_minibatches=minibatches)
         assert predict(shared, workers=2, step_s=0.001).minibatches_per_exchange == expected
 
 
-AVERAGING = ParameterAveragingTrainingMaster()
+AVERAGING = sw.ParameterAveragingTrainingMaster()
 NETWORK = ("bandwidth_bytes_per_s", "latency_s")
 two_workers = partial(predict, AVERAGING, workers=2)
 
@@ -159,7 +153,7 @@ two_workers = partial(predict, AVERAGING, workers=2)
     *((ScalingCosts, wrong) for wrong in ({"jitter": 1.0}, {"event_s": 0}, {"cores": 0})),
 )
 def test_invalid_options_raise(predict, wrong):
-    with pytest.raises(ConfigurationError, match="Received: "):
+    with pytest.raises(sw.ConfigurationError, match="Received: "):
         predict(**wrong)
 
 
@@ -171,7 +165,7 @@ def test_invalid_options_raise(predict, wrong):
     ([3200, 0], 0.0005, "with minibatches of 1 ms or less, more workers hardly help."),
 )
 def test_uneven_rows_are_distinguished_from_costly_exchanges(rows, step_s, end):
-    master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32)
     found = predict(master, rows=rows, vector_bytes=1_700_000, step_s=step_s)
     assert found.verdict.endswith(f"; {end}")
 
@@ -204,7 +198,7 @@ def test_n_workers_are_at_most_n_times_as_fast_and_one_is_as_fast_as_one(
 def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker():
     exact = ScalingCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
     found = predict(
-        ParameterAveragingTrainingMaster(averaging_frequency=10, updater="reset"),
+        sw.ParameterAveragingTrainingMaster(averaging_frequency=10, updater="reset"),
         step_s=0.1,
         vector_bytes=10**8,
         updater_bytes=10**8,
@@ -221,7 +215,7 @@ def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker():
     "options, sent_bytes, handling_s",
     ({"exchange_precision": "bfloat16"}, 5 * 10**7, 0.1 + 0.2),
     ({"exchange_precision": "int8"}, 25_390_625, 0.1 + 0.3),
-    ({"outer_optimizer": OuterOptimizer()}, 10**8, 0.1 + 0.4),
+    ({"outer_optimizer": sw.OuterOptimizer()}, 10**8, 0.1 + 0.4),
 )
 def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
     options, sent_bytes, handling_s
@@ -234,14 +228,14 @@ def test_rounding_and_an_outer_optimizer_cost_by_the_bytes_of_float32(
         int8_s_per_byte=3e-9,
         outer_s_per_byte=4e-9,
     )
-    master = ParameterAveragingTrainingMaster(updater="local", **options)
+    master = sw.ParameterAveragingTrainingMaster(updater="local", **options)
     found = predict(master, step_s=1.0, vector_bytes=10**8, workers=2, costs=exact).at(2)
     assert found.bytes_per_s * found.interval_s == pytest.approx(sent_bytes)
     assert found.exchange_s == pytest.approx(sent_bytes / 1e9 + handling_s)
 
 
 def test_sharing_takes_over_an_update_of_each_of_the_others():
-    master = SharedTrainingMaster(minibatches_per_message=1)
+    master = sw.SharedTrainingMaster(minibatches_per_message=1)
     known = ScalingCosts(update_s=1e-3, update_s_per_byte=1e-12)
     two, ten = (
         predict(master, step_s=1.0, vector_bytes=10**4, workers=n, costs=known).at(n)
@@ -255,15 +249,15 @@ def test_averaging_waits_for_the_slowest_and_sharing_does_not():
     waits = [
         predict(master, workers=2, step_s=0.1, vector_bytes=1000, costs=known).at(1024).waiting_s
         for master in (
-            ParameterAveragingTrainingMaster(averaging_frequency=4),
-            SharedTrainingMaster(),
+            sw.ParameterAveragingTrainingMaster(averaging_frequency=4),
+            sw.SharedTrainingMaster(),
         )
     ]
     assert waits == [pytest.approx(0.2 * 0.1 * 2 * 3.723, rel=1e-3), 0.0]
 
 
 def test_a_thousand_quick_workers_are_held_up_by_the_driver():
-    master = SharedTrainingMaster(mesh=MeshConfig(mode="mesh"))
+    master = sw.SharedTrainingMaster(mesh=sw.MeshConfig(mode="mesh"))
     known = ScalingCosts(update_s=1e-9, update_s_per_byte=1e-15)
     options = {"step_s": 0.1, "vector_bytes": 1000, "costs": known, "workers": 2}
     held = predict(master, **options)
@@ -278,7 +272,7 @@ def test_a_thousand_quick_workers_are_held_up_by_the_driver():
 def test_on_shared_cores_workers_wait_for_one_another():
     alone, shared = (
         predict(
-            ParameterAveragingTrainingMaster(averaging_frequency=1),
+            sw.ParameterAveragingTrainingMaster(averaging_frequency=1),
             workers=2,
             step_s=0.1,
             vector_bytes=10**7,
@@ -292,7 +286,7 @@ def test_on_shared_cores_workers_wait_for_one_another():
 
 
 def test_number_of_workers_that_still_pays_is_found_and_shown():
-    master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32)
     found = predict(master, workers=8, step_s=0.1, vector_bytes=10**8, target=0.1)
     assert found.most_workers(0.65) == 64
     assert found.most_workers(1) == 1

@@ -17,13 +17,7 @@ from tests.data.record_samples import (
 )
 
 import sparkwright as sw
-from sparkwright.data import (
-    DataSet,
-    MapFileReader,
-    write_map_file,
-    write_sequence_file,
-    write_tfrecord,
-)
+from sparkwright.data import MapFileReader, write_map_file, write_sequence_file, write_tfrecord
 from sparkwright.data._record_bytes import BYTES, LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._record_examples import NOTE
 from sparkwright.data._record_files import RecordPiece, cut_files, read_sequences
@@ -33,7 +27,7 @@ from sparkwright.data._tfrecord import checksum, framed, read_tfrecords
 from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import StoredFile, list_files
 
-DATA = DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))
+DATA = sw.DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))
 COUNT = 50
 LAYOUT = '{"format":1,"columns":[["features/features","float32",1],["labels/labels","int32",0]]}'
 SPECS = [
@@ -421,7 +415,7 @@ def test_corrupt_length_allocates_no_memory(tmp_path, change):
 
 
 def of_other_data(folder):
-    other = DataSet(np.zeros((50, 7)), np.zeros(50))
+    other = sw.DataSet(np.zeros((50, 7)), np.zeros(50))
     write_map_file(other, str(folder.parent / "other"), compression="block")
     (folder.parent / "other" / "part-r-00000" / "data").replace(folder / "data")
 

@@ -6,13 +6,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.data.record_samples import PACKAGE, assert_same, encode, read_records_of
 
 import sparkwright as sw
-from sparkwright.data import (
-    DataSet,
-    MapFileReader,
-    from_map_file,
-    from_sequence_file,
-    write_map_file,
-)
+from sparkwright.data import MapFileReader, from_map_file, from_sequence_file, write_map_file
 from sparkwright.data._map_file import read_index
 from sparkwright.data._record_files import cut_files, map_folders
 from sparkwright.data._record_writing import write_index
@@ -24,7 +18,7 @@ COMPRESSIONS = [None, "record", "block"]
 
 def numbers(count=100, width=20):
     random = np.random.default_rng(count)
-    return DataSet(random.random((count, width), np.float32), np.arange(count, dtype=np.int32))
+    return sw.DataSet(random.random((count, width), np.float32), np.arange(count, dtype=np.int32))
 
 
 def indexes(url):
@@ -66,10 +60,10 @@ def test_examples_are_found_by_index(tmp_path, sizes, part, compression, interva
         assert_same(reader.take(order), data.take(order))
         for index in order.tolist():
             assert_same(reader[index], data.take([index]))
-        assert_same(DataSet.concatenate(list(reader)), data)
+        assert_same(sw.DataSet.concatenate(list(reader)), data)
         batches = list(reader.batches(32))
         assert {len(batch) for batch in batches[:-1]} <= {32}
-        assert_same(DataSet.concatenate(batches), data)
+        assert_same(sw.DataSet.concatenate(batches), data)
     wanted = [part] * (len(data) // part) if part else [len(data)]
     rest = len(data) - sum(wanted)
     counts = [len(part.keys) for part in indexes(url)]

@@ -12,21 +12,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.cases import cases
 
+import sparkwright as sw
 from sparkwright import evaluation as package
-from sparkwright.errors import DataError
 from sparkwright.evaluation import (
-    ROC,
     AbstractEvaluation,
-    CustomEvaluation,
-    Evaluation,
-    EvaluationBinary,
-    EvaluationCalibration,
     Metric,
-    RegressionEvaluation,
     RegressionMetric,
-    ROCBinary,
     ROCDigest,
-    ROCMultiClass,
     evaluation_from_dict,
     evaluation_from_json,
 )
@@ -71,40 +63,42 @@ def rows_below_half(labels, predictions, mask):
 
 
 KINDS = {
-    "evaluation": Kind(Evaluation(), Evaluation(top_n=2), classes_of),
+    "evaluation": Kind(sw.Evaluation(), sw.Evaluation(top_n=2), classes_of),
     "evaluation with options": Kind(
-        Evaluation(("a", "b", "c"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
-        Evaluation(("a", "b", "d"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
+        sw.Evaluation(("a", "b", "c"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
+        sw.Evaluation(("a", "b", "d"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
         classes_of,
     ),
-    "threshold": Kind(Evaluation(threshold=0.3), Evaluation(threshold=0.4), binary_of),
-    "binary": Kind(EvaluationBinary(), EvaluationBinary(thresholds=0.4), outputs_of),
+    "threshold": Kind(sw.Evaluation(threshold=0.3), sw.Evaluation(threshold=0.4), binary_of),
+    "binary": Kind(sw.EvaluationBinary(), sw.EvaluationBinary(thresholds=0.4), outputs_of),
     "binary with ROC": Kind(
-        EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=0),
-        EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=5),
+        sw.EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=0),
+        sw.EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=5),
         outputs_of,
     ),
-    "ROC": Kind(ROC(), ROC(5), binary_of),
-    "thresholded ROC": Kind(ROC(7), ROC(5), binary_of),
-    "ROCs": Kind(ROCBinary(), ROCBinary(7), outputs_of),
-    "thresholded ROCs": Kind(ROCBinary(7, ("a", "b", "c")), ROCBinary(7, ("a", "b")), outputs_of),
+    "ROC": Kind(sw.ROC(), sw.ROC(5), binary_of),
+    "thresholded ROC": Kind(sw.ROC(7), sw.ROC(5), binary_of),
+    "ROCs": Kind(sw.ROCBinary(), sw.ROCBinary(7), outputs_of),
+    "thresholded ROCs": Kind(
+        sw.ROCBinary(7, ("a", "b", "c")), sw.ROCBinary(7, ("a", "b")), outputs_of
+    ),
     "ROCs of classes": Kind(
-        ROCMultiClass(0, ("x", "y", "z")), ROCMultiClass(0, ("x", "y", "w")), classes_of
+        sw.ROCMultiClass(0, ("x", "y", "z")), sw.ROCMultiClass(0, ("x", "y", "w")), classes_of
     ),
     "custom": Kind(
-        CustomEvaluation(rows_below_half, lambda a, b: a + b),
-        CustomEvaluation(rows_below_half, lambda a, b: a + b, title="other"),
+        sw.CustomEvaluation(rows_below_half, lambda a, b: a + b),
+        sw.CustomEvaluation(rows_below_half, lambda a, b: a + b, title="other"),
         binary_of,
     ),
     "regression": Kind(
-        RegressionEvaluation(("a", "b", "c")),
-        RegressionEvaluation(("a", "b", "d")),
+        sw.RegressionEvaluation(("a", "b", "c")),
+        sw.RegressionEvaluation(("a", "b", "d")),
         numbers_of,
         exact=False,
     ),
     "calibration": Kind(
-        EvaluationCalibration(reliability_bins=7, histogram_bins=9),
-        EvaluationCalibration(reliability_bins=7, histogram_bins=10),
+        sw.EvaluationCalibration(reliability_bins=7, histogram_bins=9),
+        sw.EvaluationCalibration(reliability_bins=7, histogram_bins=10),
         classes_of,
         exact=False,
     ),
@@ -144,7 +138,7 @@ def test_merging_parts_in_any_grouping_equals_the_whole(kind, data):
     while len(parts) > 1:
         i = data.draw(st.integers(0, len(parts) - 2))
         both = parts[i] + parts.pop(i + 1)
-        if not isinstance(both, CustomEvaluation):  # whose functions do not travel
+        if not isinstance(both, sw.CustomEvaluation):  # whose functions do not travel
             both = pickle.loads(pickle.dumps(both)) if i else evaluation_from_json(both.to_json())
         parts[i] = both
     assert_same(kind, parts[0], whole)
@@ -193,7 +187,7 @@ def test_masked_rows_are_ignored_whatever_their_values(kind):
     spoiled = np.where(mask[:, None], predictions, np.nan)
     truth = np.where(mask if labels.ndim == 1 else mask[:, None], labels, -1)
     assert_same(kind, kind.prototype.updated(truth, spoiled, mask=mask), expected)
-    if not isinstance(kind.prototype, CustomEvaluation):  # time steps are rows
+    if not isinstance(kind.prototype, sw.CustomEvaluation):  # time steps are rows
         steps = (array.reshape(5, 6, *array.shape[1:]) for array in (truth, spoiled))
         by_step = kind.prototype.updated(*steps, mask=mask.reshape(5, 6))
         assert (by_step.examples, by_step.headline()) == (expected.examples, expected.headline())
@@ -202,7 +196,7 @@ def test_masked_rows_are_ignored_whatever_their_values(kind):
 @every_kind
 def test_adding_evaluations_with_different_options_raises(kind):
     assert kind.prototype != kind.other
-    with pytest.raises(DataError, match=r"only evaluations .* can be added\. Received: .* and "):
+    with pytest.raises(sw.DataError, match=r"only evaluations .* can be added\. Received: .* and "):
         kind.prototype + kind.other
     with pytest.raises(TypeError):
         counted(kind) + 3
@@ -220,7 +214,7 @@ def test_state_cannot_be_changed(kind):
 
 
 def digest():
-    roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    roc = sw.ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     return ROCDigest.from_ranges([summarize(roc, np.array([[2, 2]]), 0, points=10)])
 
 
@@ -268,7 +262,7 @@ def test_damaged_values_are_rejected_or_harmless(one):
             place[last] = wrong
             try:
                 type(one).from_dict(values).summary()
-            except DataError:
+            except sw.DataError:
                 refused += 1
     assert refused > 10
 
@@ -279,12 +273,12 @@ def test_damaged_values_are_rejected_or_harmless(one):
     *("", "{", "[" * 100_000, '{"name": "evaluation"}'),
 )
 def test_text_that_is_not_an_evaluation_is_rejected(text):
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(sw.DataError) as refused:
         evaluation_from_json(text)
     if "accuracy" in text:
         assert "'evaluation', 'evaluation_binary'" in str(refused.value)
-    with pytest.raises(DataError):
-        Evaluation.from_json(text)
+    with pytest.raises(sw.DataError):
+        sw.Evaluation.from_json(text)
 
 
 @every_kind

@@ -12,13 +12,8 @@ from hypothesis import given, settings
 from sklearn import metrics as sklearn
 from tests.cases import cases
 
-from sparkwright.evaluation import (
-    Evaluation,
-    EvaluationBinary,
-    RegressionEvaluation,
-    RegressionMetric,
-    compare,
-)
+import sparkwright as sw
+from sparkwright.evaluation import RegressionMetric
 from sparkwright.evaluation.pair_sample import PairSample
 from sparkwright.evaluation.reports import Figure
 
@@ -27,7 +22,7 @@ METRICS = get_args(RegressionMetric)
 
 
 def regression(labels, predictions, **options):
-    return RegressionEvaluation.from_predictions(labels, predictions, **options)
+    return sw.RegressionEvaluation.from_predictions(labels, predictions, **options)
 
 
 THEIRS = {
@@ -60,7 +55,7 @@ def test_metrics_equal_scikit_learns_for_any_grouping(seed, rows, outputs, parts
     mask[:2] = True
     if outputs == 1:
         mask = mask[:, 0]
-    evaluation = RegressionEvaluation()
+    evaluation = sw.RegressionEvaluation()
     for at in np.array_split(rng.permutation(rows), parts):
         evaluation = evaluation.updated(labels[at], predictions[at], mask=mask[at])
     mask = mask.reshape(labels.shape)
@@ -196,7 +191,7 @@ def test_numbers_are_formatted_without_exponents():
     labels = np.arange(0.0, 1e5, 1e3)[:, None]
     evaluation = regression(labels, labels + 21_979.6)
     found = [evaluation.summary(), repr(evaluation), str(evaluation.figures()[0])]
-    for text in (*found, compare({"a": evaluation}).summary()):
+    for text in (*found, sw.compare({"a": evaluation}).summary()):
         assert "21,980" in text
         assert "e+" not in text
 
@@ -205,10 +200,10 @@ def test_outputs_have_names():
     one = np.arange(10.0)[:, None]
     assert regression(one, one).output_names == ("output",)
     two = np.hstack([one, one])
-    named = RegressionEvaluation().named(["length", "width"])
+    named = sw.RegressionEvaluation().named(["length", "width"])
     assert named.updated(two, two).output_names == ("length", "width")
     assert named.named(["a", "b"]) is named
-    assert RegressionEvaluation().named([]).updated(two, two).output_names == ("0", "1")
-    answers = EvaluationBinary(thresholds=[0.5, 0.2, 0.1])
+    assert sw.RegressionEvaluation().named([]).updated(two, two).output_names == ("0", "1")
+    answers = sw.EvaluationBinary(thresholds=[0.5, 0.2, 0.1])
     assert answers.named(["one", "two"]) is answers
-    assert Evaluation().named(["a"]).class_names is None
+    assert sw.Evaluation().named(["a"]).class_names is None

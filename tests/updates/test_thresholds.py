@@ -4,25 +4,17 @@ import pytest
 from hypothesis import given
 from tests.cases import cases
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.updates import (
-    AdaptiveThreshold,
-    FixedThreshold,
-    TargetSparsity,
-    ThresholdAlgorithm,
-    ThresholdState,
-    choose_threshold,
-    encode,
-)
+import sparkwright as sw
+from sparkwright.updates import ThresholdAlgorithm, ThresholdState, choose_threshold, encode
 
 DECAY = 0.965936  # half in twenty steps
 
 
 @cases(
     "algorithm, threshold",
-    (FixedThreshold(), 1e-3),
-    (TargetSparsity(initial=1e-3), 1e-3),
-    (AdaptiveThreshold(initial=0.25), 0.25),
+    (sw.FixedThreshold(), 1e-3),
+    (sw.TargetSparsity(initial=1e-3), 1e-3),
+    (sw.AdaptiveThreshold(initial=0.25), 0.25),
 )
 def test_first_threshold_is_the_configured_one(algorithm, threshold):
     assert algorithm.init() == ThresholdState(threshold, None)
@@ -31,20 +23,20 @@ def test_first_threshold_is_the_configured_one(algorithm, threshold):
 
 @cases(
     "algorithm, sparsity, factor",
-    (AdaptiveThreshold(), 0.9e-4, DECAY),
-    (AdaptiveThreshold(), 1e-4, 1),
-    (AdaptiveThreshold(), 5e-3, 1),
-    (AdaptiveThreshold(), 1e-2, 1),
-    (AdaptiveThreshold(), 1.1e-2, 1 / DECAY),
-    (AdaptiveThreshold(), 0.0, DECAY),
-    (AdaptiveThreshold(), 1 / 16, 1 / DECAY),
-    (AdaptiveThreshold(decay=0.5), 1 / 16, 2),
-    (TargetSparsity(), 0.9e-3, DECAY),
-    (TargetSparsity(), 1e-3, 1),
-    (TargetSparsity(), 1.1e-3, 1 / DECAY),
-    (TargetSparsity(target=0.02, decay=0.75), 0.01, 0.75),
-    (FixedThreshold(threshold=1e-4), 0.5, 1),
-    (AdaptiveThreshold(min_sparsity=0.01, max_sparsity=0.01, decay=0.5), 0.01, 1),
+    (sw.AdaptiveThreshold(), 0.9e-4, DECAY),
+    (sw.AdaptiveThreshold(), 1e-4, 1),
+    (sw.AdaptiveThreshold(), 5e-3, 1),
+    (sw.AdaptiveThreshold(), 1e-2, 1),
+    (sw.AdaptiveThreshold(), 1.1e-2, 1 / DECAY),
+    (sw.AdaptiveThreshold(), 0.0, DECAY),
+    (sw.AdaptiveThreshold(), 1 / 16, 1 / DECAY),
+    (sw.AdaptiveThreshold(decay=0.5), 1 / 16, 2),
+    (sw.TargetSparsity(), 0.9e-3, DECAY),
+    (sw.TargetSparsity(), 1e-3, 1),
+    (sw.TargetSparsity(), 1.1e-3, 1 / DECAY),
+    (sw.TargetSparsity(target=0.02, decay=0.75), 0.01, 0.75),
+    (sw.FixedThreshold(threshold=1e-4), 0.5, 1),
+    (sw.AdaptiveThreshold(min_sparsity=0.01, max_sparsity=0.01, decay=0.5), 0.01, 1),
 )
 def test_one_step_follows_the_formula(algorithm, sparsity, factor):
     state = algorithm.update(algorithm.init(), sparsity=sparsity)
@@ -52,7 +44,7 @@ def test_one_step_follows_the_formula(algorithm, sparsity, factor):
     assert state.sparsity == sparsity
 
 
-@cases("algorithm", AdaptiveThreshold(), TargetSparsity())
+@cases("algorithm", sw.AdaptiveThreshold(), sw.TargetSparsity())
 def test_the_first_four_thresholds_are_chosen_unless_one_is_given(algorithm):
     state = algorithm.init()
     for left in (4, 3, 2, 1, 0, 0):
@@ -83,7 +75,7 @@ def test_nothing_is_chosen_from_nothing(values):
 
 
 def test_thresholds_settle_at_the_wanted_sparsity():
-    algorithm = TargetSparsity(initial=1e-4, target=0.01)
+    algorithm = sw.TargetSparsity(initial=1e-4, target=0.01)
     rng, state = np.random.default_rng(1), algorithm.init()
     residual, ratios = np.zeros(20_000, np.float32), []
     for _ in range(400):
@@ -96,7 +88,7 @@ def test_thresholds_settle_at_the_wanted_sparsity():
 
 @cases("sparsity", 0.0, 1.0)
 def test_a_threshold_stays_one_that_can_be_encoded(sparsity):
-    algorithm = AdaptiveThreshold(decay=0.5)
+    algorithm = sw.AdaptiveThreshold(decay=0.5)
     state = algorithm.init()
     for _ in range(300):
         state = algorithm.update(state, sparsity=sparsity)
@@ -107,6 +99,6 @@ def test_a_threshold_stays_one_that_can_be_encoded(sparsity):
 
 @cases("sparsity", -0.1, float("nan"), float("inf"))
 def test_sparsities_that_cannot_be_are_rejected(sparsity):
-    for algorithm in (FixedThreshold(), AdaptiveThreshold(), TargetSparsity()):
-        with pytest.raises(ConfigurationError, match="sparsity="):
+    for algorithm in (sw.FixedThreshold(), sw.AdaptiveThreshold(), sw.TargetSparsity()):
+        with pytest.raises(sw.ConfigurationError, match="sparsity="):
             algorithm.update(algorithm.init(), sparsity=sparsity)

@@ -11,20 +11,11 @@ from hypothesis import given
 from hypothesis.extra import numpy as arrays
 from tests.cases import cases
 
-from sparkwright import masters, updates
-from sparkwright.data import DataSet, NormalizerChain, Standardize
+import sparkwright as sw
+from sparkwright import updates
+from sparkwright.data import NormalizerChain, Standardize
 from sparkwright.errors import NetworkError
-from sparkwright.evaluation import (
-    ROC,
-    AbstractEvaluation,
-    CustomEvaluation,
-    Evaluation,
-    EvaluationBinary,
-    EvaluationCalibration,
-    RegressionEvaluation,
-    ROCBinary,
-    ROCMultiClass,
-)
+from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.mesh.framing import Message
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs.peer_engine import settings_of
@@ -77,18 +68,18 @@ class OwnEvaluation(AbstractEvaluation):
 LABELS, BOTH = [0, 1, 1, 0], [[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.875, 0.125]]
 RECORDS = [[0, row] for row in range(4)]
 PROTOTYPES = [
-    Evaluation(keep_errors=2),
-    EvaluationBinary(roc_thresholds=0),
-    CustomEvaluation(lambda labels, *_: {"n": len(labels)}, lambda a, b: {"n": a["n"] + b["n"]}),
-    ROC(),
-    ROC(thresholds=10),
-    ROCBinary(),
-    ROCMultiClass(),
-    RegressionEvaluation(),
-    EvaluationCalibration(),
+    sw.Evaluation(keep_errors=2),
+    sw.EvaluationBinary(roc_thresholds=0),
+    sw.CustomEvaluation(lambda labels, *_: {"n": len(labels)}, lambda a, b: {"n": a["n"] + b["n"]}),
+    sw.ROC(),
+    sw.ROC(thresholds=10),
+    sw.ROCBinary(),
+    sw.ROCMultiClass(),
+    sw.RegressionEvaluation(),
+    sw.EvaluationCalibration(),
     OwnEvaluation(),
 ]
-USERS = CustomEvaluation | OwnEvaluation
+USERS = sw.CustomEvaluation | OwnEvaluation
 DEFINITION = ModelDefinition(name="m", config="{}", custom_objects=b"\x80code", parameters=3)
 SPANS = SpanBlock.of_one(3, 1.5, 0.25)
 
@@ -101,10 +92,10 @@ def sent(value, *, own_code=False):
     return unpack(Message(kind="x", fields=fields, payload=content), own_code=own_code)
 
 
-SHARING = masters.SharedTrainingMaster(
+SHARING = sw.masters.SharedTrainingMaster(
     seed=1,
-    checkpoint=masters.Checkpointing("/runs/7"),
-    time_source=masters.NtpClock(server="time.example"),
+    checkpoint=sw.masters.Checkpointing("/runs/7"),
+    time_source=sw.masters.NtpClock(server="time.example"),
     residual_clipping=updates.ResidualClipping(),
 )
 COMMON = {"definition": DEFINITION, "xla": "auto", "run": "r", "shard": "/a"}
@@ -121,7 +112,7 @@ TRAIN = TrainRequest(
 )
 ROUND = RoundRequest(
     **COMMON,
-    settings=settings_of(masters.ParameterAveragingTrainingMaster(seed=1), epochs=1),
+    settings=settings_of(sw.masters.ParameterAveragingTrainingMaster(seed=1), epochs=1),
     epoch=1,
     share=Span(0, 1, 2, 3),
     first=True,
@@ -148,7 +139,7 @@ def test_training_request_is_transferred_without_pickle(request_):
 
 
 def test_prediction_examples_are_transferred_without_pickle():
-    data = DataSet({"x": np.arange(6.0, dtype=np.float32).reshape(3, 2).T}, [0, 1])
+    data = sw.DataSet({"x": np.arange(6.0, dtype=np.float32).reshape(3, 2).T}, [0, 1])
     normalizer = NormalizerChain((Standardize.fit(data), Standardize.fit(data)))
     request = InferRequest(
         definition=DEFINITION,
@@ -182,7 +173,9 @@ def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request():
 @cases("prototype", *PROTOTYPES, ids=lambda each: each.name)
 def test_evaluations_are_updated_after_transfer(prototype):
     what = Evaluating(evaluations={"y": (prototype,)})
-    single = isinstance(prototype, ROC | EvaluationBinary | ROCBinary | RegressionEvaluation)
+    single = isinstance(
+        prototype, sw.ROC | sw.EvaluationBinary | sw.ROCBinary | sw.RegressionEvaluation
+    )
     labels, scores = LABELS, [row[1:] for row in BOTH] if single else BOTH
     (there,) = sent(what, own_code=isinstance(prototype, USERS)).evaluations["y"]
     counted = there.updated(labels, scores, records=RECORDS)
@@ -302,5 +295,5 @@ def test_custom_repartitioner_stays_on_the_driver():
         def partitions(self, total, batch_size):
             return total // batch_size
 
-    master = masters.SharedTrainingMaster(seed=1, repartitioner=Locked())
+    master = sw.masters.SharedTrainingMaster(seed=1, repartitioner=Locked())
     pack(settings_of(master, epochs=1), own_code=False)
