@@ -4,30 +4,17 @@ import numpy as np
 import pytest
 from tests.cases import cases
 
+import sparkwright as sw
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import (
-    LayerSpec,
-    NetworkSpec,
-    OptimizerSpec,
-    OutputSpec,
-    add_layer,
-    defaults_for,
-    duplicate_layer,
-    move_layer,
-    remove_layer,
-    rename_layer,
-    replace_layer,
-    switch_layer,
-)
 
 
 def layer(kind, name, *inputs, **options):
-    return LayerSpec(kind=kind, name=name, inputs=inputs, options=options)
+    return sw.networks.LayerSpec(kind=kind, name=name, inputs=inputs, options=options)
 
 
 def chain(*layers, loss="mse", metrics=(), **fields):
-    outputs = (OutputSpec(layer=layers[-1].name, loss=loss, metrics=metrics),)
-    return NetworkSpec(layers=layers, outputs=outputs, **fields)
+    outputs = (sw.networks.OutputSpec(layer=layers[-1].name, loss=loss, metrics=metrics),)
+    return sw.networks.NetworkSpec(layers=layers, outputs=outputs, **fields)
 
 
 IMAGE = layer("Input", "image", shape=[12, 12, 1])
@@ -54,17 +41,17 @@ TABLE = layer("Input", "table", shape=[4])
 )
 def test_invalid_fields_are_rejected_by_name(settings, named):
     with pytest.raises(ConfigurationError, match=named):
-        NetworkSpec.from_dict(settings)
+        sw.networks.NetworkSpec.from_dict(settings)
 
 
 ANCHORS = "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(40))
 PASTED = {
-    NetworkSpec.from_json: [
+    sw.networks.NetworkSpec.from_json: [
         "{",
         "[" * 100_000,
         *('{"seed": 1' + "0" * n + "}" for n in (400, 9000)),
     ],
-    NetworkSpec.from_yaml: [
+    sw.networks.NetworkSpec.from_yaml: [
         *("{", "[" * 100_000, "- a: !!python/object:os.system x", "name: &a [*a]", "seed: 0b_"),
         *("name: !!timestamp later", "name: !!bool later", f"a0: &a0 [x, x]\n{ANCHORS}"),
     ],
@@ -127,7 +114,7 @@ def test_integers_are_rejected_where_keras_requires_fractions():
 
 
 def test_disabled_layer_passes_on_its_first_input():
-    spec = NetworkSpec(
+    spec = sw.networks.NetworkSpec(
         layers=(
             TABLE,
             layer("Dense", "wide", units=9),
@@ -151,8 +138,8 @@ CLASSES = "sparse_categorical_crossentropy"
 
 @cases(
     "spec, words",
-    (NetworkSpec(), "no layers"),
-    (NetworkSpec(layers=(TABLE, ONE)), "no output"),
+    (sw.networks.NetworkSpec(), "no layers"),
+    (sw.networks.NetworkSpec(layers=(TABLE, ONE)), "no output"),
     (chain(TABLE), "an Input"),
     (chain(TABLE, ONE, name="my network"), "network's name"),
     (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "not a layer of the network"),
@@ -162,9 +149,9 @@ CLASSES = "sparse_categorical_crossentropy"
     (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Use softmax"),
     (chain(TABLE, ONE, loss="binary_crossentropy"), "sigmoid"),
     (chain(TABLE, ONE, metrics=("accuracy", "recall")), "labels that are zeros and ones"),
-    (chain(TABLE, ONE, optimizer=OptimizerSpec(kind="Sdg")), "'Sdg'"),
+    (chain(TABLE, ONE, optimizer=sw.networks.OptimizerSpec(kind="Sdg")), "'Sdg'"),
     *(
-        (chain(TABLE, ONE, optimizer=OptimizerSpec(options=options)), words)
+        (chain(TABLE, ONE, optimizer=sw.networks.OptimizerSpec(options=options)), words)
         for options, words in (
             ({"learning_rate": 1}, "learning_rate"),
             ({"clipnorm": 1.0, "clipvalue": 1.0}, "Only one of"),
@@ -187,32 +174,34 @@ def test_activation_is_found_through_value_preserving_layers():
 @cases("task", "classification", "binary", "regression", "other")
 def test_task_defaults_are_consistent(task):
     for shape in ((1,), (5,)):
-        fitting = defaults_for(task, shape)
+        fitting = sw.networks.defaults_for(task, shape)
         units = 1 if task == "binary" else shape[0]
         end = layer("Dense", "end", units=units, activation=fitting.activation)
-        output = OutputSpec(layer="end", loss=fitting.loss, metrics=fitting.metrics)
-        spec = NetworkSpec(layers=(TABLE, end), outputs=(output,), task=task)
+        output = sw.networks.OutputSpec(layer="end", loss=fitting.loss, metrics=fitting.metrics)
+        spec = sw.networks.NetworkSpec(layers=(TABLE, end), outputs=(output,), task=task)
         assert spec.analysis.reason is None
 
 
 def test_adding_layers_one_by_one_makes_a_trainable_network():
-    spec = add_layer(NetworkSpec(), "Input", options={"shape": [28, 28, 1]})
-    spec = add_layer(spec, "Conv2D", options={"filters": 4})
+    spec = sw.networks.add_layer(sw.networks.NetworkSpec(), "Input", options={"shape": [28, 28, 1]})
+    spec = sw.networks.add_layer(spec, "Conv2D", options={"filters": 4})
     assert spec.outputs[0].layer == "conv2d"
-    spec = add_layer(spec, "Flatten")
-    spec = add_layer(spec, "Dense", options={"units": 10, "activation": "softmax"})
+    spec = sw.networks.add_layer(spec, "Flatten")
+    spec = sw.networks.add_layer(spec, "Dense", options={"units": 10, "activation": "softmax"})
     assert [output.layer for output in spec.outputs] == ["dense"]
-    spec = add_layer(spec, "Dense", after=2)
+    spec = sw.networks.add_layer(spec, "Dense", after=2)
     assert [x.name for x in spec.layers][3:] == ["dense_2", "dense"]
     assert spec.analysis.reason is None
 
 
 def test_merging_layer_takes_all_unconnected_outputs():
-    spec = NetworkSpec(layers=(TABLE, layer("Dense", "a", units=3), layer("Dense", "b", "table")))
-    assert add_layer(spec, "Add").layers[-1].inputs == ("a", "b")
+    spec = sw.networks.NetworkSpec(
+        layers=(TABLE, layer("Dense", "a", units=3), layer("Dense", "b", "table"))
+    )
+    assert sw.networks.add_layer(spec, "Add").layers[-1].inputs == ("a", "b")
     for wrong in ({"kind": "No"}, {"kind": "Dense", "after": 9}, {"kind": "Dense", "name": "a"}):
         with pytest.raises(ConfigurationError):
-            add_layer(spec, **wrong)
+            sw.networks.add_layer(spec, **wrong)
 
 
 def residual():
@@ -231,31 +220,40 @@ def inputs_of(spec, row):
 
 def test_edits_keep_names_unique_and_references_valid():
     spec = residual()
-    renamed = rename_layer(rename_layer(spec, 1, "first"), 4, "last")
+    renamed = sw.networks.rename_layer(sw.networks.rename_layer(spec, 1, "first"), 4, "last")
     assert (inputs_of(renamed, 3), renamed.outputs[0].layer) == (("b", "first"), "last")
     with pytest.raises(ConfigurationError):
-        rename_layer(renamed, 1, "last")
-    wider = replace_layer(spec, 1, layer("Dense", "wider", units=4, activation="relu"))
+        sw.networks.rename_layer(renamed, 1, "last")
+    wider = sw.networks.replace_layer(spec, 1, layer("Dense", "wider", units=4, activation="relu"))
     assert inputs_of(wider, 3) == ("b", "wider")
-    off = switch_layer(spec, 2)
+    off = sw.networks.switch_layer(spec, 2)
     assert not off.layers[2].enabled
-    assert (switch_layer(off, 2, False), switch_layer(off, 2)) == (off, spec)
-    assert inputs_of(remove_layer(spec, 2), 2) == ("a",)
-    assert inputs_of(remove_layer(spec, 1), 2) == ("b", "table")
-    assert remove_layer(spec, 4).outputs[0].layer == "sum"
-    assert remove_layer(chain(TABLE, layer("Dense", "d", units=1)), 1).outputs == ()
-    copied = duplicate_layer(spec, 1)
+    assert (sw.networks.switch_layer(off, 2, False), sw.networks.switch_layer(off, 2)) == (
+        off,
+        spec,
+    )
+    assert inputs_of(sw.networks.remove_layer(spec, 2), 2) == ("a",)
+    assert inputs_of(sw.networks.remove_layer(spec, 1), 2) == ("b", "table")
+    assert sw.networks.remove_layer(spec, 4).outputs[0].layer == "sum"
+    assert sw.networks.remove_layer(chain(TABLE, layer("Dense", "d", units=1)), 1).outputs == ()
+    copied = sw.networks.duplicate_layer(spec, 1)
     assert (copied.layers[2].name, copied.analysis.rows[2].inputs) == ("a_2", ("a",))
-    assert inputs_of(duplicate_layer(spec, 3), 4) == ("b", "a")
-    assert duplicate_layer(spec, 4).outputs[0].layer == "end_2"
-    for found in (renamed, wider, off, remove_layer(spec, 3), duplicate_layer(spec, 4)):
+    assert inputs_of(sw.networks.duplicate_layer(spec, 3), 4) == ("b", "a")
+    assert sw.networks.duplicate_layer(spec, 4).outputs[0].layer == "end_2"
+    for found in (
+        renamed,
+        wider,
+        off,
+        sw.networks.remove_layer(spec, 3),
+        sw.networks.duplicate_layer(spec, 4),
+    ):
         assert found.analysis.ok
 
 
 @cases("row, by, to", (2, -1, 1), (1, -9, 0), (1, 9, 4))
 def test_moving_stops_at_the_ends(row, by, to):
-    assert move_layer(residual(), row, by).layers[to] == residual().layers[row]
-    assert "comes later" in (move_layer(residual(), 3, -3).analysis.reason or "")
+    assert sw.networks.move_layer(residual(), row, by).layers[to] == residual().layers[row]
+    assert "comes later" in (sw.networks.move_layer(residual(), 3, -3).analysis.reason or "")
 
 
 @cases("value", 10**400, [10**400], -(2**63))
@@ -271,10 +269,10 @@ def test_edges_are_given_per_axis_or_per_side(padding):
 
 
 def test_values_are_normalized_to_their_json_form():
-    spec = NetworkSpec(
+    spec = sw.networks.NetworkSpec(
         layers=(layer("Dropout", "d", rate=np.float64(0.3), noise_shape=(3, 5)),),
-        outputs=(OutputSpec(layer="d", loss="mse", weight=np.float64(0.5)),),
-        optimizer=OptimizerSpec(options={"learning_rate": np.float64(0.1)}),
+        outputs=(sw.networks.OutputSpec(layer="d", loss="mse", weight=np.float64(0.5)),),
+        optimizer=sw.networks.OptimizerSpec(options={"learning_rate": np.float64(0.1)}),
     )
     assert spec.layers[0].options["noise_shape"] == [3, 5]
     values = (
@@ -282,4 +280,4 @@ def test_values_are_normalized_to_their_json_form():
         spec.optimizer.options["learning_rate"],
     )
     assert {type(value) for value in values} == {float}
-    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
+    assert sw.networks.NetworkSpec.from_yaml(spec.to_yaml()) == spec

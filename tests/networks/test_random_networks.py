@@ -4,14 +4,7 @@ import keras
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from sparkwright.networks import (
-    LayerSpec,
-    NetworkSpec,
-    OptimizerSpec,
-    OutputSpec,
-    describe_model,
-    layer_kind,
-)
+import sparkwright as sw
 from sparkwright.networks._keras_graph import layers_of, uses_of
 
 # Layers that fit sequences of any length, with options to draw from.
@@ -42,14 +35,14 @@ LAYERS = {
 
 def random_layer(chance, number, names):
     kind = chance.choice([*LAYERS])
-    known = layer_kind(kind)
+    known = sw.networks.layer_kind(kind)
     options = {
         name: chance.choice(values)
         for name, values in LAYERS[kind].items()
         if name in known.required or name == "return_sequences" or chance.random() < 0.4
     }
     count = 2 if kind in ("Add", "Concatenate") else int(chance.random() < 0.3)
-    return LayerSpec(
+    return sw.networks.LayerSpec(
         kind=kind,
         name=chance.choice(["for", "keras", "x", "2d", "dense"]) + f"_{number}",
         options=known.tidy(options),
@@ -63,23 +56,27 @@ def networks(draw):
     """Chains and graphs, with layers that are switched off."""
     chance = random.Random(draw(st.integers(0, 2**32)))
     layers = [
-        LayerSpec(kind="Input", name="first", options={"shape": [chance.choice([None, 4]), 3]})
+        sw.networks.LayerSpec(
+            kind="Input", name="first", options={"shape": [chance.choice([None, 4]), 3]}
+        )
     ]
     for number in range(chance.randint(1, 6)):
         layers.append(random_layer(chance, number, [layer.name for layer in layers]))
-    layers.append(LayerSpec(kind="GlobalAveragePooling1D", name="end"))
-    return NetworkSpec(
+    layers.append(sw.networks.LayerSpec(kind="GlobalAveragePooling1D", name="end"))
+    return sw.networks.NetworkSpec(
         name=chance.choice(["net", "a.b", "n-1"]),
         layers=tuple(layers),
         outputs=(
-            OutputSpec(
+            sw.networks.OutputSpec(
                 layer="end",
                 loss=chance.choice(["mean_squared_error", "mse", "huber"]),
                 metrics=tuple(chance.sample(["mae", "mean_squared_error"], chance.randint(0, 2))),
                 weight=chance.choice([1.0, 0.5]),
             ),
         ),
-        optimizer=OptimizerSpec(kind=chance.choice(["SGD", "Adam"]), options={"clipnorm": 0.5}),
+        optimizer=sw.networks.OptimizerSpec(
+            kind=chance.choice(["SGD", "Adam"]), options={"clipnorm": 0.5}
+        ),
         seed=chance.choice([None, 0, 42]),
         task="other",
     )
@@ -88,9 +85,9 @@ def networks(draw):
 @settings(max_examples=30)
 @given(spec=networks())
 def test_networks_round_trip_through_json_yaml_and_dicts(spec):
-    assert NetworkSpec.from_dict(spec.to_dict()) == spec
-    assert NetworkSpec.from_json(spec.to_json()) == spec
-    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
+    assert sw.networks.NetworkSpec.from_dict(spec.to_dict()) == spec
+    assert sw.networks.NetworkSpec.from_json(spec.to_json()) == spec
+    assert sw.networks.NetworkSpec.from_yaml(spec.to_yaml()) == spec
 
 
 @pytest.mark.thorough
@@ -113,7 +110,7 @@ def test_code_builds_the_same_model_as_the_spec(spec):
     assert built.count_params() == spec.analysis.parameters
     shapes = {row.name: row.output_shape for row in spec.analysis.rows}
     assert [tuple(o.shape[1:]) for o in built.outputs] == [shapes[o.layer] for o in spec.outputs]
-    described = describe_model(built).build()
+    described = sw.networks.describe_model(built).build()
     assert seedless_layers(described) == seedless_layers(built)
     assert uses_of(described) == uses_of(built)
 

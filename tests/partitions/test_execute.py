@@ -4,19 +4,13 @@ from typing import get_args
 import numpy as np
 import pytest
 
+import sparkwright as sw
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
 from sparkwright.data.shuffling import _joined, _pieces, count_examples
 from sparkwright.errors import DataError
-from sparkwright.partitions import (
-    RepartitionMode,
-    RepartitionStrategy,
-    destinations,
-    plan_repartition,
-    repartition,
-)
 
-MODES = get_args(RepartitionMode)
-STRATEGIES = get_args(RepartitionStrategy)
+MODES = get_args(sw.partitions.RepartitionMode)
+STRATEGIES = get_args(sw.partitions.RepartitionStrategy)
 
 
 def chunked(first, count, chunk, *, width=3):
@@ -46,7 +40,7 @@ def expected(plan):
     held = [[] for _ in range(plan.workers)]
     number = 0
     for source in range(len(plan.source_counts)):
-        for target in destinations(plan, source):
+        for target in sw.partitions.destinations(plan, source):
             held[int(target)].append(number)
             number += 1
     return held
@@ -70,7 +64,7 @@ def locally(partitions, plan):
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_pieces_arrive_in_order_at_their_planned_partitions(counts, chunk, strategy):
-    plan = plan_repartition(counts, workers=5, strategy=strategy, seed=3)
+    plan = sw.partitions.plan_repartition(counts, workers=5, strategy=strategy, seed=3)
     result = locally(partitions_of(counts, chunk), plan)
     if plan.action == "shuffled":
         assert [numbers_in(chunks) for chunks in result] == expected(plan)
@@ -86,15 +80,15 @@ def test_chunks_too_large_to_be_joined_keep_the_order(strategy):
         for start, size in zip(starts, sizes, strict=False)
         for chunk in chunked(start, size, size, width=1000)
     ]
-    plan = plan_repartition([sum(sizes), 0], workers=2, strategy=strategy)
+    plan = sw.partitions.plan_repartition([sum(sizes), 0], workers=2, strategy=strategy)
     assert [numbers_in(c) for c in locally([chunks, []], plan)] == expected(plan)
 
 
 @pytest.mark.thorough
 def test_joined_chunks_are_about_a_megabyte():
-    tiny = plan_repartition([3000, 0], workers=2)
+    tiny = sw.partitions.plan_repartition([3000, 0], workers=2)
     assert [len(c) for c in locally([chunked(0, 3000, 1), []], tiny)] == [1, 1]
-    plan = plan_repartition([2000, 0], workers=2)
+    plan = sw.partitions.plan_repartition([2000, 0], workers=2)
     result = locally([chunked(0, 2000, 7, width=1000), []], plan)
     for chunks in result:
         assert all(len(chunk) <= 1 << 20 for chunk in chunks)
@@ -107,7 +101,7 @@ def test_sequences_of_different_length_are_not_joined():
         to_bytes(DataSet(np.full((2, length, 1), n), np.array([2 * n, 2 * n + 1])))
         for n, length in enumerate(lengths)
     ]
-    plan = plan_repartition([10, 0], workers=2, strategy="spark_default")
+    plan = sw.partitions.plan_repartition([10, 0], workers=2, strategy="spark_default")
     result = locally([chunks, []], plan)
     assert [numbers_in(c) for c in result] == expected(plan)
     shapes = [from_bytes(c).features["features"].shape[1] for c in result[0]]
@@ -116,7 +110,7 @@ def test_sequences_of_different_length_are_not_joined():
 
 @pytest.mark.parametrize(("planned", "found"), [(9, "10"), (11, "10")])
 def test_data_changed_after_counting_raises(planned, found):
-    plan = plan_repartition([planned, 0], workers=2)
+    plan = sw.partitions.plan_repartition([planned, 0], workers=2)
     with pytest.raises(DataError, match=rf"counted: {planned} examples .* Received: .*{found}"):
         list(
             _pieces(
@@ -135,8 +129,8 @@ def test_data_changed_after_counting_raises(planned, found):
 )
 def test_execution_matches_the_plan(spark, mode, strategy, counts):
     rdd = as_rdd(spark, partitions_of(counts))
-    plan = plan_repartition(counts, workers=4, mode=mode, strategy=strategy, seed=5)
-    result = repartition(rdd, plan)
+    plan = sw.partitions.plan_repartition(counts, workers=4, mode=mode, strategy=strategy, seed=5)
+    result = sw.partitions.repartition(rdd, plan)
     found = result.glom().collect()
     assert [sum(map(row_count, chunks)) for chunks in found] == list(plan.target_counts)
     assert [numbers_in(chunks) for chunks in found] == expected(plan)
@@ -152,16 +146,16 @@ def test_repartitioning_shuffles_at_most_once(spark):
     rdd = as_rdd(spark, partitions_of([23, 0, 5, 1]))
 
     def shuffles(mode, workers):
-        plan = plan_repartition([23, 0, 5, 1], workers=workers, mode=mode)
-        text = repartition(rdd, plan).toDebugString()
+        plan = sw.partitions.plan_repartition([23, 0, 5, 1], workers=workers, mode=mode)
+        text = sw.partitions.repartition(rdd, plan).toDebugString()
         return text.decode().count("ShuffledRDD")
 
     assert shuffles("always", 4) == 1
     assert shuffles("never", 2) == 0
     assert shuffles("never", 6) == 0
     assert shuffles("num_partitions_workers_differs", 4) == 0
-    unchanged = plan_repartition([23, 0, 5, 1], workers=4, mode="never")
-    assert repartition(rdd, unchanged) is rdd
+    unchanged = sw.partitions.plan_repartition([23, 0, 5, 1], workers=4, mode="never")
+    assert sw.partitions.repartition(rdd, unchanged) is rdd
     assert shuffles("num_partitions_workers_differs", 3) == 1
 
 
@@ -172,8 +166,8 @@ def test_groups_of_persisted_data_match_the_plan(spark):
     rdd = as_rdd(spark, partitions_of(counts)).cache()
     try:
         assert count_examples(spark, rdd) == counts
-        plan = plan_repartition(counts, workers=3, mode="never")
-        found = repartition(rdd, plan).glom().collect()
+        plan = sw.partitions.plan_repartition(counts, workers=3, mode="never")
+        found = sw.partitions.repartition(rdd, plan).glom().collect()
     finally:
         rdd.unpersist(blocking=True)
     assert [numbers_in(chunks) for chunks in found] == expected(plan)
@@ -183,12 +177,12 @@ def test_groups_of_persisted_data_match_the_plan(spark):
 @pytest.mark.thorough
 def test_data_without_partitions_becomes_empty_partitions(spark):
     for mode in MODES:
-        plan = plan_repartition([], workers=3, mode=mode)
-        found = repartition(spark.sparkContext.emptyRDD(), plan).glom().collect()
+        plan = sw.partitions.plan_repartition([], workers=3, mode=mode)
+        found = sw.partitions.repartition(spark.sparkContext.emptyRDD(), plan).glom().collect()
         assert found == [[], [], []]
 
 
 def test_plan_for_another_number_of_partitions_raises(spark):
     rdd = as_rdd(spark, partitions_of([4, 4]))
     with pytest.raises(DataError, match=r"data in 2 partitions, plan for 3"):
-        repartition(rdd, plan_repartition([4, 2, 2], workers=2))
+        sw.partitions.repartition(rdd, sw.partitions.plan_repartition([4, 2, 2], workers=2))
