@@ -1,11 +1,9 @@
 """Tables of cases of a test."""
 
-from typing import Any
-
 import pytest
 
 
-def cases(names: str, *rows: Any, **options: Any) -> pytest.MarkDecorator:
+def cases(names, *rows, **options):
     """Run the test once for each row, with its values as the arguments `names`, as "a, b".
 
     `options` are those of `pytest.mark.parametrize`, such as `ids`.

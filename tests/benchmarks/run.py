@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.benchmarks._harness import Row, show  # noqa: E402
+from tests.benchmarks._harness import show  # noqa: E402
 
 # Name -> module and function.
 BENCHMARKS = {
@@ -37,10 +37,10 @@ BENCHMARKS = {
 _PACKAGES = ("sparkwright", "tensorflow", "keras", "pyspark", "numpy", "pyarrow")
 
 
-def main() -> None:
+def main():
     """Run what ONLY names (default: all), print and write."""
     only = [name for name in os.environ.get("ONLY", "").split(",") if name]
-    rows: list[Row] = []
+    rows = []
     for name in only or BENCHMARKS:
         print(f"… {name}", file=sys.stderr, flush=True)
         module, function = BENCHMARKS[name]

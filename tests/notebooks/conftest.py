@@ -9,11 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 from tests.scripts import started_ahead
@@ -31,12 +27,12 @@ sys.exit(main())
 """
 
 
-def _name(module: ModuleType) -> str:
+def _name(module):
     """What the notebook calls its results: `03_csv.ipynb` writes `csv.json`."""
     return Path(module.NOTEBOOK).stem.partition("_")[2]
 
 
-def _executed(module: ModuleType, folder: Path) -> Path:
+def _executed(module, folder):
     """The folder, with everything that executing the notebook leaves."""
     notebook = NOTEBOOKS / module.NOTEBOOK
     if shorter := getattr(module, "SHORTER", None):
@@ -67,12 +63,10 @@ def _executed(module: ModuleType, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def executions(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[ModuleType, Future[Path]]]:
+def executions(request, tmp_path_factory):
     """The notebooks of all selected tests, in the order of the tests."""
 
-    def execute(module: ModuleType) -> Path:
+    def execute(module):
         return _executed(module, tmp_path_factory.mktemp("a place for reports"))
 
     with started_ahead(request, execute, attribute="NOTEBOOK", at_a_time=2) as started:
@@ -80,18 +74,18 @@ def executions(
 
 
 @pytest.fixture(scope="module")
-def reports(request: pytest.FixtureRequest, executions: dict[ModuleType, Future[Path]]) -> Path:
+def reports(request, executions):
     """The folder with everything that executing the notebook leaves."""
     return executions[request.module].result()
 
 
 @pytest.fixture(scope="module")
-def results(request: pytest.FixtureRequest, reports: Path) -> Any:
+def results(request, reports):
     return json.loads((reports / f"{_name(request.module)}.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def html(request: pytest.FixtureRequest, reports: Path) -> str:
+def html(request, reports):
     text = (reports / f"{_name(request.module)}.html").read_text()
     assert outside_resources(text) == []
     return text

@@ -16,15 +16,15 @@ layers = keras.layers
 
 
 class Own(keras.Sequential):
-    def train_step(self, state: Any, data: Any) -> Any:
+    def train_step(self, state, data):
         return {}, state
 
 
-def rejections() -> list[str]:
+def rejections():
     """Of a text input, a custom step, and another back end."""
     text = keras.Input((1,), dtype="string", name="text")
     own = Own([keras.Input((1,)), layers.Dense(1)])
-    found: list[str] = []
+    found = []
     for model, name in ((keras.Model(text, text), "jax"), (own, "jax"), (own, "torch")):
         try:
             with mock.patch.object(keras.backend, "backend", return_value=name):
@@ -34,7 +34,7 @@ def rejections() -> list[str]:
     return found
 
 
-def changed_states() -> int:
+def changed_states():
     """How often a state that was written followed the vector that it was written from."""
     model = keras.Sequential([keras.Input((512,)), *[layers.Dense(512) for _ in range(12)]])
     model.compile("sgd", "mse")
@@ -48,7 +48,7 @@ def changed_states() -> int:
     return wrong
 
 
-def gpu_variables() -> dict[str, Any]:
+def gpu_variables():
     """JAX' CPU stands in for the GPU: the copies are the same calls."""
     access = backend._JaxGpuVariables()
     log, concatenated = list[int](), access.concatenated
@@ -78,7 +78,7 @@ def gpu_variables() -> dict[str, Any]:
         }
 
 
-def compiled_loop() -> dict[str, Any]:
+def compiled_loop():
     """Training with several minibatches a call, which only GPUs do: a CPU is called one here."""
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
