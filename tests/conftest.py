@@ -256,7 +256,7 @@ def _footprint(spark):
     own = Path(tempfile.gettempdir())
     files = {*own.glob("sparkwright-export-*"), *own.glob("sparkwright-*/shard-*"), *_shards(spark)}
     jvm = None if os.environ.get(_CONNECT) else spark.sparkContext._jsc
-    cached = {str(i) for i in jvm.getPersistentRDDs().keySet()} if jvm else set[str]()
+    cached = {str(i) for i in jvm.getPersistentRDDs().keySet()} if jvm else set()
     return {
         "threads": names,
         "sockets": listening,

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.connection import connect
 from sparkwright.workers.protocol import Progress
 
 SECRET = bytes(range(32))
@@ -32,7 +32,7 @@ class SimulatedWorkers:
     def __init__(self, port, count):
         """Prepare to connect to the coordinator at `port` of this machine."""
         self._port, self._count = port, count
-        self._lines: list[Connection] = []
+        self._lines = []
         self._generations = [0] * count
         self._selector = selectors.DefaultSelector()
         self._left = 0

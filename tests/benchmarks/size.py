@@ -173,7 +173,7 @@ def cyclic(graph):
     """Modules that import themselves by way of others."""
     found = set()
     for name in graph:
-        reached, waiting = set[str](), list(graph[name])
+        reached, waiting = set(), list(graph[name])
         while waiting:
             other = waiting.pop()
             if other not in reached:

@@ -232,7 +232,7 @@ def _send(size, start, found):
         receiver = context.Process(target=_receive, args=(listener.getsockname(), size, _ROUNDS))
         receiver.start()
         sock, _ = listener.accept()
-        payload, times = bytes(size), list[float]()
+        payload, times = bytes(size), []
         with sock:
             for _ in range(_ROUNDS):
                 start.wait()

@@ -254,7 +254,7 @@ class Later:
     """What is to be undone after a while, or now."""
 
     def __init__(self):
-        self._undo: list[tuple[threading.Timer, Undo]] = []
+        self._undo = []
 
     def __call__(self, seconds, undo):
         timer = threading.Timer(seconds, undo)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 from tests.chaos import counting, faults
@@ -34,13 +33,13 @@ class Laboratory:
         self._start, self._root, self._executors = start, root, executors
         self.hosts, self.host_names = hosts, host_names
         self._disk = disk
-        self.spark: Any = start({})
+        self.spark = start({})
         self.later = faults.Later()
         self.folder = root
         self._numbers = 0
-        self._run: Any = None
-        self._second: Any = None
-        self._orphans: list[psutil.Process] = []
+        self._run = None
+        self._second = None
+        self._orphans = []
 
     def close(self):
         self.later.now()

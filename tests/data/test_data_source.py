@@ -1,6 +1,5 @@
 import inspect
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -66,7 +65,7 @@ class Recorder:
     """Stands for `sw`: notes which function of `sw.data` is called with what."""
 
     def __init__(self):
-        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.calls = []
         self.data = self
         self.PatternLabel, self.MaskFile = PatternLabel, MaskFile
 

@@ -106,7 +106,7 @@ def own_gpu():
 
 def shared_gpu():
     """Both masters with two workers on one GPU, validation there, and what they take of memory."""
-    data, said = stripes(480), list[str]()
+    data, said = stripes(480), []
     sharing = sw.SharedTrainingMaster(batch_size_per_worker=16, seed=1)
     for master in (averaging(), sharing):
         model = learner()

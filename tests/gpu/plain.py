@@ -12,7 +12,6 @@ import sys
 import time
 from functools import partial
 from itertools import cycle, repeat
-from typing import Any
 
 import numpy as np
 from tests.benchmarks._harness import seconds
@@ -145,7 +144,7 @@ def vectors(millions):
     on_jax = keras.backend.backend() == "jax"
     state = ModelState.of(wide(_parameters(millions)))
     vector = np.zeros(state.averaged_size, np.float32)
-    out, held = np.empty_like(vector), list[Any]()
+    out, held = np.empty_like(vector), []
     down = _jax_pinned if on_jax else np.asarray
     times = {"read": [], "write": [], "down": [], "up": []}
     for number in range(2 + _REPEATS):

@@ -38,7 +38,7 @@ class Check(NamedTuple):
 
 def run_all(checks, *, tier, environment, budget_s, keep):
     """Run the checks in order within `budget_s`; `keep` gets all results after each of them."""
-    deadline, results = time.monotonic() + budget_s, list[Result]()
+    deadline, results = time.monotonic() + budget_s, []
     for check in checks:
         left_s = deadline - time.monotonic()
         if check.tier == "full" != tier:

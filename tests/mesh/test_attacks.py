@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, Listener, connect
 from sparkwright.mesh.framing import HEADER, Message, encode_head
-from sparkwright.mesh.handshake import Address, close_socket
+from sparkwright.mesh.handshake import close_socket
 from sparkwright.mesh.ring import Link, Ring
 
 SECRET = bytes(range(32))
@@ -27,9 +27,9 @@ class Relay:
     def __init__(self, server):
         self._server = server
         self._listening = socket.create_server((HOST, 0))
-        self.address: Address = self._listening.getsockname()
-        self.to_client: socket.socket | None = None
-        self.to_server: socket.socket | None = None
+        self.address = self._listening.getsockname()
+        self.to_client = None
+        self.to_server = None
         self._thread = threading.Thread(target=self._forward, daemon=True)
         self._thread.start()
 
@@ -60,7 +60,7 @@ class Scene:
     """A driver's listener, a worker's, and a relay in front of each."""
 
     def __init__(self, stack, *, encrypt):
-        self.arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self.arrived = queue.SimpleQueue()
         self._stack, self._encrypt = stack, encrypt
 
     def listener(self, identity):

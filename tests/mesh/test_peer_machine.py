@@ -9,8 +9,6 @@ from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.support.mesh import InMemoryMesh
 
-from sparkwright.mesh._messages import Origin
-
 MAX_WORKERS = 6
 CHANCES = st.sampled_from([0.0, 0.1, 0.4])
 
@@ -31,8 +29,8 @@ class PeerMachine(RuleBasedStateMachine):
         log, log_bytes,
     ):  # fmt: skip
         self.mode, self.chance = mode, random.Random(seed)
-        self.states: dict[Origin, dict[Origin, int]] = {}
-        self.catching_up: list[tuple[Origin, Origin]] = []
+        self.states = {}
+        self.catching_up = []
         self.keeps_all = log == 1000 and log_bytes > 60
         self.mesh = InMemoryMesh(
             seed=seed, loss=loss, repeat=repeat, reorder=reorder, timeout_s=6.0,
@@ -40,7 +38,7 @@ class PeerMachine(RuleBasedStateMachine):
             on_deliver=self.deliver,
             on_catch_up=lambda me, neighbor: self.catching_up.append((me, neighbor)),
         )  # fmt: skip
-        self.newest: dict[int, int] = dict.fromkeys(range(count), 0)
+        self.newest = dict.fromkeys(range(count), 0)
         for worker in range(count):
             self.states[worker, 0] = {}
             self.mesh.start((worker, 0))

@@ -26,9 +26,9 @@ class Workers:
 
     def __init__(self, stack):
         self._stack = stack
-        self.meshes: dict[int, UpdateMesh] = {}
-        self.ports: dict[int, PeerPort] = {}
-        self.attempts: dict[int, int] = {}
+        self.meshes = {}
+        self.ports = {}
+        self.attempts = {}
 
     def start(self, worker, attempt=0, **options):
         port = PeerPort(

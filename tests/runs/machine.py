@@ -15,7 +15,6 @@ from sparkwright.runs._decisions import (
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
-    EndRun,
     StopRequested,
     TaskEnded,
     TimerFired,
@@ -95,18 +94,18 @@ class RunMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.now_s = 0.0
-        self.attempts: dict[int, Any] = {}  # by connection
-        self.latest: dict[int, Any] = {}  # by worker
-        self.rings: dict[int, Any] = {}
-        self.past: list[Any] = []
+        self.attempts = {}  # by connection
+        self.latest = {}  # by worker
+        self.rings = {}
+        self.past = []
         self.generation = 0
-        self.end: EndRun | None = None
+        self.end = None
         self.asked_to_stop = False
-        self.failures: list[Failure] = []
-        self.gone: set[int] = set()  # connections that are lost or dismissed
+        self.failures = []
+        self.gone = set()  # connections that are lost or dismissed
         self.any_lost = False
         self.breaks = 0  # rings that broke without a loss
-        self.called: list[tuple[int, int]] = []  # moments whose callbacks were asked for
+        self.called = []  # moments whose callbacks were asked for
         self.answered = 0  # how many of them have run
         common = {
             "workers": WORKERS,

@@ -159,7 +159,7 @@ class SharingScript(Script):
             **settings,
         )
         super().__init__(coordinator, workers)
-        self.pieces: dict[int, Span] = {}  # by worker: the last that it was sent
+        self.pieces = {}  # by worker: the last that it was sent
 
     def handle(self, event):
         actions = super().handle(event)

@@ -374,7 +374,7 @@ class Gate:
 
     def __init__(self, write):
         self.begun, self.let = threading.Semaphore(0), threading.Semaphore(0)
-        self.problems: list[Exception] = []
+        self.problems = []
         self._write = write
 
     def __call__(self, *arguments, **options):

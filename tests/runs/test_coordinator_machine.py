@@ -188,7 +188,7 @@ class Runs(RunMachine):
         self.copy = Progress.first(workers=WORKERS)
         self.beats = 0
         self.delivered = False
-        self.reports: dict[int, Progress | None] = {}  # by connection: the last
+        self.reports = {}  # by connection: the last
         super().__init__()
 
     def coordinate(self, common):

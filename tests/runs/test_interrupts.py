@@ -23,7 +23,7 @@ class FakeEngine:
     """Ends when it is stopped, with the average of so many averagings; 0: without one."""
 
     def __init__(self, averagings=0, *, stops=True, delivers=True):
-        self.calls: list[str] = []
+        self.calls = []
         self.asked, self.over = threading.Event(), threading.Event()
         self._averagings, self._stops, self._delivers = averagings, stops, delivers
 

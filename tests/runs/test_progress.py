@@ -146,7 +146,7 @@ def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners():
                 may_write.wait(60)
             return super().write(text)
 
-    stream, heard = Blocked(), list[object]()
+    stream, heard = Blocked(), []
     record, lines = begin(stream)
     record.add_listener(heard.append)
     with lines.attended():

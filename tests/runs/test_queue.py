@@ -24,7 +24,7 @@ class Runs:
 
     def __init__(self):
         self.queue = RunQueue()
-        self.at_work: list[str] = []
+        self.at_work = []
 
     def start(self, name, claimed):
         return Run(self, name, claimed)

@@ -11,8 +11,7 @@ from tests.waiting import names_of_threads, wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._seal import Sealed
-from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.framing import Message
+from sparkwright.mesh.connection import connect
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.relay import ACCEPT, CONNECT, RelayClient
 from sparkwright.mesh.ring import RingPort
@@ -35,8 +34,8 @@ class Member:
             secret=SECRET, worker=worker, host="127.0.0.1", ports=(), name=NAME, encrypt=encrypt,
             relay=relay,
         )  # fmt: skip
-        self._opened: list[Connection] = []
-        self.taken: list[tuple[Connection, Message]] = []
+        self._opened = []
+        self.taken = []
         self.port.on("hello", lambda connection, message: self.taken.append((connection, message)))
         if answers:
             self.control.on_connect_back(self.port.connect_back)

@@ -5,7 +5,6 @@ import struct
 import threading
 import time
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import psutil
@@ -14,7 +13,7 @@ from tests.cases import cases
 from tests.waiting import join_threads, names_of_threads, wait_until
 
 from sparkwright.errors import DataError
-from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.connection import connect
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
@@ -35,7 +34,7 @@ class Sink:
     """Writes down what it is told."""
 
     def __init__(self):
-        self.told: list[tuple[str, Any]] = []
+        self.told = []
         self.ended = threading.Event()
         self.rejects = ""  # messages of this kind
 
@@ -75,7 +74,7 @@ class Worker:
 
     def __init__(self, server, worker, *, attempt=0):
         self.worker, self.attempt = worker, attempt
-        self.connection: Connection = connect(server.address, secret=SECRET, timeout_s=5)
+        self.connection = connect(server.address, secret=SECRET, timeout_s=5)
         self.connection.socket.settimeout(5.0)
         self.generation = 0
         self._quiet = threading.Event()
@@ -153,7 +152,7 @@ class Site:
             peer_timeout_s=peer_timeout_s,
             **settings,
         )
-        self.workers: list[Worker] = []
+        self.workers = []
 
     def worker(self, worker, *, attempt=0):
         self.workers.append(Worker(self.server, worker, attempt=attempt))

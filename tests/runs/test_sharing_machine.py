@@ -278,15 +278,15 @@ class Runs(RunMachine):
     """Runs of gradient sharing."""
 
     def __init__(self):
-        self.told: dict[int, Group] = {}  # by connection: as the driver sees it
-        self.pieces: dict[int, Span] = {}  # likewise
-        self.arrived: Checkpoint | None = None
-        self.kept: frozenset[tuple[int, int, int]] = frozenset()  # in the last checkpoint
-        self.validated: list[int] = []
-        self.deliverer: Worker | None = None
-        self.deadly: Learned = set()  # what workers had that were lost
+        self.told = {}  # by connection: as the driver sees it
+        self.pieces = {}  # likewise
+        self.arrived = None
+        self.kept = frozenset()  # in the last checkpoint
+        self.validated = []
+        self.deliverer = None
+        self.deadly = set()  # what workers had that were lost
         # (who reads, whose data); for good, although the others reach both.
-        self.unreadable: set[tuple[int, int]] = set()
+        self.unreadable = set()
         super().__init__()
 
     @property

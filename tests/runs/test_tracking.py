@@ -1,7 +1,6 @@
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ class Seen(Tracker):
     every_s = 0.01
 
     def __init__(self):
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls = []
 
     def begin(self, run, parameters):
         self.calls.append(("begin", run.name, dict(parameters)))
@@ -130,7 +129,7 @@ class FakeModule:
     """As `wandb`."""
 
     def __init__(self):
-        self.calls: list[Any] = []
+        self.calls = []
 
     def init(self, **given):
         self.calls.append(given)
@@ -141,7 +140,7 @@ class FakeModule:
 
 
 def test_modules_and_objects_with_log_are_logged_to():
-    module, only_log = FakeModule(), list[int]()
+    module, only_log = FakeModule(), []
     own = SimpleNamespace(log=lambda values, step: only_log.append(step))
     run = tracked(Module(module, project="digits"), Module(own))
     begun, *logged, last = module.calls

@@ -121,7 +121,7 @@ class Asks(keras.callbacks.Callback):
 
     def __init__(self, asked):
         super().__init__()
-        self.asked, self.errors = asked, list[BaseException]()
+        self.asked, self.errors = asked, []
 
     def on_epoch_end(self, epoch, logs=None):
         while self.asked:
@@ -133,7 +133,7 @@ class Asks(keras.callbacks.Callback):
 
 def test_all_slots_of_a_run_are_its_own_to_its_end(spark, blobs, tmp_path):
     killed = tmp_path / "killed"
-    asks, seen = Asks([]), list[bool]()
+    asks, seen = Asks([]), []
     network = sw.SparkNetwork(spark, dense(), master_of(4).with_hooks(KillOnce(str(killed), at=4)))
     first = network.start(blobs, epochs=4, callbacks=[asks], display=False)
     second = sw.SparkNetwork(spark, dense(), master_of(2)).start(blobs, epochs=1, display=False)

@@ -2,7 +2,6 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -40,7 +39,7 @@ def swept(spark, network, blobs, **options):
 def test_trials_train_in_parallel_and_the_best_network_is_kept(spark, blobs, leaves_nothing):
     space = {"rate": (1e-4, 1.0, "log"), "batch_size_per_worker": [5, 10], "epochs": [1, 2]}
     sweep = swept(spark, build, blobs, trials=3, space=space, parallel=2, wait=False)
-    runs = dict[int, Any]()
+    runs = {}
     while not sweep.finished:
         runs |= sweep.runs
         time.sleep(0.02)

@@ -6,7 +6,7 @@ import os
 import signal
 
 from tests.support.hadoop import HadoopCluster, hadoop_jars, hdfs_settings, java
-from tests.support.sandbox import ServerProcess, fetched, finished, free_port
+from tests.support.sandbox import fetched, finished, free_port
 
 from sparkwright.errors import ConfigurationError
 
@@ -54,8 +54,8 @@ class HdfsCluster(HadoopCluster):
         self.url = ""
         self._replication, self._block_size_bytes = replication, block_size_bytes
         self._datanode_count = datanodes
-        self._datanodes: list[ServerProcess] = []
-        self._namenode: ServerProcess | None = None
+        self._datanodes = []
+        self._namenode = None
 
     @property
     def web_url(self):

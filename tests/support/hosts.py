@@ -14,7 +14,7 @@ import threading
 from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tests.support.interfaces import enter
 from tests.support.sandbox import Sandbox
@@ -28,7 +28,6 @@ _BLOCKS = [ipaddress.ip_network("198.18.0.0/16"), ipaddress.ip_network("198.19.0
 _NAMESPACES = ("net", "uts")
 _CALL_TIMEOUT_S = 120.0
 OUTSIDE = "outside"
-T = TypeVar("T")
 
 
 def why_no_hosts():
@@ -84,9 +83,9 @@ class Hosts(Sandbox):
             name: sorted(set(chosen)) for name, chosen in (networks or {}).items()
         }
         self._mtu, self._seed = mtu, seed
-        self._subnets: list[ipaddress.IPv4Network] = []
-        self._switch: subprocess.Popen[bytes] | None = None
-        self._namespaces: dict[str, Any] = {}
+        self._subnets = []
+        self._switch = None
+        self._namespaces = {}
 
     # -- what is where --------------------------------------------------------------------------
 

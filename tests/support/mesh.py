@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from sparkwright.mesh._messages import Origin, PeerMessage, Update
+from sparkwright.mesh._messages import Update
 from sparkwright.mesh._peer import CatchUp, Deliver, Peer, Send
 from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.ring import RingPort
@@ -64,14 +64,14 @@ class InMemoryMesh:
         `on_deliver` is told (who, update), and `on_catch_up` (who, neighbor) when a peer needs a
         state of a neighbor; `options` are those of each `Peer`.
         """
-        self.peers: dict[Origin, Peer] = {}
+        self.peers = {}
         self.now_s = 0.0
         self.messages = self.size_bytes = 0
         self.loss, self.repeat, self.reorder = loss, repeat, reorder
         self._chance = random.Random(seed)
         self._on_deliver, self._on_catch_up, self._options = on_deliver, on_catch_up, options
-        self._traffic: deque[tuple[Origin, Origin, PeerMessage]] = deque()
-        self._links: set[frozenset[Origin]] = set()
+        self._traffic = deque()
+        self._links = set()
 
     def start(self, origin):
         """A peer that knows nobody yet."""

@@ -1,7 +1,5 @@
 """Models with code of their own: subclassed ones, own steps, several optimizers."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -57,8 +55,8 @@ class Late(keras.Model):
     def __init__(self):
         super().__init__()
         self.first = dense(6, 1, "tanh")
-        self.second: Any = None
-        self.calls: Any = None
+        self.second = None
+        self.calls = None
 
     def call(self, x):
         if self.second is None:

@@ -11,11 +11,9 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from typing import TypeVar
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 
-T = TypeVar("T")
 # Of Java processes that live for minutes, not for months: one collector thread, one compiler.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOG_END_BYTES = 4000
@@ -75,7 +73,7 @@ class ServerProcess:
         """Prepare it; `start` starts it, and `keeper` ends it after its owner."""
         self.name, self.log = name, logs / f"{name.replace(' ', '-').lower()}.log"
         self._keeper = keeper
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
         self._log_start = 0
 
     @property
@@ -153,8 +151,8 @@ class Sandbox:
     def __init__(self, name):
         self.folder = Path()
         self._name = name
-        self._keeper: Keeper | None = None
-        self._servers: list[ServerProcess] = []
+        self._keeper = None
+        self._servers = []
 
     def __enter__(self):
         return self.start()

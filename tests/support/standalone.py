@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 from tests.support.hadoop import java
 from tests.support.hosts import OUTSIDE
-from tests.support.sandbox import SHORT_LIVED, Sandbox, ServerProcess, fetched
+from tests.support.sandbox import SHORT_LIVED, Sandbox, fetched
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.spark._defaults import spark_home
@@ -57,7 +57,7 @@ class StandaloneCluster(Sandbox):
         self._cores, self._memory_mb, self._timeout_s = cores, memory_mb, timeout_s
         self._settings = {"spark.worker.timeout": f"{max(1, round(worker_timeout_s))}"}
         self._settings |= settings or {}
-        self._processes: dict[str, ServerProcess] = {}
+        self._processes = {}
 
     # -- what is where --------------------------------------------------------------------------
 

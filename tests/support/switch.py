@@ -91,14 +91,14 @@ class Switch:
                 "mask").
         """
         self._mtu, self._seed = int(description["mtu"]), int(description["seed"])
-        self.namespaces: dict[str, tuple[int, int]] = {}
-        self._ports: dict[int, _Port] = {}
-        self._by_mac: dict[bytes, _Port] = {}
-        self._links: dict[tuple[str, str, int], Link] = {}
-        self._waiting: list[tuple[float, int, int, bytes]] = []
+        self.namespaces = {}
+        self._ports = {}
+        self._by_mac = {}
+        self._links = {}
+        self._waiting = []
         self._number = itertools.count()
         # "sender>receiver@network" -> [bytes of frames that arrive, frames lost]
-        self._traffic: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self._traffic = defaultdict(lambda: [0, 0])
         outside = open_namespaces()
         for host in description["hosts"]:
             name = host["name"]

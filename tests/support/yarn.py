@@ -16,7 +16,7 @@ from tests.support.hadoop import (
     yarn_jars,
 )
 from tests.support.hdfs import HdfsCluster
-from tests.support.sandbox import ServerProcess, fetched, free_port
+from tests.support.sandbox import fetched, free_port
 
 from sparkwright.errors import RunTimeoutError
 from sparkwright.spark._defaults import spark_home
@@ -60,9 +60,9 @@ class YarnCluster(HadoopCluster):
         self._own_hdfs = hdfs is None
         self.hdfs = HdfsCluster(datanodes=1, replication=1) if hdfs is None else hdfs
         self._memory_mb, self._cores = tuple(memory_mb), cores
-        self._ports: dict[str, int] = {}
-        self._nodemanagers: list[ServerProcess] = []
-        self._resourcemanager: ServerProcess | None = None
+        self._ports = {}
+        self._nodemanagers = []
+        self._resourcemanager = None
 
     def close(self):
         """End all processes, containers included, and remove the folder; nothing if none run."""

@@ -62,7 +62,7 @@ def test_trials_are_shown_during_the_sweep(sweep, view):
     failed = sweep.study.ask(SPACE)
     failed.set_user_attr("error", "ValueError: <script>")
     sweep.study.tell(failed, state=TrialState.FAIL)
-    ends = list[str]()
+    ends = []
     view.on_end(lambda: ends.append(view.body.value))
     sweep.end()
     view.wait(20)

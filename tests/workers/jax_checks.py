@@ -1,7 +1,6 @@
 """What parts of the JAX back end do, as JSON by test; a script for JAX alone."""
 
 import json
-from typing import Any
 from unittest import mock
 
 import keras
@@ -51,7 +50,7 @@ def changed_states():
 def gpu_variables():
     """JAX' CPU stands in for the GPU: the copies are the same calls."""
     access = backend._JaxGpuVariables()
-    log, concatenated = list[int](), access.concatenated
+    log, concatenated = [], access.concatenated
     access.concatenated = lambda held: (log.append(len(held)), concatenated(held))[1]
     access.read = None
     model = keras.Sequential([keras.Input((3,)), layers.Dense(2), layers.Dense(1)])
@@ -95,13 +94,13 @@ def compiled_loop():
     shapes = {"features/x": (39, 8, 3), "labels/y": (39, 8, 1)}
     columns = {name: random.normal(size=each).astype(np.float32) for name, each in shapes.items()}
     layout = BatchLayout(model, {name: a[0] for name, a in columns.items()}, training=True)
-    definition, found = ModelDefinition.of(model), list[Any]()
+    definition, found = ModelDefinition.of(model), []
     on_gpu = type("OnGpu", (JaxReplica,), {"device": ("GPU", 1)})
     replicas = JaxReplica(definition), on_gpu(definition)
     replicas[1].write(replicas[0].state.read(updater=True))
     replicas[1].state.write_extras(replicas[0].state.read_extras())
     for replica in replicas:
-        replica._step_s, results = 1e-9, list[Any]()
+        replica._step_s, results = 1e-9, []
         for steps in (39, 5, 5):
             block = {name: array[:steps] for name, array in columns.items()}
             losses, metrics = replica.train(layout, block)

@@ -1,7 +1,6 @@
 import threading
 import time
 from dataclasses import replace
-from typing import Any
 
 import keras
 import numpy as np
@@ -192,8 +191,8 @@ class Seen(keras.callbacks.Callback):
 
     def __init__(self):
         super().__init__()
-        self.calls: list[Any] = []
-        self.states: list[Any] = []
+        self.calls = []
+        self.states = []
 
     def on_train_batch_begin(self, batch, logs=None):
         self.calls.append(("begin", batch))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.cases import cases
 from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, weights
-from tests.support.in_process import InProcessPool, InProcessTrainer, fit
+from tests.support.in_process import InProcessPool, fit
 from tests.workers.test_training import averaging, sharing
 
 import sparkwright as sw
@@ -177,7 +177,7 @@ def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path):
 @cases("kind", averaging, sharing, ids=["averaging", "sharing"])
 def test_replaced_worker_continues_in_its_shard(tmp_path, monkeypatch, kind):
     """Its counts are exact: what it had not done is drawn again and trained once."""
-    asked, lost = list[InProcessTrainer](), threading.Event()
+    asked, lost = [], threading.Event()
 
     class LostPool(InProcessPool):
         @contextlib.contextmanager
@@ -232,7 +232,7 @@ def test_non_functions_and_validation_pipelines_are_rejected():
 
 
 def test_examples_in_the_window_are_cached_and_others_drawn_again():
-    drawn = list[int]()
+    drawn = []
 
     class Drawn(Numbers):
         def __getitem__(self, index):

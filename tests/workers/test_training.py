@@ -519,7 +519,7 @@ class SlowWorkerZero(Hook):
     """Makes worker 0 slow, found by its shuffle: the first process to take the marker."""
 
     def __init__(self):
-        self.slow: bool | None = None
+        self.slow = None
 
     def pre_update(self, minibatch, model):
         if self.slow is None:

@@ -4,7 +4,6 @@ import json
 import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -12,7 +11,7 @@ class FakeKubernetes:
     """Just enough of Kubernetes for Spark's scheduler, over plain HTTP on loopback."""
 
     def __init__(self):
-        self.posted: list[tuple[str, dict[str, Any]]] = []
+        self.posted = []
         self.ended = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True

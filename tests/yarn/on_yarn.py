@@ -176,11 +176,7 @@ def main():
         YarnCluster(memory_mb=(6144, 3072), labels={1: LABEL}, settings=gpus) as yarn,
     ):
         os.environ["HADOOP_CONF_DIR"] = str(yarn.configuration_folder)
-        found = {
-            "training": training(yarn),
-            "too_small": too_small(yarn),
-            "no_room": no_room(yarn),
-        }
+        found = {"training": training(yarn), "too_small": too_small(yarn), "no_room": no_room(yarn)}
         found["warnings"] = warnings
     found["folder_is_gone"] = not yarn.folder.exists()
     print(json.dumps(found))
