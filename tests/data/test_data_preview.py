@@ -384,7 +384,7 @@ def test_parent_of_paths_and_urls(url, parent):
     assert parent_of(url) == parent
 
 
-def test_unresponsive_store_times_out():
+def test_unresponsive_store_times_out_and_its_errors_reach_the_caller():
     over = threading.Event()
     try:
         with pytest.raises(RunTimeoutError, match="hdfs://far"):
@@ -392,8 +392,6 @@ def test_unresponsive_store_times_out():
     finally:
         over.set()
 
-
-def test_error_of_a_store_is_raised_in_the_caller():
     def fail():
         raise TimeoutError("no")
 

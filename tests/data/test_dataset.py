@@ -141,15 +141,12 @@ def test_arrow_shares_memory_both_ways():
         assert np.shares_memory(array, dataset.columns()[name]), name
 
 
-def test_arrow_tables_may_be_split_joined_and_sliced():
+def test_arrow_tables_of_other_writers_and_parts_of_tables_are_read():
     table = example_set(6).to_arrow()
     joined = pa.concat_tables([table.slice(4, 2), table.slice(0, 3)])
     assert_same(DataSet.from_arrow(joined), example_set(6).take(np.array([4, 5, 0, 1, 2])))
     batch = table.slice(1, 2).to_batches()[0]
     assert_same(DataSet.from_arrow(batch), example_set(6).take(slice(1, 3)))
-
-
-def test_arrow_tables_from_other_writers_are_read():
     lists = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
     table = pa.table({"features/x": lists, "labels/y": pa.array([True, False])})
     found = DataSet.from_arrow(table)

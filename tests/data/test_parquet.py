@@ -195,15 +195,12 @@ def test_numbers_of_every_width_become_float32(save):
     assert found.dtype == np.float32
 
 
-def test_unused_dictionary_values_are_not_classes(save):
+def test_classes_are_used_dictionary_values_or_integers(save):
     kinds = pd.Categorical(["u", "w", "u"], categories=["zzz", "w", "u"])
     url = save(pd.DataFrame({"x": [1, 2, 3], "kind": kinds}))
     found = read(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": ("u", "w")}
     assert found.data.labels["labels"].tolist() == [0, 1, 0]
-
-
-def test_integer_labels_may_have_class_names(save):
     url = save({"x": [1, 2, 3], "kind": [30, 5, 30]})
     found = read(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": ("5", "30")}

@@ -65,14 +65,11 @@ def test_former_names_of_unnamed_columns_still_select_them():
         select_columns(columns, "f3", option="labels")
 
 
-def test_features_default_to_columns_other_than_labels_and_weights():
+def test_features_are_other_columns_and_classes_names_or_a_count():
     found = schema(labels=["b", -1], weights="c")
     assert found.features == {"features": ("a", "d")}
     assert found.labels == {"labels": ("b", "e")}
     assert found.used == ("a", "d", "b", "e", "c")
-
-
-def test_classes_become_names_or_a_count_for_each_output():
     found = schema(
         labels={"p": "d", "q": "e", "r": "c"}, classes={"p": ["no", "yes"], "q": 3, "r": None}
     )
@@ -101,15 +98,12 @@ def test_numeric_values_are_sorted_as_numbers():
     assert sort_values({"1", "1.0"}) == ("1", "1.0")
 
 
-def test_every_scalar_feature_has_a_name():
+def test_scalar_features_have_names_and_are_all_that_is_read_without_labels():
     shapes = {"c": (2, 2), "d": (7,)}
     found = schema(features=["b", "a", "c"], categories={"a": ["x", "y"]}, shapes=shapes)
     assert found.feature_names() == ("b", "a=x", "a=y", "c[0]", "c[1]", "c[2]", "c[3]")
     assert sum(found.width(column) for column in found.features["features"]) == 7
     assert found.shapes == {"c": (2, 2)}
-
-
-def test_schema_without_labels_reads_only_features():
     found = schema(labels="e", classes=["x"], one_hot=True, weights="a").without_labels()
     assert found.used == ("b", "c", "d")
     assert found.class_names == {}

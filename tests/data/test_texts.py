@@ -110,13 +110,10 @@ def test_shard_files_store_texts(tmp_path):
     assert shard.columns["features/pairs"][2:4].shape == (2, 2)
 
 
-def test_shard_of_empty_texts_is_read(tmp_path):
+def test_texts_of_shards_are_read_and_sent_to_other_workers(tmp_path):
     with ShardWriter(tmp_path / "s", worker=0) as writer:
         writer.append(DataSet(["", ""]))
     assert Shard(tmp_path / "s").gather(np.arange(2))["features/features"].tolist() == [b"", b""]
-
-
-def test_text_from_shards_is_sent_to_other_workers(tmp_path):
     data = hard().take(slice(1, 4))
     with ShardWriter(tmp_path / "s", worker=0) as writer:
         writer.append(data)

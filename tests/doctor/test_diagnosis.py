@@ -15,16 +15,13 @@ PROBLEM = Check(
 )
 
 
-def test_problems_come_first_with_a_remedy():
+def test_problems_come_first_and_json_keeps_the_order_of_checks():
     lines = repr(Diagnosis((OK, WARNING, PROBLEM))).splitlines()
     assert lines[0] == "sparkwright doctor: 1 problem, 1 warning, 1 ok"
     assert lines[2] == "PROBLEM      Driver reached  executor 0 (a): no"
     assert lines[3].strip() == "-> Open it."
     assert lines[4].startswith("warning      Clock           executor 1 (b): 2.0 s ahead")
     assert lines[-1] == "OK           Python          driver: 3.11.9"
-
-
-def test_json_contains_every_row_in_creation_order():
     found = json.loads(Diagnosis((OK, PROBLEM)).to_json())
     assert found["ok"] is False
     assert [check["name"] for check in found["checks"]] == ["Python", "Driver reached"]

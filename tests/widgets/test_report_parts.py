@@ -40,12 +40,9 @@ def test_every_image_gets_alt_text_and_keeps_existing_text(parts):
             assert part in done
 
 
-def test_alt_text_names_the_section_and_is_escaped():
+def test_alt_text_names_the_section_and_scripts_are_not_images():
     done = with_alternative_texts('<h2>A &lt;b&gt; "c"<a class="anchor-link">¶</a></h2><img>')
     assert done.endswith('<img alt="Figure 1 of the section A &lt;b&gt; &quot;c&quot;">')
-
-
-def test_script_output_is_not_an_image():
     html = "<script>document.write('<img src=x>')</script>"
     assert with_alternative_texts(html) == html
 

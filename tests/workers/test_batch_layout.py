@@ -26,15 +26,12 @@ PAIR = np.zeros((4, 2), np.float32)
 KINDS = np.array([0, 1, 2, 0])
 
 
-def test_columns_are_matched_by_name_or_else_by_order():
+def test_columns_are_matched_by_name_or_by_order_if_all_names_differ():
     model = model_of()
     by_name = layout(model, {"right": PAIR, "left": PAIR}, KINDS)
     assert by_name.order[:2] == ["features/left", "features/right"]
     in_order = layout(model, {"b": PAIR, "a": PAIR}, KINDS)
     assert in_order.order[:2] == ["features/b", "features/a"]
-
-
-def test_single_wrong_name_is_rejected():
     with pytest.raises(DataError, match=r"\['left', 'right'\]. Received: \['lfet', 'left'\]"):
         layout(model_of(), {"lfet": PAIR, "left": PAIR}, KINDS)
 

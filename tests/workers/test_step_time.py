@@ -98,15 +98,12 @@ def test_alternative_labels_are_tried_if_the_loss_rejects_the_first():
         assert measure_step(classifier(of_class_numbers), 4, budget_s=0.001).seconds > 0
 
 
-def test_loss_that_accepts_no_labels_is_reported():
+def test_networks_that_cannot_be_trained_are_rejected():
     with (
         keras.saving.custom_object_scope({"no_loss": no_loss}),
         pytest.raises(ConfigurationError, match=r"'no_loss', which failed with both .takes no"),
     ):
         measure_step(classifier(no_loss), 4)
-
-
-def test_untrainable_networks_are_rejected():
     with pytest.raises(ConfigurationError, match="`batch_size` must be"):
         measure_step(reader(), 0)
     x = keras.Input((2,))
