@@ -19,7 +19,7 @@ def test_an_attention_head_attends_to_the_opposite_step(results):
     assert opposite.max(axis=0).mean() > 3 / steps  # of random weights it would be 1 / steps
 
 
-def test_report_shows_predictions_attention(html, results):
+def test_report_shows_predictions_and_attention(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of " in html
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
     assert any("Mean attention of each head" in caption for caption in captions)
