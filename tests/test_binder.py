@@ -29,13 +29,10 @@ def binder_pins():
     return pins(BINDER / "requirements.txt")
 
 
-def test_binder_installs_the_tested_versions():
+def test_binder_installs_all_imports_in_the_tested_versions():
     # A line that is no pin, such as one of another file, fails: the image's largest layer would be
     # built anew at every commit.
     assert binder_pins().items() <= pins(ROOT / "constraints.txt").items()
-
-
-def test_binder_installs_all_imports_of_the_engine_and_notebooks():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["notebook"]]
     names = {canonicalize_name(Requirement(text).name) for text in wanted}

@@ -28,13 +28,10 @@ def test_problems_come_first_and_json_keeps_the_order_of_checks():
     assert found["checks"][0] == OK.to_dict()
 
 
-def test_html_escapes_machine_output():
+def test_html_is_escaped_and_lines_have_at_most_100_characters():
     html = Diagnosis((WARNING,))._repr_html_()
     assert "Set &lt;ntp&gt;." in html
     assert "<ntp>" not in html
-
-
-def test_lines_have_at_most_100_characters():
     long = Check(
         name="Memory", where="driver", status="problem", found="x " * 200, remedy="y " * 99
     )

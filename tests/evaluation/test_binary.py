@@ -41,15 +41,12 @@ def test_counts_and_rates_of_each_output_equal_scikit_learns(batch, threshold):
         np.testing.assert_array_equal(evaluation.confusion[k], counts)
 
 
-def test_outputs_without_a_value_are_excluded_from_macro_averages():
+def test_outputs_have_thresholds_and_without_a_value_no_part_in_averages():
     evaluation = EvaluationBinary.from_predictions([[1, 0], [1, 0]], [[0.9, 0.1], [0.1, 0.1]])
     assert evaluation.left_out("recall") == ("1",)
     assert evaluation.recall() == 0.5
     assert evaluation.recall(of=1) == 0.0
     assert EvaluationBinary().accuracy() == EvaluationBinary().f1() == 0.0
-
-
-def test_each_output_has_its_own_threshold():
     scores = np.full((1, 3), 0.3, np.float32)
     evaluation = EvaluationBinary.from_predictions(
         [[1, 1, 1]], scores, thresholds=[0.2, 0.3, 0.4], names=["a", "b", "c"]

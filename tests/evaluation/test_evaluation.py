@@ -104,14 +104,11 @@ def test_one_hot_and_integer_labels_give_the_same_counts(scores, data):
         np.testing.assert_array_equal(found, oracle)
 
 
-def test_single_output_above_one_half_predicts_class_one():
+def test_single_outputs_and_smoothed_labels_mean_a_class():
     scores = np.array([[0.2], [0.5], [0.51], [0.9]])
     for labels in ([0, 1, 0, 1], [[0], [1], [0], [1]], [False, True, False, True]):
         evaluation = Evaluation.from_predictions(labels, scores)
         assert evaluation.confusion.tolist() == [[1, 1], [1, 1]]
-
-
-def test_smoothed_labels_mean_their_largest_entry():
     evaluation = Evaluation.from_predictions([[0.05, 0.9, 0.05]], [[0.1, 0.8, 0.1]])
     assert evaluation.true_positives.tolist() == [0, 1, 0]
 

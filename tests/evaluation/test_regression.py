@@ -127,14 +127,11 @@ def test_numbers_of_any_type_keep_their_value(dtype):
     )
 
 
-def test_sample_is_uniform():
+def test_sample_is_uniform_and_counts_all_duplicates_of_its_pairs():
     values = np.arange(100_000.0)
     sample = PairSample.of(values, values, size=1000)
     counts, _ = np.histogram(sample.labels, bins=10, range=(0, 100_000))
     assert counts.min() > 60  # four standard deviations from 100
-
-
-def test_sample_counts_all_duplicates_of_sampled_pairs():
     rng = np.random.default_rng(0)
     values = rng.permutation(np.repeat(np.arange(1500.0), 100))
     assert set(PairSample.of(values, values, size=1000).counts.tolist()) == {100}

@@ -198,7 +198,7 @@ def test_callbacks_do_not_use_the_test_set_by_default(options):
         prepared(replace(WITHOUT_VALIDATION, **options)).start()
 
 
-def test_options_make_keras_callbacks():
+def test_options_make_keras_callbacks_and_a_plateau_needs_a_constant_rate():
     rules = EarlyStoppingOptions(monitor="val_f1", mode="max", patience=1, start_from_epoch=2)
     made = rules.to_keras()
     found = made.monitor, made.mode, made.patience, made.start_from_epoch
@@ -207,9 +207,6 @@ def test_options_make_keras_callbacks():
         again = eval(options.to_call(), {"keras": keras})
         kept = {n: v for n, v in vars(options.to_keras()).items() if not n.startswith("_")}
         assert {name: vars(again)[name] for name in kept} == kept
-
-
-def test_plateau_requires_a_constant_rate():
     experiment = sw.Experiment(reduce_lr_on_plateau=ReduceLROnPlateauOptions(patience=2))
     call = "keras.callbacks.ReduceLROnPlateau(patience=2, factor=0.2)"
     assert f"callbacks=[{call}]," in experiment.to_code()

@@ -41,13 +41,10 @@ def test_an_epochs_rounds_follow_the_last_change_of_frequency(plan, schedule, fi
     assert [plan.rounds_in(epoch) for epoch in range(first, first + epochs)] == rounds
 
 
-def test_a_plan_of_uneven_workers():
+def test_a_plan_of_uneven_workers_and_of_the_options_of_a_master():
     plan = TrainingPlan(rows=(70, 10, 0), batch_size=10, averaging_frequency=5, epochs=1)
     assert (plan.workers, plan.minibatches, plan.rounds) == (3, (7, 1, 0), 2)
     assert (plan.idle_workers, plan.idle_fraction) == ((2,), pytest.approx(13 / 21))
-
-
-def test_a_master_makes_the_plan_of_its_options():
     master = Averaging(batch_size_per_worker=7, averaging_frequency=3)
     assert master.plan([10, 20], epochs=4) == TrainingPlan(
         rows=(10, 20), batch_size=7, averaging_frequency=3, epochs=4
@@ -71,15 +68,12 @@ def test_an_epochs_order_is_a_permutation_that_depends_on_nothing_else(rows, see
     np.testing.assert_array_equal(unshuffled, range(rows))
 
 
-def test_each_epoch_worker_and_seed_has_its_own_order():
+def test_each_epoch_worker_and_seed_has_an_order_that_versions_keep():
     orders = {
         epoch_order(50, seed=seed, epoch=epoch, worker=worker, shuffle=True).tobytes()
         for seed, epoch, worker in itertools.product(range(3), repeat=3)
     }
     assert len(orders) == 27
-
-
-def test_the_orders_stay_the_same_over_versions():
     # A replacement continues in the order that its predecessor began; so does a resumed run.
     order = epoch_order(10, seed=7, epoch=1, worker=2, shuffle=True)
     assert order.tolist() == [4, 1, 7, 2, 5, 3, 6, 8, 9, 0]

@@ -29,16 +29,13 @@ def test_code_of_an_invalid_network_raises_with_the_reason():
         PRESETS["mlp"].make().to_code("layers")
 
 
-def test_code_has_a_variable_for_each_layer_whatever_its_name():
+def test_each_layer_has_a_variable_whose_name_is_not_reserved():
     text = PRESETS["residual_cnn"].make().to_json()
     odd = {"stem": "class", "stem_norm": "class_layer", "block_1_conv_1": "1-2", "pool": "layers"}
     for before, after in odd.items():
         text = text.replace(f'"{before}"', f'"{after}"')
     renamed = NetworkSpec.from_json(text)
     assert describe_model(model_of(renamed.to_code())) == renamed
-
-
-def test_layer_variables_avoid_reserved_names():
     code = TWO_INPUTS.to_code(reserved={"x", "a"})
     assert not {"x = ", "a = "} & {line[:4] for line in code.split("\n")}
     assert describe_model(model_of(code)).layers == TWO_INPUTS.layers

@@ -132,7 +132,7 @@ def test_cost_is_shown_beside_the_benefit():
     assert (unknown.bytes_moved, unknown.move_s, unknown.epochs_to_pay_off) == (None,) * 3
 
 
-def test_advice_names_a_better_repartition():
+def test_advice_names_a_better_repartition_and_what_is_uneven():
     survey = PartitionSurvey(rows=(960, 64))
     forecasts = compare_repartitions(survey, workers=2, batch_size=32)
     never = next(each for each in forecasts if each.plan.mode == "never")
@@ -140,9 +140,6 @@ def test_advice_names_a_better_repartition():
     assert 'Better: mode "always"' in text
     best = recommended(forecasts)
     assert not any(line.startswith(("Better", "Cheaper")) for line in advice_on(best, forecasts))
-
-
-def test_advice_mentions_workers_without_rows_and_tiny_last_minibatches():
     found = forecast(PartitionSurvey(rows=(33,)), workers=3, mode="never", batch_size=32)
     text = " ".join(advice_on(found, ()))
     assert "2 of 3 workers get no rows" in text

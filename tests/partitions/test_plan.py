@@ -165,13 +165,10 @@ def test_never_mode_splits_no_partition():
     assert (uneven.skew_after, uneven.idle_fraction) == (2.0, pytest.approx(0.5))
 
 
-def test_same_number_of_partitions_is_unchanged_even_if_uneven():
+def test_equally_many_or_balanced_partitions_are_unchanged():
     mode = "num_partitions_workers_differs"
     assert not plan_repartition([90, 0, 1], workers=3, mode=mode).changed
     assert plan_repartition([90, 0, 1], workers=2, mode=mode).target_counts == (46, 45)
-
-
-def test_balanced_data_is_unchanged_except_by_spark_default():
     for strategy in STRATEGIES:
         plan = plan_repartition([2, 3, 2, 3], workers=4, strategy=strategy)
         assert plan.changed == (strategy == "spark_default")

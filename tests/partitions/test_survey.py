@@ -46,14 +46,11 @@ def test_samples_of_sequences_keep_all_unmasked_labels_of_a_row():
     assert (long.rows, long.complete) == (1, False)
 
 
-def test_one_hot_labels_count_classes_without_examples():
+def test_classes_without_examples_count_and_names_must_cover_all():
     sample = sample_of(np.eye(4, dtype=np.float32)[[1, 1, 2]], most_rows=10)
     survey = PartitionSurvey.of_samples([3], [sample])
     assert survey.label_counts == ((0, 2, 1, 0),)
     assert survey.class_names == ("0", "1", "2", "3")
-
-
-def test_class_names_are_used_only_if_they_cover_all_classes():
     sample = sample_of(np.array([0, 5]), most_rows=10)
     fits = PartitionSurvey.of_samples([2], [sample], class_names=["a", "b", "c", "d", "e", "f"])
     assert fits.label_counts == ((1, 0, 0, 0, 0, 1),)

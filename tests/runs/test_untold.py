@@ -92,14 +92,11 @@ def _examples(rows, which):
     return found
 
 
-def test_rows_of_work_that_was_done_again_count_too():
+def test_untold_minibatches_count_again_and_in_rounds_of_their_frequency():
     progress = Progress(epoch=1, opened=1, steps=(3, 5), examples=(30, 50))
     # Worker 1 was lost before it reported its second minibatch, which worker 0 trained again.
     told = columns([(0, 1, 10)] * 3 + [(1, 1, 10)] * 6)
     assert unreported_rows(plan_of(40, 40), progress, told) == {}
-
-
-def test_untold_minibatches_are_in_the_rounds_of_their_epochs_frequency():
     plan = plan_of(40, 40, frequency={1: 1, 2: 2, 3: 4}, kind="averaging")
     progress = Progress(epoch=3, opened=3, steps=(12, 12), examples=(120, 120))
     told = columns([(0, epoch, 10) for epoch in (1, 2, 3) for _ in range(4)])

@@ -140,12 +140,9 @@ def test_duplicate_member_names_raise():
         unpacked(target.getvalue(), None)
 
 
-def test_plain_keras_file_has_no_metadata(tmp_path):
+def test_one_digest_covers_all_files_and_plain_files_have_no_metadata(tmp_path):
     assert unpacked(zipped(FILES, zipfile.ZIP_DEFLATED), tmp_path / "out") == {}
     assert files_in(tmp_path / "out") == FILES
-
-
-def test_one_digest_covers_all_files(tmp_path):
     first = digests_in(unpacked(saved(tmp_path / "a", FILES), None))
     second = digests_in(unpacked(saved(tmp_path / "b", {**FILES, "metadata.json": b"[]"}), None))
     assert digest_of_all(first) == digest_of_all(dict(reversed(first.items())))

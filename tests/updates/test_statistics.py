@@ -55,16 +55,13 @@ def test_line_names_every_figure_and_percentiles_in_thresholds():
     assert "percentiles of 50,001 elements: " in sampled
 
 
-def test_nan_and_infinity_show():
+def test_nan_and_infinity_show_and_arguments_are_checked():
     shared = np.array([np.nan, np.inf, 1.0])
     found = residual_statistics(shared, [np.zeros(3)], 0.5)
     assert found.count == 2
     assert np.isnan(found.mean)
     assert np.isnan(found.maximum)
     assert "nan" in found.line()
-
-
-def test_vectors_and_threshold_are_checked():
     assert residual_statistics(np.zeros(0), [], 1.0).line().startswith("residual: length 0")
     with pytest.raises(DataError, match="1 and 2 elements"):
         residual_statistics(np.zeros(2), [np.zeros(1)], 1.0)

@@ -22,7 +22,7 @@ def named():
     return model
 
 
-def test_arrays_are_matched_to_inputs_by_key():
+def test_arrays_are_matched_to_inputs_by_key_and_other_names_rejected():
     keras.utils.set_random_seed(1)
     model = named()
     before = model.evaluate(FEATURES, KIND, verbose=0)
@@ -30,8 +30,5 @@ def test_arrays_are_matched_to_inputs_by_key():
     after = model.evaluate(FEATURES, KIND, verbose=0)
     assert after < 0.8 * before
     assert run.status.validation[-1].loss == pytest.approx(after, rel=1e-5)
-
-
-def test_data_with_other_names_is_rejected():
     with pytest.raises(sw.DataError, match="one array of features for each"):
         fit(named(), MASTER, ({"wide": WIDE, "n": NARROW}, KIND))
