@@ -56,14 +56,11 @@ def test_quotas_match_part_sizes_and_assign_every_example(counts, shares, seed):
     np.testing.assert_array_equal(quotas.sum(axis=0), sizes)
 
 
-def test_quotas_follow_the_hypergeometric_distribution():
+def test_quotas_follow_their_distribution_beyond_the_limit_of_numpy():
     # 2 of 4 examples in partition 0, 2 parts of 2: hypergeometric, 1/6, 4/6, 1/6.
     drawn = Counter(int(draw_quotas([2, 2], [2, 2], [seed])[0, 0]) for seed in range(3000))
     assert drawn[1] / 3000 == pytest.approx(4 / 6, abs=0.05)
     assert drawn[0] / 3000 == pytest.approx(1 / 6, abs=0.04)
-
-
-def test_quotas_may_exceed_the_limit_of_numpy():
     counts = [400_000_000] * 9 + [1_500_000_000]
     sizes = apportion(sum(counts), [0.8, 0.15, 0.05])
     quotas = draw_quotas(counts, sizes, [1])

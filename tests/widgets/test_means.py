@@ -15,15 +15,12 @@ def rows(*entries):
     return {name: np.array(column) for name, column in zip(names, columns, strict=True)}
 
 
-def test_round_is_reported_once_every_worker_has_passed_it():
+def test_mean_of_a_round_is_centered_and_reported_once_every_worker_has_passed():
     means = RoundMeans()
     assert means.add(rows((0, 1, 7, 5, 2.0, 30), (1, 1, 7, 5, 4.0, 10))).tolist() == []
     assert means.add(rows((0, 2, 1, 10, 1.0, 32))).tolist() == []
     assert means.add(rows((1, 2, 1, 10, 3.0, 32))).tolist() == [[5.0, 2.5]]
     assert means.finish().tolist() == [[10.0, 2.0]]
-
-
-def test_mean_is_centered_on_its_steps():
     means = RoundMeans()
     found = []
     for round, steps in ((1, (1, 2, 3)), (1, (4, 5)), (2, (6, 7, 8, 9, 10))):
