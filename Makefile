@@ -47,7 +47,7 @@ help:
 	@echo 'make check   check format, lint, types, spelling and style'
 	@echo 'make docs    build the documentation site, reports/docs/index.html'
 	@echo 'make bench   run the benchmarks; writes reports/benchmarks.json'
-	@echo 'make gpu     test and measure an NVIDIA GPU, 8 minutes; writes reports/gpu.html'
+	@echo 'make gpu     test and measure an NVIDIA GPU, 8 minutes; writes reports/gpu.json'
 	@echo 'make gpu-wheels  download the packages for make gpu without a network into build/gpu-wheels'
 	@echo 'make dist    build wheel and sdist into dist/, and test the wheel in a new environment'
 	@echo 'make setup   install Java, and the Python packages into .venv'

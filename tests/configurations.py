@@ -1,15 +1,13 @@
 """Hypothesis strategies for configurations, made from what they declare."""
 
-from typing import Any
-
 import hypothesis.strategies as st
 
 from sparkwright.configuration import nested_options, plain_options
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import MAX_COUNT, Option
+from sparkwright.options import MAX_COUNT
 
 # Texts that mean something to one option only, and numbers that must stay apart.
-SPECIAL: dict[str, st.SearchStrategy[Any]] = {
+SPECIAL = {
     "network_mask": st.sampled_from([None, "10.0.0.0/16", "192.168.1.7/24"]),
     "ports": st.sampled_from([None, "50000", "50000-50100", "env:TRAINING_PORT"]),
     "server": st.sampled_from(["pool.ntp.org", "10.0.0.1:1123"]),
@@ -33,7 +31,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def configurations(cls: type[Any]) -> st.SearchStrategy[Any]:
+def configurations(cls):
     """Configurations of a class, with any of their options."""
     required = {each.name: valid(each) for each in plain_options(cls) if each.name == "url"}
     chosen = {each.name: valid(each) for each in plain_options(cls)}
@@ -44,14 +42,14 @@ def configurations(cls: type[Any]) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries(required, optional=optional).map(lambda given: cls(**given))
 
 
-def valid(option: Option) -> st.SearchStrategy[Any]:
+def valid(option):
     """Valid values of an option."""
     least = option.minimum
     match option.kind:
         case _ if option.name in SPECIAL:
             return SPECIAL[option.name]
         case "int":
-            found: Any = st.integers(int(least or 0), int(option.maximum or MAX_COUNT))
+            found = st.integers(int(least or 0), int(option.maximum or MAX_COUNT))
         case "float":
             low = least if least is not None else option.above
             high = option.maximum if option.maximum is not None else option.below
@@ -74,7 +72,7 @@ def valid(option: Option) -> st.SearchStrategy[Any]:
     return st.none() | found if option.optional else found
 
 
-def refusal(option: Any, value: Any) -> str | None:
+def refusal(option, value):
     """The sentence with which an option refuses a value; None: it accepts it."""
     try:
         option.check(value)

@@ -7,11 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -64,26 +60,37 @@ _CONNECT = "SPARKWRIGHT_TEST_CONNECT"
 
 
 # Else `import nbformat` builds 38 parsers for formats of addresses, for 2.5 s.
-sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType]
+sys.modules.setdefault("rfc3987_syntax", None)
+
+
+# Fixture -> the marks of all tests that use it.
+_MARKS = {
+    **dict.fromkeys(("spark", "script_result"), ("spark",)),
+    **{"executions": ("notebook", "spark"), "chromium": ("browser",)},
+}
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Run tests of Spark first, in one process that shares a session; other files beside them."""
     _keep_short_cases(items, config.args)
-    items.sort(key=lambda item: not _needs_spark(item))  # stable
     for item in items:
-        group = "spark" if _needs_spark(item) else item.nodeid.partition("::")[0]
+        for fixture in _MARKS.keys() & set(getattr(item, "fixturenames", [])):
+            for mark in _MARKS[fixture]:
+                item.add_marker(mark)
+    items.sort(key=lambda item: not item.get_closest_marker("spark"))  # stable
+    for item in items:
+        group = "spark" if item.get_closest_marker("spark") else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _keep_short_cases(items: list[pytest.Item], selected: list[str]) -> None:
+def _keep_short_cases(items, selected):
     """Take the mark `thorough(but=…)` from the cases that it names.
 
     Raises:
         pytest.UsageError: if a whole file is collected and a test in it has no such case.
     """
-    absent: dict[str, set[str]] = {}
+    absent = {}
     for item in items:
         mark = next((m for m in item.own_markers if m.name == "thorough" and m.kwargs), None)
         if mark is None:
@@ -97,18 +104,12 @@ def _keep_short_cases(items: list[pytest.Item], selected: list[str]) -> None:
         raise pytest.UsageError(f"`thorough(but=…)` must name cases. Received: {unknown}.")
 
 
-def _case_of(item: pytest.Item) -> str:
+def _case_of(item):
     return item.name.partition("[")[2].removesuffix("]")
 
 
-def _needs_spark(item: pytest.Item) -> bool:
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    is_marked = item.get_closest_marker("spark") is not None
-    return is_marked or "spark" in fixtures or "script_result" in fixtures
-
-
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, Any, Any]:
+def pytest_collection():
     """Collect no garbage meanwhile, and keep tests and modules out of later collections."""
     gc.disable()
     try:
@@ -120,7 +121,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+def pytest_xdist_node_collection_finished(node, ids):
     """Refuse a pytest-xdist that ignores the groups: each process would start Spark.
 
     Raises:
@@ -134,7 +135,7 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_protocol(item):
     """Count for the package of the running test."""
     parts = Path(item.location[0]).parts
     tally.enter(parts[1] if len(parts) > 2 else parts[0])
@@ -144,7 +145,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         tally.count_jobs()
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter):
     """Print the numbers of processes, graphs, sessions and jobs; write them to a file."""
     counts = tally.total(Path(os.environ[tally.FOLDER]))
     reports = Path(__file__).parents[1] / "reports"
@@ -156,7 +157,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark():
     """Four executors of one core: enough for four workers, or two runs of two at once.
 
     With SPARKWRIGHT_TEST_CONNECT they are those of a Spark Connect server, in `make connect`.
@@ -192,15 +193,13 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def script_results(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[ModuleType, Future[Any]]]:
+def script_results(request, tmp_path_factory):
     """What `run_script(folder)` of each selected module returns, run beside the tests.
 
     Tests that measure time must not come between the first use and the last one.
     """
 
-    def run(module: ModuleType) -> Any:
+    def run(module):
         return module.run_script(tmp_path_factory.mktemp("script"))
 
     with started_ahead(request, run, attribute="run_script", at_a_time=1) as started:
@@ -208,15 +207,13 @@ def script_results(
 
 
 @pytest.fixture(scope="module")
-def script_result(
-    request: pytest.FixtureRequest, script_results: dict[ModuleType, Future[Any]]
-) -> Any:
+def script_result(request, script_results):
     """What this module's `run_script` returned."""
     return script_results[request.module].result()
 
 
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_process(monkeypatch):
     """Workers of a ParallelWrapper are threads of this process."""
     from tests.support.in_process import InProcessPool
 
@@ -224,7 +221,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def blobs() -> Any:
+def blobs():
     """120 examples, 4 features, 3 classes that can be told apart."""
     import numpy as np
 
@@ -238,14 +235,14 @@ def blobs() -> Any:
 
 
 @pytest.fixture
-def leaves_nothing(spark: Any) -> Iterator[None]:
+def leaves_nothing(spark):
     """Fail the test if it leaves threads, sockets, cached RDDs or temporary files behind."""
     before = _footprint(spark)
     yield
     _assert_settles(lambda: _leaked(before, _footprint(spark)))
 
 
-def _footprint(spark: Any) -> dict[str, set[str]]:
+def _footprint(spark):
     import threading
 
     import psutil
@@ -259,7 +256,7 @@ def _footprint(spark: Any) -> dict[str, set[str]]:
     own = Path(tempfile.gettempdir())
     files = {*own.glob("sparkwright-export-*"), *own.glob("sparkwright-*/shard-*"), *_shards(spark)}
     jvm = None if os.environ.get(_CONNECT) else spark.sparkContext._jsc
-    cached = {str(i) for i in jvm.getPersistentRDDs().keySet()} if jvm else set[str]()
+    cached = {str(i) for i in jvm.getPersistentRDDs().keySet()} if jvm else set()
     return {
         "threads": names,
         "sockets": listening,
@@ -268,7 +265,7 @@ def _footprint(spark: Any) -> dict[str, set[str]]:
     }
 
 
-def _shards(spark: Any) -> Iterator[str]:
+def _shards(spark):
     """What executors of this session keep; sessions of other test processes come and go."""
     import psutil
 
@@ -285,11 +282,11 @@ def _shards(spark: Any) -> Iterator[str]:
                         yield f"{place}/{name}"
 
 
-def _leaked(before: dict[str, set[str]], after: dict[str, set[str]]) -> dict[str, set[str]]:
+def _leaked(before, after):
     return {kind: after[kind] - before[kind] for kind in after if after[kind] - before[kind]}
 
 
-def _assert_settles(leaked: Callable[[], Any], seconds: float = 5.0) -> None:
+def _assert_settles(leaked, seconds=5.0):
     import time
 
     deadline = time.monotonic() + seconds

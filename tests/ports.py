@@ -1,12 +1,11 @@
 """Ports for tests."""
 
 import socket
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def held_port() -> Iterator[int]:
+def held_port():
     """A port of loopback that nobody listens at, and that the system gives to nobody else.
 
     Who sets SO_REUSEADDR, as the kit's listeners do, may listen there meanwhile.

@@ -20,15 +20,13 @@ TOLERANCE = 0.02
 SLACK = 3  # for small numbers: a trainer that is started again, and what it traces
 
 
-def work() -> dict[str, int]:
+def work():
     """Trainers, traces, sessions and jobs of the last test run, as "traces/spark"."""
     counts = json.loads(TALLY.read_text(encoding="utf-8"))
     return {f"{kind}/{name}": n for kind, found in counts.items() for name, n in found.items()}
 
 
-def grown(
-    found: dict[str, int], limits: dict[str, int], *, tolerance: float = 0.0, slack: int = 0
-) -> list[str]:
+def grown(found, limits, *, tolerance=0.0, slack=0):
     """A line for each number above its limit; what has no limit may not exist."""
     return [
         f"{name}: {number:,}, recorded {limits.get(name, 0):,}"
@@ -37,7 +35,7 @@ def grown(
     ]
 
 
-def main(kind: str, *options: str) -> None:
+def main(kind, *options):
     """Check the numbers of one kind, or record them."""
     limits = json.loads(LIMITS.read_text(encoding="utf-8"))
     found = {"statements": statements, "work": work}[kind]()

@@ -4,18 +4,10 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
-from types import ModuleType
-from typing import Any
-
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
 
-def json_printed_by(
-    *arguments: str | Path, timeout_s: float = 270, environment: Mapping[str, str] | None = None
-) -> Any:
+def json_printed_by(*arguments, timeout_s=270, environment=None):
     """Run Python with these arguments; what the last line that it prints says.
 
     Args:
@@ -35,20 +27,12 @@ def json_printed_by(
 
 
 @contextlib.contextmanager
-def started_ahead(
-    request: pytest.FixtureRequest,
-    call: Callable[[ModuleType], Any],
-    *,
-    attribute: str,
-    at_a_time: int,
-) -> Generator[dict[ModuleType, Future[Any]]]:
+def started_ahead(request, call, *, attribute, at_a_time):
     """Start `call(module)` for each selected test module that has the attribute, in their order.
 
     Starting Spark and TensorFlow leaves half of two cores idle: the next module's program uses it.
     """
-    found: list[ModuleType | None] = [
-        getattr(item, "module", None) for item in request.session.items
-    ]
+    found = [getattr(item, "module", None) for item in request.session.items]
     modules = dict.fromkeys(module for module in found if hasattr(module, attribute))
     pool = ThreadPoolExecutor(at_a_time)
     try:

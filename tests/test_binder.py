@@ -1,5 +1,3 @@
-"""The Binder image is built elsewhere, so what can be wrong in its files is looked for here."""
-
 from __future__ import annotations
 
 import os
@@ -9,9 +7,9 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.cases import cases
 
 ROOT = Path(__file__).parent.parent
 BINDER = ROOT / "binder"
@@ -21,23 +19,20 @@ BROUGHT_BY_THE_IMAGE = {"jupyterlab"}
 SMALLEST_DRIVER_MEMORY_BYTES = 471_859_200
 
 
-def pins(path: Path) -> dict[str, str]:
+def pins(path):
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     pairs = [line.split("==") for line in lines]
     return {canonicalize_name(name): version for name, version in pairs}
 
 
-def binder_pins() -> dict[str, str]:
+def binder_pins():
     return pins(BINDER / "requirements.txt")
 
 
-def test_binder_installs_the_tested_versions():
+def test_binder_installs_all_imports_in_the_tested_versions():
     # A line that is no pin, such as one of another file, fails: the image's largest layer would be
     # built anew at every commit.
     assert binder_pins().items() <= pins(ROOT / "constraints.txt").items()
-
-
-def test_binder_installs_all_imports_of_the_engine_and_notebooks():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["notebook"]]
     names = {canonicalize_name(Requirement(text).name) for text in wanted}
@@ -61,8 +56,8 @@ def test_image_has_python_and_java_versions_supported_by_spark():
     assert "openjdk-17-jre-headless" in (BINDER / "apt.txt").read_text().split()
 
 
-@pytest.mark.parametrize("name", ["postBuild", "start"])
-def test_binder_scripts_are_executable_and_stop_at_the_first_error(name: str):
+@cases("name", "postBuild", "start")
+def test_binder_scripts_are_executable_and_stop_at_the_first_error(name):
     assert os.access(BINDER / name, os.X_OK)
     assert "\nset -e\n" in (BINDER / name).read_text()
 
@@ -85,7 +80,6 @@ def test_spark_memory_is_small_but_sufficient():
     text = (BINDER / "spark" / "spark-defaults.conf").read_text()
     settings = dict(line.split(maxsplit=1) for line in text.splitlines() if line and line[0] != "#")
     megabytes = re.fullmatch(r"(\d+)m", settings["spark.driver.memory"])
-    assert megabytes is not None
     size_bytes = int(megabytes[1]) * 2**20
     assert SMALLEST_DRIVER_MEMORY_BYTES <= size_bytes <= 600 * 2**20
     assert settings["spark.ui.enabled"] == "false"

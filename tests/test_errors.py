@@ -1,8 +1,7 @@
 import inspect
 import pickle
-from typing import Any
 
-import pytest
+from tests.cases import cases
 
 from sparkwright import errors
 
@@ -22,13 +21,13 @@ ValueError: no
 """
 
 
-def made(cls: type[BaseException]) -> Any:
+def made(cls):
     if issubclass(cls, errors.WorkerError):
         return cls(worker=3, host="node-7", reason="ValueError: no", worker_traceback=TRACEBACK)
     return cls("rule. Received: name=value. Remedy.")
 
 
-def test_exception_hierarchy_matches_the_documentation() -> None:
+def test_exception_hierarchy_matches_the_documentation():
     assert {cls.__name__: [base.__name__ for base in cls.__bases__] for cls in CLASSES} == {
         "SparkwrightError": ["Exception"],
         "ConfigurationError": ["SparkwrightError", "ValueError"],
@@ -44,11 +43,9 @@ def test_exception_hierarchy_matches_the_documentation() -> None:
     assert all(f"{cls.__name__} (" in str(errors.__doc__) for cls in CLASSES[1:])
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("cls", CLASSES)
-def test_every_error_survives_pickling_with_its_fields_and_notes(
-    cls: type[BaseException], protocol: int
-) -> None:
+@cases("protocol", *range(pickle.HIGHEST_PROTOCOL + 1))
+@cases("cls", *CLASSES)
+def test_every_error_survives_pickling_with_its_fields_and_notes(cls, protocol):
     error = made(cls)
     assert not hasattr(pickle.loads(pickle.dumps(error, protocol)), "__notes__")
     error.add_note("seen on executor 2")
@@ -63,7 +60,7 @@ def test_every_error_survives_pickling_with_its_fields_and_notes(
         assert [getattr(copy, f) for f in fields] == [getattr(error, f) for f in fields]
 
 
-def test_worker_failure_shows_the_last_frames_of_its_traceback() -> None:
+def test_worker_failure_shows_the_last_frames_of_its_traceback():
     assert str(made(errors.WorkerError)) == (
         "worker 3 on node-7 failed: ValueError: no\n"
         "Last frames of the worker's traceback:\n"
@@ -75,22 +72,22 @@ def test_worker_failure_shows_the_last_frames_of_its_traceback() -> None:
     )
 
 
-def test_worker_failure_without_a_traceback_is_one_line() -> None:
+def test_worker_failure_without_a_traceback_is_one_line():
     error = errors.WorkerError(worker=0, host="a", reason="killed")
     assert str(error) == "worker 0 on a failed: killed"
 
 
-@pytest.mark.parametrize("text", ["", "ValueError: no frames at all"])
-def test_text_without_frames_has_no_last_frames(text: str) -> None:
+@cases("text", "", "ValueError: no frames at all")
+def test_text_without_frames_has_no_last_frames(text):
     assert errors.last_frames(text, frames=2) == ""
 
 
-@pytest.mark.parametrize(("frames", "line"), [(1, 30), (9, 10)])
-def test_last_frames_begin_at_the_expected_frame(frames: int, line: int) -> None:
+@cases("frames, line", (1, 30), (9, 10))
+def test_last_frames_begin_at_the_expected_frame(frames, line):
     found = errors.last_frames(TRACEBACK, frames=frames)
     assert f"line {line}," in found.splitlines()[2]
 
 
-def test_long_message_in_a_traceback_is_truncated() -> None:
+def test_long_message_in_a_traceback_is_truncated():
     found = errors.last_frames(TRACEBACK + "\n".join(f"line {n}" for n in range(1000)))
     assert len(found.splitlines()) < 20

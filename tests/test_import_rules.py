@@ -1,5 +1,3 @@
-"""Who may import what, read from the sources and tried in fresh interpreters."""
-
 import ast
 import importlib
 import inspect
@@ -68,10 +66,10 @@ SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 
 
 @cache
-def imports(source: str, *, top_level: bool = False) -> frozenset[str]:
+def imports(source, *, top_level=False):
     """Absolute names of the modules that a file of the engine imports."""
     package = ["sparkwright", *Path(source).parts[:-1]]
-    found: set[str] = set()
+    found = set()
     for node, inside in size.imports_in(size.tree_of(ROOT / source)):
         if inside and top_level:
             continue
@@ -83,13 +81,13 @@ def imports(source: str, *, top_level: bool = False) -> frozenset[str]:
     return frozenset(found)
 
 
-def roots(source: str, *, top_level: bool = False) -> set[str]:
+def roots(source, *, top_level=False):
     """The packages that a file of the engine imports."""
     return {name.partition(".")[0] for name in imports(source, top_level=top_level)}
 
 
 @pytest.mark.thorough
-def test_pure_modules_import_numpy_and_the_standard_library() -> None:
+def test_pure_modules_import_numpy_and_the_standard_library():
     for source in PURE:
         # Inside functions there are four exceptions: PyYAML where YAML is read and written,
         # matplotlib where the axes of a new figure are made, pandas where a DataFrame is, and
@@ -100,7 +98,7 @@ def test_pure_modules_import_numpy_and_the_standard_library() -> None:
         assert not inside & roots(source, top_level=True), source
 
 
-def test_pure_modules_import_only_pure_modules_of_the_engine() -> None:
+def test_pure_modules_import_only_pure_modules_of_the_engine():
     pure = {"sparkwright." + path.removesuffix(".py").replace("/", ".") for path in PURE}
     packages = {
         f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions", "updates")
@@ -115,13 +113,13 @@ def test_pure_modules_import_only_pure_modules_of_the_engine() -> None:
 
 
 @pytest.mark.thorough
-def test_heavy_packages_are_imported_inside_functions() -> None:
+def test_heavy_packages_are_imported_inside_functions():
     found = {source: roots(source, top_level=True) & HEAVY for source in SOURCES}
     assert {source: heavy for source, heavy in found.items() if heavy} == SUBCLASSES
 
 
 @pytest.mark.thorough
-def test_engine_references_neither_widgets_nor_repository_folders() -> None:
+def test_engine_references_neither_widgets_nor_repository_folders():
     outside = {"kit", "tests", "widgets", "sparkwright_widgets"}
     for source in SOURCES:
         assert not roots(source) & outside, source
@@ -129,7 +127,7 @@ def test_engine_references_neither_widgets_nor_repository_folders() -> None:
 
 
 @pytest.mark.thorough
-def test_importing_the_engine_imports_no_heavy_packages() -> None:
+def test_importing_the_engine_imports_no_heavy_packages():
     modules = [f"sparkwright.{path.removesuffix('.py').replace('/', '.')}" for path in PURE]
     code = f"import sys, {', '.join(modules)}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -137,7 +135,7 @@ def test_importing_the_engine_imports_no_heavy_packages() -> None:
 
 
 @pytest.mark.thorough
-def test_packages_import_downwards_without_cycles() -> None:
+def test_packages_import_downwards_without_cycles():
     at_once, lazy = size.imports()
     assert not size.cyclic({name: at_once[name] | lazy[name] for name in at_once})
     pairs = [(name, other) for found in (at_once, lazy) for name in found for other in found[name]]
@@ -155,13 +153,13 @@ def test_packages_import_downwards_without_cycles() -> None:
     assert not private
 
 
-def test_rules_are_checked_against_real_files() -> None:
+def test_rules_are_checked_against_real_files():
     assert set(PURE) <= set(SOURCES)
     assert "sparkwright.workers.protocol" in imports("runs/_coordinator.py")
     assert "tensorflow" in imports("workers/_trainer.py")
 
 
-def test_public_names_load_at_first_use() -> None:
+def test_public_names_load_at_first_use():
     for source in SOURCES:
         folder, _, file = source.rpartition("/")
         if file != "__init__.py" or "__getattr__" not in (ROOT / source).read_text():

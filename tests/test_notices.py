@@ -1,11 +1,8 @@
-"""TensorFlow starts without its notices; everything else on standard error stays."""
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 # What TensorFlow 2.21 writes as it is imported, and an error between.
 LIBRARY = """
@@ -24,10 +21,8 @@ print(os.environ["TF_CPP_MIN_LOG_LEVEL"])
 """
 
 
-@pytest.mark.parametrize(("level", "lines"), [(None, 2), ("3", 2), ("0", 4)])
-def test_library_notices_are_hidden_by_default(
-    level: str | None, lines: int, tmp_path: Path
-) -> None:
+@cases("level, lines", (None, 2), ("3", 2), ("0", 4))
+def test_library_notices_are_hidden_by_default(level, lines, tmp_path):
     (tmp_path / "tensorflow.py").write_text(LIBRARY)
     given = {n: t for n, t in os.environ.items() if n != "TF_CPP_MIN_LOG_LEVEL"}
     given["PYTHONPATH"] = os.pathsep.join([str(tmp_path), given.get("PYTHONPATH", "")])

@@ -1,13 +1,10 @@
-"""The limit of open files: raised before a run, named in errors."""
-
 import errno
 import subprocess
 import sys
 import threading
 from types import SimpleNamespace
-from typing import Any
 
-import pytest
+from tests.cases import cases
 
 from sparkwright._open_files import out_of_files
 from sparkwright.cluster import jobs
@@ -23,24 +20,21 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - soft)
 """
 
 
-@pytest.mark.parametrize(
-    ("more", "ends"),
-    [(100, "59"), (10, "Raise it: `ulimit -n 4096` before Python or JupyterLab starts")],
+@cases(
+    "more, ends", (100, "59"), (10, "Raise it: `ulimit -n 4096` before Python or JupyterLab starts")
 )
-def test_limit_is_raised_or_the_error_names_it(more: int, ends: str) -> None:
+def test_limit_is_raised_or_the_error_names_it(more, ends):
     command = [sys.executable, "-c", LIMITED.format(more=more)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ends in (done.stdout or done.stderr.splitlines()[-1])
     assert (done.returncode == 0) == (more == 100)
 
 
-def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(monkeypatch):
     """PySpark asks Spark for local properties before it calls what the thread is for."""
 
-    def thread(target: Any, _: Any) -> threading.Thread:
-        def failing() -> None:
+    def thread(target, _):
+        def failing():
             try:
                 raise OSError(errno.EMFILE, "Too many open files")
             except OSError as error:
@@ -49,8 +43,8 @@ def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(
         return threading.Thread(target=failing)
 
     monkeypatch.setattr(jobs, "inheriting_thread", thread)
-    ended: list[Any] = []
-    spark: Any = SimpleNamespace(sparkContext=None)
+    ended = []
+    spark = SimpleNamespace(sparkContext=None)
     job = jobs.SparkJob(spark, lambda: None, description="count", ended=ended.append)
     job._thread.join(10)
     assert ended == [job]
@@ -58,5 +52,5 @@ def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(
     assert "Received: Too many open files" in str(job.error)
 
 
-def test_other_errors_are_not_blamed_on_the_limit() -> None:
+def test_other_errors_are_not_blamed_on_the_limit():
     assert out_of_files(OSError(errno.ENOSPC, "No space left on device")) is None

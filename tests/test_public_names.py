@@ -4,9 +4,8 @@ import pkgutil
 import tomllib
 import types
 from pathlib import Path
-from typing import Any
 
-import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 
@@ -27,11 +26,11 @@ SUBMODULES = {module.name for module in pkgutil.iter_modules(sw.__path__)}
 PACKAGES = sorted(name for name in SUBMODULES if not name.startswith("_") and name != "errors")
 
 
-def public_names(module: types.ModuleType) -> dict[str, Any]:
+def public_names(module):
     return {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
 
 
-def documented_members(found: Any) -> list[tuple[str, Any]]:
+def documented_members(found):
     """Public methods and properties that the class itself defines."""
     return [
         (name, member)
@@ -41,7 +40,7 @@ def documented_members(found: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def test_public_names_match_the_expected_set() -> None:
+def test_public_names_match_the_expected_set():
     found = {
         name
         for name, value in public_names(sw).items()
@@ -51,8 +50,8 @@ def test_public_names_match_the_expected_set() -> None:
     assert isinstance(sw.__version__, str)
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_every_public_name_and_method_is_documented(name: str) -> None:
+@cases("name", *sorted(PUBLIC))
+def test_every_public_name_and_method_is_documented(name):
     found = getattr(sw, name)
     assert inspect.getdoc(found)
     assert str(found.__doc__).strip().splitlines()[0].endswith((".", ":"))
@@ -60,16 +59,16 @@ def test_every_public_name_and_method_is_documented(name: str) -> None:
         assert [n for n, m in documented_members(found) if not inspect.getdoc(m)] == []
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_every_public_method_is_documented(name: str) -> None:
+@cases("name", *sorted(PUBLIC))
+def test_every_public_method_is_documented(name):
     found = getattr(sw, name)
     if inspect.isclass(found):
         missing = [n for n, m in documented_members(found) if not inspect.getdoc(m)]
         assert missing == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_packages_expose_only_their_own_names(package: str) -> None:
+@cases("package", *PACKAGES)
+def test_packages_expose_only_their_own_names(package):
     module = importlib.import_module(f"sparkwright.{package}")
     assert module.__doc__
     if not hasattr(module, "__path__"):
@@ -82,7 +81,7 @@ def test_packages_expose_only_their_own_names(package: str) -> None:
             assert inspect.getdoc(found), name
 
 
-def test_declared_entry_points_exist() -> None:
+def test_declared_entry_points_exist():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     places = [place for group in project["entry-points"].values() for place in group.values()]
     assert places

@@ -1,5 +1,3 @@
-"""A number of the ratchet may fall, and rise only within its tolerance."""
-
 from tests.ratchet import grown
 
 

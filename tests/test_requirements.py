@@ -1,7 +1,4 @@
-"""Every requirement in `requirements.md` names tests or pages that exist."""
-
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +6,7 @@ ROOT = Path(__file__).parents[1]
 TABLES = Path(__file__).with_name("requirements.md")
 
 
-def rows() -> Iterator[tuple[int, list[str], int]]:
+def rows():
     """Line number and cells of each row, and the number of cells in the header of its table."""
     columns = 0
     for number, line in enumerate(TABLES.read_text(encoding="utf-8").splitlines(), 1):
@@ -24,11 +21,11 @@ def rows() -> Iterator[tuple[int, list[str], int]]:
 
 
 @cache
-def names_in(file: Path) -> frozenset[str]:
+def names_in(file):
     return frozenset(re.findall(r"(?m)^\s*(?:async )?def (test_\w+)", file.read_text("utf-8")))
 
 
-def exists(reference: str) -> bool:
+def exists(reference):
     """Whether a cell's entry, a test or a page, is there."""
     file, _, name = reference.strip("`").partition("::")
     if not (ROOT / file).is_file():
@@ -36,12 +33,12 @@ def exists(reference: str) -> bool:
     return name in names_in(ROOT / file) if file.startswith("tests/") else file.endswith(".md")
 
 
-def test_no_row_is_empty() -> None:
+def test_no_row_is_empty():
     found = list(rows())
     assert len(found) > 400
     assert [n for n, cells, columns in found if len(cells) != columns or not all(cells)] == []
 
 
-def test_named_tests_and_pages_exist() -> None:
+def test_named_tests_and_pages_exist():
     named = {entry for _, cells, _ in rows() for entry in cells[-1].split(", ")} - {"none"}
     assert sorted(entry for entry in named if not exists(entry)) == []

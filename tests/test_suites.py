@@ -1,22 +1,15 @@
-"""Each target of the Makefile collects all tests with its mark: collecting all files is slow."""
-
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[1]
-TARGETS = {
-    "chaos": "CHAOS_TESTS",
-    "cluster": "CLUSTER_TESTS",
-    "stores": "STORE_TESTS",
-}
+TARGETS = {"chaos": "CHAOS_TESTS", "cluster": "CLUSTER_TESTS", "stores": "STORE_TESTS"}
 
 
-@pytest.mark.parametrize("mark", TARGETS)
-def test_target_lists_every_file_with_tests_of_its_mark(mark: str) -> None:
+@cases("mark", *TARGETS)
+def test_target_lists_every_file_with_tests_of_its_mark(mark):
     line = re.search(rf"(?m)^{TARGETS[mark]} = (.*)$", (ROOT / "Makefile").read_text())
-    assert line is not None
     named = [ROOT / path for path in line[1].split()]
     marked = [p for p in ROOT.glob("tests/**/test_*.py") if f".mark.{mark}" in p.read_text()]
     left_out = [p for p in marked if not any(p.is_relative_to(each) for each in named)]

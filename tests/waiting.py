@@ -2,11 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+def wait_until(condition, seconds=20.0):
     """What `condition()` returns once that is true: every few milliseconds, `seconds` at most."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
@@ -15,12 +13,12 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     return found
 
 
-def names_of_threads(start: str) -> list[str]:
+def names_of_threads(start):
     """Threads that run now and whose names begin so."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(start)]
 
 
-def join_threads(start: str) -> None:
+def join_threads(start):
     """Give threads whose names begin so five seconds each to end."""
     for thread in threading.enumerate():
         if thread.name.startswith(start):

@@ -6,7 +6,6 @@ python tests/benchmarks/_baselines.py loop|fit|elephas   prints examples a secon
 import os
 import sys
 import time
-from typing import Any
 
 sys.path.insert(0, os.getcwd())
 
@@ -15,7 +14,7 @@ from tests.benchmarks._harness import digits_arrays
 BATCH, EXAMPLES, EPOCHS = 32, 12_000, 3
 
 
-def plain_fit(images: Any, labels: Any) -> float:
+def plain_fit(images, labels):
     """`model.fit` on arrays, all defaults but the batch size; epochs after the first."""
     import keras
 
@@ -27,7 +26,7 @@ def plain_fit(images: Any, labels: Any) -> float:
     return len(images) * (EPOCHS - 1) / (ends[-1] - ends[0])
 
 
-def best_loop(images: Any, labels: Any) -> float:
+def best_loop(images, labels):
     """The best plain Keras loop that we know: compiled, several steps a call, fed by tf.data.
 
     Tried with XLA off, 1 and 2 inter-op threads, 5 and 20 steps a call; the fastest counts.
@@ -38,7 +37,7 @@ def best_loop(images: Any, labels: Any) -> float:
     return max(_loop(images, labels, steps) for steps in (5, 20))
 
 
-def _loop(images: Any, labels: Any, steps: int) -> float:
+def _loop(images, labels, steps):
     import tensorflow as tf
 
     import sparkwright as sw
@@ -50,7 +49,7 @@ def _loop(images: Any, labels: Any, steps: int) -> float:
     batches = iter(data.batch(BATCH, drop_remainder=True).prefetch(4))
 
     @tf.function(jit_compile=False)
-    def several(iterator: Any) -> Any:
+    def several(iterator):
         loss = tf.constant(0.0)
         for _ in tf.range(steps):
             x, y = next(iterator)
@@ -67,14 +66,14 @@ def _loop(images: Any, labels: Any, steps: int) -> float:
     return calls * steps * BATCH / (time.perf_counter() - began_s)
 
 
-def elephas(images: Any, labels: Any) -> float:
+def elephas(images, labels):
     """Elephas, synchronous, with two workers on Spark; epochs after the first.
 
     Released versions pin an older TensorFlow: install it without dependencies.
     """
     import keras
-    from elephas.spark_model import SparkModel  # pyright: ignore[reportMissingImports]
-    from elephas.utils.rdd_utils import to_simple_rdd  # pyright: ignore[reportMissingImports]
+    from elephas.spark_model import SparkModel
+    from elephas.utils.rdd_utils import to_simple_rdd
     from pyspark import SparkConf, SparkContext
 
     import sparkwright as sw

@@ -3,7 +3,7 @@
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +20,43 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("SPARKWRIGHT_RUNS", "off")
 
 
-def seconds(act: Side) -> float:
+def seconds(act):
     """How long it takes."""
     began_s = time.perf_counter()
     act()
     return time.perf_counter() - began_s
 
 
-def in_turn(repeats: int, sides: Mapping[str, Side]) -> dict[str, list[float]]:
+def in_turn(repeats, sides):
     """Seconds of each side; they take turns, so that what else the machine does meets all alike."""
-    found: dict[str, list[float]] = {name: [] for name in sides}
+    found = {name: [] for name in sides}
     for _ in range(repeats):
         for name, side in sides.items():
             found[name].append(seconds(side))
     return found
 
 
-def rates(count: float, found: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+def rates(count, found):
     """`count` a second, of seconds."""
     return {name: [count / each for each in times] for name, times in found.items()}
 
 
-def row(what: str, value: float, unit: str, baseline: float | None = None, **more: Any) -> Row:
+def row(what, value, unit, baseline=None, **more):
     """One figure; `more` has "target", "runs", and "ratio" if it is not that to the baseline."""
     ratio = None if baseline is None else value / baseline
     return {"what": what, "value": value, "unit": unit, "baseline": baseline, "ratio": ratio} | more
 
 
-def compared(
-    what: str, unit: str, ours: Sequence[float], theirs: Sequence[float], **more: Any
-) -> Row:
+def compared(what, unit, ours, theirs, **more):
     """Medians of what was measured in turn, and the median of the pairs' ratios."""
     ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
     medians = statistics.median(ours), unit, statistics.median(theirs)
     return row(what, *medians, **{"ratio": ratio, "target": "", **more})
 
 
-def show(rows: Iterable[Row]) -> list[Row]:
+def show(rows):
     """Print rows as they come; all of them."""
-    found: list[Row] = []
+    found = []
     for each in rows:
         numbers = (each.get(key) for key in ("value", "baseline", "ratio"))
         value, baseline, ratio = ("" if n is None else f"{n:,.2f}" for n in numbers)
@@ -71,7 +69,7 @@ def show(rows: Iterable[Row]) -> list[Row]:
 # -- data -----------------------------------------------------------------------------------
 
 
-def digits_arrays(count: int) -> tuple[Any, Any]:
+def digits_arrays(count):
     """(count, 28, 28, 1) float32 images and (count,) int32 labels.
 
     They are scikit-learn's digits, shifted and noised to as many as are asked for.
@@ -89,7 +87,7 @@ def digits_arrays(count: int) -> tuple[Any, Any]:
     return images[..., None].astype(np.float32), bunch.target[pick].astype(np.int32)
 
 
-def dense(*widths: int, activation: str | None = None, top: str | None = None) -> Any:
+def dense(*widths, activation=None, top=None):
     """A network of dense layers; `widths` are those of the input, the layers, and the output."""
     import keras
 
@@ -100,27 +98,27 @@ def dense(*widths: int, activation: str | None = None, top: str | None = None) -
 # -- runs and processes ---------------------------------------------------------------------
 
 
-def trained(trains: Any, data: Any, epochs: int = 4) -> Any:
+def trained(trains, data, epochs=4):
     """The run of a network or wrapper, after its end."""
     run = trains.start(data, epochs=epochs)
     run.wait()
     return run
 
 
-def trained_here(model: Any, master: Any, data: Any, *, workers: int = 2, epochs: int = 4) -> Any:
+def trained_here(model, master, data, *, workers=2, epochs=4):
     """The run of so many workers on this machine, of a core each, after its end."""
     with sw.ParallelWrapper(model, master, workers=workers, cores_per_worker=1) as wrapper:
         return trained(wrapper, data, epochs)
 
 
-def steady(run: Any) -> float:
+def steady(run):
     """Examples/s of all workers together, from the second epoch on."""
     history = run.history
     later, first = history[history.epoch > 1], history[history.epoch == 1]
     return float(later.examples.sum() / (later.time_s.max() - first.time_s.max()))
 
 
-def processes(word: str, *, everywhere: bool = False) -> Iterator[Any]:
+def processes(word, *, everywhere=False):
     """Those below this one, or all, with that word in their command lines."""
     import psutil
 
@@ -136,7 +134,7 @@ def processes(word: str, *, everywhere: bool = False) -> Iterator[Any]:
 TRAINER = "sparkwright.workers._trainer"
 
 
-def status_mib(pid: int | str = "self") -> dict[str, float]:
+def status_mib(pid="self"):
     """Name -> MiB of the memory of a process: VmHWM is its peak, VmRSS that of now."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -11,13 +11,11 @@ import contextlib
 import resource
 import selectors
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
-from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.connection import connect
 from sparkwright.workers.protocol import Progress
 
 SECRET = bytes(range(32))
@@ -27,21 +25,19 @@ _CONNECTING = 32  # at a time
 _LONGEST_S = 240.0
 _RESULT = np.zeros(1_000, np.float32)
 
-Fields = dict[str, Any]
-
 
 class SimulatedWorkers:
     """Workers 0 to n - 1 of a run, each a connection that one selector listens to."""
 
-    def __init__(self, port: int, count: int) -> None:
+    def __init__(self, port, count):
         """Prepare to connect to the coordinator at `port` of this machine."""
         self._port, self._count = port, count
-        self._lines: list[Connection] = []
+        self._lines = []
         self._generations = [0] * count
         self._selector = selectors.DefaultSelector()
         self._left = 0
 
-    def connect(self) -> Fields:
+    def connect(self):
         """Connect and register all; seconds until all were connected, and in the first group."""
         began_s = time.perf_counter()
         with ThreadPoolExecutor(_CONNECTING) as pool:
@@ -51,12 +47,9 @@ class SimulatedWorkers:
             self._selector.register(line.socket, selectors.EVENT_READ, worker)
             line.send("register", self._registration(worker))
         self._until(lambda: all(self._generations), "their first group")
-        return {
-            "connected_s": connected_s,
-            "grouped_s": time.perf_counter() - began_s,
-        }
+        return {"connected_s": connected_s, "grouped_s": time.perf_counter() - began_s}
 
-    def rows(self, count: float) -> Fields:
+    def rows(self, count):
         """Messages with rows; how many were sent."""
         payload = (np.ones(_BLOCK, np.float32), np.full(_BLOCK, 32, np.int32))
         block = {"epoch": 1, "count": _BLOCK, "seconds": 0.05, "age_s": 0.0, "readings": {}}
@@ -66,7 +59,7 @@ class SimulatedWorkers:
                 line.send("rows", {"blocks": [block], "columns": []}, payload)
         return {"events": int(count) * self._count}
 
-    def finish(self) -> Fields:
+    def finish(self):
         """Go on to the end of the run; how many seconds that takes."""
         began_s = time.perf_counter()
         self._left = self._count
@@ -77,17 +70,17 @@ class SimulatedWorkers:
         self._until(lambda: self._left <= 0, "the end of the run")
         return {"seconds": time.perf_counter() - began_s}
 
-    def close(self) -> None:
+    def close(self):
         """Hang up."""
         for line in self._lines:
             line.close()
 
     # -- a worker's part --------------------------------------------------------------------
 
-    def _line(self) -> Connection:
+    def _line(self):
         return connect(("127.0.0.1", self._port), secret=SECRET, timeout_s=60)
 
-    def _registration(self, worker: int) -> Fields:
+    def _registration(self, worker):
         return {
             "worker": worker,
             "attempt": 0,
@@ -99,7 +92,7 @@ class SimulatedWorkers:
             "pid": 1_000 + worker,
         }
 
-    def _take(self, worker: int, kind: str, fields: Fields) -> None:
+    def _take(self, worker, kind, fields):
         if kind == "group":
             self._generations[worker] = int(fields["generation"])
         elif kind == "deliver":
@@ -109,13 +102,13 @@ class SimulatedWorkers:
         elif kind == "dismiss":
             self._left -= 1
 
-    def _end_of_run(self) -> Progress:
+    def _end_of_run(self):
         nothing = (0,) * self._count
         return Progress(epoch=1, averagings=20, steps=nothing, examples=nothing)
 
     # -- what comes -------------------------------------------------------------------------
 
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
+    def _until(self, condition, what):
         deadline = time.monotonic() + _LONGEST_S
         while not condition():
             ready = self._selector.select(timeout=1.0)
@@ -124,7 +117,7 @@ class SimulatedWorkers:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self._count} workers waited {_LONGEST_S:g} s for {what}.")
 
-    def _read(self, worker: int) -> None:
+    def _read(self, worker):
         line = self._lines[worker]
         message = line.receive()
         if message is None:
@@ -133,7 +126,7 @@ class SimulatedWorkers:
         self._take(worker, message.kind, message.fields)
 
 
-def serve(pipe: Any, port: int, count: int) -> None:
+def serve(pipe, port, count):
     """Do what comes through the pipe, a method's name with its arguments, and answer."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -10,14 +10,13 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any
 
 import numpy as np
 
 BATCH, EPOCHS, WORKERS, EVERY = 32, 4, 2, 5
 
 
-def main(path: str) -> None:
+def main(path):
     """Start the processes, and add up what they say."""
     from torchft.coordination import LighthouseServer
 
@@ -33,7 +32,7 @@ def main(path: str) -> None:
     print(sum(rates))
 
 
-def work(path: str, lighthouse: str, rank: int) -> None:
+def work(path, lighthouse, rank):
     """Train every second example, and print examples a second from the second epoch on."""
     import torch
     from torch.distributed import TCPStore
@@ -64,7 +63,7 @@ def work(path: str, lighthouse: str, rank: int) -> None:
         hostname="127.0.0.1",
     )
     minibatches = len(images) // BATCH
-    ends: list[float] = []
+    ends = []
     with LocalSGD(manager, model, optimizer, sync_every=EVERY):
         for _ in range(EPOCHS):
             order = torch.randperm(len(images))
@@ -79,7 +78,7 @@ def work(path: str, lighthouse: str, rank: int) -> None:
     os._exit(0)  # its threads would keep the process
 
 
-def _lenet(nn: Any) -> Any:
+def _lenet(nn):
     """The network of `sw.networks.lenet()`."""
     return nn.Sequential(
         nn.Conv2d(1, 20, 5),

@@ -10,21 +10,19 @@ averaging every 50 minibatches loses accuracy.
 
 import statistics
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import ROOT, Row, dense, row, show, trained_here
+from tests.benchmarks._harness import ROOT, dense, row, show, trained_here
 
 import sparkwright as sw
 
 WORKERS, SEEDS = 4, (1, 2, 3)
-_LOCAL: dict[str, Any] = {"updater": "local"}
-_SELDOM: dict[str, Any] = {"averaging_frequency": {1: 1, 2: 50}}
-_OUTER: dict[str, Any] = {"outer_optimizer": sw.OuterOptimizer()}
+_LOCAL = {"updater": "local"}
+_SELDOM = {"averaging_frequency": {1: 1, 2: 50}}
+_OUTER = {"outer_optimizer": sw.OuterOptimizer()}
 PICTURE = ROOT / "docs" / "images" / "accuracy.png"
-_FAST: dict[str, Any] = {**_LOCAL, "exchange_precision": "int8", "averaging_delay": 4}
-MASTERS: dict[str, dict[str, Any]] = {
+_FAST = {**_LOCAL, "exchange_precision": "int8", "averaging_delay": 4}
+MASTERS = {
     "every 5, the default": {},
     "every minibatch, local moments": {**_LOCAL, "averaging_frequency": 1},
     "every 5, local moments": _LOCAL,
@@ -40,7 +38,7 @@ MASTERS: dict[str, dict[str, Any]] = {
 }
 
 
-def digits() -> tuple[sw.DataSet, sw.DataSet, int, int]:
+def digits():
     """Training and test data, the minibatch size and epochs: scikit-learn's digits."""
     from sklearn.datasets import load_digits
 
@@ -51,7 +49,7 @@ def digits() -> tuple[sw.DataSet, sw.DataSet, int, int]:
     return sw.DataSet(x[:1437], y[:1437]), sw.DataSet(x[1437:], y[1437:]), 8, 8
 
 
-def teacher() -> tuple[sw.DataSet, sw.DataSet, int, int]:
+def teacher():
     """Likewise: points in 30 dimensions, labeled by a random network of two hidden layers.
 
     Those for training are in the order of their labels.
@@ -69,7 +67,7 @@ def teacher() -> tuple[sw.DataSet, sw.DataSet, int, int]:
 DATA = {"digits": digits, "teacher": teacher}
 
 
-def _network(inputs: int, classes: int, seed: int) -> Any:
+def _network(inputs, classes, seed):
     import keras
 
     keras.utils.set_random_seed(seed)
@@ -80,7 +78,7 @@ def _network(inputs: int, classes: int, seed: int) -> Any:
     return model
 
 
-def accuracy(only: str = "") -> Iterator[Row]:
+def accuracy(only=""):
     """Mean accuracy over the seeds on test data, beside that of the default."""
     for name, load in DATA.items():
         if only not in name:
@@ -97,7 +95,7 @@ def accuracy(only: str = "") -> Iterator[Row]:
         ) as wrapper:
             wrapper.fit(train)  # so that all that follow reuse its processes
             for what, options in MASTERS.items():
-                found: list[float] = []
+                found = []
                 for seed in SEEDS:
                     master = sw.ParameterAveragingTrainingMaster(
                         batch_size_per_worker=batch_size, seed=seed, **options
@@ -113,11 +111,11 @@ def accuracy(only: str = "") -> Iterator[Row]:
                 yield row(f"{name}: {what}", mean, "%", default, runs=found, target=_spread(found))
 
 
-def _spread(values: list[float]) -> str:
+def _spread(values):
     return f"± {statistics.stdev(values):.1f}"
 
 
-def draw(rows: list[Row]) -> None:
+def draw(rows):
     """The means as bars, the seeds' values as dots; a panel for each data set."""
     import matplotlib.pyplot as plt
 

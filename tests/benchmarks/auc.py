@@ -1,10 +1,7 @@
 """The exact area under the ROC curve of ten million scores, against scikit-learn's."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
-from tests.benchmarks._harness import Row, Side, compared, in_turn
+from tests.benchmarks._harness import compared, in_turn
 
 import sparkwright as sw
 from sparkwright.evaluation import ROC
@@ -13,7 +10,7 @@ from sparkwright.spark._exact_roc import digested
 COUNT, PARTS = 10_000_000, 8
 
 
-def auc() -> Iterator[Row]:
+def auc():
     """Seconds from labels and scores to the area: in one process, and on two workers."""
     from sklearn.metrics import roc_auc_score
 
@@ -25,7 +22,7 @@ def auc() -> Iterator[Row]:
         scores = drawn.astype(dtype)
         pairs = zip(np.array_split(labels, PARTS), np.array_split(scores, PARTS), strict=True)
         given = spark.sparkContext.parallelize(list(pairs), PARTS).persist()
-        sides: dict[str, Side] = {
+        sides = {
             "scikit-learn": lambda scores=scores: float(roc_auc_score(labels, scores)),
             "ROC": lambda scores=scores: ROC.from_predictions(labels, scores).auc,
             "a digest of 2 workers": lambda given=given: _digest(given),
@@ -45,11 +42,11 @@ def auc() -> Iterator[Row]:
     spark.stop()
 
 
-def _digest(given: Any) -> float:
+def _digest(given):
     """What `evaluate_roc` does with what its tasks predicted."""
     parts = given.map(lambda pair: ROC.from_predictions(*pair)).persist()
     try:
-        digest: Any = digested(ROC(), parts, examples=COUNT)
+        digest = digested(ROC(), parts, examples=COUNT)
         return digest.auc
     finally:
         parts.unpersist()

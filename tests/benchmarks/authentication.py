@@ -11,12 +11,10 @@ import multiprocessing
 import os
 import socket
 import sys
-from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, row, seconds
+from tests.benchmarks._harness import row, seconds
 
 from sparkwright.mesh.auth import Keys
 from sparkwright.mesh.connection import Connection
@@ -29,7 +27,7 @@ _KEYS = (bytes(range(32)), bytes(range(32, 64)))
 _TIMEOUT_S = 60.0
 
 
-def authentication() -> Iterator[Row]:
+def authentication():
     """Milliseconds of an all-reduce, and the ratio to blocks that are sent as they are."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2 * len(WAYS))]
     context = multiprocessing.get_context("fork")
@@ -37,7 +35,7 @@ def authentication() -> Iterator[Row]:
     other = context.Process(target=_work, args=(1, listeners, theirs), daemon=True)
     other.start()
     _work(0, listeners, ours)
-    found: dict[str, list[list[float]]] = ours.recv()
+    found = ours.recv()
     other.join()
     random = np.random.default_rng(0)
     for name, rounds in found.items():
@@ -56,10 +54,10 @@ def authentication() -> Iterator[Row]:
             )
 
 
-def _work(rank: int, listeners: list[socket.socket], pipe: Any) -> None:
+def _work(rank, listeners, pipe):
     """Be worker `rank` of all rings; worker 1 sends the seconds of each round."""
     rings = [_ring(rank, way, listeners[2 * n : 2 * n + 2]) for n, way in enumerate(WAYS)]
-    found: dict[str, list[list[float]]] = {}
+    found = {}
     for name, size in SIZES.items():
         vector = np.zeros(size, np.float32)
         found[name] = []
@@ -79,7 +77,7 @@ def _work(rank: int, listeners: list[socket.socket], pipe: Any) -> None:
         ring.abort()
 
 
-def _ring(rank: int, way: str, listeners: list[socket.socket]) -> Ring:
+def _ring(rank, way, listeners):
     """Worker r connects to listener 1 - r: two connections, one for each direction."""
     onward = socket.create_connection(listeners[1 - rank].getsockname())
     inward, _ = listeners[rank].accept()

@@ -9,19 +9,15 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, row, show, status_mib
+from tests.benchmarks._harness import row, show, status_mib
 from tests.benchmarks._simulated_workers import SECRET, serve
 
-from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
     MessageReceived,
-    Notification,
     ProgressSettled,
     ResetHistory,
     WorkerDisconnected,
@@ -37,7 +33,7 @@ _MESSAGES = 20
 class Driver:
     """A coordinator's server with the record of a run, and simulated workers that it leads."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers):
         """Listen, and start the process of the workers; nobody connects yet."""
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -63,12 +59,12 @@ class Driver:
         self._process.start()
         theirs.close()
 
-    def tell(self, command: str) -> dict[str, Any]:
+    def tell(self, command):
         """What the workers say when they have done `command`."""
         self._pipe.send(command.split())
         return self._pipe.recv()
 
-    def wait_for_events(self, count: int, timeout_s: float = 120.0) -> None:
+    def wait_for_events(self, count, timeout_s=120.0):
         """Wait until so many messages of workers have been taken in."""
         deadline = time.monotonic() + timeout_s
         while self.received < count:
@@ -78,11 +74,11 @@ class Driver:
             time.sleep(0.002)
 
     @property
-    def grown_mib(self) -> float:
+    def grown_mib(self):
         """Resident memory that the driver has taken since it listens."""
         return status_mib()["VmRSS"] - self._before
 
-    def close(self) -> None:
+    def close(self):
         """End the workers' process, then the server."""
         self._pipe.close()
         self._process.kill()
@@ -90,7 +86,7 @@ class Driver:
         self.server.close()
         self.record.close()
 
-    def _told(self, notification: Notification, message: Message | None = None) -> None:
+    def _told(self, notification, message=None):
         """Do as the engine does, and count messages."""
         match notification:
             case WorkerRegistered():
@@ -114,7 +110,7 @@ class Driver:
             case _:
                 pass
 
-    def _take(self, worker: int, message: Message) -> None:
+    def _take(self, worker, message):
         if message.kind == "rows":
             count = sum(int(block["count"]) for block in message.fields["blocks"])
             losses = np.frombuffer(message.payload, np.float32, count)
@@ -125,7 +121,7 @@ class Driver:
         self.received += 1  # last: whoever waits for it looks at the record then
 
 
-def coordinator(sizes: Sequence[int] = SIZES) -> Iterator[Row]:
+def coordinator(sizes=SIZES):
     """Start-up, rows and memory of averaging, by the number of workers."""
     for size in sizes:
         driver = Driver(size)

@@ -2,12 +2,10 @@
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, Side, compared, in_turn, rates
+from tests.benchmarks._harness import compared, in_turn, rates
 
 import sparkwright as sw
 
@@ -18,7 +16,7 @@ BATCH_SIZE = 256
 SIZE_BYTES = int(float(os.environ.get("CSV_GB", 1)) * 1e9)
 
 
-def csv_files() -> Iterator[Row]:
+def csv_files():
     """MB/s from a file of floats and a label to minibatches in tasks."""
     with tempfile.TemporaryDirectory(prefix="sparkwright-benchmark-") as folder:
         whole = Path(folder) / "whole.csv"
@@ -26,7 +24,7 @@ def csv_files() -> Iterator[Row]:
         size_mb = whole.stat().st_size / 1e6
         spark = sw.start_spark(workers=2)
         _minibatches(spark, whole)  # starts the Python workers
-        sides: dict[str, Side] = {
+        sides = {
             "pyarrow": lambda: _read_with_pyarrow(whole),
             "ours": lambda: _minibatches(spark, whole),
         }
@@ -40,18 +38,18 @@ def csv_files() -> Iterator[Row]:
     )
 
 
-def _minibatches(spark: Any, path: Path) -> int:
+def _minibatches(spark, path):
     """Read a file and cut it into minibatches in the tasks; the number of examples."""
     data = sw.data.from_csv(spark, str(path), labels=-1, classes=CLASSES)
 
-    def count(chunks: Iterable[bytes]) -> Iterator[int]:
+    def count(chunks):
         datasets = map(sw.data.from_bytes, chunks)
         yield sum(len(batch) for batch in sw.data.batched(datasets, BATCH_SIZE))
 
     return sum(data.rdd.mapPartitions(count).collect())
 
 
-def _read_with_pyarrow(path: Path) -> int:
+def _read_with_pyarrow(path):
     """The same arrays, whole, by as many threads as there are workers; how many examples."""
     import pyarrow as pa
     from pyarrow import csv
@@ -65,7 +63,7 @@ def _read_with_pyarrow(path: Path) -> int:
     return min(len(features), len(labels))
 
 
-def _write(path: Path, size_bytes: int) -> None:
+def _write(path, size_bytes):
     """A file of about so many bytes, the same each time."""
     random = np.random.default_rng(1)
     names = [f"feature_{index}" for index in range(COLUMNS)]

@@ -1,12 +1,10 @@
 """Memory on the driver while an exact ROC of ever more rows is evaluated."""
 
 import gc
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, dense, row, seconds, status_mib
+from tests.benchmarks._harness import dense, row, seconds, status_mib
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, to_bytes
@@ -17,7 +15,7 @@ BATCH_SIZE = 4_096
 _CHUNK_ROWS = 25_000
 
 
-def driver_memory() -> Iterator[Row]:
+def driver_memory():
     """The driver's Python (peak RSS, growth) and JVM (peak heap) in `evaluate_roc`, by rows.
 
     A million rows still come to the driver as they are; more are sorted on the cluster.
@@ -27,7 +25,7 @@ def driver_memory() -> Iterator[Row]:
     network.evaluate_roc(_data(spark, ROWS[0] // 10), batch_size=BATCH_SIZE)  # starts TensorFlow
     gc.collect()
     before_mib = status_mib()["VmRSS"]  # of both: what is freed in between is not given back
-    found: list[tuple[int, float, float, float]] = []
+    found = []
     for rows in ROWS:
         heap = _heap(spark)
         gc.collect()
@@ -51,7 +49,7 @@ def driver_memory() -> Iterator[Row]:
     yield row(f"exact ROC of {scores}, made and evaluated", spent_s, "s")
 
 
-def _tiny() -> Any:
+def _tiny():
     import keras
 
     keras.utils.set_random_seed(0)
@@ -60,10 +58,10 @@ def _tiny() -> Any:
     return model
 
 
-def _data(spark: Any, rows: int) -> DistributedDataSet:
+def _data(spark, rows):
     """Examples that the executors make when they are needed."""
 
-    def made(partition: int) -> Iterator[bytes]:
+    def made(partition):
         random = np.random.default_rng(partition)
         for start in range(0, rows // PARTITIONS, _CHUNK_ROWS):
             count = min(_CHUNK_ROWS, rows // PARTITIONS - start)
@@ -75,7 +73,7 @@ def _data(spark: Any, rows: int) -> DistributedDataSet:
     return DistributedDataSet(spark, numbers.flatMap(made))
 
 
-def _heap(spark: Any) -> list[Any]:
+def _heap(spark):
     """The parts of the driver's JVM heap, whose peaks begin anew."""
     jvm = spark.sparkContext._jvm
     jvm.java.lang.System.gc()

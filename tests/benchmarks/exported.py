@@ -1,12 +1,10 @@
 """Exported minibatches: reading them back against reading their bytes, training from them."""
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, Side, compared, digits_arrays, in_turn, rates
+from tests.benchmarks._harness import compared, digits_arrays, in_turn, rates
 
 import sparkwright as sw
 from sparkwright.data import from_bytes
@@ -18,14 +16,14 @@ REPEATS = 5
 SIZE_BYTES = 256 << 20
 
 
-def exported() -> Iterator[Row]:
+def exported():
     """MB/s of one process from a warm page cache, then seconds of an epoch."""
     with tempfile.TemporaryDirectory(prefix="sparkwright-benchmark-") as folder:
         yield from _reading(folder)
         yield from _training(folder)
 
 
-def _reading(folder: str) -> Iterator[Row]:
+def _reading(folder):
     for batch_size, shape in ((32, (28, 28, 1)), (256, (28, 28, 1)), (64, (64, 64, 3))):
         row = np.random.default_rng(0).random(shape, dtype=np.float32)
         url = f"{folder}/batches-of-{batch_size}"
@@ -38,7 +36,7 @@ def _reading(folder: str) -> Iterator[Row]:
         archives.mkdir()
         for number in range(count):
             np.savez(archives / f"{number:06d}.npz", features=minibatch[0], labels=minibatch[1])
-        ways: dict[str, Side] = {
+        ways = {
             "bytes": lambda paths=export.paths: _bytes(paths),
             "Arrow files": lambda url=url: _drained(url, None),
             "NumPy archives": lambda archives=archives: _drained(str(archives), numpy_loader),
@@ -53,11 +51,11 @@ def _reading(folder: str) -> Iterator[Row]:
             )
 
 
-def _bytes(paths: list[str]) -> int:
+def _bytes(paths):
     return sum(len(Path(path).read_bytes()) for path in paths)
 
 
-def _drained(url: str, loader: Any) -> int:
+def _drained(url, loader):
     """What a task does, without Spark: find files, read ahead, check, and see the arrays."""
     found = find_files(url, ours=loader is None)
     columns = None if found.manifest is None else found.manifest.columns
@@ -66,7 +64,7 @@ def _drained(url: str, loader: Any) -> int:
     return sum(len(from_bytes(chunk)) for chunk in chunks)
 
 
-def _training(folder: str) -> Iterator[Row]:
+def _training(folder):
     """One epoch of LeNet from the start of the run to its end; the trainers are warm."""
     spark = sw.start_spark(workers=2)
     in_memory = sw.data.from_arrays(spark, *digits_arrays(12_000), partitions=2)
@@ -75,7 +73,7 @@ def _training(folder: str) -> Iterator[Row]:
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=32, seed=1)
     network = sw.SparkNetwork(spark, sw.networks.lenet(), master)
     network.fit(in_memory)
-    sides: dict[str, Side] = {
+    sides = {
         "memory": lambda: network.fit(in_memory),
         "export": lambda: network.fit(sw.data.from_minibatches(spark, url)),
     }

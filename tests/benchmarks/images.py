@@ -2,12 +2,10 @@
 
 import io
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, Side, compared, in_turn, rates
+from tests.benchmarks._harness import compared, in_turn, rates
 
 import sparkwright as sw
 
@@ -16,14 +14,14 @@ COUNT = 6_000
 SIZE = (64, 64)
 
 
-def images() -> Iterator[Row]:
+def images():
     """Images/s from a listing to arrays of 64 x 64 x 3."""
     with tempfile.TemporaryDirectory(prefix="sparkwright-benchmark-") as folder:
         files, batches = f"{folder}/files", f"{folder}/batches"
         size_bytes = _write_jpegs(Path(files))
         spark = sw.start_spark(workers=2)
         sw.data.write_file_batches(files, batches, batch_size=64)
-        ways: dict[str, Side] = {
+        ways = {
             "tf.data, 2 calls in parallel": lambda: _tf_data(files, 2),
             "tf.data, AUTOTUNE": lambda: _tf_data(files, -1),
             "from_images": lambda: _drained(sw.data.from_images(spark, files, size=SIZE)),
@@ -38,12 +36,12 @@ def images() -> Iterator[Row]:
     best = [max(pair) for pair in zip(*list(found.values())[:2], strict=True)]
     for name, each in found.items():
         ours = name.startswith("from")
-        theirs: Row = {"target": ">= 0.9"} if ours else {"baseline": None, "ratio": None}
+        theirs = {"target": ">= 0.9"} if ours else {"baseline": None, "ratio": None}
         what = f"{COUNT:,} JPEGs of {size_bytes / COUNT / 1e3:.0f} kB, {name}"
         yield compared(what, "images/s", each, best, runs=each) | theirs
 
 
-def _write_jpegs(folder: Path) -> int:
+def _write_jpegs(folder):
     """COUNT photos-like JPEGs of 200 to 300 pixels in ten folders; returns their bytes."""
     from PIL import Image
 
@@ -62,11 +60,11 @@ def _write_jpegs(folder: Path) -> int:
     return total
 
 
-def _tf_data(folder: str, parallel: int) -> None:
+def _tf_data(folder, parallel):
     """The same work by tf.data: list, shuffle, decode with Pillow, scale, batch."""
     import tensorflow as tf
 
-    def decoded(path: bytes) -> Any:
+    def decoded(path):
         from PIL import Image
 
         with Image.open(path.decode()) as image:
@@ -74,7 +72,7 @@ def _tf_data(folder: str, parallel: int) -> None:
             rgb = image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR)
             return np.divide(np.asarray(rgb), np.float32(255), dtype=np.float32)
 
-    def example(path: Any) -> Any:
+    def example(path):
         return tf.numpy_function(decoded, [path], tf.float32)
 
     files = tf.data.Dataset.list_files(f"{folder}/*/*.jpg", seed=0)
@@ -83,7 +81,7 @@ def _tf_data(folder: str, parallel: int) -> None:
     assert count == COUNT
 
 
-def _drained(data: sw.DistributedDataSet) -> None:
+def _drained(data):
     """All examples as arrays in the executors' Python workers, where training takes them from."""
     from sparkwright.data import from_bytes
 

@@ -1,8 +1,6 @@
 """Prediction and evaluation by two workers, against Keras' own in one process on the same cores."""
 
-from collections.abc import Iterator
-
-from tests.benchmarks._harness import Row, Side, compared, digits_arrays, in_turn, rates
+from tests.benchmarks._harness import compared, digits_arrays, in_turn, rates
 
 import sparkwright as sw
 
@@ -14,14 +12,14 @@ BATCH_SIZE = 64
 PARTITIONS = 8
 
 
-def inference() -> Iterator[Row]:
+def inference():
     """Examples/s of LeNet; trainers and the Keras functions are warm, sides take turns."""
     images, labels = digits_arrays(COUNT)
     spark = sw.start_spark(workers=2)
     data = sw.data.from_arrays(spark, images, labels, partitions=PARTITIONS)
     network = sw.SparkNetwork(spark, sw.networks.lenet())
     model = network.model
-    sides: dict[str, Side] = {
+    sides = {
         "model.predict": lambda: model.predict(images, batch_size=BATCH_SIZE, verbose=0),
         "predict": lambda: network.predict(data, batch_size=BATCH_SIZE).collect(),
         "model.evaluate": lambda: model.evaluate(images, labels, batch_size=BATCH_SIZE, verbose=0),

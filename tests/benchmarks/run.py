@@ -19,19 +19,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.benchmarks._harness import Row, show  # noqa: E402
+from tests.benchmarks._harness import show  # noqa: E402
 
 # Name -> module and function.
 BENCHMARKS = {
     **{name: ("training", name) for name in ("lenet", "start", "peers", "ring", "workers")},
     "driver": ("training", "by_driver"),
-    "mesh": ("mesh_growth", "mesh_growth"),
     "csv": ("csv_files", "csv_files"),
-    "jax": ("jax_backend", "jax"),
     **{
         name: (name, name)
         for name in (
-            *("encoding", "images", "sharing", "coordinator", "scaling", "exported", "inference"),
+            *("images", "sharing", "coordinator", "scaling", "exported", "inference"),
             *("auc", "driver_memory"),
         )
     },
@@ -39,10 +37,10 @@ BENCHMARKS = {
 _PACKAGES = ("sparkwright", "tensorflow", "keras", "pyspark", "numpy", "pyarrow")
 
 
-def main() -> None:
+def main():
     """Run what ONLY names (default: all), print and write."""
     only = [name for name in os.environ.get("ONLY", "").split(",") if name]
-    rows: list[Row] = []
+    rows = []
     for name in only or BENCHMARKS:
         print(f"… {name}", file=sys.stderr, flush=True)
         module, function = BENCHMARKS[name]

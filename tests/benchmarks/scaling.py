@@ -10,15 +10,13 @@ What they exchange costs processor time, and that they share.
 
 import json
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import ROOT, TRAINER, Row, processes, row, show, trained
+from tests.benchmarks._harness import ROOT, TRAINER, processes, row, show, trained
 from tests.spark.helpers import Paced
 
 import sparkwright as sw
-from sparkwright.advice import Advice, predict
+from sparkwright.advice import predict
 
 MEASURED = ROOT / "reports" / "scaling.json"
 WORKERS = (1, 2, 4, 8)
@@ -32,7 +30,7 @@ LATENCY_S, CORES = 5e-5, 2
 LENET_BYTES = 4 * 431_080
 # As large as a residual network of 50 layers; updates of a thousandth of the parameters.
 LARGE_BYTES = 100_000_000
-LARGE: dict[str, Any] = {
+LARGE = {
     "averaging": sw.ParameterAveragingTrainingMaster(averaging_frequency=5),
     "sharing": sw.SharedTrainingMaster(
         threshold=sw.TargetSparsity(target=1e-3), mesh=sw.MeshConfig(mode="mesh")
@@ -40,9 +38,9 @@ LARGE: dict[str, Any] = {
 }
 
 
-def measure(kind: str) -> list[Row]:
+def measure(kind):
     """Seconds and processor seconds a minibatch, by number of workers."""
-    found: list[Row] = []
+    found = []
     model = sw.networks.lenet()
     for count in WORKERS:
         rows = count * _MINIBATCHES * _BATCH
@@ -77,7 +75,7 @@ def measure(kind: str) -> list[Row]:
     return found
 
 
-def master_of(kind: str) -> Any:
+def master_of(kind):
     """Averaging every minibatch, which costs most, or sharing."""
     if kind == "averaging":
         return sw.ParameterAveragingTrainingMaster(
@@ -88,22 +86,22 @@ def master_of(kind: str) -> Any:
     )
 
 
-def _trainers_s() -> float:
+def _trainers_s():
     """Processor seconds of all trainers."""
     return sum(sum(each.cpu_times()[:2]) for each in processes(TRAINER))
 
 
-def _kept() -> dict[str, list[Row]]:
+def _kept():
     """What was measured before, by the kind of master."""
     return json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
 
 
-def _keep(kind: str, rows: list[Row]) -> None:
+def _keep(kind, rows):
     MEASURED.parent.mkdir(exist_ok=True)
     MEASURED.write_text(json.dumps({**_kept(), kind: rows}, indent=2))
 
 
-def scaling() -> Iterator[Row]:
+def scaling():
     """Milliseconds a minibatch, measured, beside those predicted from one worker's."""
     for kind in ("averaging", "sharing"):
         rows = _kept().get(kind) or measure(kind)
@@ -115,7 +113,7 @@ def scaling() -> Iterator[Row]:
             yield row(what, 1e3 * each["minibatch_s"], "ms", foretold_ms, runs=each)
 
 
-def predicted(kind: str, alone: Row) -> Advice:
+def predicted(kind, alone):
     """What the model says of this machine, where all is shared but the sleep."""
     share = alone["processor_s"] / alone["minibatch_s"]
     costs = sw.masters.ScalingCosts(cores=CORES, processor_share=share)
@@ -129,7 +127,7 @@ def predicted(kind: str, alone: Row) -> Advice:
     )
 
 
-def draw(kept: dict[str, list[Row]]) -> None:
+def draw(kept):
     """Up to 1,024 workers of 25 million parameters, and the check on this machine."""
     import matplotlib
 
@@ -172,7 +170,7 @@ def draw(kept: dict[str, list[Row]]) -> None:
     figure.savefig(PICTURE, dpi=100)
 
 
-def main(kinds: list[str]) -> None:
+def main(kinds):
     """Measure what is named, then compare and draw what there is."""
     for kind in kinds:
         _keep(kind, measure(kind))

@@ -1,11 +1,9 @@
 """Gradient sharing: throughput against averaging, a large network's steps against dense ones."""
 
 import statistics
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, compared, dense, digits_arrays, row, steady, trained_here
+from tests.benchmarks._harness import compared, dense, digits_arrays, row, steady, trained_here
 
 import sparkwright as sw
 
@@ -14,13 +12,13 @@ REPEATS = 3
 WIDTH = 5_000
 
 
-def sharing() -> Iterator[Row]:
+def sharing():
     """Steady examples/s for LeNet, then milliseconds a step for 25 million parameters."""
     yield from _lenet()
     yield from _large()
 
 
-def _lenet() -> Iterator[Row]:
+def _lenet():
     masters = {
         "averaging": sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1),
         "sharing": sw.SharedTrainingMaster(
@@ -42,24 +40,22 @@ def _lenet() -> Iterator[Row]:
     yield row(what, sent_bytes, "bytes", 4 * model.count_params(), target="<= 0.05")
 
 
-def _large() -> Iterator[Row]:
+def _large():
     import keras
 
-    masters: dict[str, Any] = {
+    masters = {
         "dense updates (averaging every minibatch)": sw.ParameterAveragingTrainingMaster(
             batch_size_per_worker=32, averaging_frequency=1, seed=1
         ),
         "sharing": sw.SharedTrainingMaster(
-            batch_size_per_worker=32,
-            threshold=sw.TargetSparsity(initial=1e-5, target=1e-3),
-            seed=1,
+            batch_size_per_worker=32, threshold=sw.TargetSparsity(initial=1e-5, target=1e-3), seed=1
         ),
         "no exchange (averaging once an epoch)": sw.ParameterAveragingTrainingMaster(
             batch_size_per_worker=32, averaging_frequency=64, seed=1
         ),
     }
 
-    def step_ms(run: Any) -> float:
+    def step_ms(run):
         """From the end of the epoch before, so that its averaging counts."""
         history = run.history[run.history.worker == 0]
         later, before = history[history.epoch == 3], history[history.epoch == 2]
@@ -79,11 +75,9 @@ def _large() -> Iterator[Row]:
     yield row(what, shared - alone, "ms", each_minibatch - alone)
 
 
-def _in_turn(
-    model: Any, data: sw.DataSet, masters: dict[str, Any], measure: Any, *, epochs: int
-) -> Any:
+def _in_turn(model, data, masters, measure, *, epochs):
     """Master -> what `measure` finds in its runs of two workers; the masters take turns."""
-    found: dict[str, list[Any]] = {name: [] for name in masters}
+    found = {name: [] for name in masters}
     for _ in range(REPEATS):
         for name, master in masters.items():
             found[name].append(measure(trained_here(model, master, data, epochs=epochs)))

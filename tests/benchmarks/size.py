@@ -6,7 +6,6 @@ python -m tests.benchmarks.size
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -43,13 +42,13 @@ ORDER = (
 _LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}
 
 
-def main() -> None:
+def main():
     """Print the table."""
     for name, value in measured():
         print(f"{name:62} {value:>10,}" if isinstance(value, int) else f"{name:62} {value:>10.2f}")
 
 
-def measured() -> Iterator[tuple[str, int | float]]:
+def measured():
     """Name and value of each measure."""
     for name, folder in (("kit", KIT), ("widgets", WIDGETS), ("tests", TESTS)):
         files = sorted(folder.rglob("*.py"))
@@ -83,18 +82,18 @@ def measured() -> Iterator[tuple[str, int | float]]:
         yield f"public names in {name}", len(set(_public(tree_of(file / "__init__.py"))))
 
 
-def statements_of(file: Path) -> int:
+def statements_of(file):
     """The number of statements in a file's syntax tree."""
     return sum(isinstance(node, ast.stmt) for node in ast.walk(tree_of(file)))
 
 
 @cache
-def tree_of(file: Path) -> ast.Module:
+def tree_of(file):
     """The syntax tree of a file."""
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def statements() -> dict[str, int]:
+def statements():
     """Package -> statements, as "kit/data"; modules of a root, and all tests, count as one."""
     found = {"tests": 0}
     for root in (KIT, WIDGETS, TESTS):
@@ -105,23 +104,23 @@ def statements() -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _public(tree: ast.Module) -> Iterator[str]:
+def _public(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield from (a.asname for a in node.names if a.asname and a.asname[0] != "_")
 
 
-def package(name: str) -> str:
+def package(name):
     """The package, or the module at the top, that a module belongs to."""
     return name.partition(".")[2].partition(".")[0]
 
 
-def level(name: str) -> int:
+def level(name):
     """The place of a module's package in the order; the façade stands above all."""
     return _LEVELS.get(package(name), len(ORDER))
 
 
-def imports() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+def imports():
     """Module -> modules of the kit that it imports at once, and inside functions."""
     files = {_name(file): file for file in KIT.rglob("*.py")}
     public = {
@@ -130,8 +129,8 @@ def imports() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
         if file.name == "__init__.py" and package != KIT.name
         for name, module in modules_of(tree_of(file), package).items()
     }
-    at_once: dict[str, set[str]] = {}
-    lazy: dict[str, set[str]] = {}
+    at_once = {}
+    lazy = {}
     for name, file in files.items():
         at_once[name], lazy[name] = set(), set()
         base = name if file.name == "__init__.py" else name.rpartition(".")[0]
@@ -141,9 +140,7 @@ def imports() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return at_once, lazy
 
 
-def imports_in(
-    tree: ast.AST, *, inside: bool = False
-) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+def imports_in(tree, *, inside=False):
     """Each import but those for type checkers, and whether it is inside a function."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -155,7 +152,7 @@ def imports_in(
             yield from imports_in(node, inside=deeper)
 
 
-def _targets(node: ast.Import | ast.ImportFrom, base: str) -> Iterator[str]:
+def _targets(node, base):
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
         return
@@ -167,16 +164,16 @@ def _targets(node: ast.Import | ast.ImportFrom, base: str) -> Iterator[str]:
     yield module
 
 
-def _name(file: Path) -> str:
+def _name(file):
     parts = file.relative_to(KIT.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def cyclic(graph: dict[str, set[str]]) -> set[str]:
+def cyclic(graph):
     """Modules that import themselves by way of others."""
-    found: set[str] = set()
+    found = set()
     for name in graph:
-        reached, waiting = set[str](), list(graph[name])
+        reached, waiting = set(), list(graph[name])
         while waiting:
             other = waiting.pop()
             if other not in reached:

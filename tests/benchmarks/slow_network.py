@@ -14,11 +14,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, row, show, trained_here
+from tests.benchmarks._harness import row, show, trained_here
 
 import sparkwright as sw
 from sparkwright.advice import predict
@@ -30,12 +28,12 @@ PACE_S = 0.6
 _MINIBATCHES, _EPOCHS, _WIDTH = 50, 2, 5_000
 _SHAPED, _ONLY = "SPARKWRIGHT_SHAPED", "SPARKWRIGHT_ONLY"
 _SHARING = "gradient sharing"
-_EVERY_5: dict[str, Any] = {"averaging_frequency": 5, "updater": "local"}
-_EVERY_50: dict[str, Any] = {
+_EVERY_5 = {"averaging_frequency": 5, "updater": "local"}
+_EVERY_50 = {
     **{"averaging_frequency": 50, "updater": "local", "exchange_precision": "int8"},
     "outer_optimizer": sw.OuterOptimizer(),
 }
-MASTERS: dict[str, dict[str, Any]] = {
+MASTERS = {
     "moments averaged, every 5": {"averaging_frequency": 5},
     "local moments, every 5": _EVERY_5,
     **{
@@ -56,21 +54,19 @@ MASTERS: dict[str, dict[str, Any]] = {
 class Paced:
     """Makes each minibatch take as long as the others."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._began_s = 0.0
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         """Look at the clock."""
-        del minibatch, model
         self._began_s = time.monotonic()
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
+    def post_update(self, minibatch, model):
         """Sleep for the rest of the time."""
-        del minibatch, model
         time.sleep(max(0.0, self._began_s + PACE_S - time.monotonic()))
 
 
-def slow_network() -> Iterator[Row]:
+def slow_network():
     """Milliseconds of a minibatch, the averagings included, beside those of training alone."""
     import keras
 
@@ -91,7 +87,7 @@ def slow_network() -> Iterator[Row]:
             ]
         )
         model.compile(keras.optimizers.Adam(1e-4), "sparse_categorical_crossentropy")
-        kind: Any = sw.ParameterAveragingTrainingMaster
+        kind = sw.ParameterAveragingTrainingMaster
         if name == _SHARING:
             kind = sw.SharedTrainingMaster
         master = kind(
@@ -118,7 +114,7 @@ def slow_network() -> Iterator[Row]:
             yield row(f"{what}: averaging that is hidden", 100 * hidden, "%", 100)
 
 
-def _within_epochs_s(history: Any) -> float:
+def _within_epochs_s(history):
     """Seconds of a minibatch, without the meeting at an epoch's end: epochs here are too short."""
     times = (
         history[history.epoch > 1].groupby(["epoch", "worker"]).time_s.agg(["min", "max", "size"])
@@ -126,9 +122,9 @@ def _within_epochs_s(history: Any) -> float:
     return float(((times["max"] - times["min"]) / (times["size"] - 1)).mean())
 
 
-def predicted(master: sw.ParameterAveragingTrainingMaster, step_s: float, size: int) -> float:
+def predicted(master, step_s, size):
     """Seconds of a minibatch by the cost model, of two workers that share the device's rate."""
-    bits, unit = re.fullmatch(r"(\d+)([mg])bit", os.environ[_SHAPED]).groups()  # pyright: ignore
+    bits, unit = re.fullmatch(r"(\d+)([mg])bit", os.environ[_SHAPED]).groups()
     bandwidth = int(bits) * {"m": 1e6, "g": 1e9}[unit] / 8 / 2
     found = predict(
         master,
@@ -141,7 +137,7 @@ def predicted(master: sw.ParameterAveragingTrainingMaster, step_s: float, size: 
     return found.at(2).interval_s / master.averaging_frequency
 
 
-def main(rate: str = "2gbit", only: str = "") -> int:
+def main(rate="2gbit", only=""):
     """Run in a namespace whose loopback device is limited to `rate`."""
     if _SHAPED in os.environ:
         show(slow_network())

@@ -9,13 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from tests.benchmarks._harness import (
     ROOT,
-    Row,
     compared,
     dense,
     digits_arrays,
@@ -32,7 +29,7 @@ REPEATS, _ROUNDS = 3, 7
 _BASELINES = {"loop": ("best plain Keras loop", 1.05), "fit": ("model.fit on arrays", 1.3)}
 
 
-def _network(spark: Any, **options: Any) -> tuple[sw.SparkNetwork, Any]:
+def _network(spark, **options):
     """LeNet that was trained once, so that TensorFlow runs and the steps are compiled; its data."""
     data = sw.data.from_arrays(spark, *digits_arrays(12_000))
     network = sw.SparkNetwork(spark, sw.networks.lenet(), _master(**options))
@@ -40,15 +37,15 @@ def _network(spark: Any, **options: Any) -> tuple[sw.SparkNetwork, Any]:
     return network, data
 
 
-def _master(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def _master(**options):
     return sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1, **options)
 
 
-def lenet() -> Iterator[Row]:
+def lenet():
     """Steady examples/s of 2 workers x 1 core, against a plain loop and `model.fit`."""
     spark = sw.start_spark(workers=2)
     network, data = _network(spark)
-    found: dict[str, list[float]] = {"loop": [], "fit": [], "ours": []}
+    found = {"loop": [], "fit": [], "ours": []}
     for _ in range(REPEATS):
         found["loop"].append(_baseline("loop"))
         found["ours"].append(steady(trained(network, data)))
@@ -64,7 +61,7 @@ def lenet() -> Iterator[Row]:
     yield from _every_minibatch()
 
 
-def _every_minibatch() -> Iterator[Row]:
+def _every_minibatch():
     """Averaging after every minibatch, against the plain loop, in pairs."""
     data, model = sw.DataSet(*digits_arrays(12_000)), sw.networks.lenet()
     for updater, target in (("local", ">= 0.9"), ("average", "")):
@@ -75,7 +72,7 @@ def _every_minibatch() -> Iterator[Row]:
             yield _against(what, wrapper, data, lambda: _baseline("loop"), target=target)
 
 
-def peers() -> Iterator[Row]:
+def peers():
     """LeNet with two workers, against Elephas, and torchft's LocalSGD where that is installed.
 
     Elephas is installed for this if it can be. torch with torchft takes 5 GB: TORCH_PYTHON names a
@@ -101,11 +98,9 @@ def peers() -> Iterator[Row]:
     spark.stop()
 
 
-def _against(
-    what: str, network: Any, data: Any, peer: Callable[[], float], *, target: str = ""
-) -> Row:
+def _against(what, network, data, peer, *, target=""):
     """Our examples/s beside those of `peer`, in pairs."""
-    found: dict[str, list[float]] = {"ours": [], "peer": []}
+    found = {"ours": [], "peer": []}
     for _ in range(REPEATS):
         found["ours"].append(steady(trained(network, data)))
         found["peer"].append(peer())
@@ -113,11 +108,11 @@ def _against(
     return compared(what, "examples/s", *rates, target=target, runs=found)
 
 
-def by_driver() -> Iterator[Row]:
+def by_driver():
     """LeNet with 2 workers connected by way of the driver, against the ring, in pairs."""
     data, model = sw.DataSet(*digits_arrays(12_000)), sw.networks.lenet()
     for frequency in (5, 1):
-        found: dict[Any, list[float]] = {"ring": [], "driver": []}
+        found = {"ring": [], "driver": []}
         for repeat in range(1 + REPEATS):
             for way, rates in found.items():
                 master = _master(averaging_frequency=frequency, communication=way)
@@ -132,7 +127,7 @@ def by_driver() -> Iterator[Row]:
         )
 
 
-def start() -> Iterator[Row]:
+def start():
     """Seconds from `start` to the first loss: first run, and second at once."""
     began_s = time.perf_counter()
     spark = sw.start_spark(workers=2)
@@ -153,7 +148,7 @@ def start() -> Iterator[Row]:
     spark.stop()
 
 
-def ring() -> Iterator[Row]:
+def ring():
     """An averaging round (read, all-reduce) of two workers, beside one copy by bare sockets."""
     for parameters in (430_000, 25_000_000):
         what = f"averaging {parameters / 1e6:g} M parameters, 2 workers"
@@ -162,7 +157,7 @@ def ring() -> Iterator[Row]:
         yield row(what, _averaging_ms(parameters), "ms", bare_ms, target=target)
 
 
-def workers() -> Iterator[Row]:
+def workers():
     """How throughput and averaging grow with the number of workers, on these cores."""
     alone = 0.0
     for count in (1, 2, 4):
@@ -180,14 +175,14 @@ def workers() -> Iterator[Row]:
         yield row(f"LeNet averaging, {count} workers", average_ms, "ms", target=target)
 
 
-def _baseline(what: str, packages: str = "") -> float:
+def _baseline(what, packages=""):
     """Examples/s without Sparkwright, in a process that also finds what lies in `packages`."""
     paths = filter(None, (packages, os.environ.get("PYTHONPATH", "")))
     command = [sys.executable, "tests/benchmarks/_baselines.py", what]
     return _printed(command, PYTHONPATH=os.pathsep.join(paths))
 
 
-def _printed(command: Sequence[str], **environment: str) -> float:
+def _printed(command, **environment):
     """The number that a process prints last."""
     done = subprocess.run(
         command,
@@ -200,7 +195,7 @@ def _printed(command: Sequence[str], **environment: str) -> float:
     return float(done.stdout.strip().splitlines()[-1])
 
 
-def _import_tensorflow(*, at_once: int) -> None:
+def _import_tensorflow(*, at_once):
     """By so many processes at the same time."""
     command = [sys.executable, "-c", "import tensorflow, keras; keras.layers"]
     started = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(at_once)]
@@ -208,7 +203,7 @@ def _import_tensorflow(*, at_once: int) -> None:
         process.wait()
 
 
-def _bare_sockets_ms(size: int, pairs: int) -> float:
+def _bare_sockets_ms(size, pairs):
     """Milliseconds to send `size` bytes over loopback TCP in each of some pairs of processes.
 
     The sender's other half only receives, and all pairs begin together.
@@ -225,10 +220,10 @@ def _bare_sockets_ms(size: int, pairs: int) -> float:
     return 1e3 * statistics.median(slowest[2:])
 
 
-def _send(size: int, start: Any, found: Any) -> None:
+def _send(size, start, found):
     """Send to a process of its own, and put the seconds of each time into `found`."""
 
-    def act() -> None:
+    def act():
         sock.sendall(payload)
         sock.recv(1)
 
@@ -237,7 +232,7 @@ def _send(size: int, start: Any, found: Any) -> None:
         receiver = context.Process(target=_receive, args=(listener.getsockname(), size, _ROUNDS))
         receiver.start()
         sock, _ = listener.accept()
-        payload, times = bytes(size), list[float]()
+        payload, times = bytes(size), []
         with sock:
             for _ in range(_ROUNDS):
                 start.wait()
@@ -246,7 +241,7 @@ def _send(size: int, start: Any, found: Any) -> None:
         receiver.join()
 
 
-def _receive(address: Any, size: int, rounds: int) -> None:
+def _receive(address, size, rounds):
     with socket.create_connection(address) as sock:
         view = memoryview(bytearray(size))
         for _ in range(rounds):
@@ -256,7 +251,7 @@ def _receive(address: Any, size: int, rounds: int) -> None:
             sock.sendall(b"k")
 
 
-def _averaging_ms(parameters: int) -> float:
+def _averaging_ms(parameters):
     """Median milliseconds of the "average" phase of real rounds with a network of that size."""
     width = 2_000
     model = dense(8, width, max(1, parameters // width), 1)

@@ -7,7 +7,6 @@ Tasks do nothing and follow a shuffle, as a run's do. Prints seconds until all a
 
 import statistics
 import time
-from typing import Any
 
 import sparkwright as sw
 from sparkwright.cluster.jobs import SparkJob, run_partition
@@ -15,14 +14,14 @@ from sparkwright.cluster.jobs import SparkJob, run_partition
 ROUNDS = 3
 
 
-def one_job(spark: Any, tasks: Any) -> float:
+def one_job(spark, tasks):
     """Seconds of one job with a task for each partition."""
     began_s = time.monotonic()
     SparkJob(spark, tasks.collect, description="one job").wait()
     return time.monotonic() - began_s
 
 
-def many_jobs(spark: Any, tasks: Any) -> float:
+def many_jobs(spark, tasks):
     """Seconds of a job for each partition, submitted together."""
     began_s = time.monotonic()
     jobs = [
@@ -34,12 +33,12 @@ def many_jobs(spark: Any, tasks: Any) -> float:
     return time.monotonic() - began_s
 
 
-def main() -> None:
+def main():
     """Measure."""
     spark = sw.start_spark(workers=2, cores_per_worker=2)
     for workers in (2, 64, 1000):
         numbers = spark.sparkContext.parallelize(range(workers), 2).map(lambda n: (n, n))
-        tasks: Any = numbers.partitionBy(workers).mapPartitions(list)
+        tasks = numbers.partitionBy(workers).mapPartitions(list)
         one_job(spark, tasks)  # Python workers start
         pairs = [(one_job(spark, tasks), many_jobs(spark, tasks)) for _ in range(ROUNDS)]
         one, many = (statistics.median(each) for each in zip(*pairs, strict=True))

@@ -28,7 +28,7 @@ class Image:
     home: Path
 
     @property
-    def variables(self) -> dict[str, str]:
+    def variables(self):
         """All environment variables in the image: few, as there."""
         return {
             **{name: text for name, text in os.environ.items() if _PASSED_ON.fullmatch(name)},
@@ -36,7 +36,7 @@ class Image:
             "HOME": str(self.home),
         }
 
-    def run(self, *command: str | Path) -> str:
+    def run(self, *command):
         """Run a command in the repository's root; returns what it prints."""
         completed = subprocess.run(
             [*map(str, command)],
@@ -53,7 +53,7 @@ class Image:
             raise RuntimeError(f"{command} ended with {completed.returncode}:\n{completed.stdout}")
         return completed.stdout
 
-    def build(self) -> None:
+    def build(self):
         """Do what the image is built by; what is installed already stays."""
         pip = [self.environment / "bin" / "python", "-m", "pip"]
         install = [*pip, "install", "--quiet", "--no-input", "--requirement"]
@@ -64,18 +64,18 @@ class Image:
         self.run(*pip, "check")
         self.run(self.repository / "binder" / "postBuild")
 
-    def start_command(self, *command: str | Path) -> list[str | Path]:
+    def start_command(self, *command):
         """`command` as the image starts it, on one core."""
         return ["taskset", "--cpu-list", "0", self.repository / "binder" / "start", *command]
 
 
-def python_wanted() -> str:
+def python_wanted():
     """The interpreter that `runtime.txt` names, such as "python3.11"."""
     name, _, version = (ROOT / "binder" / "runtime.txt").read_text().strip().partition("-")
     return f"{name}{version}"
 
 
-def new_image(folder: Path, environment: Path | None = None) -> Image:
+def new_image(folder, environment=None):
     """Copy the repository and make an empty Python environment."""
     python = shutil.which(python_wanted())
     if python is None:
@@ -92,7 +92,7 @@ def new_image(folder: Path, environment: Path | None = None) -> Image:
     return image
 
 
-def copy_repository(target: Path) -> None:
+def copy_repository(target):
     """Copy the files that git would commit; what it ignores is not in an image either."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],

@@ -6,9 +6,6 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import requests
 import websocket
@@ -24,9 +21,7 @@ class CellError(Exception):
 class LabServer:
     """A running `jupyter lab`."""
 
-    def __init__(
-        self, command: Sequence[str | Path], *, folder: Path, environment: dict[str, str], log: Path
-    ) -> None:
+    def __init__(self, command, *, folder, environment, log):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -47,7 +42,7 @@ class LabServer:
                 start_new_session=True,
             )
 
-    def __enter__(self) -> "LabServer":
+    def __enter__(self):
         end_s = time.monotonic() + _START_TIMEOUT_S
         while True:
             try:
@@ -60,7 +55,7 @@ class LabServer:
             else:
                 return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         try:
             for session in self._request("GET", "/api/sessions"):
                 self._request("DELETE", f"/api/sessions/{session['id']}")
@@ -68,11 +63,11 @@ class LabServer:
             self._end()
 
     @property
-    def log_text(self) -> str:
+    def log_text(self):
         """The end of what the server, its kernels and their children wrote."""
         return self._log.read_text(errors="replace")[-8000:]
 
-    def execute(self, notebook: str, sources: Sequence[str], *, timeout_s: float) -> None:
+    def execute(self, notebook, sources, *, timeout_s):
         """Start a kernel for a notebook and execute cells in it, one by one."""
         session = self._request(
             "POST",
@@ -92,7 +87,7 @@ class LabServer:
         finally:
             channel.close()
 
-    def _request(self, method: str, path: str, content: Any = None) -> Any:
+    def _request(self, method, path, content=None):
         answer = requests.request(
             method,
             self._url + path,
@@ -103,13 +98,13 @@ class LabServer:
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
-    def _wait_a_little(self) -> None:
+    def _wait_a_little(self):
         try:
             self.process.wait(0.1)
         except subprocess.TimeoutExpired:
             return
 
-    def _end(self) -> None:
+    def _end(self):
         self.process.terminate()
         try:
             self.process.wait(30)
@@ -118,7 +113,7 @@ class LabServer:
             self.process.wait()
 
 
-def _execute(channel: websocket.WebSocket, source: str, end_s: float) -> None:
+def _execute(channel, source, end_s):
     message_id = uuid.uuid4().hex
     header = {
         "msg_id": message_id,
@@ -144,7 +139,7 @@ def _execute(channel: websocket.WebSocket, source: str, end_s: float) -> None:
             raise CellError("\n".join([source, *content["traceback"]]))
 
 
-def _receive(channel: websocket.WebSocket, end_s: float) -> Any:
+def _receive(channel, end_s):
     """The next message in JSON; those with binary parts are widgets' and are left out."""
     while True:
         remaining_s = end_s - time.monotonic()

@@ -19,15 +19,15 @@ class Sample:
 class ProcessTree:
     """A process and its descendants; also those whose parent has ended, once they were seen."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid):
         self._known = {psutil.Process(pid)}
 
-    def sample(self) -> Sample:
+    def sample(self):
         """Measure now."""
         for process in list(self._known):
             with contextlib.suppress(psutil.NoSuchProcess):
                 self._known.update(process.children(recursive=True))
-        by_process: dict[str, int] = {}
+        by_process = {}
         cpu_s = 0.0
         for process in list(self._known):
             try:
@@ -44,28 +44,28 @@ class ProcessTree:
 class Watch:
     """Samples a tree on a thread, from `with` to its end."""
 
-    def __init__(self, tree: ProcessTree, *, every_s: float = 0.5) -> None:
+    def __init__(self, tree, *, every_s=0.5):
         self.peak = self.last = Sample()
         self.count = 0
         self._tree, self._every_s = tree, every_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self):
         self._take()
         self._thread.start()
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, *_error):
         self._over.set()
         self._thread.join()
         self._take()
 
-    def _poll(self) -> None:
+    def _poll(self):
         while not self._over.wait(self._every_s):
             self._take()
 
-    def _take(self) -> None:
+    def _take(self):
         self.last = self._tree.sample()
         self.count += 1
         if self.last.pss_bytes >= self.peak.pss_bytes:

@@ -1,5 +1,3 @@
-"""What is measured of the image is measured rightly."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""The tour keeps Binder's memory in this environment, without building the image: for `.ci/run`."""
-
 import os
 import sys
 from pathlib import Path

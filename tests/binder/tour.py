@@ -2,9 +2,6 @@
 
 import json
 import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import nbformat
 from tests.binder.lab_server import LabServer
@@ -15,9 +12,7 @@ MOST_BYTES = 1.7 * 2**30  # of the 2 GB that Binder gives
 TIMEOUT_S = 400.0
 
 
-def replayed(
-    command: Sequence[str | Path], *, repository: Path, environment: dict[str, str], reports: Path
-) -> dict[str, Any]:
+def replayed(command, *, repository, environment, reports):
     """Start JupyterLab by `command`, execute the tour in it; returns figures and results.
 
     Memory is the sum of the proportional set sizes (PSS) of all processes: shared pages count once.
@@ -51,7 +46,7 @@ def replayed(
     return {**figures, "results": json.loads((reports / "tour.json").read_text())}
 
 
-def check_memory(replay: dict[str, Any]) -> None:
+def check_memory(replay):
     """Fail unless all processes together, JupyterLab's server among them, kept the limit."""
     by_process = replay["peak_by_process_mb"]
     shown = {name: replay[name] for name in ("cpu_s", "wall_s", "peak_mb", "server_mb")}

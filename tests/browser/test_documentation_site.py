@@ -1,12 +1,8 @@
-"""The site of `make docs`: it needs no network, fits narrow pages, and searches."""
-
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("index.html", "training-masters.html", "reference/masters.html", "notebooks/03_csv.html")
@@ -28,7 +24,6 @@ def site(tmp_path_factory):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (420, "dark")])
 def test_pages_fit_and_request_nothing_from_elsewhere(site, open_file, width, scheme):
-    """Only a browser fetches what a page names, and lays it out."""
     page = open_file(site / PAGES[0], width=width, scheme=scheme)
     failed = []
     page.on("requestfailed", lambda sent: failed.append(sent.url))
@@ -42,7 +37,6 @@ def test_pages_fit_and_request_nothing_from_elsewhere(site, open_file, width, sc
 
 
 def test_search_finds_an_option_without_a_server(site, open_file):
-    """Only a browser runs the search."""
     page = open_file(site / "reference" / "masters.html")
     # The page searches when a key is released, which `fill` does not do.
     page.locator(".md-search__input").press_sequentially("averaging_frequency")

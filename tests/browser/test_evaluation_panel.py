@@ -1,9 +1,3 @@
-"""The evaluation panel in a real browser: threshold and results by keys, narrow and dark."""
-
-import pytest
-
-pytestmark = pytest.mark.browser
-
 # Neither Spark nor TensorFlow: what was found is given.
 CELL = """
 import numpy as np
@@ -37,7 +31,6 @@ POINT = "document.querySelector('.sparkwright-threshold-point').getAttribute('tr
 
 
 def test_threshold_and_result_are_selected_by_keys_and_all_fits(lab_of):
-    """Only a page moves the point without the kernel, at each of a slider's steps."""
     page = lab_of(CELL, width=420)
     page.page.locator(".sparkwright-threshold-point").first.wait_for()
     slider = page.page.get_by_role("slider", name="Threshold: predicted positive from this")

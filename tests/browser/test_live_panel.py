@@ -1,9 +1,5 @@
-"""The panel in a real browser, fed by the test double: drawing, views, pointer, narrow and dark."""
-
 import pytest
 from tests.waiting import wait_until
-
-pytestmark = pytest.mark.browser
 
 CANVAS = ".sparkwright-chart > canvas"
 AWAIT = "import asyncio\nwhile not run.finished:\n    await asyncio.sleep(0.1)"
@@ -65,7 +61,6 @@ WHITE = """() => {
 
 
 def test_curve_is_drawn_and_the_run_ends_with_a_card(open_run):
-    """Only a page paints in the colors of its theme, and opens what was saved without a kernel."""
     page = open_run("epochs=3, rounds=10", "panel = panel_for(run).panel")
     wait_for_state(page, "Training")
     page.wait_for_curve()
@@ -87,7 +82,6 @@ def test_curve_is_drawn_and_the_run_ends_with_a_card(open_run):
 
 
 def test_every_view_of_a_run_shows_its_whole_curve_and_stops_it(open_run):
-    """Only a notebook has views that are interrupted, reloaded, removed and shown twice."""
     page = open_run("epochs=200", AWAIT)
     wait_for_step(page, 20)
     page.interrupt()
@@ -122,7 +116,6 @@ def test_every_view_of_a_run_shows_its_whole_curve_and_stops_it(open_run):
 
 
 def test_failed_run_shows_a_collapsed_traceback_and_fits(open_run):
-    """Only a page folds, and has a width."""
     page = open_run("epochs=2, rounds=10, bad_step=60, ends='failed'")
     alert = page.page.get_by_role("alert").filter(has_text="Training failed.")
     alert.wait_for()
@@ -138,7 +131,6 @@ def test_failed_run_shows_a_collapsed_traceback_and_fits(open_run):
 
 
 def test_chart_is_read_smoothed_and_zoomed_by_pointer_and_keys(open_run):
-    """Only a browser knows what lies under the pointer, here with two pixels for one."""
     page = open_run("epochs=60, rounds=4, steps_per_s=600", kind="workers=4", scale=2.0)
     wait_for_card(page)
     steps = steps_shown(page)
@@ -183,7 +175,6 @@ def test_chart_is_read_smoothed_and_zoomed_by_pointer_and_keys(open_run):
 
 
 def test_every_quantity_of_a_run_is_selected_by_keys(open_run):
-    """Only a page moves through the choices, and draws each while the run goes on."""
     page = open_run("epochs=50, rounds=40", kind="sharing=True", height=1000)
     wait_for_state(page, "Training")
     page.in_kernel("run.lose(1)")
@@ -228,7 +219,6 @@ def append(first, last, at_a_time=1):
 
 @pytest.mark.slow
 def test_appends_do_not_grow_browser_memory(open_run):
-    """Only a browser keeps what its scripts do not let go."""
     page = open_run("epochs=1, rounds=1", last_line="panel = panel_for(run).panel")
     wait_for_card(page)
     page.in_kernel(APPEND)

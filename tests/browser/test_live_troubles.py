@@ -1,5 +1,3 @@
-"""What happens to the panel's run, page or kernel while it trains, and several runs at once."""
-
 import json
 import os
 import signal
@@ -15,8 +13,6 @@ from tests.browser.test_live_panel import (
     wait_for_step,
     wait_for_words,
 )
-
-pytestmark = pytest.mark.browser
 
 # As a hidden tab does: no frames, until it is looked at again. Those of the chart are counted:
 # widgets are modules from blobs, while JupyterLab's own code is served.
@@ -35,7 +31,6 @@ SHOW = """() => {
 
 
 def test_panel_handles_missing_points_hidden_tabs_and_kernel_restarts(lab_of):
-    """Only a browser withholds frames, and keeps a picture whose kernel is another one."""
     new_run = (
         "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
         "run = fake_run.FakeRun()"
@@ -82,7 +77,6 @@ compare_runs(runs)
 
 
 def test_three_runs_are_overlaid_while_they_train(lab_of):
-    """Only a page draws lines over one another, and hides one at a click."""
     page = lab_of(COMPARE, files=[FAKE_RUN])
     wait_for_words(page, "averaging, slowly 0.")
     wait_for_words(page, "sharing, validation ")
@@ -110,7 +104,6 @@ RESTART = "void jupyterapp.shell.currentWidget.sessionContext.session.kernel.res
 
 
 def test_panel_tells_a_blocked_kernel_from_a_suspended_and_a_restarted_one(open_run):
-    """Only JupyterLab has a kernel that can be lost."""
     page = open_run("epochs=1000", "import os, time\nblocks = lambda: time.sleep(7)")
     wait_for_step(page, 20)
     page.page.evaluate(WATCH_KERNEL)
@@ -159,7 +152,6 @@ def older_kernel(jupyter_server, tmp_path_factory):
 
 
 def test_older_kernel_shows_points_live_and_receives_stop(open_run, older_kernel):
-    """Only JupyterLab talks to another kernel than this process has."""
     name, version = older_kernel
     page = open_run("epochs=50", kernel=name)
     assert page.in_kernel("import ipykernel; print(ipykernel.__version__)") == version

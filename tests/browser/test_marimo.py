@@ -1,5 +1,3 @@
-"""The live panel in marimo, a notebook without ipywidgets' front end, and without a network."""
-
 import shutil
 from urllib.parse import urlparse
 
@@ -7,7 +5,6 @@ import pytest
 from tests.browser.conftest import FAKE_RUN, SCREENSHOTS, free_port, started
 
 pytest.importorskip("marimo", reason="marimo is not installed")
-pytestmark = pytest.mark.browser
 
 CANVAS = ".sparkwright-chart > canvas"
 
@@ -89,7 +86,6 @@ def page(marimo_server, contexts):
 
 
 def test_marimo_shows_the_curve_live_and_stops_the_run(page):
-    """Only marimo has its own front end, which must find all it needs in the widget."""
     panel = page.locator(".sparkwright-panel").first
     panel.locator(".sparkwright-badge", has_text="Training").wait_for()
     canvas = panel.locator(CANVAS)

@@ -1,10 +1,4 @@
-"""The model store in a real browser: by keys, narrow and wide, light and dark."""
-
 from pathlib import Path
-
-import pytest
-
-pytestmark = pytest.mark.browser
 
 FAKE_STORE = Path(__file__).parents[1] / "widgets" / "fake_store.py"
 CELL = """
@@ -26,7 +20,6 @@ store
 
 
 def test_models_are_listed_compared_saved_and_deleted_by_keys(lab_of):
-    """Only a browser has a focus, which goes to each question's harmless answer and back."""
     page = lab_of(CELL, files=[FAKE_STORE], height=1900)
     at = page.page
     page.press("List models")

@@ -1,7 +1,3 @@
-import pytest
-
-pytestmark = pytest.mark.browser
-
 BUILDER = """
 from sparkwright.networks import NetworkSpec
 from sparkwright_widgets._network_builder import NetworkBuilder

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 

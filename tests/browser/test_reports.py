@@ -1,5 +1,3 @@
-"""Reports in a real browser: nothing is fetched, nothing overflows, keys open the tables."""
-
 import importlib.util
 from datetime import UTC, datetime
 
@@ -16,8 +14,6 @@ from sparkwright_widgets._evaluation_blocks import evaluation_section
 from sparkwright_widgets._offline_html import offline_html
 from sparkwright_widgets._reports._pdf import pdf_of
 from sparkwright_widgets._reports._run_report import run_report_html
-
-pytestmark = pytest.mark.browser
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
@@ -75,7 +71,6 @@ def open_page(open_file, tmp_path):
 def test_report_fits_every_image_has_alt_text_and_tables_open_by_keys(
     open_page, run_report, width, scheme
 ):
-    """Only a page has a width, what a screen reader passes over, and a focus."""
     page = open_page(run_report, "report", width=width, scheme=scheme)
     found = page.evaluate(LOOK)
     assert found["nameless"] == 0
@@ -93,7 +88,6 @@ def test_report_fits_every_image_has_alt_text_and_tables_open_by_keys(
 
 
 def test_report_fetches_no_resources_for_any_notebook(open_page, tmp_path):
-    """Only a browser fetches what a notebook's output names."""
     url = "http://127.0.0.1:9"
     html = (
         f'<link rel="stylesheet" href="{url}/a.css"><script src="{url}/a.js"></script>'
@@ -119,7 +113,6 @@ def test_report_fetches_no_resources_for_any_notebook(open_page, tmp_path):
 
 
 def test_a_report_is_printed_as_a_pdf_of_several_pages(chromium, run_report):
-    """Only Chromium prints."""
     printed = pdf_of(run_report)
     assert printed.startswith(b"%PDF-")
     assert printed.count(b"/Type /Page\n") >= 3
@@ -130,7 +123,6 @@ CURVES = """() => [...document.querySelectorAll('svg[aria-label^="Loss curve of"
 
 
 def test_an_exported_notebook_shows_the_curve_once_without_a_click(open_page):
-    """Only a page shows or hides parts, here without the network where widgets are found."""
     begin = BEGIN.format(folder=str(FAKE_RUN.parent), epochs=2)
     notebook = executed(
         begin, SHOW, "while not run.finished:\n    await asyncio.sleep(0.02)\nsettle()"
@@ -162,7 +154,6 @@ CARDS = """() => {
 
 @pytest.mark.parametrize("width", [420, 1280])
 def test_cards_do_not_overlap_and_are_printed_whole(open_page, width):
-    """Only a page lays cards out, and breaks them when it prints."""
     names = ("a name of several words that is long", "x" * 80, "b")
     texts = np.array([f"{'word ' * 200}{'y' * 90}" for _ in range(9)], dtype=object)[:, None]
     shares = np.random.default_rng(0).dirichlet([1, 1, 1], 9)

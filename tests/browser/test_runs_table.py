@@ -1,10 +1,4 @@
-"""The table of stored runs in a real browser: by keys, narrow and wide, light and dark."""
-
 from pathlib import Path
-
-import pytest
-
-pytestmark = pytest.mark.browser
 
 RECORDED = Path(__file__).parents[1] / "runs" / "recorded.py"
 STORE = """
@@ -23,7 +17,6 @@ _, engine, recorder = begin(store, name="going-on", epochs=20)
 
 
 def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab_of):
-    """Only a page keeps ticks and order while the table is drawn anew."""
     cells = (STORE, "table = RunsTable(store)\ntable")
     page = lab_of(*cells, files=[RECORDED], width=1280, height=1500)
     at = page.page

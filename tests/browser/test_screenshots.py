@@ -20,7 +20,6 @@ ALSO_SHOWN = {"workbench-420-dark": "workbench-narrow"}
 PANEL = ".sparkwright-panel"
 
 pytestmark = [
-    pytest.mark.browser,
     pytest.mark.spark,
     pytest.mark.slow,
     pytest.mark.skipif(PICTURES is None, reason="`make screenshots` draws the documents' pictures"),

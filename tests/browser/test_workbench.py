@@ -1,10 +1,8 @@
-"""The workbench in JupyterLab on real Spark, by clicks and keys, from data to a saved model."""
-
 import re
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CODE = """\
 import os
@@ -71,7 +69,6 @@ def open_step(page, name):
 
 
 def test_model_is_trained_and_saved_without_code(open_bench):
-    """Only a browser clicks from the data to a saved model, and is loaded anew on the way."""
     page = open_bench(height=1000)
     head = page.page.locator(".sparkwright-head")
 
@@ -155,7 +152,6 @@ TOP = "document.querySelector('.sparkwright-bench').getBoundingClientRect().top"
 
 
 def test_steps_fit_the_page_and_are_used_by_keys(open_bench, tmp_path):
-    """Only a page has a width, a header that stays in view, and help that opens by keys."""
     page = open_bench(height=600)
     head = page.page.locator(".sparkwright-head")
     shown(page).locator(".sparkwright-pictures img").first.wait_for()

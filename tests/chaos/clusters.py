@@ -1,9 +1,7 @@
 """A session whose executors are on hosts of their own, each with a small disk."""
 
 import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from tests.chaos import counting
 from tests.chaos.laboratory import Laboratory
@@ -18,7 +16,7 @@ _DISK_MB = 48
 
 
 @contextmanager
-def laboratory_on_hosts(root: Path) -> Iterator[Laboratory]:
+def laboratory_on_hosts(root):
     """A driver's host, a Master's and the Workers' behind a switch; Spark on them.
 
     Args:

@@ -2,32 +2,30 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.chaos import counting
 from tests.chaos.laboratory import Laboratory
-from tests.chaos.verdicts import Verdict, table
+from tests.chaos.verdicts import table
 
 import sparkwright as sw
 
-_verdicts: list[Verdict] = []
+_verdicts = []
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _send_by_value() -> None:
+def _send_by_value():
     """Executors cannot import test modules: send their classes whole, as a notebook's are."""
     sw.spark.send_by_value(counting)
 
 
 @pytest.fixture(scope="session")
-def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+def laboratory(tmp_path_factory):
     """Four executors of one core: a worker's replacement has a slot at once."""
     executors = counting.WORKERS + 1
 
-    def start(settings: dict[str, str]) -> Any:
+    def start(settings):
         return sw.start_spark(workers=executors, app_name="sparkwright-chaos", settings=settings)
 
     found = Laboratory(start, tmp_path_factory.mktemp("chaos"), executors=executors)
@@ -36,10 +34,10 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]
 
 
 @pytest.fixture
-def report() -> Callable[[Verdict], None]:
+def report():
     """Keep a verdict for the table, and fail if anything is wrong."""
 
-    def keep(verdict: Verdict) -> None:
+    def keep(verdict):
         _verdicts.append(verdict)
         print(verdict)
         assert not verdict.remarks, str(verdict)
@@ -47,7 +45,7 @@ def report() -> Callable[[Verdict], None]:
     return keep
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter):
     if not _verdicts:
         return
     terminalreporter.section("chaos")

@@ -11,12 +11,10 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 WORKERS = 3
 BATCH = 8
@@ -27,18 +25,18 @@ SENT = 0.99
 _FAR = 1e4
 
 
-def examples(count: int = EXAMPLES) -> DataSet:
+def examples(count=EXAMPLES):
     """Examples that a network can count."""
     features = np.concatenate([np.full((count, 1), 1 / BATCH), np.eye(count)], axis=1)
-    return DataSet(features.astype(np.float32), np.full((count, 1), _FAR, np.float32))
+    return sw.DataSet(features.astype(np.float32), np.full((count, 1), _FAR, np.float32))
 
 
-def data(spark: Any, count: int = EXAMPLES) -> Any:
+def data(spark, count=EXAMPLES):
     """`examples` in one partition: all that the workers get comes from one executor's shuffle."""
     return sw.data.from_rdd(spark, spark.sparkContext.parallelize([examples(count)], 1))
 
 
-def counter(count: int = EXAMPLES) -> Any:
+def counter(count=EXAMPLES):
     """A network that has counted nothing."""
     import keras
 
@@ -51,7 +49,7 @@ def counter(count: int = EXAMPLES) -> Any:
     return model
 
 
-def counts(model: Any) -> Any:
+def counts(model):
     """(1 + examples,) minibatches, then how often each example was trained."""
     return np.concatenate([w.ravel() for w in model.get_weights()]).astype(np.float64) * BATCH
 
@@ -59,37 +57,35 @@ def counts(model: Any) -> Any:
 class Hook:
     """Does nothing."""
 
-    def pre_update(self, minibatch: Any, model: Any) -> None: ...
+    def pre_update(self, minibatch, model): ...
 
-    def post_update(self, minibatch: Any, model: Any) -> None: ...
+    def post_update(self, minibatch, model): ...
 
 
 class Paced(Hook):
     """Makes every minibatch take some time, so that there is time to disturb a run."""
 
-    def __init__(self, pause_s: float = 0.02) -> None:
+    def __init__(self, pause_s=0.02):
         self.pause_s = pause_s
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
+    def pre_update(self, minibatch, model):
         time.sleep(self.pause_s)
 
 
 class ClockAhead(Hook):
     """While a file exists, the wall clock of one worker's process is an hour ahead."""
 
-    def __init__(self, switch: str) -> None:
+    def __init__(self, switch):
         self.switch = switch
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
+    def pre_update(self, minibatch, model):
         # Example 0 is one worker's.
         if not minibatch.features["features"][:, 1].any():
             return
-        known: Any = time.time
+        known = time.time
         if not hasattr(known, "real"):  # the process stays for other runs, and so does its clock
 
-            def ahead() -> float:
+            def ahead():
                 return known() + (3600.0 if os.path.exists(ahead.switch) else 0.0)
 
             ahead.real = known
@@ -100,22 +96,20 @@ class ClockAhead(Hook):
 class KillAtExample(Hook):
     """While a file exists, kills its trainer process whenever it is to train one example."""
 
-    def __init__(self, switch: str, number: int = 0) -> None:
+    def __init__(self, switch, number=0):
         self.switch, self.number = switch, number
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
+    def pre_update(self, minibatch, model):
         if minibatch.features["features"][:, 1 + self.number].any() and Path(self.switch).exists():
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def disturbing_callback(switch: Path, fault: str, network: Any, runs: list[Any]) -> Any:
+def disturbing_callback(switch, fault, network, runs):
     """A callback that, once a file exists, does what may wait for the run that calls it."""
     import keras
 
     class Disturbing(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            del epoch, logs
+        def on_epoch_end(self, epoch, logs=None):
             if switch.exists() and fault == "evaluate":
                 network.evaluate_regression(data(network.spark))
             elif switch.exists():
@@ -127,11 +121,10 @@ def disturbing_callback(switch: Path, fault: str, network: Any, runs: list[Any])
 class PoisonAt(Hook):
     """After its n-th minibatch one worker's parameters are NaN; its loss was finite."""
 
-    def __init__(self, marker: str, at: int) -> None:
+    def __init__(self, marker, at):
         self.marker, self.at, self.done = marker, at, 0
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch
+    def post_update(self, minibatch, model):
         self.done += 1
         if self.done == self.at:
             with contextlib.suppress(FileExistsError), open(self.marker, "x"):
@@ -142,10 +135,9 @@ class PoisonAt(Hook):
 class HangAtExample(Hook):
     """While a file exists, hangs for minutes when it is to train one example."""
 
-    def __init__(self, switch: str, number: int = 0) -> None:
+    def __init__(self, switch, number=0):
         self.switch, self.number = switch, number
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del model
+    def pre_update(self, minibatch, model):
         if minibatch.features["features"][:, 1 + self.number].any() and Path(self.switch).exists():
             time.sleep(300)

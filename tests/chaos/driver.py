@@ -20,5 +20,5 @@ if __name__ == "__main__":
         Path(folder).parent,
         executors=counting.WORKERS,
     )
-    chosen = Experiment(master=name, victim="driver", joining=int(joining))  # type: ignore[arg-type]
+    chosen = Experiment(master=name, victim="driver", joining=int(joining))
     laboratory.start(chosen).run.wait()

@@ -23,8 +23,8 @@ Moment = Literal[
     "start", "first second", "validation", "checkpoint", "epoch end", "final delivery", "stop"
 ]
 
-MOMENTS: tuple[Moment, ...] = get_args(Moment)
-FAULTS: dict[Victim, tuple[str, ...]] = {
+MOMENTS = get_args(Moment)
+FAULTS = {
     "trainer": ("kill", "pause"),
     "python worker": ("kill", "pause"),
     "executor": ("kill", "pause"),
@@ -39,14 +39,14 @@ FAULTS: dict[Victim, tuple[str, ...]] = {
     "descriptors": ("use up",),
 }
 # After these no run can go on.
-HOPELESS: tuple[Victim, ...] = ("session", "callback", "example")
+HOPELESS = ("session", "callback", "example")
 # Those that need hosts of their own come from the second list.
-_PROCESSES: tuple[Victim, ...] = (
+_PROCESSES = (
     *("trainer", "trainer", "python worker", "executor"),
     *("executor", "driver", "clock of a host"),
     *("session", "callback", "example", "second run", "descriptors"),
 )
-_HOSTS: tuple[Victim, ...] = ("network", "network", "disk", "executor", "trainer")
+_HOSTS = ("network", "network", "disk", "executor", "trainer")
 # Shorter and longer than `PEER_TIMEOUT_S`.
 _PAUSES_S = (1.0, 6.0)
 _GRACES_S = (0.2, 2.0, 30.0)
@@ -72,7 +72,7 @@ class Experiment:
     hopeless: bool = False  # whether no run could go on after this fault; it must fail
     second: Victim | None = None  # whose process is killed as well, of the next worker
 
-    def __str__(self) -> str:
+    def __str__(self):
         number = "" if self.seed < 0 else f"{self.seed} "
         way = " by way of the driver" if self.by_driver else ""
         delay = f", delay {self.delay}" if self.delay else ""
@@ -82,11 +82,11 @@ class Experiment:
         return f"{run}: {self.victim}, {self.fault}{second}, {self.moment}"
 
 
-def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
+def draw(seed, *, hosts=False, workers=3):
     """The experiment of a seed; `hosts`: executors have hosts whose network and disk can fail."""
     chance = random.Random(f"{seed} {hosts}")
     # In turn, so that a few seeds already cover all of them.
-    master: Master = ("averaging", "sharing", "averaging", "sharing", "spark")[seed % 5]
+    master = ("averaging", "sharing", "averaging", "sharing", "spark")[seed % 5]
     victims = _HOSTS if hosts else _PROCESSES
     victim = victims[seed % len(victims)]
     fault = chance.choice(FAULTS[victim])

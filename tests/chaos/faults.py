@@ -8,13 +8,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
-from tests.chaos.experiments import Experiment
 
 Undo = Callable[[], None]
 
@@ -24,7 +22,7 @@ TRAINER = "sparkwright.workers._trainer"
 # -- which process is whose ------------------------------------------------------------------
 
 
-def executors(spark: Any) -> list[psutil.Process]:
+def executors(spark):
     """The executors' JVMs of a session, wherever on this machine they run."""
     driver = f":{spark.sparkContext.getConf().get('spark.driver.port')}"
     found = []
@@ -35,7 +33,7 @@ def executors(spark: Any) -> list[psutil.Process]:
     return sorted(found, key=lambda process: process.pid)
 
 
-def executor_with_shuffle(spark: Any) -> psutil.Process:
+def executor_with_shuffle(spark):
     """The executor that holds the newest shuffle's output, of one partition."""
     newest, found = -1, None
     for executor in executors(spark):
@@ -48,7 +46,7 @@ def executor_with_shuffle(spark: Any) -> psutil.Process:
     return found
 
 
-def wait_until_tasks_settle(spark: Any, seconds: float = 5.0) -> None:
+def wait_until_tasks_settle(spark, seconds=5.0):
     """Wait until Spark has begun and ended no task for a while: it retries a lost stage's late."""
     before, since_s = None, time.monotonic()
     while time.monotonic() - since_s < seconds:
@@ -64,15 +62,14 @@ def wait_until_tasks_settle(spark: Any, seconds: float = 5.0) -> None:
         time.sleep(0.2)
 
 
-def kill_trainers(run: Any, workers: Iterable[int]) -> None:
+def kill_trainers(run, workers):
     """Kill the processes in which these workers train."""
     for worker in workers:
         trainer = trainer_of(run, worker)
-        assert trainer is not None
         trainer.kill()
 
 
-def trainer_of(run: Any, worker: int) -> psutil.Process | None:
+def trainer_of(run, worker):
     """The process in which a worker trains, if it is known by now."""
     pids = {each.worker: each.pid for each in run.status.workers}
     with contextlib.suppress(psutil.Error):
@@ -82,12 +79,12 @@ def trainer_of(run: Any, worker: int) -> psutil.Process | None:
     return None
 
 
-def trainers(spark: Any) -> list[psutil.Process]:
+def trainers(spark):
     """All trainer processes of a session."""
     return [p for p in _descendants(spark) if TRAINER in _line(p)]
 
 
-def python_worker_of(spark: Any, trainer: psutil.Process) -> psutil.Process | None:
+def python_worker_of(spark, trainer):
     """The Python worker of the task that holds a trainer: it has the trainer's lock open."""
     for process in _descendants(spark):
         if "pyspark.daemon" not in _line(process):
@@ -100,7 +97,7 @@ def python_worker_of(spark: Any, trainer: psutil.Process) -> psutil.Process | No
     return None
 
 
-def executor_of(trainer: psutil.Process) -> psutil.Process | None:
+def executor_of(trainer):
     """The executor that a trainer belongs to."""
     with contextlib.suppress(psutil.Error):
         # It outlives the Python worker that started it, but not its owner, Spark's daemon.
@@ -113,7 +110,7 @@ def executor_of(trainer: psutil.Process) -> psutil.Process | None:
     return None
 
 
-def _descendants(spark: Any) -> list[psutil.Process]:
+def _descendants(spark):
     found = []
     for executor in executors(spark):
         with contextlib.suppress(psutil.Error):
@@ -121,7 +118,7 @@ def _descendants(spark: Any) -> list[psutil.Process]:
     return found
 
 
-def _line(process: psutil.Process) -> str:
+def _line(process):
     try:
         return " ".join(process.cmdline())
     except psutil.Error:
@@ -131,7 +128,7 @@ def _line(process: psutil.Process) -> str:
 # -- faults ----------------------------------------------------------------------------------
 
 
-def strike(experiment: Experiment, laboratory: Any, run: Any) -> bool:
+def strike(experiment, laboratory, run):
     """Let the fault happen; returns whether its victim was still there."""
     if experiment.victim == "driver":
         stall_this_process(experiment.fault, experiment.pause_s)
@@ -162,7 +159,7 @@ def strike(experiment: Experiment, laboratory: Any, run: Any) -> bool:
     return struck
 
 
-def _strike_process(experiment: Experiment, laboratory: Any, run: Any) -> bool:
+def _strike_process(experiment, laboratory, run):
     deadline_s = time.monotonic() + 10
     while not run.finished and time.monotonic() < deadline_s:
         if (victim := _victim(experiment, laboratory.spark, run)) is not None:
@@ -177,7 +174,7 @@ def _strike_process(experiment: Experiment, laboratory: Any, run: Any) -> bool:
     return False
 
 
-def _victim(experiment: Experiment, spark: Any, run: Any) -> psutil.Process | None:
+def _victim(experiment, spark, run):
     trainer = trainer_of(run, experiment.worker)
     if trainer is None:
         # At the start nobody knows yet which process will be whose.
@@ -194,12 +191,12 @@ def _victim(experiment: Experiment, spark: Any, run: Any) -> psutil.Process | No
     return python_worker_of(spark, trainer)
 
 
-def _resume(process: psutil.Process) -> None:
+def _resume(process):
     with contextlib.suppress(psutil.Error):
         process.resume()
 
 
-def _strike_host(experiment: Experiment, laboratory: Any, run: Any) -> bool:
+def _strike_host(experiment, laboratory, run):
     hosts, name = laboratory.hosts, laboratory.host_names[experiment.worker]
     if experiment.victim == "disk":
         laboratory.later(experiment.pause_s, laboratory.fill_disk(name))
@@ -220,7 +217,7 @@ def _strike_host(experiment: Experiment, laboratory: Any, run: Any) -> bool:
     return True
 
 
-def stall_this_process(fault: str, seconds: float) -> None:
+def stall_this_process(fault, seconds):
     """Let no thread of this process run for a while.
 
     By SIGSTOP and SIGCONT, as a virtual machine that is suspended, or as C code that keeps the GIL.
@@ -232,12 +229,12 @@ def stall_this_process(fault: str, seconds: float) -> None:
         ctypes.PyDLL(None).sleep(round(seconds))
 
 
-def _strike_without_descriptors(experiment: Experiment, run: Any) -> bool:
+def _strike_without_descriptors(experiment, run):
     """Kill a trainer while this process, the driver, can open nothing for a while."""
     trainer = trainer_of(run, experiment.worker)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(map(int, os.listdir("/proc/self/fd")))
-    taken: list[int] = []
+    taken = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
     try:
         with contextlib.suppress(OSError):
@@ -256,16 +253,16 @@ def _strike_without_descriptors(experiment: Experiment, run: Any) -> bool:
 class Later:
     """What is to be undone after a while, or now."""
 
-    def __init__(self) -> None:
-        self._undo: list[tuple[threading.Timer, Undo]] = []
+    def __init__(self):
+        self._undo = []
 
-    def __call__(self, seconds: float, undo: Undo) -> None:
+    def __call__(self, seconds, undo):
         timer = threading.Timer(seconds, undo)
         timer.daemon = True
         timer.start()
         self._undo.append((timer, undo))
 
-    def now(self) -> None:
+    def now(self):
         """Undo what has not been undone yet; doing it twice does no harm."""
         for timer, undo in self._undo:
             timer.cancel()

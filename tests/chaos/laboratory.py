@@ -6,13 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 from tests.chaos import counting, faults
-from tests.chaos.experiments import PEER_TIMEOUT_S, Experiment
+from tests.chaos.experiments import PEER_TIMEOUT_S
 from tests.chaos.verdicts import Verdict, judge
 from tests.chaos.watched import Watched
 
@@ -31,37 +29,28 @@ class Laboratory:
         hosts: of the executors, with `host_names`; None: they are on this one.
     """
 
-    def __init__(
-        self,
-        start: Callable[[dict[str, str]], Any],
-        root: Path,
-        *,
-        executors: int,
-        hosts: Any = None,
-        host_names: tuple[str, ...] = (),
-        disk: Callable[[str], Path] | None = None,
-    ) -> None:
+    def __init__(self, start, root, *, executors, hosts=None, host_names=(), disk=None):
         self._start, self._root, self._executors = start, root, executors
         self.hosts, self.host_names = hosts, host_names
         self._disk = disk
-        self.spark: Any = start({})
+        self.spark = start({})
         self.later = faults.Later()
         self.folder = root
         self._numbers = 0
-        self._run: Any = None
-        self._second: Any = None
-        self._orphans: list[psutil.Process] = []
+        self._run = None
+        self._second = None
+        self._orphans = []
 
-    def close(self) -> None:
+    def close(self):
         self.later.now()
         self.spark.stop()
 
     @property
-    def switch(self) -> Path:
+    def switch(self):
         """The file whose existence disturbs the run, see `counting`."""
         return self.folder / "disturb"
 
-    def end_session(self, *, kill: bool) -> None:
+    def end_session(self, *, kill):
         """Stop the session, or kill its JVM."""
         self._orphans = faults.trainers(self.spark)
         if kill:
@@ -69,19 +58,19 @@ class Laboratory:
         else:
             self.spark.stop()
 
-    def start_second(self, experiment: Experiment) -> None:
+    def start_second(self, experiment):
         """Start another run, which waits for the slots that it needs."""
         master = self.master(experiment, workers=2, max_workers=None, checkpoint=None)
         network = sw.SparkNetwork(self.spark, counting.counter(), master)
         self._second = network.start(counting.data(self.spark), epochs=2, display=False)
 
-    def restart(self, **settings: str) -> None:
+    def restart(self, **settings):
         """A new session, with settings of Spark that have underscores for dots."""
         with contextlib.suppress(Exception):  # its JVM may have been killed
             self.spark.stop()
         self.spark = self._start({k.replace("_", "."): v for k, v in settings.items()})
 
-    def ready(self) -> None:
+    def ready(self):
         """Mend everything, and wait until all executors are there again."""
         self.later.now()
         if self._run is not None and not self._run.finished:  # a test that failed has left it
@@ -99,7 +88,7 @@ class Laboratory:
         self.folder = self._root / str(self._numbers)
         self.folder.mkdir(parents=True)
 
-    def fill_disk(self, host: str) -> Callable[[], None]:
+    def fill_disk(self, host):
         """Leave no byte on a host's disk; returns what gives the room back."""
         assert self._disk is not None
         filler = self._disk(host) / "filler"
@@ -110,11 +99,9 @@ class Laboratory:
 
     # -- runs -----------------------------------------------------------------------------------
 
-    def master(
-        self, experiment: Experiment, *hooks: Any, stall_timeout_s: float = 60, **options: Any
-    ) -> Any:
+    def master(self, experiment, *hooks, stall_timeout_s=60, **options):
         """The training master of an experiment."""
-        chosen: dict[str, Any] = {
+        chosen = {
             "workers": counting.WORKERS,
             "batch_size_per_worker": counting.BATCH,
             "seed": 1,
@@ -145,7 +132,7 @@ class Laboratory:
                 "minibatches_per_message": 1,
             }
             chosen |= options
-            master: Any = sw.SharedTrainingMaster(**chosen)
+            master = sw.SharedTrainingMaster(**chosen)
         else:
             chosen["averaging_frequency"] = 2
             if experiment.delay:
@@ -159,14 +146,14 @@ class Laboratory:
 
     def start(
         self,
-        experiment: Experiment,
-        *hooks: Any,
-        model: Any = None,
-        pace_s: float = 0.02,
-        epochs: int = counting.EPOCHS,
-        resume: str | None = None,
-        **options: Any,
-    ) -> Watched:
+        experiment,
+        *hooks,
+        model=None,
+        pace_s=0.02,
+        epochs=counting.EPOCHS,
+        resume=None,
+        **options,
+    ):
         """Begin a run that counts."""
         model = counting.counter() if model is None else model
         if experiment.victim == "example":
@@ -175,8 +162,8 @@ class Laboratory:
             self.spark, model, self.master(experiment, counting.Paced(pace_s), *hooks, **options)
         )
         validation = counting.examples() if experiment.moment == "validation" else None
-        given: dict[str, Any] = {"epochs": epochs, "validation": validation, "resume": resume}
-        runs: list[Any] = []
+        given = {"epochs": epochs, "validation": validation, "resume": resume}
+        runs = []
         if experiment.victim == "callback":
             disturbing = (self.switch, experiment.fault, network, runs)
             given["callbacks"] = [counting.disturbing_callback(*disturbing)]
@@ -187,7 +174,7 @@ class Laboratory:
             experiment, run, epochs=epochs, workers=options.get("workers", counting.WORKERS)
         )
 
-    def perform(self, experiment: Experiment) -> Verdict:
+    def perform(self, experiment):
         """Run an experiment to its end and judge it."""
         self.ready()
         if experiment.victim == "driver" and experiment.fault == "kill":
@@ -202,7 +189,7 @@ class Laboratory:
             struck = not run.finished and faults.strike(experiment, self, run)
         return self._with_others(self.verdict(watched, struck=struck))
 
-    def _with_others(self, verdict: Verdict) -> Verdict:
+    def _with_others(self, verdict):
         """Add what is wrong with a second run, and with what a session left."""
         remarks = dict(verdict.remarks)
         second, self._second = self._second, None
@@ -220,9 +207,7 @@ class Laboratory:
             self.restart()
         return Verdict(evidence=verdict.evidence, remarks=remarks)
 
-    def verdict(
-        self, watched: Watched, *, struck: bool = True, limit_s: float = LIMIT_S
-    ) -> Verdict:
+    def verdict(self, watched, *, struck=True, limit_s=LIMIT_S):
         """Wait for the end, and judge it."""
         evidence = watched.evidence(struck=struck, limit_s=limit_s)
         self.later.now()
@@ -231,7 +216,7 @@ class Laboratory:
             self._end(watched.run)
         return judge(evidence)
 
-    def _end(self, run: Any) -> None:
+    def _end(self, run):
         run.stop()
         deadline_s = time.monotonic() + 10
         while not run.finished and time.monotonic() < deadline_s:
@@ -240,7 +225,7 @@ class Laboratory:
             self.spark.sparkContext.cancelAllJobs()
             self.restart()
 
-    def _perform_with_a_driver_of_its_own(self, experiment: Experiment) -> Verdict:
+    def _perform_with_a_driver_of_its_own(self, experiment):
         """Kill a driver that writes checkpoints; resume its run in this one."""
         began_s = time.monotonic()
         url = self.folder / "checkpoints"
@@ -249,7 +234,7 @@ class Laboratory:
         watched.began_s = began_s
         return self.verdict(watched)
 
-    def kill_a_driver(self, experiment: Experiment, url: Path) -> None:
+    def kill_a_driver(self, experiment, url):
         """Start a driver, wait for checkpoints, kill it; its executors must end by themselves."""
         root = Path(__file__).parents[2]
         script = Path(__file__).with_name("driver.py")

@@ -1,13 +1,9 @@
-"""Faults of networks and disks, which need executors on hosts of their own."""
-
 import os
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
+from tests.cases import cases
 from tests.chaos.clusters import laboratory_on_hosts
-from tests.chaos.experiments import Experiment, Master, draw
-from tests.chaos.laboratory import Laboratory
+from tests.chaos.experiments import Experiment, draw
 from tests.cluster.helpers import needs_hosts
 
 from sparkwright.errors import ConfigurationError
@@ -32,13 +28,13 @@ SPECULATION = {
 
 
 @pytest.fixture(scope="module")
-def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+def laboratory(tmp_path_factory):
     with laboratory_on_hosts(tmp_path_factory.mktemp("hosts")) as found:
         yield found
 
 
-@pytest.mark.parametrize("master", ["averaging", "sharing"])
-def test_a_full_disk_loses_no_average(laboratory: Laboratory, report: Any, master: Master) -> None:
+@cases("master", "averaging", "sharing")
+def test_a_full_disk_loses_no_average(laboratory, report, master):
     """It stays full: a replacement on that host finds no room, and there is no other host."""
     experiment = Experiment(
         master=master,
@@ -51,16 +47,12 @@ def test_a_full_disk_loses_no_average(laboratory: Laboratory, report: Any, maste
     report(laboratory.perform(experiment))
 
 
-@pytest.mark.parametrize(
-    "experiment", [draw(n, hosts=True) for n in range(FIRST, FIRST + RUNS)], ids=str
-)
-def test_a_run_survives_a_random_fault_of_a_host(
-    laboratory: Laboratory, report: Any, experiment: Experiment
-) -> None:
+@cases("experiment", *[draw(n, hosts=True) for n in range(FIRST, FIRST + RUNS)], ids=str)
+def test_a_run_survives_a_random_fault_of_a_host(laboratory, report, experiment):
     report(laboratory.perform(experiment))
 
 
-def test_speculation_is_rejected_or_harmless(laboratory: Laboratory, report: Any) -> None:
+def test_speculation_is_rejected_or_harmless(laboratory, report):
     """Spark copies slow tasks to other hosts: with two workers, the third host is free for that."""
     try:
         laboratory.restart(**SPECULATION)

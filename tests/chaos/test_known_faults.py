@@ -1,14 +1,7 @@
-"""Faults that once lost what had been learned, or delivered what was wrong, one by one."""
-
-from typing import Any
-
 import numpy as np
-import psutil
 import pytest
 from tests.chaos import counting, faults
-from tests.chaos.experiments import Experiment, Master
-from tests.chaos.laboratory import Laboratory
-from tests.chaos.watched import Watched
+from tests.chaos.experiments import Experiment
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -20,11 +13,11 @@ BOTH = ["averaging", pytest.param("sharing", marks=pytest.mark.slow)]
 LONG = 400  # epochs: such a run is stopped
 
 
-def has_averaged(watched: Watched, count: int = 10) -> None:
+def has_averaged(watched, count=10):
     wait_until(lambda: watched.most_averagings >= count, 60)
 
 
-def goes_on(watched: Watched, count: int = 10) -> None:
+def goes_on(watched, count=10):
     """Wait until so many more minibatches are done on each worker."""
     before = {each.worker: each.steps for each in watched.run.status.workers}
     wait_until(
@@ -32,7 +25,7 @@ def goes_on(watched: Watched, count: int = 10) -> None:
     )
 
 
-def executor_of(watched: Watched, worker: int) -> psutil.Process:
+def executor_of(watched, worker):
     trainer = faults.trainer_of(watched.run, worker)
     assert trainer is not None
     executor = faults.executor_of(trainer)
@@ -42,8 +35,8 @@ def executor_of(watched: Watched, worker: int) -> psutil.Process:
 
 @pytest.mark.parametrize("master", BOTH)
 def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+    laboratory, report, master
+):
     """It dies of the same example each time, while the others wait for its replacement."""
     laboratory.ready()
     switch = laboratory.folder / "deadly"
@@ -60,7 +53,7 @@ def test_a_worker_that_fails_for_good_ends_the_run_with_the_last_average(
 
 
 @pytest.mark.parametrize("fault", ["pause", pytest.param("hold the GIL", marks=pytest.mark.slow)])
-def test_stalled_driver_evicts_no_worker(laboratory: Laboratory, report: Any, fault: str) -> None:
+def test_stalled_driver_evicts_no_worker(laboratory, report, fault):
     """Several times: whether its clock or its sockets come first afterwards, chance decides."""
     laboratory.ready()
     experiment = Experiment(victim="driver", fault=fault, moment="epoch end")
@@ -74,9 +67,7 @@ def test_stalled_driver_evicts_no_worker(laboratory: Laboratory, report: Any, fa
     assert watched.losses == 0
 
 
-def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
-    laboratory: Laboratory, report: Any
-) -> None:
+def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(laboratory, report):
     laboratory.ready()
     experiment = Experiment(victim="executor", fault="kill twice", moment="epoch end", grace_s=0.2)
     watched = laboratory.start(experiment, epochs=LONG)
@@ -103,8 +94,8 @@ def test_a_worker_is_replaced_after_the_shuffle_of_its_data_was_lost(
 
 @pytest.mark.parametrize("master", BOTH)
 def test_parameters_that_become_nan_in_the_last_minibatch_are_not_delivered(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+    laboratory, report, master
+):
     laboratory.ready()
     experiment = Experiment(
         master=master, fault="NaN parameters", moment="final delivery", hopeless=True
@@ -120,9 +111,7 @@ def test_parameters_that_become_nan_in_the_last_minibatch_are_not_delivered(
 
 
 @pytest.mark.parametrize("master", BOTH)
-def test_a_run_whose_worker_hangs_can_be_stopped(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+def test_a_run_whose_worker_hangs_can_be_stopped(laboratory, report, master):
     laboratory.ready()
     switch = laboratory.folder / "hangs"
     experiment = Experiment(master=master, fault="hang", moment="stop", hopeless=True)
@@ -141,15 +130,13 @@ def test_a_run_whose_worker_hangs_can_be_stopped(
 
 
 @pytest.mark.parametrize("workers", [1, counting.WORKERS])
-def test_sharing_delivers_residuals_below_the_threshold(
-    laboratory: Laboratory, workers: int
-) -> None:
+def test_sharing_delivers_residuals_below_the_threshold(laboratory, workers):
     """Nothing is ever sent; the mean of the replicas holds it all, in checkpoints, too."""
     laboratory.ready()
     experiment = Experiment(master="sharing", fault="none", moment="checkpoint")
     never = sw.FixedThreshold(threshold=2 * counting.EPOCHS / counting.BATCH)
 
-    def finish(epochs: int, resume: str | None = None) -> Any:
+    def finish(epochs, resume=None):
         return laboratory.start(
             experiment, pace_s=0.0, epochs=epochs, resume=resume, workers=workers, threshold=never
         ).run.wait(60)
@@ -160,9 +147,7 @@ def test_sharing_delivers_residuals_below_the_threshold(
 
 
 @pytest.mark.parametrize("master", BOTH)
-def test_training_continues_from_the_last_checkpoint_if_all_workers_die(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+def test_training_continues_from_the_last_checkpoint_if_all_workers_die(laboratory, report, master):
     laboratory.ready()
     experiment = Experiment(master=master, fault="kill all", moment="checkpoint")
     watched = laboratory.start(experiment)
@@ -177,8 +162,6 @@ def test_training_continues_from_the_last_checkpoint_if_all_workers_die(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("master", ["averaging", "sharing"])
-def test_a_killed_drivers_run_is_resumed(
-    laboratory: Laboratory, report: Any, master: Master
-) -> None:
+def test_a_killed_drivers_run_is_resumed(laboratory, report, master):
     experiment = Experiment(master=master, victim="driver", fault="kill", moment="checkpoint")
     report(laboratory.perform(experiment))

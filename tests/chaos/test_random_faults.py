@@ -6,10 +6,9 @@ make chaos FIRST=40    seeds from 40 on
 """
 
 import os
-from typing import Any
 
 import pytest
-from tests.chaos.experiments import Experiment, draw
+from tests.chaos.experiments import draw
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(240)]
 
@@ -18,7 +17,5 @@ FIRST = int(os.environ.get("SPARKWRIGHT_CHAOS_FIRST", "0"))
 
 
 @pytest.mark.parametrize("experiment", [draw(n) for n in range(FIRST, FIRST + RUNS)], ids=str)
-def test_a_run_survives_a_random_fault(
-    laboratory: Any, report: Any, experiment: Experiment
-) -> None:
+def test_a_run_survives_a_random_fault(laboratory, report, experiment):
     report(laboratory.perform(experiment))

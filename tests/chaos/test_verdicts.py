@@ -1,10 +1,7 @@
-"""What experiments are drawn, and that each fault that a verdict looks for is found."""
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import pytest
+from tests.cases import cases
 from tests.chaos.experiments import FAULTS, MOMENTS, Experiment, draw
 from tests.chaos.verdicts import COLUMNS, Evidence, judge, table
 
@@ -29,10 +26,7 @@ GOOD = Evidence(
     seconds=3.0,
 )
 SHARED = replace(
-    GOOD,
-    experiment=Experiment(master="sharing"),
-    counts=np.array([16.0] + [2.0] * 16),
-    losses=0,
+    GOOD, experiment=Experiment(master="sharing"), counts=np.array([16.0] + [2.0] * 16), losses=0
 )
 # Alone in the first epoch; in the second, another worker helps.
 JOINED = replace(
@@ -44,48 +38,46 @@ JOINED = replace(
 )
 
 
-def changed(index: int, value: float, counts: Any = GOOD.counts) -> Any:
+def changed(index, value, counts=GOOD.counts):
     found = counts.copy()
     found[index] = value
     return found
 
 
-@pytest.mark.parametrize("seen", [GOOD, SHARED, JOINED], ids=["averaging", "sharing", "joined"])
-def test_run_with_correct_counts_passes(seen: Evidence) -> None:
+@cases("seen", GOOD, SHARED, JOINED, ids=["averaging", "sharing", "joined"])
+def test_run_with_correct_counts_passes(seen):
     assert judge(seen).remarks == {}
 
 
-@pytest.mark.parametrize(
-    ("seen", "column"),
-    [
-        (replace(GOOD, state="hung"), "hangs"),
-        (replace(GOOD, counts=changed(3, np.nan)), "wrong deliveries"),
-        (replace(GOOD, counts=changed(0, 7.0)), "wrong deliveries"),
-        (replace(GOOD, counts=GOOD.counts * 0), "averages lost"),
-        (replace(GOOD, counts=changed(0, 7.0), rounds=((2, 2), (2,)) * 3), "wrong deliveries"),
-        (replace(JOINED, counts=changed(5, 0.5, JOINED.counts)), "lost or doubled examples"),
-        (replace(GOOD, averagings=3), "averages lost"),
-        (replace(GOOD, examples=31), "lost or doubled examples"),
-        (replace(GOOD, counts=changed(5, 1.5)), "lost or doubled examples"),
-        (replace(SHARED, counts=changed(5, 1, SHARED.counts)), "lost or doubled examples"),
-        (replace(GOOD, state="failed"), "silent failures"),
-        (replace(GOOD, state="failed", error="it broke"), "silent failures"),
-        (replace(GOOD, state="failed", error="in epoch 3"), "runs given up"),
-        (replace(GOOD, state="stopped"), "silent failures"),
-        (replace(GOOD, restarted=True), "silent failures"),
-    ],
+@cases(
+    "seen, column",
+    (replace(GOOD, state="hung"), "hangs"),
+    (replace(GOOD, counts=changed(3, np.nan)), "wrong deliveries"),
+    (replace(GOOD, counts=changed(0, 7.0)), "wrong deliveries"),
+    (replace(GOOD, counts=GOOD.counts * 0), "averages lost"),
+    (replace(GOOD, counts=changed(0, 7.0), rounds=((2, 2), (2,)) * 3), "wrong deliveries"),
+    (replace(JOINED, counts=changed(5, 0.5, JOINED.counts)), "lost or doubled examples"),
+    (replace(GOOD, averagings=3), "averages lost"),
+    (replace(GOOD, examples=31), "lost or doubled examples"),
+    (replace(GOOD, counts=changed(5, 1.5)), "lost or doubled examples"),
+    (replace(SHARED, counts=changed(5, 1, SHARED.counts)), "lost or doubled examples"),
+    (replace(GOOD, state="failed"), "silent failures"),
+    (replace(GOOD, state="failed", error="it broke"), "silent failures"),
+    (replace(GOOD, state="failed", error="in epoch 3"), "runs given up"),
+    (replace(GOOD, state="stopped"), "silent failures"),
+    (replace(GOOD, restarted=True), "silent failures"),
 )
-def test_faults_of_a_run_are_found(seen: Evidence, column: Any) -> None:
+def test_faults_of_a_run_are_found(seen, column):
     assert column in judge(seen).remarks
 
 
-def test_failed_run_may_end_with_an_error_and_its_average() -> None:
+def test_failed_run_may_end_with_an_error_and_its_average():
     hopeless = Experiment(hopeless=True)
     ended = replace(GOOD, experiment=hopeless, state="failed", error="after 4 averagings: it died")
     assert judge(ended).remarks == {}
 
 
-def test_experiments_are_possible_and_twenty_cover_all_victims() -> None:
+def test_experiments_are_possible_and_twenty_cover_all_victims():
     for hosts in (False, True):
         drawn = [draw(seed, hosts=hosts) for seed in range(200)]
         assert drawn == [draw(seed, hosts=hosts) for seed in range(200)]
@@ -97,7 +89,7 @@ def test_experiments_are_possible_and_twenty_cover_all_victims() -> None:
         assert {each.master for each in drawn[:20]} == {"averaging", "sharing", "spark"}
 
 
-def test_table_counts_runs_by_fault() -> None:
+def test_table_counts_runs_by_fault():
     lines = table([judge(GOOD), judge(replace(GOOD, state="hung")), judge(SHARED)]).splitlines()
     assert len(lines) == 4
     assert all(name in lines[0] for name in COLUMNS)

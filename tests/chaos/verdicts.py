@@ -22,7 +22,7 @@ Column = Literal[
     "silent failures",
     "runs given up",
 ]
-COLUMNS: tuple[Column, ...] = get_args(Column)
+COLUMNS = get_args(Column)
 # Sums of thirds in float32.
 _TOLERANCE = 1e-3
 # Minibatches of a worker in a round, at most. Where workers join, rounds are uneven.
@@ -64,7 +64,7 @@ class Verdict:
     evidence: Evidence
     remarks: dict[Column, str] = field(default_factory=dict[Column, str])
 
-    def __str__(self) -> str:
+    def __str__(self):
         """The experiment, and what is wrong."""
         seen = self.evidence
         wrong = "; ".join(f"{name}: {text}" for name, text in self.remarks.items()) or "all right"
@@ -76,9 +76,7 @@ class Verdict:
         )
 
 
-def claimed(
-    rounds: Sequence[Sequence[int]], *, workers: int, sharing: bool, losses: int
-) -> tuple[float, float]:
+def claimed(rounds, *, workers, sharing, losses):
     """The least and the most that the parameter that counts minibatches can be after these rounds.
 
     Sharing adds the workers' minibatches up. An averaging weighs each worker's n with n. After
@@ -102,14 +100,14 @@ def claimed(
     return averaged, averaged
 
 
-def _all_full(rounds: Sequence[Sequence[int]], workers: int) -> bool:
+def _all_full(rounds, workers):
     """Whether all workers took part in all rounds, with as many minibatches."""
     return all(len(each) == workers and len(set(each)) == 1 for each in rounds)
 
 
-def judge(seen: Evidence) -> Verdict:
+def judge(seen):
     """Compare what a run delivered with what it claims, and with what it should be."""
-    remarks: dict[Column, str] = {}
+    remarks = {}
     if seen.state == "hung":
         return Verdict(evidence=seen, remarks={"hangs": f"no end after {seen.seconds:.0f} s"})
     sharing = seen.experiment.master == "sharing"
@@ -130,7 +128,7 @@ def judge(seen: Evidence) -> Verdict:
     return Verdict(evidence=seen, remarks=remarks)
 
 
-def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool) -> None:
+def _judge_delivery(seen, remarks, *, sharing):
     counts = seen.counts
     if not np.isfinite(counts).all():
         remarks["wrong deliveries"] = "the delivered parameters are not finite"
@@ -160,7 +158,7 @@ def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
         )
 
 
-def _judge_examples(seen: Evidence, remarks: dict[Column, str], *, sharing: bool) -> None:
+def _judge_examples(seen, remarks, *, sharing):
     each = seen.counts[1:]
     total = seen.epochs * len(each)
     again = sharing and seen.losses > 0
@@ -187,13 +185,13 @@ def _judge_examples(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
         )
 
 
-def table(verdicts: Sequence[Verdict]) -> str:
+def table(verdicts):
     """Runs by master and victim, and how many of them have something in each column."""
-    groups: dict[tuple[str, str], list[Verdict]] = {}
+    groups = {}
     for verdict in verdicts:
         experiment = verdict.evidence.experiment
         groups.setdefault((experiment.master, experiment.victim), []).append(verdict)
-    rows: list[tuple[str, ...]] = [("master", "victim", "runs", "undisturbed", *COLUMNS)]
+    rows = [("master", "victim", "runs", "undisturbed", *COLUMNS)]
     for key, group in [*sorted(groups.items()), (("all", ""), list(verdicts))]:
         found = [sum(name in verdict.remarks for verdict in group) for name in COLUMNS]
         calm = sum(not verdict.evidence.struck for verdict in group)

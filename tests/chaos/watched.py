@@ -3,13 +3,9 @@
 import os
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tests.chaos import counting
-from tests.chaos.experiments import Experiment
 from tests.chaos.verdicts import Evidence
 
 # Averagings: who has been at so many and is at so few has begun anew.
@@ -19,7 +15,7 @@ _MANY, _FEW = 8, 3
 class Watched:
     """A run, and the most that it has ever claimed."""
 
-    def __init__(self, experiment: Experiment, run: Any, *, epochs: int, workers: int) -> None:
+    def __init__(self, experiment, run, *, epochs, workers):
         self.experiment, self.run = experiment, run
         self.epochs, self.workers = epochs, workers
         self.began_s = time.monotonic()
@@ -30,13 +26,13 @@ class Watched:
         run.add_listener(self._heard)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
-    def _heard(self, event: Any) -> None:
+    def _heard(self, event):
         if type(event).__name__ == "WorkerLost":
             self.losses += 1
         elif type(event).__name__ == "Validated":
             self._saw_validation.set()
 
-    def _watch(self) -> None:
+    def _watch(self):
         while not self.run.finished:
             now = self._averagings()
             self.most_averagings = max(self.most_averagings, now)
@@ -44,24 +40,24 @@ class Watched:
             self.restarted |= self.most_averagings >= _MANY and 0 < now <= _FEW
             time.sleep(0.01)
 
-    def _averagings(self) -> int:
+    def _averagings(self):
         """Averagings; with sharing, rounds of minibatches that all workers could have done."""
         status = self.run.status
         if self.experiment.master != "sharing":
             return status.averagings
         return sum(each.steps for each in status.workers) // self.workers
 
-    def stop(self) -> None:
+    def stop(self):
         """Ask the run to end."""
         self.stop_asked, self._stopped_s = True, self.seconds
         self.run.stop()
 
     @property
-    def seconds(self) -> float:
+    def seconds(self):
         """Since the start."""
         return time.monotonic() - self.began_s
 
-    def until(self, condition: Callable[[Any], object], limit_s: float = 60.0) -> bool:
+    def until(self, condition, limit_s=60.0):
         """Whether `condition(run.status)` comes true while the run goes on."""
         deadline_s = time.monotonic() + limit_s
         while not self.run.finished and time.monotonic() < deadline_s:
@@ -70,19 +66,19 @@ class Watched:
             time.sleep(0.005)
         return False
 
-    def reaches(self, moment: str, folder: Path) -> bool:
+    def reaches(self, moment, folder):
         """Wait for a moment; False if the run is over before."""
         last = self.epochs - 1
         # Where workers join, nobody knows how many rounds an epoch will have.
         by_steps = self.experiment.master == "sharing" or self.experiment.joining > 0
 
-        def is_last_round(status: Any) -> bool:
+        def is_last_round(status):
             if by_steps:
                 total = self.epochs * counting.EXAMPLES // counting.BATCH
                 return sum(each.steps for each in status.workers) >= total - 2 * self.workers
             return status.averagings >= status.rounds * self.epochs - 1 > 0
 
-        def is_epoch_end(status: Any) -> bool:
+        def is_epoch_end(status):
             if by_steps:
                 return (
                     sum(w.steps for w in status.workers)
@@ -90,7 +86,7 @@ class Watched:
                 )
             return status.epoch >= min(3, last) and status.round >= status.rounds - 1
 
-        conditions: dict[str, Callable[[Any], object]] = {
+        conditions = {
             "start": lambda status: status.state in ("starting", "training"),
             "first second": lambda status: any(each.steps for each in status.workers),
             "validation": lambda status: (
@@ -106,7 +102,7 @@ class Watched:
         }
         return self.until(conditions[moment])
 
-    def evidence(self, *, struck: bool, limit_s: float) -> Evidence:
+    def evidence(self, *, struck, limit_s):
         """Wait for the end, and collect what is to be judged."""
         run, error = self.run, ""
         try:
@@ -140,7 +136,7 @@ class Watched:
             text=self._text(status),
         )
 
-    def _text(self, status: Any) -> str:
+    def _text(self, status):
         workers = ", ".join(f"{w.state} {w.steps} ({w.restarts})" for w in status.workers)
         stopped = f"stop after {self._stopped_s:.1f} s; " if self.stop_asked else ""
         return (

@@ -1,8 +1,3 @@
-"""Runs on a cluster that gives and takes executors while they are idle."""
-
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.spark.helpers import dense
@@ -27,14 +22,13 @@ SHUFFLES = {"spark.shuffle.service.enabled": "true", "spark.shuffle.service.port
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[StandaloneCluster]:
+def cluster():
     # One Worker: a second one on this address would need another port for its shuffle service.
     with StandaloneCluster(workers=["worker"], cores=2, settings=SHUFFLES) as running:
         yield running
 
 
-def test_runs_get_executors_that_were_idle_and_gone(cluster: StandaloneCluster) -> None:
-    """`local-cluster` neither gives executors on demand nor takes them."""
+def test_runs_get_executors_that_were_idle_and_gone(cluster):
     random = np.random.default_rng(0)
     features = random.normal(size=(480, 4)).astype(np.float32)
     labels = features[:, :3].argmax(1).astype(np.int32)
@@ -57,6 +51,6 @@ def test_runs_get_executors_that_were_idle_and_gone(cluster: StandaloneCluster) 
         spark.stop()
 
 
-def _executors(spark: Any) -> int:
+def _executors(spark):
     # The driver is one of them.
     return spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1

@@ -1,5 +1,3 @@
-"""Hosts of tests and the switch between them really fail: other tests would pass without faults."""
-
 import contextlib
 import os
 import signal
@@ -9,7 +7,6 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -22,16 +19,16 @@ pytestmark = [pytest.mark.cluster, needs_hosts]
 
 
 @pytest.fixture
-def hosts() -> Iterator[Hosts]:
+def hosts():
     with Hosts(["one", "two"]) as running:
         yield running
 
 
-def echoed(hosts: Hosts, content: bytes) -> float:
+def echoed(hosts, content):
     """Send content from "two" to "one" and back; how many seconds that took."""
     server = hosts.call("one", lambda: socket.create_server((hosts.address("one"), 0)))
 
-    def give_back() -> None:
+    def give_back():
         client, _ = server.accept()
         with client:
             while piece := client.recv(1 << 16):
@@ -53,7 +50,7 @@ def echoed(hosts: Hosts, content: bytes) -> float:
         return time.monotonic() - began_s
 
 
-def datagrams(hosts: Hosts, sender: str, receiver: str, count: int, *, wait_s: float = 5.0) -> int:
+def datagrams(hosts, sender, receiver, count, *, wait_s=5.0):
     """How many of `count` datagrams arrive, each within `wait_s`."""
     bound = hosts.call(receiver, _datagram_socket)
     bound.bind((hosts.address(receiver), 0))
@@ -69,12 +66,11 @@ def datagrams(hosts: Hosts, sender: str, receiver: str, count: int, *, wait_s: f
     return arrived
 
 
-def _datagram_socket() -> socket.socket:
+def _datagram_socket():
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
-def test_a_stream_arrives_whole_and_late_over_a_slow_link_that_loses_frames(hosts: Hosts) -> None:
-    """The kernel's TCP sends again what the switch has dropped."""
+def test_a_stream_arrives_whole_and_late_over_a_slow_link_that_loses_frames(hosts):
     hosts.link("one", "two", delay_s=0.02, loss=0.02)
     assert echoed(hosts, os.urandom(1 << 20)) >= 0.04
     traffic = hosts.traffic("one", "two")
@@ -82,8 +78,7 @@ def test_a_stream_arrives_whole_and_late_over_a_slow_link_that_loses_frames(host
     assert traffic.carried_bytes > 1 << 20
 
 
-def test_one_direction_can_be_cut(hosts: Hosts) -> None:
-    """The kernel takes one host's datagrams and the switch drops them; others arrive."""
+def test_one_direction_can_be_cut(hosts):
     assert datagrams(hosts, "one", "two", 5) == 5
     hosts.link("one", "two", both_ways=False, cut=True)
     assert datagrams(hosts, "one", "two", 5, wait_s=0.5) == 0
@@ -91,12 +86,11 @@ def test_one_direction_can_be_cut(hosts: Hosts) -> None:
     assert datagrams(hosts, "one", "outside", 5) == 5
 
 
-def own_addresses() -> set[str]:
+def own_addresses():
     return {one.address for of_one in psutil.net_if_addrs().values() for one in of_one}
 
 
-def test_hosts_end_with_their_owner_however_it_ends() -> None:
-    """Interfaces, processes and files are real, and stay where nobody removes them."""
+def test_hosts_end_with_their_owner_however_it_ends():
     code = """
         import sys, time
         from tests.support.hosts import Hosts
@@ -113,7 +107,6 @@ def test_hosts_end_with_their_owner_however_it_ends() -> None:
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    assert owner.stdout is not None
     address, folder, *pids = owner.stdout.readline().split()
     assert address in own_addresses()
     owner.send_signal(signal.SIGKILL)

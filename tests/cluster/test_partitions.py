@@ -1,8 +1,5 @@
-"""Networks that fall apart between workers: the mesh and the ring on hosts of their own."""
-
 import contextlib
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,7 +10,7 @@ from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.port import PeerPort
-from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.ring import RingPort
 from sparkwright.mesh.topology import Seat
 from sparkwright.mesh.update_mesh import UpdateMesh
 
@@ -25,22 +22,22 @@ TIMEOUT_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Hosts]:
+def running():
     with Hosts(NAMES) as hosts:
         yield hosts
 
 
 @pytest.fixture
-def hosts(running: Hosts) -> Hosts:
+def hosts(running):
     running.links()
     return running
 
 
 @pytest.fixture
-def ports(hosts: Hosts) -> Iterator[list[PeerPort]]:
+def ports(hosts):
     """One on each host."""
     with contextlib.ExitStack() as stack:
-        found: list[PeerPort] = []
+        found = []
         for name in NAMES:
             host, worker = hosts.address(name), len(found)
             port = hosts.call(
@@ -55,17 +52,17 @@ def ports(hosts: Hosts) -> Iterator[list[PeerPort]]:
 
 
 @pytest.fixture
-def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
+def meshes(hosts, ports):
     """One on each host, all behind the first."""
     seats = [
         Seat(worker=n, attempt=0, host=port.address[0], port=port.address[1])
         for n, port in enumerate(ports)
     ]
     with contextlib.ExitStack() as stack:
-        found: list[UpdateMesh] = []
+        found = []
         for number, (name, port) in enumerate(zip(NAMES, ports, strict=True)):
 
-            def start(number: int = number, port: PeerPort = port) -> UpdateMesh:
+            def start(number=number, port=port):
                 mesh = UpdateMesh(
                     port,
                     me=(number, 0),
@@ -83,15 +80,12 @@ def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
         yield found
 
 
-def everybody_has(meshes: list[UpdateMesh], versions: dict[tuple[int, int], int]) -> bool:
+def everybody_has(meshes, versions):
     return all(mesh.wait_for(versions, timeout_s=30) for mesh in meshes)
 
 
 @pytest.mark.parametrize("rule", [{"delay_s": 0.02}, {"loss": 0.02}], ids=["latency", "loss"])
-def test_every_update_arrives_once_whatever_the_network_does(
-    hosts: Hosts, meshes: list[UpdateMesh], rule: dict[str, float]
-) -> None:
-    """Loopback neither delays frames nor loses them."""
+def test_every_update_arrives_once_whatever_the_network_does(hosts, meshes, rule):
     hosts.links(**rule)
     count = 50
     contents = {mesh.me: [os.urandom(20_000) for _ in range(count)] for mesh in meshes}
@@ -106,10 +100,7 @@ def test_every_update_arrives_once_whatever_the_network_does(
 
 
 @pytest.mark.parametrize("deaf", ["zero", "one"])
-def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(
-    hosts: Hosts, meshes: list[UpdateMesh], deaf: str
-) -> None:
-    """On a link that is cut in one direction, each side notices silence in its own way."""
+def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(hosts, meshes, deaf):
     sender = "one" if deaf == "zero" else "zero"
     hosts.link(sender, deaf, both_ways=False, cut=True)
     for mesh in meshes:
@@ -124,13 +115,10 @@ def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(
     assert meshes[0].neighbors == {(1, 0), (2, 0)}
 
 
-# -- the ring --------------------------------------------------------------------------------
-
-
-def joined(hosts: Hosts, ports: list[RingPort]) -> list[Ring]:
+def joined(hosts, ports):
     """Each host's ring."""
 
-    def join(rank: int) -> Ring:
+    def join(rank):
         return hosts.call(
             NAMES[rank],
             lambda: ports[rank].join(
@@ -148,20 +136,17 @@ def joined(hosts: Hosts, ports: list[RingPort]) -> list[Ring]:
 
 
 @pytest.fixture
-def ring_ports(ports: list[PeerPort]) -> Iterator[list[RingPort]]:
+def ring_ports(ports):
     found = [RingPort(port) for port in ports]
     yield found
     for port in found:
         port.close()
 
 
-def test_a_ring_on_a_bad_network_adds_to_the_same_bits(
-    hosts: Hosts, ring_ports: list[RingPort]
-) -> None:
-    """Loopback neither delays frames nor loses them."""
+def test_a_ring_on_a_bad_network_adds_to_the_same_bits(hosts, ring_ports):
     vectors = np.random.default_rng(0).normal(size=(3, 100_003)).astype(np.float32)
 
-    def summed(rings: list[Ring]) -> list[bytes]:
+    def summed(rings):
         own = vectors.copy()
         with ThreadPoolExecutor(3) as threads:
             list(threads.map(lambda ring, vector: ring.all_reduce(vector), rings, own))
@@ -175,7 +160,7 @@ def test_a_ring_on_a_bad_network_adds_to_the_same_bits(
         ring.abort()
 
 
-def end_of_sums(ring: Ring) -> str:
+def end_of_sums(ring):
     """Add, again and again, until the ring ends; with which words."""
     with ring:
         while True:
@@ -185,10 +170,7 @@ def end_of_sums(ring: Ring) -> str:
                 return str(error)
 
 
-def test_cut_during_a_sum_ends_the_ring_and_names_the_silent_worker(
-    hosts: Hosts, ring_ports: list[RingPort]
-) -> None:
-    """Nobody closes a connection: the kernel's buffers fill, and nothing comes."""
+def test_cut_during_a_sum_ends_the_ring_and_names_the_silent_worker(hosts, ring_ports):
     rings = joined(hosts, ring_ports)
     hosts.link("one", "two", both_ways=False, cut=True)
 

@@ -1,10 +1,6 @@
-"""Training on a Spark standalone cluster whose Master and Workers are hosts of their own."""
-
 import ipaddress
 import itertools
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,13 +24,13 @@ CLOCKS_AHEAD_S = (5.0, -5.0, 0.25)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _send_by_value() -> None:
+def _send_by_value():
     """Executors cannot import test modules: send their classes whole, as a notebook's are."""
     sw.spark.send_by_value(helpers)
 
 
 @pytest.fixture(scope="module")
-def machines() -> Iterator[Hosts]:
+def machines():
     """A driver's host, a Master's and three Workers'; all but the Master's are in two networks."""
     networks = dict.fromkeys(("outside", *WORKERS), BOTH)
     with Hosts(["master", *WORKERS], networks=networks) as hosts:
@@ -42,7 +38,7 @@ def machines() -> Iterator[Hosts]:
 
 
 @pytest.fixture(scope="module")
-def cluster(machines: Hosts) -> Iterator[StandaloneCluster]:
+def cluster(machines):
     with StandaloneCluster(
         hosts=machines, workers=WORKERS, settings=DECOMMISSION, worker_timeout_s=4
     ) as running:
@@ -50,7 +46,7 @@ def cluster(machines: Hosts) -> Iterator[StandaloneCluster]:
 
 
 @pytest.fixture(scope="module")
-def spark_there(cluster: StandaloneCluster) -> Iterator[Any]:
+def spark_there(cluster):
     from pyspark.sql import SparkSession
 
     assert SparkSession.getActiveSession() is None, "another session would be used instead"
@@ -70,14 +66,14 @@ def spark_there(cluster: StandaloneCluster) -> Iterator[Any]:
     session.stop()
 
 
-def executors(spark: Any) -> set[str]:
+def executors(spark):
     """Where they are."""
     status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
     found = {str(address).rpartition(":")[0] for address in _keys(status)}
     return found - {spark.sparkContext.getConf().get("spark.driver.host")}
 
 
-def _keys(scala_map: Any) -> list[Any]:
+def _keys(scala_map):
     keys, found = scala_map.keys().iterator(), []
     while keys.hasNext():
         found.append(keys.next())
@@ -85,7 +81,7 @@ def _keys(scala_map: Any) -> list[Any]:
 
 
 @pytest.fixture
-def hosts(machines: Hosts, cluster: StandaloneCluster, spark_there: Any) -> Iterator[Hosts]:
+def hosts(machines, cluster, spark_there):
     """All links in order, before and after; every executor there before."""
     machines.links()
     cluster.wait_for_workers(len(WORKERS))
@@ -95,7 +91,7 @@ def hosts(machines: Hosts, cluster: StandaloneCluster, spark_there: Any) -> Iter
 
 
 @pytest.fixture(scope="module")
-def blobs(spark_there: Any) -> Any:
+def blobs(spark_there):
     """960 examples of 3 classes that can be told apart."""
     random = np.random.default_rng(0)
     labels = np.arange(960, dtype=np.int32) % 3
@@ -103,7 +99,7 @@ def blobs(spark_there: Any) -> Any:
     return sw.data.from_arrays(spark_there, features.astype(np.float32), labels)
 
 
-def averaging(**mesh: Any) -> Any:
+def averaging(**mesh):
     return sw.ParameterAveragingTrainingMaster(
         workers=len(WORKERS),
         batch_size_per_worker=32,
@@ -113,25 +109,21 @@ def averaging(**mesh: Any) -> Any:
     )
 
 
-def sharing(**mesh: Any) -> Any:
+def sharing(**mesh):
     return sw.SharedTrainingMaster(
         workers=len(WORKERS), batch_size_per_worker=32, seed=1, mesh=sw.MeshConfig(**mesh)
     )
 
 
-def test_session_has_the_requested_executors_on_all_hosts(hosts: Hosts, spark_there: Any) -> None:
-    """Spark on one machine has one address."""
+def test_session_has_the_requested_executors_on_all_hosts(hosts, spark_there):
     assert task_slots(spark_there) == len(WORKERS)
     assert executors(spark_there) == {hosts.address(name) for name in WORKERS}
 
 
 @pytest.mark.parametrize("make", [averaging, sharing], ids=["averaging", "sharing"])
-def test_network_mask_selects_the_network_of_training(
-    hosts: Hosts, spark_there: Any, blobs: Any, make: Callable[..., Any]
-) -> None:
-    """The switch counts what each of two networks carries."""
+def test_network_mask_selects_the_network_of_training(hosts, spark_there, blobs, make):
 
-    def carried(network: int) -> int:
+    def carried(network):
         pairs = itertools.permutations(WORKERS, 2)
         return sum(hosts.traffic(*pair, network=network).carried_bytes for pair in pairs)
 
@@ -146,19 +138,13 @@ def test_network_mask_selects_the_network_of_training(
     assert training_bytes > spark_bytes
 
 
-def test_a_mask_of_another_network_is_rejected_before_anything_starts(
-    hosts: Hosts, spark_there: Any, blobs: Any
-) -> None:
-    """The driver has an address in each of two networks to name."""
+def test_a_mask_of_another_network_is_rejected_before_anything_starts(hosts, spark_there, blobs):
     network = sw.SparkNetwork(spark_there, dense(), averaging(network_mask="203.0.113.0/24"))
     with pytest.raises(ConfigurationError, match=hosts.address("outside", network=1)):
         network.start(blobs)
 
 
-def test_clock_offsets_are_measured_within_two_milliseconds(
-    hosts: Hosts, spark_there: Any, blobs: Any
-) -> None:
-    """Clocks of several machines, over a network that is no loopback."""
+def test_clock_offsets_are_measured_within_two_milliseconds(hosts, spark_there, blobs):
     master = replace(averaging(), collect_training_stats=True)
     run = sw.SparkNetwork(spark_there, dense(), master).start(blobs, epochs=8)
     run.wait(120)
@@ -168,46 +154,40 @@ def test_clock_offsets_are_measured_within_two_milliseconds(
         assert abs(clock.offset_s - ahead_s) <= 2e-3
 
 
-# -- hosts that fall away --------------------------------------------------------------------
-
-
 class Trained:
     """A run that goes on until the test has seen enough."""
 
-    def __init__(self, spark: Any, master: Any, data: Any, *, connect_timeout_s: float = 3) -> None:
+    def __init__(self, spark, master, data, *, connect_timeout_s=3):
         # 3 s instead of 15 and 30 s, so that the test is over sooner.
         mesh = replace(master.mesh, peer_timeout_s=3, connect_timeout_s=connect_timeout_s)
         master = replace(master, mesh=mesh).with_hooks(Paced(0.05))
         self.run = sw.SparkNetwork(spark, dense(), master).start(data, epochs=1000)
 
-    def goes_on(self, seconds: float = 90) -> bool:
+    def goes_on(self, seconds=90):
         """Wait until many more minibatches are done, by whoever does them."""
         before = self._steps
         wait_until(lambda: self._steps >= before + 30, seconds)
         return True
 
-    def worker_at(self, address: str) -> int:
+    def worker_at(self, address):
         """The number of the one who trains at that address."""
         (found,) = (each.worker for each in self.run.status.workers if each.host == address)
         return found
 
     @property
-    def lost(self) -> set[int]:
+    def lost(self):
         return {each.worker for each in self.run.status.workers if each.state == "lost"}
 
     @property
-    def _steps(self) -> int:
+    def _steps(self):
         return sum(worker.steps for worker in self.run.status.workers)
 
-    def end(self) -> Any:
+    def end(self):
         self.run.stop()
         return self.run.wait(60)
 
 
-def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(
-    hosts: Hosts, spark_there: Any, blobs: Any
-) -> None:
-    """It still hears the driver, and Spark, on another network, sees nothing of it."""
+def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(hosts, spark_there, blobs):
     trained = Trained(spark_there, averaging(network_mask=hosts.mask(1)), blobs)
     assert trained.goes_on()
     lost = trained.worker_at(hosts.address("worker-2", network=1))
@@ -221,10 +201,7 @@ def test_worker_with_a_cut_link_to_the_driver_is_lost_and_rejoins(
     trained.end()
 
 
-def test_unreachable_required_workers_end_the_run_with_a_reason(
-    hosts: Hosts, spark_there: Any, blobs: Any
-) -> None:
-    """A firewall drops frames between workers, which no error tells them."""
+def test_unreachable_required_workers_end_the_run_with_a_reason(hosts, spark_there, blobs):
     master = averaging(network_mask=hosts.mask(1))
     # The workers try ten times to form a group.
     trained = Trained(spark_there, master, blobs, connect_timeout_s=1)
@@ -236,9 +213,8 @@ def test_unreachable_required_workers_end_the_run_with_a_reason(
 
 
 def test_others_continue_without_a_partitioned_host_that_rejoins(
-    hosts: Hosts, cluster: Any, spark_there: Any, blobs: Any
-) -> None:
-    """Spark, too, loses the host, and starts another executor there afterwards."""
+    hosts, cluster, spark_there, blobs
+):
     trained = Trained(spark_there, sharing(), blobs)
     assert trained.goes_on()
     lost = trained.worker_at(hosts.address("worker-2"))
@@ -254,10 +230,7 @@ def test_others_continue_without_a_partitioned_host_that_rejoins(
     assert np.isfinite(weights(trained.end())).all()
 
 
-def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(
-    hosts: Hosts, cluster: StandaloneCluster, spark_there: Any
-) -> None:
-    """Spark gives notice, then the machine goes; the last test, since it does not come back."""
+def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(hosts, cluster, spark_there):
     examples = 203
     # A slot is left after half this time.
     mesh = sw.MeshConfig(replacement_timeout_s=20)
@@ -267,14 +240,14 @@ def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(
     network = sw.SparkNetwork(spark_there, dense(), master.with_hooks(Paced(0.02)))
     run = network.start(numbered(examples), epochs=1000, display=False)
 
-    def wait_until_these_train(*workers: int, seconds: float = 60) -> None:
+    def wait_until_these_train(*workers, seconds=60):
         before = run.status.workers
         wait_until(
             lambda: all(run.status.workers[w].steps > before[w].steps + 20 for w in workers),
             seconds,
         )
 
-    def counted() -> Any:
+    def counted():
         return run.history.groupby("epoch")["examples"].sum()
 
     wait_until_these_train(0, 1, 2, seconds=180)  # three processes start TensorFlow

@@ -1,9 +1,6 @@
-"""Machines that vanish from the network without a word: nobody closes a connection."""
-
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator
 
 import pytest
 from tests.cluster.helpers import needs_hosts
@@ -11,7 +8,7 @@ from tests.support.hosts import Hosts
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import handshake as _handshake
-from sparkwright.mesh.connection import Connection, Listener, connect
+from sparkwright.mesh.connection import Listener, connect
 
 pytestmark = [pytest.mark.cluster, needs_hosts]
 
@@ -19,14 +16,14 @@ SECRET = bytes(range(32))
 
 
 @pytest.fixture
-def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Hosts, Connection, Connection]]:
+def ends(monkeypatch):
     """Hosts "one" and "two", and both ends of a connection that notices after 2 s, not 30."""
     monkeypatch.setitem(_handshake._KEEPALIVE, "TCP_USER_TIMEOUT", 2_000)
     monkeypatch.setitem(_handshake._KEEPALIVE, "TCP_KEEPIDLE", 1)
     monkeypatch.setitem(_handshake._KEEPALIVE, "TCP_KEEPINTVL", 1)
-    arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+    arrived = queue.SimpleQueue()
 
-    def listen() -> Listener:
+    def listen():
         return Listener(
             secret=SECRET,
             host=hosts.address("two"),
@@ -44,11 +41,11 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Hosts, Connection, C
             closable.close()
 
 
-def ends_soon(connection: Connection) -> bool:
+def ends_soon(connection):
     """Whether a wait for the next message ends, with an error or as at the peer's own end."""
     ended = threading.Event()
 
-    def wait() -> None:
+    def wait():
         with contextlib.suppress(OSError, NetworkError):
             assert connection.receive() is None
         ended.set()
@@ -58,15 +55,12 @@ def ends_soon(connection: Connection) -> bool:
 
 
 @pytest.mark.parametrize("sending", [False, True], ids=["idle", "sending"])
-def test_a_wait_for_a_machine_that_vanished_ends(
-    ends: tuple[Hosts, Connection, Connection], sending: bool
-) -> None:
-    """Keepalive, or the time-out of what is unacknowledged, ends it: only the kernel knows."""
+def test_a_wait_for_a_machine_that_vanished_ends(ends, sending):
     hosts, one, two = ends
     hosts.cut_off("two")
     over = threading.Event()
 
-    def show_life() -> None:
+    def show_life():
         with contextlib.suppress(NetworkError):
             while not over.wait(0.2):
                 one.send("alive", {})

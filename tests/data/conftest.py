@@ -6,6 +6,6 @@ import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _send_by_value(request: pytest.FixtureRequest) -> None:
+def _send_by_value(request):
     for module in (cloudpickle, pyspark.cloudpickle):
         module.register_pickle_by_value(request.module)

@@ -1,14 +1,12 @@
 """Image files for tests."""
 
 import io
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
 
-def pixels(seed: int, shape: tuple[int, ...] = (23, 31, 3)) -> Any:
+def pixels(seed, shape=(23, 31, 3)):
     """Smooth random colors: noise alone would hide a wrong filter or orientation."""
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 256, (4, 5, *shape[2:]), dtype=np.uint8)
@@ -16,7 +14,7 @@ def pixels(seed: int, shape: tuple[int, ...] = (23, 31, 3)) -> Any:
     return np.asarray(enlarged)
 
 
-def encoded(image: Any, format: str = "PNG", **options: Any) -> bytes:
+def encoded(image, format="PNG", **options):
     """`image` (array or Pillow image) as the bytes of a file."""
     found = image if isinstance(image, Image.Image) else Image.fromarray(image)
     file = io.BytesIO()
@@ -24,7 +22,7 @@ def encoded(image: Any, format: str = "PNG", **options: Any) -> bytes:
     return file.getvalue()
 
 
-def write(path: Path, image: Any, **options: Any) -> Path:
+def write(path, image, **options):
     """Encode and write, with the format that the name tells."""
     path.parent.mkdir(parents=True, exist_ok=True)
     names = {".jpg": "JPEG", ".tif": "TIFF"}
@@ -33,9 +31,7 @@ def write(path: Path, image: Any, **options: Any) -> Path:
     return path
 
 
-def folder_of_classes(
-    root: Path, *, each: int = 3, classes: tuple[str, ...] = ("cat", "dog")
-) -> Path:
+def folder_of_classes(root, *, each=3, classes=("cat", "dog")):
     """`root/CLASS/NUMBER.jpg` and `.png` of different sizes."""
     for index, name in enumerate(classes):
         for number in range(each):
@@ -45,7 +41,7 @@ def folder_of_classes(
     return root
 
 
-def by_pillow(path: Any, size: tuple[int, int], mode: str = "RGB", filter: str = "BILINEAR") -> Any:
+def by_pillow(path, size, mode="RGB", filter="BILINEAR"):
     """(height, width[, channels]) uint8, as one would do it on one machine."""
     with Image.open(path) as image:
         converted = image.convert(mode)

@@ -2,8 +2,6 @@
 
 import io
 import struct
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -26,7 +24,7 @@ LAYOUTS = {
 }
 
 
-def encode(class_name: str, value: Any) -> bytes:
+def encode(class_name, value):
     """`value` as an object of a Java class writes it."""
     name = class_name.removeprefix(PACKAGE)
     if name in LAYOUTS:
@@ -38,14 +36,7 @@ def encode(class_name: str, value: Any) -> bytes:
     return len(value).to_bytes(4, "big") + value if name == "BytesWritable" else encode_vint(value)
 
 
-def sequence_file(
-    pairs: Any,
-    *,
-    key_class: str = LONG,
-    value_class: str = TEXT,
-    encoded: bool = False,
-    **options: Any,
-) -> bytes:
+def sequence_file(pairs, *, key_class=LONG, value_class=TEXT, encoded=False, **options):
     """The bytes of a SequenceFile of Python values, or of values that are encoded already."""
     file = io.BytesIO()
     classes = {"key_class": key_class, "value_class": value_class}
@@ -57,7 +48,7 @@ def sequence_file(
     return file.getvalue()
 
 
-def digits(count: int = 100) -> DataSet:
+def digits(count=100):
     """Examples of float32, int32 and float64."""
     random = np.random.default_rng(count)
     return DataSet(
@@ -68,15 +59,15 @@ def digits(count: int = 100) -> DataSet:
 
 
 @st.composite
-def datasets(draw: Any) -> list[DataSet]:
+def datasets(draw):
     """Several with the same columns, dtypes and numbers of axes, of different shapes."""
     kinds = st.tuples(st.sampled_from(sorted(DTYPES)), st.integers(0, 3))
     names = ["features/a", "features/b", "labels/y", "labels_masks/y", "weights"]
     columns = draw(st.dictionaries(st.sampled_from(names), kinds)) | {"features/x": draw(kinds)}
-    found: list[DataSet] = []
+    found = []
     for seed in range(draw(st.integers(1, 4))):
         random, count = np.random.default_rng(seed), draw(st.integers(1, 5))
-        arrays: dict[str, Any] = {}
+        arrays = {}
         for name, (dtype, axes) in sorted(columns.items()):
             shape = (count, *(draw(st.integers(1, 4)) for _ in range(axes)))
             raw = random.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8)
@@ -86,16 +77,14 @@ def datasets(draw: Any) -> list[DataSet]:
     return found
 
 
-def assert_same(found: DataSet, expected: DataSet) -> None:
+def assert_same(found, expected):
     """The same columns, dtypes, shapes and numbers."""
     assert found.layout == expected.layout
     for name, array in expected.columns().items():
         np.testing.assert_array_equal(found.columns()[name], array)
 
 
-def read_records_of(
-    path: Path, log: SkipLog | None = None, *, pieces: int = 3, joined: bool = True, **options: Any
-) -> Any:
+def read_records_of(path, log=None, *, pieces=3, joined=True, **options):
     """The examples of SequenceFiles or of the data of MapFiles, read in ranges, without Spark."""
     log = log or SkipLog("raise")
     cut = cut_files(sequence_files(str(path)), pieces)
@@ -103,9 +92,7 @@ def read_records_of(
     return DataSet.concatenate(found) if joined else found
 
 
-def read_tfrecords_of(
-    path: Path, log: SkipLog | None = None, *, specs: Any = (), joined: bool = True, **options: Any
-) -> Any:
+def read_tfrecords_of(path, log=None, *, specs=(), joined=True, **options):
     """The examples of TFRecord files, read without Spark."""
     files = list_files(str(path))
     log = log or SkipLog("raise")

@@ -1,11 +1,9 @@
-from typing import Any
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
 
@@ -15,7 +13,7 @@ DTYPES = [
 ]
 
 
-def arrays(count: int) -> st.SearchStrategy[Any]:
+def arrays(count):
     """1-D to 4-D arrays of `count` examples, NaN and infinities among them."""
     shapes = st.lists(st.integers(1, 3), max_size=3).map(lambda rest: (count, *rest))
     return st.sampled_from(DTYPES).flatmap(
@@ -24,7 +22,7 @@ def arrays(count: int) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def datasets(draw: st.DrawFn) -> DataSet:
+def datasets(draw):
     count = draw(st.integers(0, 5))
     names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
     return DataSet(
@@ -36,7 +34,7 @@ def datasets(draw: st.DrawFn) -> DataSet:
     )
 
 
-def assert_round_trip(dataset: DataSet) -> None:
+def assert_round_trip(dataset):
     found, expected = from_bytes(to_bytes(dataset)).columns(), dataset.columns()
     assert list(found) == list(expected)
     for name, array in found.items():
@@ -47,7 +45,7 @@ def assert_round_trip(dataset: DataSet) -> None:
 
 
 @given(dataset=datasets())
-def test_values_round_trip_bit_for_bit(dataset: DataSet) -> None:
+def test_values_round_trip_bit_for_bit(dataset):
     assert_round_trip(dataset)
     content = to_bytes(dataset)
     with pa.ipc.open_stream(content) as reader:
@@ -55,18 +53,16 @@ def test_values_round_trip_bit_for_bit(dataset: DataSet) -> None:
     assert row_count(content) == row_count(schema_alone) == len(dataset)
 
 
-@pytest.mark.parametrize(
+@cases(
     "array",
-    [
-        np.arange(5.0)[None],  # one example made from an array without an axis of examples
-        np.broadcast_to(np.float32(7), (3, 4)),
-        np.asfortranarray(np.arange(24.0).reshape(2, 3, 4)),
-        np.arange(24).reshape(4, 6)[::2, ::-3],
-        np.arange(24).reshape(4, 6)[:, ::2] % 3 == 0,
-        np.arange(6, dtype=np.dtype("i4").newbyteorder()).reshape(3, 2),
-        np.arange(10.0).reshape(2, 5)[:, None, :],
-    ],
+    np.arange(5.0)[None],  # one example made from an array without an axis of examples
+    np.broadcast_to(np.float32(7), (3, 4)),
+    np.asfortranarray(np.arange(24.0).reshape(2, 3, 4)),
+    np.arange(24).reshape(4, 6)[::2, ::-3],
+    np.arange(24).reshape(4, 6)[:, ::2] % 3 == 0,
+    np.arange(6, dtype=np.dtype("i4").newbyteorder()).reshape(3, 2),
+    np.arange(10.0).reshape(2, 5)[:, None, :],
     ids=["one", "broadcast", "fortran", "strided", "boolean", "byte-swapped", "inserted"],
 )
-def test_memory_layout_does_not_matter(array: Any) -> None:
+def test_memory_layout_does_not_matter(array):
     assert_round_trip(DataSet(array))

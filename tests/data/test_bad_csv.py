@@ -1,10 +1,8 @@
-"""CSV files with something wrong: an error names file and line, or what is wrong is counted."""
-
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import TableSchema, _csv_blocks as csv_blocks
@@ -22,7 +20,7 @@ NAMED = {"labels": "y", "classes": ["no", "yes"], "features": ["a"]}
 WRONG, TEXT, MISSING = "wrong number of columns", "not a number", "missing value"
 RANGE, OPEN = "class out of range", "quote that is not closed"
 FINITE, ENCODING = "not a finite number", "not in the encoding"
-CASES: dict[str, Any] = {
+CASES = {
     # name: content, what the error says, what is counted, what is left of column `a`[, options]
     "too few columns": (
         "a,b,y\n1,2,0\n3,4\n5,6,1\n",
@@ -104,16 +102,16 @@ CASES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def file(folder: Path, content: bytes | str, name: str = "bad.csv") -> str:
+def file(folder, content, name="bad.csv"):
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return str(path)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_error_names_file_and_line_or_is_counted(case: Any, tmp_path: Path) -> None:
+@cases("case", *CASES.values(), ids=CASES)
+def test_error_names_file_and_line_or_is_counted(case, tmp_path):
     content, error, skipped, kept, *rest = case
-    options: dict[str, Any] = rest[0] if rest else COUNTED
+    options = rest[0] if rest else COUNTED
     path = file(tmp_path, content)
     with pytest.raises(sw.DataError, match=error) as caught:
         sw.data.read_csv(path, **options)
@@ -128,7 +126,7 @@ def test_error_names_file_and_line_or_is_counted(case: Any, tmp_path: Path) -> N
     assert all(message.startswith(f"{path}, line ") for message in found.skipped.first)
 
 
-WHOLE_FILES: list[Any] = [
+WHOLE_FILES = [
     ("empty file", b"", {}, "empty file"),
     ("blank lines alone", b"\n\r\n  \n", {}, "empty file"),
     ("another header", b"a,c,y\n1,2,0\n", {}, "unusable header"),
@@ -146,13 +144,8 @@ WHOLE_FILES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("content", "place", "reason"),
-    [pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES],
-)
-def test_unusable_file_raises_or_is_counted(
-    content: bytes, place: dict[str, str], reason: str, tmp_path: Path
-) -> None:
+@cases("content, place, reason", *[pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES])
+def test_unusable_file_raises_or_is_counted(content, place, reason, tmp_path):
     path = file(tmp_path, content, **place)
     good = file(tmp_path, GOOD, "good.csv")
     with pytest.raises(sw.DataError) as caught:
@@ -170,8 +163,8 @@ def test_unusable_file_raises_or_is_counted(
 
 
 CONFIG, DATA, NO_FILE = sw.ConfigurationError, sw.DataError, FileNotFoundError
-INFER: dict[str, Any] = {"labels": "y", "classes": "infer"}
-CALLS: list[Any] = [
+INFER = {"labels": "y", "classes": "infer"}
+CALLS = [
     # content of a.csv (None: none), options, error, message
     (GOOD, {"delimiter": ""}, CONFIG, "`delimiter` must be one ASCII character.* delimiter=''"),
     (GOOD, {"delimiter": "€"}, CONFIG, "`delimiter` must be one ASCII"),
@@ -207,10 +200,8 @@ CALLS: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "options", "error", "message"), CALLS)
-def test_unusable_calls_raise(
-    content: str | None, options: Any, error: Any, message: str, tmp_path: Path
-) -> None:
+@cases("content, options, error, message", *CALLS)
+def test_unusable_calls_raise(content, options, error, message, tmp_path):
     path = str(tmp_path / "a.csv") if content is None else file(tmp_path, content, "a.csv")
     given = dict(options)
     urls = given.pop("urls", path)
@@ -218,7 +209,7 @@ def test_unusable_calls_raise(
         sw.data.read_csv(str(tmp_path / urls) if isinstance(urls, str) else urls, **given)
 
 
-def test_deleted_file_raises_or_its_parts_are_counted(tmp_path: Path) -> None:
+def test_deleted_file_raises_or_its_parts_are_counted(tmp_path):
     path = file(tmp_path, GOOD)
     files = list_files(path)
     reader = CsvReader.of(files, CsvFormat()).taking(["a"], ["a"])
@@ -233,7 +224,7 @@ def test_deleted_file_raises_or_its_parts_are_counted(tmp_path: Path) -> None:
         list(reader.read(pieces[0], SkipLog("raise"), distinct_values(["a"])))
 
 
-WRONG_BYTES: list[Any] = [
+WRONG_BYTES = [
     ("cp1252", b"3,4,\x811\n", TEXT),
     ("shift_jis", b"3,\x83,\xff\n", TEXT),
     ("utf-16", b"\x00\xd8\n\x00", WRONG),
@@ -242,11 +233,9 @@ WRONG_BYTES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("block", [3, 1 << 20])
-@pytest.mark.parametrize(("encoding", "wrong", "reason"), WRONG_BYTES, ids=lambda v: str(v)[:9])
-def test_byte_outside_the_encoding_raises_with_its_line(
-    encoding: str, wrong: bytes, reason: str, block: int, tmp_path: Path
-) -> None:
+@cases("block", 3, 1 << 20)
+@cases("encoding, wrong, reason", *WRONG_BYTES, ids=lambda v: str(v)[:9])
+def test_byte_outside_the_encoding_raises_with_its_line(encoding, wrong, reason, block, tmp_path):
     after = "5,6,1\n".encode(encoding).removeprefix("".encode(encoding))
     path = file(tmp_path, "a,b,y\n1,2,0\n".encode(encoding) + wrong + after)
     with pytest.MonkeyPatch.context() as patch:
@@ -259,14 +248,14 @@ def test_byte_outside_the_encoding_raises_with_its_line(
     assert found.data.features["features"].tolist() == [[1, 2], [5, 6]]
 
 
-def test_last_bytes_outside_the_encoding_are_reported(tmp_path: Path) -> None:
+def test_last_bytes_outside_the_encoding_are_reported(tmp_path):
     path = file(tmp_path, "a\nx\n".encode("utf-16-le") + b"\x31")
     with pytest.raises(sw.DataError, match="line 3: column 'a' must be UTF-16-LE"):
         sw.data.read_csv(path, encoding="utf-16-le", text="a")
 
 
-@pytest.mark.parametrize("multiline", [False, True])
-def test_unterminated_record_is_not_kept_in_memory(tmp_path: Path, multiline: bool) -> None:
+@cases("multiline", False, True)
+def test_unterminated_record_is_not_kept_in_memory(tmp_path, multiline):
     endless = '"' + "x" * 50_000 if multiline else "x" * 50_000
     path = file(tmp_path, f"a,b,y\n1,2,0\n{endless}\n3,4,1\n")
     with pytest.MonkeyPatch.context() as patch:
@@ -280,9 +269,9 @@ def test_unterminated_record_is_not_kept_in_memory(tmp_path: Path, multiline: bo
     assert found.data.features["features"][:, 0].tolist() == ([1] if multiline else [1, 3])
 
 
-@pytest.mark.parametrize("multiline", [False, True])
-@pytest.mark.parametrize("options", [{"features": "a"}, {"labels": "s", "classes": "infer"}])
-def test_unclosed_quote_is_always_reported(options: Any, multiline: bool, tmp_path: Path) -> None:
+@cases("multiline", False, True)
+@cases("options", {"features": "a"}, {"labels": "s", "classes": "infer"})
+def test_unclosed_quote_is_always_reported(options, multiline, tmp_path):
     """Neither in a column that is not used, nor where any text would do."""
     for text in ('1,x\n2,"y', '1,x\n2,"y\n', '1,x\n2,"y""'):
         path = file(tmp_path, f"a,s\n{text}")
@@ -296,10 +285,8 @@ def test_unclosed_quote_is_always_reported(options: Any, multiline: bool, tmp_pa
     assert found.skipped.counts == {"quote that is not closed": 1}
 
 
-def test_skipped_row_raises_no_error_for_its_other_faults(
-    tmp_path: Path,
-) -> None:
-    options: Any = {**COUNTED, "weights": "w", "missing": "skip"}
+def test_skipped_row_raises_no_error_for_its_other_faults(tmp_path):
+    options = {**COUNTED, "weights": "w", "missing": "skip"}
     found = sw.data.read_csv(file(tmp_path, "a,y,w\n1,0,1\n3,7,\n"), **options)
     assert found.skipped.counts == {"missing value": 1}
     assert len(found.data) == 1
@@ -307,7 +294,7 @@ def test_skipped_row_raises_no_error_for_its_other_faults(
         sw.data.read_csv(file(tmp_path, "a,y,w\n1,0,1\n3,7,\n5,7,1\n"), **options)
 
 
-def test_given_column_names_replace_duplicate_ones(tmp_path: Path) -> None:
+def test_given_column_names_replace_duplicate_ones(tmp_path):
     path = file(tmp_path, "a,b,a\n1,2,3\n")
     found = sw.data.read_csv(path, column_names=["a", "b", "c"]).data
     assert found.features["features"].tolist() == [[1, 2, 3]]

@@ -1,18 +1,15 @@
-"""Files that cannot be used: each an error that names it, or skipped and counted."""
-
 import io
 import os
 import struct
 import tracemalloc
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from tests.cases import cases
 from tests.data.pictures import encoded, folder_of_classes, pixels, write
 
 import sparkwright as sw
@@ -32,17 +29,17 @@ from sparkwright.data.pieces import SkipLog
 from sparkwright.data.sources import DataSource
 from sparkwright.storage.listing import list_files
 
-OPTIONS: dict[str, Any] = {
+OPTIONS = {
     "size": (8, 8), "label": None, "classes": None, "one_hot": False, "augment": None, "threads": 2,
 }  # fmt: skip
 
 
-def png_chunk(kind: bytes, content: bytes) -> bytes:
+def png_chunk(kind, content):
     body = kind + content
     return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
 
-def png_of(width: int, height: int) -> bytes:
+def png_of(width, height):
     """A tiny file that claims so many pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
@@ -53,14 +50,14 @@ def png_of(width: int, height: int) -> bytes:
     )
 
 
-def flipped(content: bytes, at: float) -> bytes:
+def flipped(content, at):
     place = int(at * len(content))
     return content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
 
 
 PNG, JPEG = encoded(pixels(0)), encoded(pixels(0), "JPEG")
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
-FILES: dict[str, tuple[bytes | None, str, str]] = {
+FILES = {
     "missing": (None, "unreadable file", "does not exist"),
     "zero bytes": (b"", "empty file", "with 0 bytes"),
     "text": (b"hello world", "no image", "begin with b'hello wo'"),
@@ -79,9 +76,7 @@ FILES: dict[str, tuple[bytes | None, str, str]] = {
 }  # fmt: skip
 
 
-def assert_reported(
-    files: list[str], bad: str, reason: str, text: str, *, examples: int, **options: Any
-) -> None:
+def assert_reported(files, bad, reason, text, *, examples, **options):
     """With "raise" an error that names `bad`; with "skip" one count and the other examples."""
     reader = ImageReader.of(**{**OPTIONS, **options})
     with pytest.raises(sw.DataError) as caught:
@@ -99,9 +94,9 @@ def assert_reported(
     assert bad in log.skipped.first[0]
 
 
-@pytest.mark.parametrize("case", FILES)
+@cases("case", *FILES)
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-def test_a_bad_file_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+def test_a_bad_file_is_named_or_skipped(tmp_path, case):
     content, reason, text = FILES[case]
     bad = tmp_path / "bad one.jpg"
     if content is not None:
@@ -111,15 +106,15 @@ def test_a_bad_file_is_named_or_skipped(tmp_path: Path, case: str) -> None:
     assert_reported(files, str(bad), reason, text, examples=2)
 
 
-def fails(url: str) -> int:
+def fails(url):
     return {"good": 1}[Path(url).stem]
 
 
-def uneven(url: str) -> list[int]:
+def uneven(url):
     return [1] * (3 if Path(url).stem == "bad" else 2)
 
 
-LABELS: dict[str, tuple[dict[str, Any], str, str]] = {
+LABELS = {
     "unknown folder": (
         {"label": "parent", "classes": ["cat", "dog"]}, "unknown class", "Received: 'bad'",
     ),
@@ -135,28 +130,24 @@ LABELS: dict[str, tuple[dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", LABELS)
-def test_a_bad_label_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+@cases("case", *LABELS)
+def test_a_bad_label_is_named_or_skipped(tmp_path, case):
     options, reason, text = LABELS[case]
     good = [str(write(tmp_path / "cat/good.png", pixels(n))) for n in range(2)]
     bad = str(write(tmp_path / "bad/bad.png", pixels(2)))
     assert_reported([*good, bad], bad, reason, text, examples=2, **options)
 
 
-@pytest.mark.parametrize(
-    ("mask", "options", "reason", "text"),
-    [
-        (None, {}, "unreadable", "does not exist"),
-        (b"", {}, "empty", "0 bytes"),
-        (encoded(pixels(0)), {}, "unusable mask", "mode='RGB'"),
-        (encoded(pixels(0)[..., 0])[:80], {}, "damaged", "truncated"),
-        (encoded(np.full((8, 8), 3, np.uint8)), {"classes": ["sky", "sea"]}, "unknown class", "3"),
-    ],
+@cases(
+    "mask, options, reason, text",
+    (None, {}, "unreadable", "does not exist"),
+    (b"", {}, "empty", "0 bytes"),
+    (encoded(pixels(0)), {}, "unusable mask", "mode='RGB'"),
+    (encoded(pixels(0)[..., 0])[:80], {}, "damaged", "truncated"),
+    (encoded(np.full((8, 8), 3, np.uint8)), {"classes": ["sky", "sea"]}, "unknown class", "3"),
     ids=["missing", "empty", "colors", "cut", "value beyond the classes"],
 )
-def test_a_bad_mask_is_named_or_skipped(
-    tmp_path: Path, mask: bytes | None, options: Any, reason: str, text: str
-) -> None:
+def test_a_bad_mask_is_named_or_skipped(tmp_path, mask, options, reason, text):
     good = str(write(tmp_path / "good.jpg", pixels(0)))
     write(tmp_path / "good.png", np.zeros((8, 8), np.uint8))
     image = str(write(tmp_path / "bad.jpg", pixels(1)))
@@ -168,7 +159,7 @@ def test_a_bad_mask_is_named_or_skipped(
     )  # fmt: skip
 
 
-def test_an_image_is_not_its_own_mask(tmp_path: Path) -> None:
+def test_an_image_is_not_its_own_mask(tmp_path):
     good = str(write(tmp_path / "good.jpg", pixels(0)))
     write(tmp_path / "good.png", np.zeros((8, 8), np.uint8))
     alone = str(write(tmp_path / "alone.png", np.zeros((8, 8), np.uint8)))
@@ -184,9 +175,7 @@ def test_an_image_is_not_its_own_mask(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def archive_of(
-    *entries: tuple[str, bytes], index: bytes | None = b"file:/a", how: int = zipfile.ZIP_STORED
-) -> bytes:
+def archive_of(*entries, index=b"file:/a", how=zipfile.ZIP_STORED):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", how) as archive:
         if index is not None:
@@ -196,26 +185,26 @@ def archive_of(
     return file.getvalue()
 
 
-def patched(content: bytes, at: int, new: bytes) -> bytes:
+def patched(content, at, new):
     """With other bytes in the second entry of its directory."""
     start = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 1) + at
     return content[:start] + new + content[start + len(new) :]
 
 
-def claims_too_little(of_bytes: int = 1_000_000) -> bytes:
+def claims_too_little(of_bytes=1_000_000):
     """The directory says that a file that unfolds to `of_bytes` has 5 bytes."""
     content = archive_of(("file_0.png", bytes(of_bytes)), how=zipfile.ZIP_DEFLATED)
     return patched(content, 24, struct.pack("<I", 5))
 
 
-def repeated() -> bytes:
+def repeated():
     with pytest.warns(UserWarning, match="Duplicate"):
         return archive_of(("originalUris.txt", b"file:/a"))
 
 
 FIRST = ("file_0.png", PNG)
 WHOLE = archive_of(FIRST, index=b"file:/cat/a.png")
-ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
+ARCHIVES = {
     "zero bytes": (lambda: b"", "0 bytes"),
     "cut in half": (lambda: WHOLE[: len(WHOLE) // 2], "not a zip file"),
     "no index": (lambda: archive_of(FIRST, index=None), "1 files, such as 'file_0.png"),
@@ -232,7 +221,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: patched(archive_of(FIRST), 24, struct.pack("<I", 300 << 20)), "256 MiB",
     ),
 }  # fmt: skip
-ENTRIES: dict[str, tuple[Callable[[], bytes], str]] = {
+ENTRIES = {
     "a flipped bit": (lambda: flipped(WHOLE, 0.4), "Bad CRC"),
     "encrypted": (lambda: patched(archive_of(FIRST), 8, b"\x01"), "encrypted"),
     "bzip2": (lambda: archive_of(FIRST, how=zipfile.ZIP_BZIP2), "stored or deflated"),
@@ -240,8 +229,8 @@ ENTRIES: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", [*ARCHIVES, *ENTRIES])
-def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
+@cases("case", *ARCHIVES, *ENTRIES)
+def test_a_bad_archive_is_named_or_skipped(tmp_path, case):
     make, text = {**ARCHIVES, **ENTRIES}[case]
     bad, good = tmp_path / "bad.zip", tmp_path / "good.zip"
     bad.write_bytes(make())
@@ -261,7 +250,7 @@ def test_a_bad_archive_is_named_or_skipped(tmp_path: Path, case: str) -> None:
     assert str(caught.value).count("on_error") == 1
 
 
-def test_images_after_a_damaged_image_are_read(tmp_path: Path) -> None:
+def test_images_after_a_damaged_image_are_read(tmp_path):
     images = [(f"file_{n}.png", encoded(pixels(n))) for n in range(6)]
     uris = "\n".join(f"file:/cat/{n}.png" for n in range(6)).encode()
     content = bytearray(archive_of(*images, index=uris))
@@ -276,7 +265,7 @@ def test_images_after_a_damaged_image_are_read(tmp_path: Path) -> None:
     assert len(loader(str(tmp_path / "a.zip"))) == 5
 
 
-def test_no_more_bytes_are_unpacked_than_the_directory_declares() -> None:
+def test_no_more_bytes_are_unpacked_than_the_directory_declares():
     bomb = claims_too_little(of_bytes=30_000_000)
     assert len(bomb) < 100_000
     tracemalloc.start()
@@ -287,7 +276,7 @@ def test_no_more_bytes_are_unpacked_than_the_directory_declares() -> None:
     assert peak_bytes < 3_000_000
 
 
-def test_decompression_bomb_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_raises(tmp_path, monkeypatch):
     monkeypatch.setattr(format_of_batches, "BATCH_BYTES", 1 << 20)
     entries = [(f"file_{n}.png", bytes(1 << 18)) for n in range(5)]
     bomb = archive_of(*entries, index=b"a\nb\nc\nd\ne", how=zipfile.ZIP_DEFLATED)
@@ -297,7 +286,7 @@ def test_decompression_bomb_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         read_file_batch(str(tmp_path / "bomb.zip"))
 
 
-def test_error_for_an_image_in_an_archive_names_its_origin(tmp_path: Path) -> None:
+def test_error_for_an_image_in_an_archive_names_its_origin(tmp_path):
     (tmp_path / "in/cat").mkdir(parents=True)
     (tmp_path / "in/cat/a b.png").write_bytes(b"hello")
     (url,) = write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"))
@@ -306,33 +295,31 @@ def test_error_for_an_image_in_an_archive_names_its_origin(tmp_path: Path) -> No
     assert f"file_0.png (file:{tmp_path}/in/cat/a%20b.png) in {url}" in str(caught.value)
 
 
-def test_no_files_to_read_or_pack_raises(tmp_path: Path) -> None:
-    none: Any = None
+def test_no_files_to_read_or_pack_raises(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(sw.DataError, match=r"at least one image.*extensions bmp"):
-        sw.data.from_images(none, str(tmp_path), size=(8, 8))
+        sw.data.from_images(None, str(tmp_path), size=(8, 8))
     with pytest.raises(sw.DataError, match=r"ends in `\.zip`"):
-        sw.data.from_image_batches(none, str(tmp_path), size=(8, 8))
+        sw.data.from_image_batches(None, str(tmp_path), size=(8, 8))
     with pytest.raises(sw.DataError, match="at least one file to pack"):
         write_file_batches(str(tmp_path), str(tmp_path / "out"), extensions=["png"])
     for call in (sw.data.from_images, sw.data.from_image_batches):
         with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
-            call(none, str(tmp_path / "nowhere"), size=(8, 8))
+            call(None, str(tmp_path / "nowhere"), size=(8, 8))
     with pytest.raises(sw.ConfigurationError, match="must not be a MaskFile"):
-        sw.data.from_image_batches(none, "/x", size=(8, 8), label=MaskFile())
+        sw.data.from_image_batches(None, "/x", size=(8, 8), label=MaskFile())
 
 
-def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path: Path) -> None:
-    none: Any = None
+def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path):
     for name in ("cat_0.png", "dog_0.png"):
         write(tmp_path / name, pixels(0))
     with pytest.raises(sw.DataError, match=r"only .*PatternLabel\(pattern=\"_\"\)"):
-        sw.data.from_images(none, str(tmp_path), size=(8, 8))
+        sw.data.from_images(None, str(tmp_path), size=(8, 8))
     with pytest.raises(sw.DataError, match="the pattern does not match the name"):
-        sw.data.from_images(none, str(tmp_path), size=(8, 8), label=PatternLabel(pattern="-"))
+        sw.data.from_images(None, str(tmp_path), size=(8, 8), label=PatternLabel(pattern="-"))
 
 
-def test_file_too_large_for_a_batch_raises_before_reading(tmp_path: Path) -> None:
+def test_file_too_large_for_a_batch_raises_before_reading(tmp_path):
     folder = folder_of_classes(tmp_path / "in")
     with (folder / "large.bin").open("wb") as file:
         os.truncate(file.fileno(), 300 << 20)  # takes no room on the disk

@@ -1,15 +1,13 @@
-"""Record files that cannot be used: each an error that names file and byte, or counted."""
-
 import struct
 import tracemalloc
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.data.record_samples import (
     SYNC,
     encode,
@@ -19,13 +17,7 @@ from tests.data.record_samples import (
 )
 
 import sparkwright as sw
-from sparkwright.data import (
-    DataSet,
-    MapFileReader,
-    write_map_file,
-    write_sequence_file,
-    write_tfrecord,
-)
+from sparkwright.data import MapFileReader, write_map_file, write_sequence_file, write_tfrecord
 from sparkwright.data._record_bytes import BYTES, LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._record_examples import NOTE
 from sparkwright.data._record_files import RecordPiece, cut_files, read_sequences
@@ -35,7 +27,7 @@ from sparkwright.data._tfrecord import checksum, framed, read_tfrecords
 from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import StoredFile, list_files
 
-DATA = DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))
+DATA = sw.DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))
 COUNT = 50
 LAYOUT = '{"format":1,"columns":[["features/features","float32",1],["labels/labels","int32",0]]}'
 SPECS = [
@@ -45,21 +37,19 @@ SPECS = [
 Change = Callable[[bytes], bytes]
 
 
-def example_file(
-    compression: Any = None, change: Callable[[int, bytes], bytes] | None = None, **changed: Any
-) -> bytes:
+def example_file(compression=None, change=None, **changed):
     """A file of 50 examples with a sync mark (or a block) every few; `change` their values."""
-    pairs: list[tuple[bytes, bytes]] = []
+    pairs = []
     for key, row in enumerate(DATA.features["features"]):
         # One axis of 4 for the features, none for the label.
         value = encode(BYTES, b"\x04" + row.astype("<f4").tobytes() + struct.pack("<i", key))
         pairs.append((struct.pack(">q", key), value if change is None else change(key, value)))
-    options: dict[str, Any] = {"key_class": LONG, "value_class": BYTES, "notes": {NOTE: LAYOUT}}
+    options = {"key_class": LONG, "value_class": BYTES, "notes": {NOTE: LAYOUT}}
     return sequence_file(pairs, encoded=True, compression=compression, **options | changed)
 
 
 @pytest.fixture(autouse=True)
-def _short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_intervals(monkeypatch):
     monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 300)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 300)
 
@@ -85,31 +75,31 @@ class Bad:
     options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def replaced(content: bytes, at: int, new: bytes) -> bytes:
+def replaced(content, at, new):
     return content[:at] + new + content[at + len(new) :]
 
 
-def record_start(content: bytes, key: int) -> int:
+def record_start(content, key):
     """Where the record with this key begins, without compression."""
     return content.index(struct.pack(">iiq", 33, 8, key))
 
 
-def block_start(content: bytes, number: int) -> int:
+def block_start(content, number):
     at = -1
     for _ in range(number):
         at = content.index(ESCAPE + SYNC, at + 1)
     return at + 20
 
 
-def in_record(offset: int, new: bytes) -> Change:
+def in_record(offset, new):
     return lambda c: replaced(c, record_start(c, 20) + offset, new)
 
 
-def in_block(offset: int, new: bytes) -> Change:
+def in_block(offset, new):
     return lambda c: replaced(c, block_start(c, 3) + offset, new)
 
 
-PLAIN: dict[str, Change] = {
+PLAIN = {
     "a length of 2 GB": in_record(0, b"\x7f\xff\xff\xff"),
     "a length below -1": in_record(0, b"\xff\xff\xff\xfe"),
     "a key longer than its record": in_record(4, b"\x00\x00\x01\x00"),
@@ -122,7 +112,7 @@ PLAIN: dict[str, Change] = {
     "cut in the middle of a length": lambda c: c[: record_start(c, 49) + 3],
     "cut in the middle of a sync mark": lambda c: c[: c.rindex(ESCAPE + SYNC) + 9],
 }
-BLOCK: dict[str, Change] = {
+BLOCK = {
     "a count of 2 billion": in_block(0, encode_vint(2**31 - 1)),
     "a negative count": in_block(0, b"\xfe"),
     "one record too many": lambda c: in_block(0, bytes([c[block_start(c, 3)] + 1]))(c),
@@ -144,7 +134,7 @@ DAMAGE["a value that cannot be unpacked"] = Bad(
 )  # fmt: skip
 
 
-def unusable(text: str, content: bytes = b"", **changed: Any) -> Bad:
+def unusable(text, content=b"", **changed):
     return Bad(
         lambda c: content or example_file(**changed) if content or changed else b"",
         text,
@@ -153,16 +143,16 @@ def unusable(text: str, content: bytes = b"", **changed: Any) -> Bad:
     )
 
 
-def noted(text: str) -> Bad:
+def noted(text):
     return unusable("described in format 1", notes={NOTE: text})
 
 
-def noted_count(count: bytes) -> bytes:
+def noted_count(count):
     content = example_file(notes={})
     return replaced(content, content.index(SYNC) - 4, count)
 
 
-UNUSABLE: dict[str, Bad] = {
+UNUSABLE = {
     "empty": unusable("The file is empty"),
     "text": unusable("Received: b'hell'", b"hello world\n" * 50),
     "an older version": unusable("an older version", b"SEQ\x04" + example_file()[4:]),
@@ -205,7 +195,7 @@ UNUSABLE: dict[str, Bad] = {
 }
 
 
-def one_of(value: bytes, text: str) -> Bad:
+def one_of(value, text):
     """A file whose record 7 has another value."""
     return Bad(
         lambda c: example_file(change=lambda key, good: value if key == 7 else good),
@@ -215,10 +205,10 @@ def one_of(value: bytes, text: str) -> Bad:
     )
 
 
-def converted(made: Any, text: str) -> Bad:
+def converted(made, text):
     """A function that returns or raises `made` for record 7."""
 
-    def convert(key: int, value: bytes) -> Any:
+    def convert(key, value):
         if key == 7 and isinstance(made, Exception):
             raise made
         return made if key == 7 else ([1.0], 0)
@@ -227,7 +217,7 @@ def converted(made: Any, text: str) -> Bad:
     return Bad(bytes, text, "unusable record", range(COUNT - 1, COUNT), options=options)
 
 
-VALUES: dict[str, Bad] = {
+VALUES = {
     "an empty value": one_of(b"", "Received: 4 of 0"),
     "a length of 2 GB": one_of(
         b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "Received: 2147483647 of 21"
@@ -246,21 +236,21 @@ VALUES: dict[str, Bad] = {
 }
 
 
-def head_of(length: int) -> bytes:
+def head_of(length):
     head = struct.pack("<Q", length)
     return head + checksum(head)
 
 
-def size(content: bytes) -> int:
+def size(content):
     return len(content) // COUNT
 
 
-def tf_damage(make: Change, text: str, count: int) -> Bad:
+def tf_damage(make, text, count):
     return Bad(make, text, "damaged record", range(count, count + 1), "tf", {"specs": SPECS})
 
 
 LENGTH, CONTENT = "another length", "another checksum"
-TF: dict[str, Bad] = {
+TF = {
     "a wrong length": tf_damage(lambda c: replaced(c, 20 * size(c), b"\xff" * 8), LENGTH, 20),
     "a wrong checksum of the length": tf_damage(
         lambda c: replaced(c, 20 * size(c) + 8, b"\x00\x01"), LENGTH, 20
@@ -278,7 +268,7 @@ TF: dict[str, Bad] = {
     "junk behind": tf_damage(lambda c: c + b"junk" * 100, LENGTH, 50),
     "a text file": tf_damage(lambda c: b"hello world\n" * 1000, "of another kind", 0),
 }
-PACKED: dict[str, Bad] = {
+PACKED = {
     name: Bad(change, "must be readable", "unreadable file", range(COUNT), "gzip", {"specs": SPECS})
     for name, change in {
         "gzip cut": lambda c: c[:-20],
@@ -287,12 +277,12 @@ PACKED: dict[str, Bad] = {
 }
 
 
-def with_features(**features: Any) -> bytes:
+def with_features(**features):
     (content,) = serialized_examples({k: np.asarray(v)[None] for k, v in features.items()})
     return content
 
 
-def tf_record(text: str, content: bytes | None = None, **changed: Any) -> Bad:
+def tf_record(text, content=None, **changed):
     """A message among good ones."""
     good = {"features": np.zeros(4, np.float32), "labels": np.int32(0)}
     message = with_features(**good | changed) if content is None else content
@@ -301,13 +291,13 @@ def tf_record(text: str, content: bytes | None = None, **changed: Any) -> Bad:
     return Bad(lambda c: whole, text, "unusable record", range(49, 50), "tf", {"specs": SPECS})
 
 
-def fails_at_7(example: dict[str, Any]) -> Any:
+def fails_at_7(example):
     if example["labels"][0] == 7:
         raise KeyError("cat")
     return example["features"], None
 
 
-TF_RECORDS: dict[str, Bad] = {
+TF_RECORDS = {
     "no message": tf_record("serialized tf.train.Example", b"\xff\xff\xff"),
     "an empty message": tf_record("feature 'features'", b""),
     "a missing feature": tf_record(
@@ -327,8 +317,8 @@ TF_RECORDS: dict[str, Bad] = {
 CASES = DAMAGE | UNUSABLE | VALUES | TF | PACKED | TF_RECORDS
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_unusable_records_are_named_or_counted_and_skipped(tmp_path: Path, case: str) -> None:
+@cases("case", *CASES)
+def test_unusable_records_are_named_or_counted_and_skipped(tmp_path, case):
     bad = CASES[case]
     path, read, content = tmp_path / "bad file", read_records_of, b""
     if bad.kind in (None, "record", "block"):
@@ -357,7 +347,7 @@ def test_unusable_records_are_named_or_counted_and_skipped(tmp_path: Path, case:
         assert "the record at byte" in message
 
 
-def test_reading_continues_at_the_next_sync_mark(tmp_path: Path) -> None:
+def test_reading_continues_at_the_next_sync_mark(tmp_path):
     content = example_file()
     mark = content.index(ESCAPE + SYNC, 800)
     at = content.rindex(struct.pack(">ii", 33, 8), 0, mark)
@@ -367,7 +357,7 @@ def test_reading_continues_at_the_next_sync_mark(tmp_path: Path) -> None:
     assert f"at byte {at} of" in log.skipped.first[0]
 
 
-def test_one_bad_file_is_counted_once_and_others_are_read(tmp_path: Path) -> None:
+def test_one_bad_file_is_counted_once_and_others_are_read(tmp_path):
     for name, content in (("a", example_file()), ("b", bytes(1 << 20)), ("c", example_file())):
         (tmp_path / name).write_bytes(content)
     log = SkipLog("skip")
@@ -376,7 +366,7 @@ def test_one_bad_file_is_counted_once_and_others_are_read(tmp_path: Path) -> Non
     assert log.skipped.total == 1
 
 
-def test_texts_that_are_not_utf8_are_reported(tmp_path: Path) -> None:
+def test_texts_that_are_not_utf8_are_reported(tmp_path):
     pairs = [
         (encode_text("a good one"), encode_text("good")),
         (encode_text("bad"), b"\x02\xc3\x28"),
@@ -390,8 +380,8 @@ def test_texts_that_are_not_utf8_are_reported(tmp_path: Path) -> None:
     assert all("at byte" in message for message in log.skipped.first)
 
 
-@pytest.mark.parametrize("read", [read_sequences, read_tfrecords])
-def test_deleted_file_raises_with_its_name(tmp_path: Path, read: Any) -> None:
+@cases("read", read_sequences, read_tfrecords)
+def test_deleted_file_raises_with_its_name(tmp_path, read):
     file = StoredFile(url=str(tmp_path / "gone"), size_bytes=10, version="")
     piece = RecordPiece(file=file, start=0, end=10)
     with pytest.raises(sw.DataError, match="gone does not exist"):
@@ -401,7 +391,7 @@ def test_deleted_file_raises_with_its_name(tmp_path: Path, read: Any) -> None:
     assert dict(log.skipped.counts) == {"unreadable file": 1}
 
 
-def test_truncated_file_raises_with_its_name(tmp_path: Path) -> None:
+def test_truncated_file_raises_with_its_name(tmp_path):
     path = tmp_path / "bad file"
     path.write_bytes(example_file())
     pieces = cut_files(list_files(str(path)), 1)
@@ -410,10 +400,8 @@ def test_truncated_file_raises_with_its_name(tmp_path: Path) -> None:
         list(read_sequences(pieces[0], SkipLog("raise")))
 
 
-@pytest.mark.parametrize(
-    "change", [PLAIN["a length of 2 GB"], lambda c: b"SEQ\x06" + encode_vint(2**31 - 1) + c[5:]]
-)
-def test_corrupt_length_allocates_no_memory(tmp_path: Path, change: Change) -> None:
+@cases("change", PLAIN["a length of 2 GB"], lambda c: b"SEQ\x06" + encode_vint(2**31 - 1) + c[5:])
+def test_corrupt_length_allocates_no_memory(tmp_path, change):
     (tmp_path / "bad").write_bytes(change(example_file()))
     tracemalloc.start()
     try:
@@ -426,19 +414,19 @@ def test_corrupt_length_allocates_no_memory(tmp_path: Path, change: Change) -> N
 # MapFiles.
 
 
-def of_other_data(folder: Path) -> None:
-    other = DataSet(np.zeros((50, 7)), np.zeros(50))
+def of_other_data(folder):
+    other = sw.DataSet(np.zeros((50, 7)), np.zeros(50))
     write_map_file(other, str(folder.parent / "other"), compression="block")
     (folder.parent / "other" / "part-r-00000" / "data").replace(folder / "data")
 
 
-def rewritten(*entries: tuple[int, int], value_class: str = LONG) -> Callable[[Path], Any]:
+def rewritten(*entries, value_class=LONG):
     pairs = [(struct.pack(">q", key), struct.pack(">q", position)) for key, position in entries]
     content = sequence_file(pairs, value_class=value_class, encoded=True)
     return lambda folder: (folder / "index").write_bytes(content)
 
 
-MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
+MAPS = {
     "no index": (lambda folder: (folder / "index").unlink(), "must have a file `index`"),
     "an index that is cut": (
         lambda folder: (folder / "index").write_bytes((folder / "index").read_bytes()[:-5]),
@@ -457,8 +445,8 @@ MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", MAPS)
-def test_index_of_other_data_raises(tmp_path: Path, case: str) -> None:
+@cases("case", *MAPS)
+def test_index_of_other_data_raises(tmp_path, case):
     damage, text = MAPS[case]
     write_map_file(DATA, str(tmp_path / "map"))
     folder = tmp_path / "map" / "part-r-00000"
@@ -469,7 +457,7 @@ def test_index_of_other_data_raises(tmp_path: Path, case: str) -> None:
     assert str(folder) in str(caught.value)
 
 
-def test_damaged_data_raises_with_its_byte_position(tmp_path: Path) -> None:
+def test_damaged_data_raises_with_its_byte_position(tmp_path):
     write_map_file(DATA, str(tmp_path))
     path = tmp_path / "part-r-00000" / "data"
     content = path.read_bytes()
@@ -483,7 +471,7 @@ def test_damaged_data_raises_with_its_byte_position(tmp_path: Path) -> None:
         assert "on_error" not in str(caught.value)  # there is no such option here
 
 
-def test_folders_that_are_not_map_files_raise(tmp_path: Path) -> None:
+def test_folders_that_are_not_map_files_raise(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         MapFileReader(str(tmp_path / "nowhere"))
     write_sequence_file(DATA, str(tmp_path / "out"))

@@ -1,10 +1,7 @@
-"""Files and options that no sequence can be made of: each error says what and where."""
-
 import gzip
-from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cases import cases
 
 from sparkwright.data._sequences import completed, prepared
 from sparkwright.data.pieces import SkipLog, from_pieces
@@ -13,7 +10,7 @@ from sparkwright.errors import ConfigurationError, DataError
 GOOD = b"1,2\n3,4\n"
 
 
-def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
+def read(url, log, on_error, **options):
     reader, pairs = prepared(url, on_error=on_error, **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
     if not reader.length or reader.to_infer:
@@ -21,9 +18,8 @@ def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
     return list(reader(urls, log))
 
 
-COUNT = "wrong number of columns"
 HEADER = {"header": True}
-CASES: dict[str, tuple[bytes, dict[str, Any], str, str]] = {
+CASES = {
     # id: content of the second of three files, options, reason, what the error says of the file
     "text after blank lines": (b"\n1,2\n\n3,x\n", {}, "not a number", ", line 4: .*'x'"),
     "an open quote": (b'1,2\n3,"4\n5,6\n', {}, "quote that is not closed", ", line 2: "),
@@ -42,8 +38,8 @@ CASES: dict[str, tuple[bytes, dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(tmp_path: Path, case: str) -> None:
+@cases("case", *CASES)
+def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(tmp_path, case):
     content, given, reason, says = CASES[case]
     good = b"#\n" + GOOD if given.get("skip_lines") else GOOD
     good = b"a,b\n" + GOOD if given.get("header") else good
@@ -58,36 +54,34 @@ def test_bad_file_raises_with_its_line_or_is_skipped_and_counted(tmp_path: Path,
     assert "1.csv" in log.skipped.first[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"delimiter": ""}, "delimiter=''"),
-        ({"labels": "f9"}, "'f9'"),
-        ({"labels": 2}, "Received: 2"),
-        ({"features": []}, "features"),
-        ({"labels": [0, 1]}, "features"),
-        ({"labels": 1, "classes": 1}, "classes=1"),
-        ({"classes": 3}, "`classes` needs labels"),
-        ({"labels": [0, 1], "features": 0, "classes": 3}, "one column of labels. Received: 2"),
-        ({"labels": 1, "features": [0, 1], "classes": "infer"}, "cannot be a feature.*column_1"),
-        ({"one_hot": True}, "`one_hot` needs `classes`"),
-        ({"label_per": "file"}, "'file'"),
-        ({"pair_by": "size"}, "'size'"),
-        ({"length": 0}, "length=0"),
-        ({"on_error": "ignore"}, "on_error='ignore'"),
-        ({"labels": 1, "classes": "infer"}, "Received: 1, a, at"),
-        ({"features": 1, "on_error": "skip"}, "Received: none at"),
-        ({"skip_lines": 9, "on_error": "skip"}, r"0\.csv"),
-    ],
+@cases(
+    "options, says",
+    ({"delimiter": ""}, "delimiter=''"),
+    ({"labels": "f9"}, "'f9'"),
+    ({"labels": 2}, "Received: 2"),
+    ({"features": []}, "features"),
+    ({"labels": [0, 1]}, "features"),
+    ({"labels": 1, "classes": 1}, "classes=1"),
+    ({"classes": 3}, "`classes` needs labels"),
+    ({"labels": [0, 1], "features": 0, "classes": 3}, "one column of labels. Received: 2"),
+    ({"labels": 1, "features": [0, 1], "classes": "infer"}, "cannot be a feature.*column_1"),
+    ({"one_hot": True}, "`one_hot` needs `classes`"),
+    ({"label_per": "file"}, "'file'"),
+    ({"pair_by": "size"}, "'size'"),
+    ({"length": 0}, "length=0"),
+    ({"on_error": "ignore"}, "on_error='ignore'"),
+    ({"labels": 1, "classes": "infer"}, "Received: 1, a, at"),
+    ({"features": 1, "on_error": "skip"}, "Received: none at"),
+    ({"skip_lines": 9, "on_error": "skip"}, r"0\.csv"),
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )
-def test_invalid_options_raise(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+def test_invalid_options_raise(tmp_path, options, says):
     (tmp_path / "0.csv").write_bytes(b"1,a\n3,a\n")
     with pytest.raises((ConfigurationError, DataError), match=says):
         read(str(tmp_path), SkipLog("raise"), options.pop("on_error", "raise"), **options)
 
 
-def pairs_of(folder: Path, features: list[str], labels: list[str]) -> dict[str, Any]:
+def pairs_of(folder, features, labels):
     for name, files in (("x", features), ("y", labels)):
         for file in files:
             path = folder / name / f"{file}.csv"
@@ -96,38 +90,30 @@ def pairs_of(folder: Path, features: list[str], labels: list[str]) -> dict[str, 
     return {"url": str(folder / "x"), "labels_url": str(folder / "y")}
 
 
-@pytest.mark.parametrize(
-    ("features", "labels", "pair_by", "says"),
-    [
-        (["a", "b", "c"], ["a", "c"], "name", r"no labels for .*x/b\.csv"),
-        (["a"], ["a", "b"], "name", r"no features for .*y/b\.csv"),
-        (["1/a", "2/a"], ["a"], "name", r"x/1/a\.csv and .*x/2/a\.csv"),
-        (["a", "b", "c"], ["d", "e"], "order", r"3 with features, 2 with labels.*x/c\.csv"),
-        (["a"], ["d", "e"], "order", r"1 with features, 2 with labels.*y/e\.csv"),
-    ],
+@cases(
+    "features, labels, pair_by, says",
+    (["a", "b", "c"], ["a", "c"], "name", r"no labels for .*x/b\.csv"),
+    (["a"], ["a", "b"], "name", r"no features for .*y/b\.csv"),
+    (["1/a", "2/a"], ["a"], "name", r"x/1/a\.csv and .*x/2/a\.csv"),
+    (["a", "b", "c"], ["d", "e"], "order", r"3 with features, 2 with labels.*x/c\.csv"),
+    (["a"], ["d", "e"], "order", r"1 with features, 2 with labels.*y/e\.csv"),
     ids=["no label", "no features", "a name twice", "order: too few", "order: too many"],
 )
-def test_unpaired_files_raise_with_their_names(
-    tmp_path: Path, features: list[str], labels: list[str], pair_by: Any, says: str
-) -> None:
+def test_unpaired_files_raise_with_their_names(tmp_path, features, labels, pair_by, says):
     with pytest.raises(DataError, match=says):
         prepared(**pairs_of(tmp_path, features, labels), pair_by=pair_by)
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "reason", "says"),
-    [
-        (b"1\n", {}, "lengths differ", r'2 in .*x/a\.csv, 1 in .*y/a\.csv.*align="start"'),
-        (b"1\n2\n3\n", {"length": 2, "align": "end"}, "too long", r"3 in .*y/a\.csv"),
-        (b"1\n2\n", {"label_per": "sequence"}, "several labels", r"2 in .*y/a\.csv"),
-        (b"1\nx\n", {}, "not a number", r"y/a\.csv, line 2: .*'x'"),
-        (b"", {}, "empty file", r"y/a\.csv"),
-    ],
+@cases(
+    "content, options, reason, says",
+    (b"1\n", {}, "lengths differ", r'2 in .*x/a\.csv, 1 in .*y/a\.csv.*align="start"'),
+    (b"1\n2\n3\n", {"length": 2, "align": "end"}, "too long", r"3 in .*y/a\.csv"),
+    (b"1\n2\n", {"label_per": "sequence"}, "several labels", r"2 in .*y/a\.csv"),
+    (b"1\nx\n", {}, "not a number", r"y/a\.csv, line 2: .*'x'"),
+    (b"", {}, "empty file", r"y/a\.csv"),
     ids=["shorter", "too long", "several labels", "text", "empty"],
 )
-def test_bad_labels_in_separate_files_are_reported(
-    tmp_path: Path, content: bytes, options: dict[str, Any], reason: str, says: str
-) -> None:
+def test_bad_labels_in_separate_files_are_reported(tmp_path, content, options, reason, says):
     urls = pairs_of(tmp_path, ["0", "a"], ["0", "a"])
     (tmp_path / "y" / "a.csv").write_bytes(content)
     if options.get("label_per"):
@@ -140,20 +126,15 @@ def test_bad_labels_in_separate_files_are_reported(
     assert log.skipped.counts == {reason: 1}
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (gzip.compress(GOOD * 99)[:-12], "unreadable file"),
-        (gzip.compress(b"1,2\n" * 2000), "too large"),
-        (gzip.compress(b"1,2\n3,x\n"), "not a number"),
-        (gzip.compress(b""), "empty file"),
-    ],
-    # gzip writes the time into its bytes; as an id they would differ between pytest's processes.
+@cases(
+    "content, reason",
+    (gzip.compress(GOOD * 99)[:-12], "unreadable file"),
+    (gzip.compress(b"1,2\n" * 2000), "too large"),
+    (gzip.compress(b"1,2\n3,x\n"), "not a number"),
+    (gzip.compress(b""), "empty file"),
     ids=["unreadable", "too large", "no number", "empty"],
 )
-def test_unusable_compressed_file_raises_with_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, reason: str
-) -> None:
+def test_unusable_compressed_file_raises_with_its_name(tmp_path, monkeypatch, content, reason):
     monkeypatch.setattr("sparkwright.data._sequence_reader.MOST_BYTES", 1000)
     (tmp_path / "0.csv").write_bytes(GOOD)
     (tmp_path / "1.csv.gz").write_bytes(content)
@@ -164,8 +145,8 @@ def test_unusable_compressed_file_raises_with_its_name(
     assert log.skipped.counts == {reason: 1}
 
 
-@pytest.mark.parametrize("partitions", [0, 2.5, "2", True], ids=repr)
-def test_invalid_partitions_raise(partitions: Any) -> None:
-    spark: Any = None
+@cases("partitions", 0, 2.5, "2", True, ids=repr)
+def test_invalid_partitions_raise(partitions):
+    spark = None
     with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):
         from_pieces(spark, [1], lambda *_: [], sizes=[1], partitions=partitions)

@@ -1,18 +1,15 @@
-"""Statistics that merge: any grouping gives what all at once gives, and that is NumPy's."""
-
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.cases import cases
 
 from sparkwright.data import DataSet
 from sparkwright.data.column_statistics import (
     QUANTILES,
-    ArraySummary,
     RowSample,
     column_statistics,
     priorities_of,
@@ -31,14 +28,14 @@ edges = st.lists(st.integers(0, 40), max_size=5)
 F = "features/features"
 
 
-def summary_of(array: Any, start: int = 0, *, size: int = 1000, **masks: Any) -> ArraySummary:
+def summary_of(array, start=0, *, size=1000, **masks):
     found = summaries_of(
         DataSet(array, **masks).columns(), F, partition=2, start=start, size=size, seed=1
     )
     return next(iter(found.values()))
 
 
-def grouped(array: Any, cuts: list[int], *, backwards: bool, size: int = 1000) -> ArraySummary:
+def grouped(array, cuts, *, backwards, size=1000):
     places = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]
     parts = [summary_of(array[a:b], a, size=size) for a, b in pairwise(places) if b > a]
     if backwards:
@@ -47,9 +44,7 @@ def grouped(array: Any, cuts: list[int], *, backwards: bool, size: int = 1000) -
 
 
 @given(numbers, edges, st.booleans(), st.sampled_from([3, 1000]))
-def test_summaries_merge_in_any_grouping(
-    array: Any, cuts: list[int], backwards: bool, size: int
-) -> None:
+def test_summaries_merge_in_any_grouping(array, cuts, backwards, size):
     found, expected = (
         grouped(array, cuts, backwards=backwards, size=size),
         summary_of(array, size=size),
@@ -65,7 +60,7 @@ def test_summaries_merge_in_any_grouping(
 
 
 @given(numbers, edges)
-def test_statistics_equal_numpy(array: Any, cuts: list[int]) -> None:
+def test_statistics_equal_numpy(array, cuts):
     summary = grouped(array, cuts, backwards=False)
     for found, column in zip(column_statistics(F, summary), array.T, strict=True):
         finite = column[np.isfinite(column)]
@@ -86,10 +81,8 @@ def test_statistics_equal_numpy(array: Any, cuts: list[int]) -> None:
             assert found.quantiles == {}
 
 
-@pytest.mark.parametrize(
-    ("dtype", "center"), [("f4", 1e4), ("f8", 1e4), ("f8", 1e9), ("i4", 1e4), ("u1", 1e2)]
-)
-def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype: str, center: float) -> None:
+@cases("dtype, center", ("f4", 1e4), ("f8", 1e4), ("f8", 1e9), ("i4", 1e4), ("u1", 1e2))
+def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype, center):
     random = np.random.default_rng(0)
     array = (random.normal(size=(50_000, 3)) * [1, 30, 7] + [100, 100, center]).astype(dtype)
     parts = [Moments.of(part) for part in np.array_split(array, 37)]
@@ -99,7 +92,7 @@ def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype: str, center
     np.testing.assert_allclose(found.std, wide.std(axis=0), rtol=1e-12)
 
 
-def test_sample_represents_all_numbers() -> None:
+def test_sample_represents_all_numbers():
     array = np.arange(100_000, dtype=np.float64)[:, None]
     found = column_statistics(F, grouped(array, [30_000, 31_000], backwards=False, size=2000))[0]
     assert not found.quantiles_exact
@@ -114,7 +107,7 @@ def test_sample_represents_all_numbers() -> None:
         assert value == pytest.approx(at * 100_000, abs=5_000)
 
 
-def test_masked_steps_do_not_count() -> None:
+def test_masked_steps_do_not_count():
     array = np.array([[[1.0, 5], [np.nan, np.nan]], [[3, 5], [2, 8]]])
     summary = summary_of(array, features_masks=np.array([[1, 0], [1, 1]]))
     first, second = column_statistics(F, summary)

@@ -1,19 +1,16 @@
-"""CSV files equal what pandas reads on one machine; cut anywhere, packed or not."""
-
 import bz2
 import csv
 import gzip
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
@@ -28,38 +25,33 @@ in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
 RNG = np.random.default_rng(5)
 
 
-def written(folder: Path, text: str | bytes, name: str = "data.csv") -> str:
+def written(folder, text, name="data.csv"):
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return str(path)
 
 
-def as_float32(frame: pd.DataFrame) -> Any:
+def as_float32(frame):
     return frame.to_numpy(np.float64).astype(np.float32)
 
 
-# -- what a file means ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "a,b,c\n1,2,3\n4,5,6\n",
-        "a,b,c\n1,2,3\n4,5,6",
-        "a,b,c\r\n1,2,3\r\n4,5,6\r\n",
-        "a,b,c\r1,2,3\r4,5,6\r",
-        "\ufeffa,b,c\n1,2,3\n4,5,6\n",
-        "\n\na,b,c\n\n1,2,3\n\n\n4,5,6\n\n",
-        "a,b,c\n1,2,3\n   \n4,5,6\n \t \n",
-        '"a","b","c"\n"1","2","3"\n4,"5",6\n',
-        "a,b,c\n 1,2 ,\t3\n4,5,6\n",
-        "a,b,c\n+1,-2.5,.5\n1e3,1E-3,3.\n",
-        "a,b,c\n0.1,16777217,123456789012345678\n1e-40,3.4e38,-0.0\n",
-        '"a ""x""","b,c",c\n1,2,3\n',
-    ],
+    "a,b,c\n1,2,3\n4,5,6\n",
+    "a,b,c\n1,2,3\n4,5,6",
+    "a,b,c\r\n1,2,3\r\n4,5,6\r\n",
+    "a,b,c\r1,2,3\r4,5,6\r",
+    "\ufeffa,b,c\n1,2,3\n4,5,6\n",
+    "\n\na,b,c\n\n1,2,3\n\n\n4,5,6\n\n",
+    "a,b,c\n1,2,3\n   \n4,5,6\n \t \n",
+    '"a","b","c"\n"1","2","3"\n4,"5",6\n',
+    "a,b,c\n 1,2 ,\t3\n4,5,6\n",
+    "a,b,c\n+1,-2.5,.5\n1e3,1E-3,3.\n",
+    "a,b,c\n0.1,16777217,123456789012345678\n1e-40,3.4e38,-0.0\n",
+    '"a ""x""","b,c",c\n1,2,3\n',
 )
-def test_numeric_file_matches_pandas(tmp_path: Path, text: str) -> None:
+def test_numeric_file_matches_pandas(tmp_path, text):
     path = written(tmp_path, text)
     frame = pd.read_csv(path, float_precision="round_trip")
     found = sw.data.read_csv(path)
@@ -79,9 +71,7 @@ names = st.text(st.sampled_from("ab ,\"'\né€x"), min_size=1, max_size=5).filt
     st.sampled_from(["\n", "\r\n"]),
     st.integers(8, 60),
 )
-def test_quoted_texts_match_pandas_for_any_block_size(
-    tmp_path: Path, rows: list[tuple[int, str]], end: str, block: int
-) -> None:
+def test_quoted_texts_match_pandas_for_any_block_size(tmp_path, rows, end, block):
     out = io.StringIO()
     csv.writer(out, lineterminator=end).writerows([("n", "s"), *rows])
     path = written(tmp_path, out.getvalue())
@@ -99,8 +89,8 @@ def test_quoted_texts_match_pandas_for_any_block_size(
 @in_one_folder
 @given(st.integers(1, 60), st.integers(1, 12), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
-    tmp_path: Path, rows: int, piece_bytes: int, end: str, closed: bool
-) -> None:
+    tmp_path, rows, piece_bytes, end, closed
+):
     lines = [f"{n},{'x' * (n % 7)}" for n in range(rows)]
     path = written(tmp_path, end.join(["n,s", *lines]) + (end if closed else ""))
     files = list_files(path)
@@ -116,7 +106,7 @@ def test_pieces_hold_each_line_once_in_order_for_any_boundaries(
 
 
 @given(st.text(st.sampled_from('ab,"\n\r'), max_size=40))
-def test_blocks_end_where_the_csv_module_ends_a_record(text: str) -> None:
+def test_blocks_end_where_the_csv_module_ends_a_record(text):
     form, block = CsvFormat(newlines_in_values=True), f"{text}\n".encode()
     lines = block.splitlines(keepends=True)
     found = list(form.records(lines))
@@ -129,7 +119,7 @@ def test_blocks_end_where_the_csv_module_ends_a_record(text: str) -> None:
 
 
 @given(st.text(st.sampled_from('ab,"\n\r'), max_size=40))
-def test_lines_are_records_without_line_breaks_in_values(text: str) -> None:
+def test_lines_are_records_without_line_breaks_in_values(text):
     lines = text.encode().splitlines(keepends=True)
     found = list(CsvFormat().records(lines))
     assert [lines[record.begin] for record in found] == [line for line in lines if line.strip()]
@@ -144,7 +134,7 @@ def test_lines_are_records_without_line_breaks_in_values(text: str) -> None:
 FRUIT = "weight,color,price,kind,share\n1,red,2.5,apple,1\n2,green,3.5,pear,2\n3,red,1.5,apple,1\n"
 
 
-def test_columns_become_inputs_outputs_and_weights(tmp_path: Path) -> None:
+def test_columns_become_inputs_outputs_and_weights(tmp_path):
     path = written(tmp_path, FRUIT)
     found = sw.data.read_csv(
         path,
@@ -157,24 +147,22 @@ def test_columns_become_inputs_outputs_and_weights(tmp_path: Path) -> None:
     data = found.data
     np.testing.assert_array_equal(data.features["plain"], np.array([[1], [2], [3]], np.float32))
     np.testing.assert_array_equal(
-        data.features["look"],
-        np.array([[0, 1, 0, 1], [1, 0, 0, 2], [0, 1, 0, 3]], np.float32),
+        data.features["look"], np.array([[0, 1, 0, 1], [1, 0, 0, 2], [0, 1, 0, 3]], np.float32)
     )
     np.testing.assert_array_equal(data.labels["kind"], np.array([1, 0, 1], np.int32))
     np.testing.assert_array_equal(data.labels["price"], np.array([2.5, 3.5, 1.5], np.float32))
     np.testing.assert_array_equal(
         data.labels["both"], np.array([[2.5, 1], [3.5, 2], [1.5, 1]], np.float32)
     )
-    assert data.weights is not None
     assert data.weights.tolist() == [1, 2, 1]
     assert {a.dtype.name for a in data.features.values()} == {"float32"}
     assert data.labels["kind"].dtype == np.int32
     assert data.weights.dtype == np.float32
 
 
-def test_classes_are_integers_names_or_inferred(tmp_path: Path) -> None:
+def test_classes_are_integers_names_or_inferred(tmp_path):
     path = written(tmp_path, FRUIT)
-    options: Any = {"features": "weight", "labels": "kind"}
+    options = {"features": "weight", "labels": "kind"}
     inferred = sw.data.read_csv(path, classes="infer", **options)
     assert inferred.schema.class_names == {"labels": ("apple", "pear")}
     assert inferred.data.labels["labels"].tolist() == [0, 1, 0]
@@ -190,7 +178,7 @@ def test_classes_are_integers_names_or_inferred(tmp_path: Path) -> None:
     assert numbered.schema.class_names == {}
 
 
-def test_inferred_categories_match_pandas_one_hot(tmp_path: Path) -> None:
+def test_inferred_categories_match_pandas_one_hot(tmp_path):
     path = written(tmp_path, FRUIT)
     found = sw.data.read_csv(
         path,
@@ -204,7 +192,7 @@ def test_inferred_categories_match_pandas_one_hot(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.data.features["features"], as_float32(frame))
 
 
-def test_schema_reads_other_files_the_same_way(tmp_path: Path) -> None:
+def test_schema_reads_other_files_the_same_way(tmp_path):
     train = sw.data.read_csv(
         written(tmp_path, FRUIT, "train.csv"),
         labels="kind",
@@ -226,10 +214,8 @@ def test_schema_reads_other_files_the_same_way(tmp_path: Path) -> None:
 GAPS = "a,b,y\n1,NA,0\n,2,1\n3,nan,0\n4,5,\n6,7,1\n"
 
 
-@pytest.mark.parametrize("missing", [-1, float("nan"), "skip"])
-def test_missing_numbers_are_replaced_or_skipped_as_pandas_does(
-    tmp_path: Path, missing: Any
-) -> None:
+@cases("missing", -1, float("nan"), "skip")
+def test_missing_numbers_are_replaced_or_skipped_as_pandas_does(tmp_path, missing):
     skips = missing == "skip"
     path = written(tmp_path, GAPS if skips else GAPS.replace("4,5,\n", ""))
     found = sw.data.read_csv(path, labels="y", missing=missing)
@@ -241,18 +227,14 @@ def test_missing_numbers_are_replaced_or_skipped_as_pandas_does(
         assert "csv, line 2: column 'b' must hold a value. Received: " in found.skipped.first[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "expected"),
-    [
-        ("a,s,unused\n1,NA,?\n?,x,y\n", {"features": "a", "missing_values": ["?"]}, [[1], [-1]]),
-        ("a\tb\n1\t2\n\t\n4\t5\n", {"delimiter": "\t"}, [[1, 2], [-1, -1], [4, 5]]),
-        ("a b\n1 2\n \n4 5\n", {"delimiter": " "}, [[1, 2], [-1, -1], [4, 5]]),
-    ],
+@cases(
+    "text, options, expected",
+    ("a,s,unused\n1,NA,?\n?,x,y\n", {"features": "a", "missing_values": ["?"]}, [[1], [-1]]),
+    ("a\tb\n1\t2\n\t\n4\t5\n", {"delimiter": "\t"}, [[1, 2], [-1, -1], [4, 5]]),
+    ("a b\n1 2\n \n4 5\n", {"delimiter": " "}, [[1, 2], [-1, -1], [4, 5]]),
     ids=["given texts alone are missing", "a line of tabs", "a line of spaces"],
 )
-def test_missing_values_depend_on_the_options(
-    tmp_path: Path, text: str, options: Any, expected: Any
-) -> None:
+def test_missing_values_depend_on_the_options(tmp_path, text, options, expected):
     path = written(tmp_path, text)
     if "missing_values" in options:
         options = {**options, "labels": "s", "classes": ["NA", "x"]}
@@ -262,33 +244,28 @@ def test_missing_values_depend_on_the_options(
     assert (len(kept.data), kept.skipped.counts) == (len(expected) - 1, {"missing value": 1})
 
 
-# -- how files are written ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"delimiter": ";"}, "a;b\n1;2\n3;4\n"),
-        ({"delimiter": "\t"}, "a\tb\n1\t2\n3\t4\n"),
-        ({"delimiter": "|", "quote": "'"}, "'a'|b\n'1'|2\n3|'4'\n"),
-        ({"quote": None}, "a,b\n1,2\n3,4\n"),
-        ({"skip_lines": 2}, "# by us\n\na,b\n1,2\n3,4\n"),
-        ({"header": False}, "1,2\n3,4\n"),
-        ({"header": False, "skip_lines": 1}, "# by us\r\n1,2\r\n3,4\r\n"),
-        ({"header": False, "column_names": ["a", "b"]}, "1,2\n3,4\n"),
-        ({"column_names": ["a", "b"]}, "x,x\n1,2\n3,4\n"),
-    ],
+@cases(
+    "options, text",
+    ({"delimiter": ";"}, "a;b\n1;2\n3;4\n"),
+    ({"delimiter": "\t"}, "a\tb\n1\t2\n3\t4\n"),
+    ({"delimiter": "|", "quote": "'"}, "'a'|b\n'1'|2\n3|'4'\n"),
+    ({"quote": None}, "a,b\n1,2\n3,4\n"),
+    ({"skip_lines": 2}, "# by us\n\na,b\n1,2\n3,4\n"),
+    ({"header": False}, "1,2\n3,4\n"),
+    ({"header": False, "skip_lines": 1}, "# by us\r\n1,2\r\n3,4\r\n"),
+    ({"header": False, "column_names": ["a", "b"]}, "1,2\n3,4\n"),
+    ({"column_names": ["a", "b"]}, "x,x\n1,2\n3,4\n"),
 )
-def test_csv_dialects_are_read(tmp_path: Path, options: Any, text: str) -> None:
+def test_csv_dialects_are_read(tmp_path, options, text):
     found = sw.data.read_csv(written(tmp_path, text), **options)
     assert found.data.features["features"].tolist() == [[1, 2], [3, 4]]
     expected = ("column_0", "column_1") if options == {"header": False} else ("a", "b")
     assert found.schema.columns == expected or "skip_lines" in options
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("head_bytes", [1, 1 << 16])
-def test_lines_are_skipped_with_any_line_ending(tmp_path: Path, end: str, head_bytes: int) -> None:
+@cases("end", "\n", "\r\n", "\r")
+@cases("head_bytes", 1, 1 << 16)
+def test_lines_are_skipped_with_any_line_ending(tmp_path, end, head_bytes):
     path = written(tmp_path, end.join(["made", "by x", "a,b", "1,2", "3,x"]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_blocks, "HEAD_BYTES", head_bytes)
@@ -298,25 +275,21 @@ def test_lines_are_skipped_with_any_line_ending(tmp_path: Path, end: str, head_b
     assert "line 5: " in found.skipped.first[0]
 
 
-def zstd(content: bytes) -> bytes:
+def zstd(content):
     import pyarrow as pa
 
     return pa.Codec("zstd").compress(content).to_pybytes()
 
 
-@pytest.mark.parametrize(
-    ("encoding", "ending", "pack"),
-    [
-        ("latin-1", "", bytes),
-        ("utf-16", ".gz", gzip.compress),
-        ("utf-16-le", ".bz2", bz2.compress),
-        ("cp1252", ".zst", zstd),
-        ("utf-8-sig", "", bytes),
-    ],
+@cases(
+    "encoding, ending, pack",
+    ("latin-1", "", bytes),
+    ("utf-16", ".gz", gzip.compress),
+    ("utf-16-le", ".bz2", bz2.compress),
+    ("cp1252", ".zst", zstd),
+    ("utf-8-sig", "", bytes),
 )
-def test_other_encodings_and_compressed_files_match_pandas(
-    tmp_path: Path, encoding: str, ending: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_other_encodings_and_compressed_files_match_pandas(tmp_path, encoding, ending, pack):
     text = "größe,art\n" + "".join(f"{n},{'äöü'[n % 3]}\n" for n in range(500))
     path = written(tmp_path, pack(text.encode(encoding)), f"data.csv{ending}")
     with pytest.MonkeyPatch.context() as patch:
@@ -331,13 +304,13 @@ def test_other_encodings_and_compressed_files_match_pandas(
     )
 
 
-def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
+def test_folders_patterns_and_lists_name_files(tmp_path):
     for name, value in (("b.csv", 2), ("a.CSV", 1), ("sub/c.tsv", 3), (".d.csv", 4), ("e.md", 5)):
         written(tmp_path, f"x\n{value}\n", name)
 
     written(tmp_path, "x\n", "only-a-header.csv")
 
-    def values(urls: Any) -> list[float]:
+    def values(urls):
         return sw.data.read_csv(urls).data.features["features"][:, 0].tolist()
 
     assert values(str(tmp_path)) == [1, 2, 3]
@@ -347,18 +320,12 @@ def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
     assert values([f"{tmp_path}/e.md", f"file://{tmp_path}/b.csv"]) == [5, 2]
 
 
-# -- on Spark -------------------------------------------------------------------------------
-
-
-@pytest.mark.spark
-def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(spark, tmp_path):
     frame = pd.DataFrame(RNG.normal(size=(6000, 4)), columns=list("abcd"))
     frame["kind"] = RNG.choice(["x", "y", "z"], 6000)
     for part in range(3):
         frame[part::3].to_csv(tmp_path / f"{part}.csv", index=False)
-    options: Any = {"labels": "kind", "classes": "infer"}
+    options = {"labels": "kind", "classes": "infer"}
     data = sw.data.from_csv(spark, str(tmp_path), partitions=7, **options)
     local = sw.data.read_csv(str(tmp_path), **options)
     found = data.collect()
@@ -373,11 +340,10 @@ def test_spark_reads_the_same_rows_in_the_same_order_as_one_process(
     assert data.skipped().total == 0
 
 
-@pytest.mark.spark
-def test_fingerprint_depends_on_files_and_options(spark: Any, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_files_and_options(spark, tmp_path):
     path = written(tmp_path, "a,b\n1,2\n")
 
-    def fingerprint(**options: Any) -> str | None:
+    def fingerprint(**options):
         return sw.data.from_csv(spark, path, **options).fingerprint
 
     first = fingerprint()
@@ -390,12 +356,11 @@ def test_fingerprint_depends_on_files_and_options(spark: Any, tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_invalid_lines_on_spark_are_named_or_counted(spark: Any, tmp_path: Path) -> None:
+def test_invalid_lines_on_spark_are_named_or_counted(spark, tmp_path):
     lines = [f"{n},{n % 3}" for n in range(20_000)]
     lines[19_999] = "1,3"
     path = written(tmp_path, "\n".join(["a,y", *lines]))
-    options: Any = {"labels": "y", "classes": 3, "partitions": 4}
+    options = {"labels": "y", "classes": 3, "partitions": 4}
     with pytest.raises(sw.DataError, match=r"data\.csv, line 20001: column 'y' must hold integer"):
         sw.data.from_csv(spark, path, **options).partition_counts()
     lines[12_345] = "oops,1"
@@ -407,24 +372,22 @@ def test_invalid_lines_on_spark_are_named_or_counted(spark: Any, tmp_path: Path)
     assert "line 20001: column 'y' must hold integer" in data.skipped().first[1]
 
 
-def test_schema_replaces_the_other_options(tmp_path: Path) -> None:
+def test_schema_replaces_the_other_options(tmp_path):
     path = written(tmp_path, "a,b\n1,2\n")
     schema = sw.data.read_csv(path).schema
     with pytest.raises(sw.ConfigurationError, match="`schema` replaces `labels`, `missing`"):
         sw.data.read_csv(path, schema=schema, labels="b", missing="skip")
     computed = "".join(["err", "or"])
-    choice: Any = {"missing": computed, "one_hot": False}
-    assert len(sw.data.read_csv(path, schema=schema, **choice).data) == 1
+    assert len(sw.data.read_csv(path, schema=schema, missing=computed, one_hot=False).data) == 1
     with pytest.raises(sw.ConfigurationError, match="`schema` replaces `features`"):
-        sw.data.read_csv(path, schema=schema, features=np.array([0]))  # pyright: ignore[reportArgumentType]
+        sw.data.read_csv(path, schema=schema, features=np.array([0]))
     with pytest.raises(sw.ConfigurationError, match="must be a TableSchema"):
-        sw.data.read_csv(path, schema=schema.to_dict())  # pyright: ignore[reportArgumentType]
+        sw.data.read_csv(path, schema=schema.to_dict())
     assert sw.data.read_csv(path, schema=replace(schema, features={"x": ("b",)})).data.features[
         "x"
     ].tolist() == [[2]]
 
 
-def test_unknown_options_raise(tmp_path: Path) -> None:
-    wrong: Any = {"label_column": "a"}
+def test_unknown_options_raise(tmp_path):
     with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected .* 'label_column'"):
-        sw.data.read_csv(written(tmp_path, FRUIT), **wrong)
+        sw.data.read_csv(written(tmp_path, FRUIT), label_column="a")

@@ -1,11 +1,9 @@
-"""Sources as plain values: what they refuse, how they travel, and that code and call are one."""
-
 import inspect
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import DataSource, DataSplit, MaskFile, PatternLabel
@@ -14,9 +12,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.spark import _network_prediction
 
 NAMES = st.text(min_size=1, max_size=12)
-CLASSES: Any = (
-    st.just("infer") | st.integers(1, 9) | st.lists(NAMES, min_size=1, unique=True).map(tuple)
-)
+CLASSES = st.just("infer") | st.integers(1, 9) | st.lists(NAMES, min_size=1, unique=True).map(tuple)
 TEXTS = {
     "delimiter": st.sampled_from([",", ";", "tab", "\t", "|", "space"]),
     "quote": st.sampled_from(['"', "'", None]),
@@ -25,7 +21,7 @@ TEXTS = {
 }
 
 
-def values_of(option: Any) -> st.SearchStrategy[Any]:
+def values_of(option):
     if option.name in TEXTS:
         return TEXTS[option.name]
     match option.kind:
@@ -44,14 +40,14 @@ def values_of(option: Any) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def sources(draw: st.DrawFn) -> DataSource:
+def sources(draw):
     format = draw(st.sampled_from(list(FORMATS)))
     options = {
         option.name: draw(values_of(option))
         for option in FORMATS[format].options
         if draw(st.booleans())
     }
-    classes: Any = draw(CLASSES)
+    classes = draw(CLASSES)
     return DataSource(
         format=format,
         url=draw(st.text(max_size=20)),
@@ -68,13 +64,13 @@ def sources(draw: st.DrawFn) -> DataSource:
 class Recorder:
     """Stands for `sw`: notes which function of `sw.data` is called with what."""
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+    def __init__(self):
+        self.calls = []
         self.data = self
         self.PatternLabel, self.MaskFile = PatternLabel, MaskFile
 
-    def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any, **options: Any) -> str:
+    def __getattr__(self, name):
+        def call(*arguments, **options):
             self.calls.append((name, arguments, options))
             return "loaded"
 
@@ -85,19 +81,19 @@ SPARK = SimpleNamespace(table=lambda name: ("table", name))
 
 
 @given(sources())
-def test_source_round_trips_through_its_dict(source: DataSource) -> None:
+def test_source_round_trips_through_its_dict(source):
     assert DataSource.from_dict(source.to_dict()) == source
 
 
 @given(sources())
-def test_generated_code_calls_the_reader_with_the_same_arguments(source: DataSource) -> None:
+def test_generated_code_calls_the_reader_with_the_same_arguments(source):
     try:
         keywords = source.arguments
     except ConfigurationError:
         assert source.problem is not None
         return
     recorder = Recorder()
-    names: dict[str, Any] = {"sw": recorder, "spark": SPARK}
+    names = {"sw": recorder, "spark": SPARK}
     exec(compile(source.to_code("found"), "code", "exec"), names)
     assert names["found"] == "loaded"
     [(function, arguments, options)] = recorder.calls
@@ -107,45 +103,41 @@ def test_generated_code_calls_the_reader_with_the_same_arguments(source: DataSou
     assert options == keywords
 
 
-@pytest.mark.parametrize(
-    ("format", "settings", "arguments"),
-    [
-        (
-            "csv",
-            {
-                "label": "column_2",
-                "categories": ("column_0",),
-                "options": {"delimiter": "tab", "header": False, "missing": -1.0, "quote": '"'},
-            },
-            {
-                "labels": "column_2",
-                "classes": "infer",
-                "categories": {"column_0": "infer"},
-                "delimiter": "\t",
-                "header": False,
-                "missing": -1.0,
-            },
-        ),
-        (
-            "images",
-            {"options": {"label_from": "name", "height": 32}},
-            {"size": (32, 64), "label": PatternLabel(pattern="_")},
-        ),
-        (
-            "images",
-            {"options": {"label_from": "mask", "mask_folder": "masks"}},
-            {"size": (64, 64), "label": MaskFile(folder="masks")},
-        ),
-        ("images", {"options": {"label_from": "none"}}, {"size": (64, 64), "label": None}),
-    ],
+@cases(
+    "format, settings, arguments",
+    (
+        "csv",
+        {
+            "label": "column_2",
+            "categories": ("column_0",),
+            "options": {"delimiter": "tab", "header": False, "missing": -1.0, "quote": '"'},
+        },
+        {
+            "labels": "column_2",
+            "classes": "infer",
+            "categories": {"column_0": "infer"},
+            "delimiter": "\t",
+            "header": False,
+            "missing": -1.0,
+        },
+    ),
+    (
+        "images",
+        {"options": {"label_from": "name", "height": 32}},
+        {"size": (32, 64), "label": PatternLabel(pattern="_")},
+    ),
+    (
+        "images",
+        {"options": {"label_from": "mask", "mask_folder": "masks"}},
+        {"size": (64, 64), "label": MaskFile(folder="masks")},
+    ),
+    ("images", {"options": {"label_from": "none"}}, {"size": (64, 64), "label": None}),
 )
-def test_choices_become_arguments_of_the_reader(
-    format: Any, settings: dict[str, Any], arguments: dict[str, Any]
-) -> None:
+def test_choices_become_arguments_of_the_reader(format, settings, arguments):
     assert DataSource(format=format, url="x", **settings).arguments == arguments
 
 
-def test_settings_of_earlier_versions_are_read() -> None:
+def test_settings_of_earlier_versions_are_read():
     settings = {
         "format": "csv",
         "url": "a.csv",
@@ -168,53 +160,49 @@ def test_settings_of_earlier_versions_are_read() -> None:
     assert DataSource.from_dict(default).options == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (DataSource(format="csv"), "Enter the location"),
-        (DataSource(format="csv", url="a"), "Select the label column"),
-        (DataSource(format="csv", url="a", label="y", features=("x", "y")), "among the features"),
-        (DataSource(format="csv", url="a", label="y", options={"delimiter": "ab"}), "delimiter"),
-        (
-            DataSource(format="images", url="a", options={"label_from": "name", "pattern": "("}),
-            "pattern",
-        ),
-        (DataSource(format="images", url="a", classes=3), "classes"),
-        (DataSource(format="table", url="t", label="y"), "Select the features"),
-        (DataSource(format="tfrecord", url="t", label="y"), "features"),
-    ],
+@cases(
+    "source, words",
+    (DataSource(format="csv"), "Enter the location"),
+    (DataSource(format="csv", url="a"), "Select the label column"),
+    (DataSource(format="csv", url="a", label="y", features=("x", "y")), "among the features"),
+    (DataSource(format="csv", url="a", label="y", options={"delimiter": "ab"}), "delimiter"),
+    (
+        DataSource(format="images", url="a", options={"label_from": "name", "pattern": "("}),
+        "pattern",
+    ),
+    (DataSource(format="images", url="a", classes=3), "classes"),
+    (DataSource(format="table", url="t", label="y"), "Select the features"),
+    (DataSource(format="tfrecord", url="t", label="y"), "features"),
 )  # fmt: skip
-def test_incomplete_source_names_missing_options(source: DataSource, words: str) -> None:
+def test_incomplete_source_names_missing_options(source, words):
     assert words in (source.problem or "")
     assert DataSource().problem is None
     with pytest.raises(ConfigurationError, match="not complete"):
-        source.load(None)  # type: ignore[arg-type]
+        source.load(None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings",
-    [
-        {"format": "xml"},
-        {"url": 3},
-        {"features": "ab"},
-        {"features": ["a", "a"]},
-        {"label": 3},
-        {"task": "guess"},
-        {"classes": "cat"},
-        {"options": {"color": 1}},
-        {"format": "csv", "options": {"header": "yes"}},
-        {"partitions": 0},
-        {"split": 0.5},
-        {"format": ["csv"]},
-        {"format": "csv", "options": {"missing": ["skip"]}},
-        {"format": "csv", "options": {"missing": 10**400}},
-        {"format": "csv", "options": {"missing_values": [1]}},
-        {"split": {"kind": ["random"]}},
-        {"split": {"holdout": 0.5}},
-        {"rows": 5},
-    ],
+    {"format": "xml"},
+    {"url": 3},
+    {"features": "ab"},
+    {"features": ["a", "a"]},
+    {"label": 3},
+    {"task": "guess"},
+    {"classes": "cat"},
+    {"options": {"color": 1}},
+    {"format": "csv", "options": {"header": "yes"}},
+    {"partitions": 0},
+    {"split": 0.5},
+    {"format": ["csv"]},
+    {"format": "csv", "options": {"missing": ["skip"]}},
+    {"format": "csv", "options": {"missing": 10**400}},
+    {"format": "csv", "options": {"missing_values": [1]}},
+    {"split": {"kind": ["random"]}},
+    {"split": {"holdout": 0.5}},
+    {"rows": 5},
 )
-def test_invalid_settings_are_rejected(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(settings):
     with pytest.raises(ConfigurationError, match=r"Received|unknown options"):
         DataSource.from_dict(settings)
 
@@ -223,7 +211,7 @@ def test_invalid_settings_are_rejected(settings: dict[str, Any]) -> None:
     st.floats(0, 0.9).map(lambda share: round(share, 3)),
     st.floats(0, 0.9).map(lambda share: round(share, 3)),
 )
-def test_split_fractions_sum_to_one_and_train_is_first(validation: float, test: float) -> None:
+def test_split_fractions_sum_to_one_and_train_is_first(validation, test):
     if validation + test > 0.95 + 1e-9:
         with pytest.raises(ConfigurationError, match="leave at least"):
             DataSplit(validation=validation, test=test)
@@ -234,7 +222,7 @@ def test_split_fractions_sum_to_one_and_train_is_first(validation: float, test: 
     assert min(shares.values()) > 0
 
 
-def test_code_of_a_split_names_its_parts() -> None:
+def test_code_of_a_split_names_its_parts():
     split = DataSplit(test=0.2, kind="stratified", seed=3)
     assert split.to_code() == (
         "train, validation, test = data.stratified_split([0.7, 0.1, 0.2], seed=3)\n"
@@ -243,8 +231,8 @@ def test_code_of_a_split_names_its_parts() -> None:
     assert DataSource().split.shares == {"train": 0.8, "validation": 0.1, "test": 0.1}
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_options_match_the_signature_of_the_reader(name: Any) -> None:
+@cases("name", *FORMATS)
+def test_options_match_the_signature_of_the_reader(name):
     info = FORMATS[name]
     parameters = inspect.signature(info.reader).parameters
     given = DataSource(format=name, url="x").arguments
@@ -258,7 +246,7 @@ def test_options_match_the_signature_of_the_reader(name: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
+def test_table_in_the_spark_session_is_loaded(spark):
     spark.createDataFrame([(1.0, 2.0), (3.0, 4.0)], "x double, y double").createOrReplaceTempView(
         "points"
     )
@@ -271,8 +259,8 @@ def test_table_in_the_spark_session_is_loaded(spark: Any) -> None:
     assert data.collect().columns()["labels/labels"].tolist() == [2.0, 4.0]
 
 
-def test_a_network_trains_on_a_source_or_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    network: Any = _network_prediction.PredictingNetwork(SPARK, None, normalizer=None)  # type: ignore[arg-type]
+def test_a_network_trains_on_a_source_or_a_url(monkeypatch):
+    network = _network_prediction.PredictingNetwork(SPARK, None, normalizer=None)
     monkeypatch.setattr(DataSource, "load", lambda source, spark: (source.format, spark))
     monkeypatch.setattr(_network_prediction, "from_minibatches", lambda spark, url: (url, spark))
     assert network._distributed(DataSource(), "data") == ("digits", SPARK)
@@ -282,7 +270,7 @@ def test_a_network_trains_on_a_source_or_a_url(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.thorough
-def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> None:
+def test_data_is_loaded_and_split_by_the_source(spark, tmp_path):
     lines = ["a,b,kind"] + [f"{row},{row % 7},{'xy'[row % 2]}" for row in range(200)]
     (tmp_path / "data.csv").write_text("\n".join(lines))
     source = DataSource(
@@ -292,7 +280,7 @@ def test_data_is_loaded_and_split_by_the_source(spark: Any, tmp_path: Any) -> No
         partitions=2,
         split=DataSplit(validation=0.25, test=0.25, kind="stratified"),
     )
-    names: dict[str, Any] = {"sw": sw, "spark": spark}
+    names = {"sw": sw, "spark": spark}
     exec(source.to_code(), names)
     parts = source.load_split(spark)
     assert list(parts) == ["train", "validation", "test"]

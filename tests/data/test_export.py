@@ -1,8 +1,4 @@
-"""Exports written by Spark: exact sizes, failing tasks, reuse, what executors see."""
-
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +11,12 @@ from sparkwright.data.paths import FileToRead, ask_executors, check_visible, dig
 pytestmark = pytest.mark.spark
 
 
-def numbered(rows: int, *, start: int = 0) -> DataSet:
+def numbered(rows, *, start=0):
     numbers = np.arange(start, start + rows, dtype=np.int32)
     return DataSet(numbers[:, None].astype(np.float32), numbers)
 
 
-def partitioned(spark: Any, sizes: list[list[int]], **known: Any) -> DistributedDataSet:
+def partitioned(spark, sizes, **known):
     """Chunks of these sizes in each partition, numbered through."""
     start, parts = 0, []
     for chunks in sizes:
@@ -32,7 +28,7 @@ def partitioned(spark: Any, sizes: list[list[int]], **known: Any) -> Distributed
     return DistributedDataSet(spark, rdd, **known)
 
 
-def contents(export: sw.data.ExportedDataSet) -> list[list[int]]:
+def contents(export):
     files = [from_bytes(Path(path).read_bytes()) for path in export.paths]
     for file, listed in zip(files, export.manifest.files, strict=True):
         assert len(file) == listed.examples
@@ -41,7 +37,7 @@ def contents(export: sw.data.ExportedDataSet) -> list[list[int]]:
 
 @pytest.mark.thorough(but=["1"])
 @pytest.mark.parametrize("partitions", [1, 7])
-def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, partitions: int) -> None:
+def test_uneven_partitions_give_100_files_of_5(spark, tmp_path, partitions):
     sizes = [10, *[5] * 49, *[1, 1, 3] * 49]
     mixed = [int(n) for n in np.random.default_rng(0).permutation(sizes)]
     parts = [mixed[i::partitions] for i in range(partitions)]
@@ -52,7 +48,7 @@ def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, parti
 
 
 @pytest.mark.thorough
-def test_only_one_file_is_smaller_and_order_is_preserved(spark: Any, tmp_path: Path) -> None:
+def test_only_one_file_is_smaller_and_order_is_preserved(spark, tmp_path):
     names = {"labels": ("a", "b")}
     data = partitioned(spark, [[3, 4], [], [9], [1, 1], [0, 5]], fingerprint="f", class_names=names)
     export = data.export(str(tmp_path / "e"), batch_size=4, files_per_folder=2)
@@ -85,20 +81,20 @@ def test_only_one_file_is_smaller_and_order_is_preserved(spark: Any, tmp_path: P
 class FailsOnce:
     """Raises in the middle of a partition, at its first attempt."""
 
-    def __init__(self, *, attempts: int) -> None:
+    def __init__(self, *, attempts):
         self.attempts = attempts
 
-    def __call__(self, index: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def __call__(self, index, chunks):
         from pyspark import TaskContext
 
-        context: Any = TaskContext.get()
+        context = TaskContext.get()
         for number, chunk in enumerate(chunks):
             if index == 1 and number == 3 and context.attemptNumber() < self.attempts:
                 raise OSError("the disk is gone")
             yield chunk
 
 
-def test_retried_task_writes_no_duplicates(spark: Any, tmp_path: Path) -> None:
+def test_retried_task_writes_no_duplicates(spark, tmp_path):
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=1)), step="")
     export = failing.export(str(tmp_path / "e"), batch_size=4)
@@ -109,9 +105,9 @@ def test_retried_task_writes_no_duplicates(spark: Any, tmp_path: Path) -> None:
     assert written == set(export.paths)
 
 
-def test_task_attempts_do_not_overwrite_each_other(tmp_path: Path) -> None:
+def test_task_attempts_do_not_overwrite_each_other(tmp_path):
     chunks = [to_bytes(numbered(3, start=start)) for start in (0, 3, 6)]
-    options: Any = {
+    options = {
         "folder": str(tmp_path),
         "batch_size": 4,
         "files_per_folder": 9,
@@ -129,7 +125,7 @@ def test_task_attempts_do_not_overwrite_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_changed_leftover_raises(rows: int, tmp_path: Path) -> None:
+def test_changed_leftover_raises(rows, tmp_path):
     (tmp_path / "leftovers").mkdir()
     (tmp_path / "leftovers" / "part-00000-5.arrow").write_bytes(to_bytes(numbered(rows)))
     left = [FileToRead(f"{tmp_path}/leftovers/part-00000-5.arrow", examples=2)]
@@ -138,7 +134,7 @@ def test_changed_leftover_raises(rows: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_failed_export_leaves_no_files(spark: Any, tmp_path: Path) -> None:
+def test_failed_export_leaves_no_files(spark, tmp_path):
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=99)), step="")
     with pytest.raises(sw.errors.WorkerError, match="the disk is gone"):
@@ -147,7 +143,7 @@ def test_failed_export_leaves_no_files(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_export_of_the_same_data_is_reused(spark: Any, tmp_path: Path) -> None:
+def test_export_of_the_same_data_is_reused(spark, tmp_path):
     url = str(tmp_path / "e")
     data = partitioned(spark, [[5], [6]], fingerprint="one")
     first = data.export(url, batch_size=4)
@@ -157,7 +153,7 @@ def test_export_of_the_same_data_is_reused(spark: Any, tmp_path: Path) -> None:
     assert again.manifest == first.manifest
     assert "nothing written" in str(again)
     other = partitioned(spark, [[3]], fingerprint="two")
-    refusals: list[tuple[DistributedDataSet, Any]] = [
+    refusals = [
         (other, {"batch_size": 4}),
         (data, {"batch_size": 2}),
         (data, {"batch_size": 4, "reuse": False}),
@@ -176,7 +172,7 @@ def test_export_of_the_same_data_is_reused(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_items_skipped_while_reading_are_counted(spark: Any, tmp_path: Path) -> None:
+def test_items_skipped_while_reading_are_counted(spark, tmp_path):
     export = partitioned(spark, [[4] * 6]).export(str(tmp_path / "e"), batch_size=4)
     Path(export.paths[2]).write_bytes(b"")
     Path(export.paths[4]).unlink()
@@ -191,7 +187,7 @@ def test_items_skipped_while_reading_are_counted(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> None:
+def test_rdd_of_paths_keeps_its_partitions(spark, tmp_path):
     export = partitioned(spark, [[20]]).export(str(tmp_path / "e"), batch_size=4)
     paths = sw.data.list_paths(str(tmp_path / "e"), spark=spark)
     paths.saveAsTextFile(str(tmp_path / "paths"))
@@ -202,7 +198,7 @@ def test_rdd_of_paths_keeps_its_partitions(spark: Any, tmp_path: Path) -> None:
     assert read.collect().labels["labels"].tolist() == list(range(20))
 
 
-def test_error_names_executors_with_a_different_file(spark: Any, tmp_path: Path) -> None:
+def test_error_names_executors_with_a_different_file(spark, tmp_path):
     import socket
 
     import fsspec

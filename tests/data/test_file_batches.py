@@ -1,11 +1,7 @@
-"""Archives of original files: as Java writes and reads them, and as images."""
-
 import io
 import zipfile
-from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,21 +21,21 @@ paths = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 @given(paths)
 @example("///")
 @example("//data/1.jpg")
-def test_any_path_round_trips_as_a_uri(path: str) -> None:
+def test_any_path_round_trips_as_a_uri(path):
     assert url_of(uri_of(path)) == url_of(uri_of(f"file://{path}")) == with_one_slash(path)
     assert not uri_of(path).startswith("file://")
     assert url_of(uri_of(f"s3://bucket{path}")) == f"s3://bucket{path}"
     assert "\n" not in uri_of(path)
 
 
-def with_one_slash(path: str) -> str:
+def with_one_slash(path):
     """The path as URIs keep it."""
     return "/" + path.lstrip("/")
 
 
 @given(st.lists(st.tuples(paths, st.binary(max_size=50)), min_size=1, max_size=9))
 @example([("//", b"")])
-def test_batch_round_trips_through_its_archive(files: list[tuple[str, bytes]]) -> None:
+def test_batch_round_trips_through_its_archive(files):
     urls, contents = zip(*files, strict=True)
     batch = FileBatch(uris=tuple(map(uri_of, urls)), contents=contents)
     archive = batch.to_bytes()
@@ -49,7 +45,7 @@ def test_batch_round_trips_through_its_archive(files: list[tuple[str, bytes]]) -
     assert batch.to_bytes() == archive  # no time of day in it
 
 
-def test_archive_layout_is_an_index_and_numbered_files() -> None:
+def test_archive_layout_is_an_index_and_numbered_files():
     uris = ("file:/d/a%20b.jpg", "hdfs://host:9000/c.PNG", "file:/noending", "file:/d.x/e.j%20g")
     archive = FileBatch(uris=uris, contents=(b"1", b"2", b"3", b"4")).to_bytes()
     with zipfile.ZipFile(io.BytesIO(archive)) as found:
@@ -64,7 +60,7 @@ def test_archive_layout_is_an_index_and_numbered_files() -> None:
 
 
 @pytest.mark.parametrize("index", ["file:/a.png\nfile:/b.png\n", "file:/a.png\r\nfile:/b.png"])
-def test_archives_from_other_writers_are_read(index: str) -> None:
+def test_archives_from_other_writers_are_read(index):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:  # the index comes last
         archive.writestr("file_1.png", b"two")
@@ -75,7 +71,7 @@ def test_archives_from_other_writers_are_read(index: str) -> None:
     assert batch.contents == (b"one", b"two")
 
 
-def test_every_file_is_packed_once_in_batches_of_the_given_size(tmp_path: Path) -> None:
+def test_every_file_is_packed_once_in_batches_of_the_given_size(tmp_path):
     folder = folder_of_classes(tmp_path / "in", each=5)
     written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=4)
     assert [Path(url).name for url in written] == [f"batch-00000{n}.zip" for n in range(3)]
@@ -87,10 +83,10 @@ def test_every_file_is_packed_once_in_batches_of_the_given_size(tmp_path: Path) 
     assert order != sorted(order)
 
 
-def test_seed_determines_the_order_and_none_sorts(tmp_path: Path) -> None:
+def test_seed_determines_the_order_and_none_sorts(tmp_path):
     folder = folder_of_classes(tmp_path / "in", each=5)
 
-    def order(name: str, seed: Any) -> list[str]:
+    def order(name, seed):
         written = write_file_batches(str(folder), str(tmp_path / name), batch_size=3, seed=seed)
         return [url for one in written for url in read_file_batch(one).urls]
 
@@ -98,18 +94,16 @@ def test_seed_determines_the_order_and_none_sorts(tmp_path: Path) -> None:
     assert order("d", None) == sorted(map(str, folder.rglob("*.*")))
 
 
-def test_extensions_and_depth_select_the_files(tmp_path: Path) -> None:
+def test_extensions_and_depth_select_the_files(tmp_path):
     folder = folder_of_classes(tmp_path / "in")
     (folder / "notes.txt").write_text("not an image")
-    cases: list[tuple[dict[str, Any], int]] = [
-        *[({}, 7), ({"extensions": ["JPG"]}, 4), ({"recursive": False}, 1)]
-    ]
+    cases = [*[({}, 7), ({"extensions": ["JPG"]}, 4), ({"recursive": False}, 1)]]
     for number, (options, count) in enumerate(cases):
         written = write_file_batches(str(folder), str(tmp_path / str(number)), **options)
         assert [len(read_file_batch(url)) for url in written] == [count]
 
 
-def test_existing_batches_are_kept_without_overwrite(tmp_path: Path) -> None:
+def test_existing_batches_are_kept_without_overwrite(tmp_path):
     folder = folder_of_classes(tmp_path / "in")
     out = tmp_path / "out"
     write_file_batches(str(folder), str(out), batch_size=1)
@@ -120,9 +114,7 @@ def test_existing_batches_are_kept_without_overwrite(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["relative", "with a slash", "with a scheme"])
-def test_batches_next_to_their_files_are_not_repacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_batches_next_to_their_files_are_not_repacked(tmp_path, monkeypatch, form):
     folder = folder_of_classes(tmp_path / "in")
     monkeypatch.chdir(tmp_path)
     out = {"relative": "in", "with a slash": f"{folder}/", "with a scheme": f"file://{folder}"}
@@ -131,7 +123,7 @@ def test_batches_next_to_their_files_are_not_repacked(
         assert [len(read_file_batch(url)) for url in written] == [6]
 
 
-def test_files_named_similarly_to_batches_are_packed_and_kept(tmp_path: Path) -> None:
+def test_files_named_similarly_to_batches_are_packed_and_kept(tmp_path):
     folder = folder_of_classes(tmp_path)
     others = ["batch-1.jpg", "batch-holiday.zip", "batch-00001.zip"]
     for name in others:
@@ -142,12 +134,12 @@ def test_files_named_similarly_to_batches_are_packed_and_kept(tmp_path: Path) ->
     assert {path.name for path in folder.glob("batch-*")} == {*others, "batch-000000.zip"}
 
 
-def test_failed_write_keeps_old_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_old_batches(tmp_path, monkeypatch):
     folder, out = folder_of_classes(tmp_path / "in"), tmp_path / "out"
     write_file_batches(str(folder), str(out), batch_size=2, seed=None)
     before = {path: path.read_bytes() for path in out.iterdir()}
 
-    def breaks(url: str) -> bytes:
+    def breaks(url):
         if "dog" in url:
             raise OSError(f"{url} is lost")
         return Path(url).read_bytes()
@@ -160,9 +152,9 @@ def test_failed_write_keeps_old_batches(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "new").exists()
 
 
-def test_missing_archive_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_archive_raises(tmp_path, monkeypatch):
     @contextmanager
-    def elsewhere(url: str) -> Generator[io.BytesIO]:
+    def elsewhere(url):
         yield io.BytesIO()
 
     monkeypatch.setattr("sparkwright.data._image_batches.write_atomically", elsewhere)
@@ -173,13 +165,13 @@ def test_missing_archive_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "options", [{"batch_size": 0}, {"batch_size": 2.0}, {"batch_size": 10_000}, {"partitions": 0}]
 )
-def test_invalid_options_raise(tmp_path: Path, options: Any) -> None:
+def test_invalid_options_raise(tmp_path, options):
     folder_of_classes(tmp_path / "in")
     with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
         write_file_batches(str(tmp_path / "in"), str(tmp_path / "out"), **options)
 
 
-def test_loader_returns_one_data_set_per_archive(tmp_path: Path) -> None:
+def test_loader_returns_one_data_set_per_archive(tmp_path):
     folder = folder_of_classes(tmp_path / "in")
     (url,) = write_file_batches(str(folder), str(tmp_path / "out"), seed=None)
     loader = ImageBatchLoader(size=(6, 7), classes=["cat", "dog"], scale=False)
@@ -191,14 +183,13 @@ def test_loader_returns_one_data_set_per_archive(tmp_path: Path) -> None:
         ImageBatchLoader(size=(6, 7))
 
 
-@pytest.mark.spark
-def test_images_of_batches_equal_those_of_the_folder(spark: Any, tmp_path: Path) -> None:
+def test_images_of_batches_equal_those_of_the_folder(spark, tmp_path):
     folder = folder_of_classes(tmp_path / "in", each=5, classes=("a cat", "dög"))
     written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=3, spark=spark)
     here = write_file_batches(str(folder), str(tmp_path / "here"), batch_size=3)
     for one, other in zip(written, here, strict=True):
         assert Path(one).read_bytes() == Path(other).read_bytes()
-    options: dict[str, Any] = {"size": (9, 9), "resize": "box"}
+    options = {"size": (9, 9), "resize": "box"}
     data = sw.data.from_image_batches(spark, str(tmp_path / "out"), **options)
     assert data.class_names == {"labels": ("a cat", "dög")}
     found = data.collect()
@@ -208,8 +199,7 @@ def test_images_of_batches_equal_those_of_the_folder(spark: Any, tmp_path: Path)
     np.testing.assert_array_equal(found.labels["labels"], expected.labels["labels"])
 
 
-@pytest.mark.spark
-def test_archives_are_minibatches_with_a_loader(spark: Any, tmp_path: Path) -> None:
+def test_archives_are_minibatches_with_a_loader(spark, tmp_path):
     folder = folder_of_classes(tmp_path / "in", each=5)
     (folder / "cat/bad.png").write_bytes(b"hello")
     written = write_file_batches(str(folder), str(tmp_path / "out"), batch_size=4)
@@ -224,8 +214,7 @@ def test_archives_are_minibatches_with_a_loader(spark: Any, tmp_path: Path) -> N
     np.testing.assert_array_equal(found.labels["labels"], expected.labels["labels"])
 
 
-@pytest.mark.spark
-def test_java_reads_our_files_and_we_read_those_of_java(spark: Any, tmp_path: Path) -> None:
+def test_java_reads_our_files_and_we_read_those_of_java(spark, tmp_path):
     jvm = spark.sparkContext._jvm
     paths = [str(tmp_path / name) for name in ("a b.png", "100%.png", "dög+;,=@&.png")]
     contents = [bytes(range(n, 256)) for n in range(3)]

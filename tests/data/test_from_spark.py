@@ -1,7 +1,3 @@
-"""DataFrames with the columns of Spark ML."""
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -9,10 +5,8 @@ import sparkwright as sw
 from sparkwright.data.frames import FrameColumns
 from sparkwright.data.from_spark import from_frame
 
-pytestmark = pytest.mark.spark
 
-
-def test_vector_columns_become_one_array(spark: Any) -> None:
+def test_vector_columns_become_one_array(spark):
     from pyspark.ml.linalg import Vectors
 
     rows = [(Vectors.dense([1.0, 2.0]), 0), (Vectors.sparse(2, {1: 3.0}), 1)]
@@ -23,7 +17,7 @@ def test_vector_columns_become_one_array(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_arrays_with_nulls_inside_are_rejected(spark: Any) -> None:
+def test_arrays_with_nulls_inside_are_rejected(spark):
     schema = "features array<double>, label int"
     rows = [([1.0, 2.0], 0), ([3.0, None], 1)]
     frame = spark.createDataFrame(rows, schema).coalesce(1)
@@ -34,14 +28,14 @@ def test_arrays_with_nulls_inside_are_rejected(spark: Any) -> None:
         from_frame(frame, FrameColumns()).collect()
 
 
-def test_frame_without_a_features_column_raises(spark: Any) -> None:
+def test_frame_without_a_features_column_raises(spark):
     frame = spark.createDataFrame([(1.0, 2)], ["width", "kind"])
     with pytest.raises(sw.DataError, match=r"columns \['width', 'kind'\].*from_dataframe"):
         from_frame(frame, FrameColumns())
 
 
 @pytest.mark.thorough
-def test_missing_values_in_a_frame_raise_with_their_columns(spark: Any) -> None:
+def test_missing_values_in_a_frame_raise_with_their_columns(spark):
     rows = [(1.0, float("nan"), "a"), (None, 2.0, None), (3.0, 4.0, "b")]
     frame = spark.createDataFrame(rows, "width double, size double, kind string").coalesce(1)
     data = from_frame(frame, FrameColumns(label="kind"))

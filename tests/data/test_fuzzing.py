@@ -1,17 +1,16 @@
-"""Damaged files of every format: the same data as before, or an error that names the file."""
-
 import contextlib
 import io
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.data.record_samples import read_records_of, read_tfrecords_of
 
 import sparkwright as sw
@@ -24,11 +23,9 @@ from sparkwright.data.loaders import MinibatchReader
 from sparkwright.data.paths import find_files
 from sparkwright.data.pieces import SkipLog
 from sparkwright.evaluation import Evaluation, evaluation_from_json
-from sparkwright.experiments import Experiment
 from sparkwright.masters import training_master_from_yaml
 from sparkwright.networks import NetworkSpec
 from sparkwright.runs._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from sparkwright.storage import load_evaluation, save_evaluation, verify_model
 from sparkwright.storage._model_archive import unpack_model, write_model_archive
 from sparkwright.storage.listing import list_files
 from sparkwright.workers.protocol import Progress
@@ -56,12 +53,12 @@ class Format:
     exact: bool = False
 
 
-def columns(found: Any) -> Any:
+def columns(found):
     data = DataSet.concatenate(list(found))
     return {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in data.columns().items()}
 
 
-def table() -> Any:
+def table():
     import pyarrow as pa
 
     return pa.table(
@@ -72,44 +69,44 @@ def table() -> Any:
     )
 
 
-def write_csv(folder: Path) -> None:
+def write_csv(folder):
     import pyarrow.csv as csv
 
     csv.write_csv(table(), folder / "a.csv")
 
 
-def write_parquet(folder: Path) -> None:
+def write_parquet(folder):
     import pyarrow.parquet as pq
 
-    options: Any = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
+    options = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
     pq.write_table(table(), folder / "a.parquet", row_group_size=8, **options)
 
 
-def write_arrow(folder: Path) -> None:
+def write_arrow(folder):
     import pyarrow as pa
 
     with pa.ipc.new_file(folder / "a.arrow", table().schema) as writer:
         writer.write_table(table(), 8)
 
 
-def read_table(read: Callable[..., Any]) -> Callable[[Path], Any]:
+def read_table(read):
     return lambda folder: columns([read(str(folder), labels="y", classes="infer").data])
 
 
-def write_sequences(folder: Path) -> None:
+def write_sequences(folder):
     for number in range(3):
         rows = (f"{step},{step * number}" for step in range(6))
         (folder / f"{number}.csv").write_text("\n".join(rows) + "\n")
 
 
-def read_sequences(folder: Path) -> Any:
+def read_sequences(folder):
     reader, pairs = prepared(str(folder), labels=1)
     urls = [(one.url, None) for one, _ in pairs]
     found = sum((reader.survey([pair], SkipLog("raise")) for pair in urls), Survey())
     return columns(completed(reader, found, str(folder))(urls, SkipLog("raise")))
 
 
-def write_images(folder: Path) -> None:
+def write_images(folder):
     from PIL import Image
 
     for name, ending in (("cat", "png"), ("dog", "jpg")):
@@ -118,7 +115,7 @@ def write_images(folder: Path) -> None:
         Image.fromarray(pixels).save(folder / name / f"a.{ending}")
 
 
-def read_images(folder: Path) -> Any:
+def read_images(folder):
     reader = ImageReader.of(
         size=(9, 9), channels=3, label="parent", classes=["cat", "dog"], one_hot=False, scale=False,
         resize="bilinear", upright=False, draft=False, augment=None, threads=1,
@@ -127,27 +124,26 @@ def read_images(folder: Path) -> Any:
     return columns(reader.read_files(files, SkipLog("raise")))
 
 
-def read_sequence_files(folder: Path) -> Any:
+def read_sequence_files(folder):
     return columns(read_records_of(folder, pieces=1, joined=False))
 
 
-def read_by_number(folder: Path) -> Any:
+def read_by_number(folder):
     with sw.data.MapFileReader(str(folder)) as reader:
         return columns([reader.take(range(20))])
 
 
-def read_tfrecord_files(folder: Path) -> Any:
+def read_tfrecord_files(folder):
     return columns(read_tfrecords_of(folder, joined=False))
 
 
-def read_minibatches(folder: Path) -> Any:
+def read_minibatches(folder):
     found = find_files(str(folder / "export"), ours=True)
-    assert found.manifest is not None
     reader = MinibatchReader(columns=found.manifest.columns)
     return columns(map(sw.data.from_bytes, reader.read(found.files, SkipLog("raise"))))
 
 
-def write_old_minibatches(folder: Path) -> None:
+def write_old_minibatches(folder):
     export(folder)
     file = folder / "export" / "manifest.json"
     fields = json.loads(file.read_bytes())
@@ -155,17 +151,17 @@ def write_old_minibatches(folder: Path) -> None:
     file.write_text(json.dumps({**fields, "version": 1}))
 
 
-def write_numpy(folder: Path) -> None:
+def write_numpy(folder):
     np.savez(folder / "a.npz", features=DATA.features["features"], labels=DATA.labels["labels"])
 
 
-def read_numpy(folder: Path) -> Any:
+def read_numpy(folder):
     reader = MinibatchReader(loader=sw.data.numpy_loader)
     files = find_files(str(folder / "a.npz"), ours=False).files
     return columns(map(sw.data.from_bytes, reader.read(files, SkipLog("raise"))))
 
 
-def write_model(folder: Path) -> None:
+def write_model(folder):
     saved = folder / "saved"
     saved.mkdir()
     (saved / "config.json").write_text('{"config": {"name": "net"}}')
@@ -176,9 +172,9 @@ def write_model(folder: Path) -> None:
     shutil.rmtree(saved)
 
 
-def read_model(folder: Path) -> Any:
+def read_model(folder):
     url = str(folder / "a.keras")
-    verify_model(url)
+    sw.verify_model(url)
     target = folder / "unpacked"
     shutil.rmtree(target, ignore_errors=True)
     with (folder / "a.keras").open("rb") as file:
@@ -186,7 +182,7 @@ def read_model(folder: Path) -> Any:
     return [(target / name).read_bytes() for name in ("config.json", "model.weights.h5")]
 
 
-def write_hdf5(folder: Path) -> None:
+def write_hdf5(folder):
     import h5py
 
     with h5py.File(folder / "a.h5", "w") as file:
@@ -194,7 +190,7 @@ def write_hdf5(folder: Path) -> None:
         file.create_group("model_weights").create_dataset("kernel", data=np.arange(20.0))
 
 
-def write_run(folder: Path) -> None:
+def write_run(folder):
     checkpoint = Checkpoint(
         progress=Progress(epoch=2, averagings=3), vector=np.arange(50, dtype=np.float32),
         has_updater=False, master={}, fingerprint="f", rows=(10, 10), epochs=4, run="run-1",
@@ -202,29 +198,29 @@ def write_run(folder: Path) -> None:
     write_checkpoint(str(folder), checkpoint, keep=1)
 
 
-def read_run(folder: Path) -> Any:
+def read_run(folder):
     (file,) = folder.glob("*.swc")
     found = read_checkpoint(str(file))
     return found.vector.tobytes(), found.progress, found.rows, found.run, found.epochs
 
 
-def write_evaluation(folder: Path) -> None:
+def write_evaluation(folder):
     found = Evaluation()
     found = found.updated(DATA.labels["labels"], np.eye(4)[DATA.labels["labels"]])
-    save_evaluation(found, str(folder / "a.json"))
+    sw.save_evaluation(found, str(folder / "a.json"))
 
 
-def records(write: str, **options: Any) -> Callable[[Path], Any]:
+def records(write, **options):
     return lambda folder: getattr(sw.data, f"write_{write}")(DATA, str(folder), **options)
 
 
-def export(folder: Path) -> Any:
+def export(folder):
     return sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8)
 
 
 SECOND = "export/_minibatches-*/*/*/*-000001.arrow"
 packed = records("tfrecord", compression="gzip")
-FORMATS: dict[str, Format] = {
+FORMATS = {
     "csv": Format(write_csv, read_table(sw.data.read_csv), "a.csv"),
     "parquet": Format(write_parquet, read_table(sw.data.read_parquet), "a.parquet"),
     "arrow": Format(write_arrow, read_table(sw.data.read_arrow), "a.arrow"),
@@ -247,21 +243,21 @@ FORMATS: dict[str, Format] = {
     "manifest": Format(export, read_minibatches, "export/manifest.json", exact=True),
     "model": Format(write_model, read_model, "a.keras", exact=True),
     "hdf5 model": Format(
-        write_hdf5, lambda folder: verify_model(str(folder / "a.h5")).name, "a.h5"
+        write_hdf5, lambda folder: sw.verify_model(str(folder / "a.h5")).name, "a.h5"
     ),
     "checkpoint": Format(write_run, read_run, "*.swc", exact=True),
     "evaluation": Format(
-        write_evaluation, lambda folder: load_evaluation(str(folder / "a.json")), "a.json"
+        write_evaluation, lambda folder: sw.load_evaluation(str(folder / "a.json")), "a.json"
     ),
     "experiment": Format(
-        lambda folder: Experiment(epochs=3).save(str(folder / "a.yaml")),
-        lambda folder: Experiment.load(str(folder / "a.yaml")),
+        lambda folder: sw.Experiment(epochs=3).save(str(folder / "a.yaml")),
+        lambda folder: sw.Experiment.load(str(folder / "a.yaml")),
         "a.yaml",
     ),
 }
 
 
-def damages(content: bytes, others: list[bytes], chance: random.Random) -> Iterator[bytes]:
+def damages(content, others, chance):
     size = len(content)
     yield from (content[:end] for end in {0, 1, 4, size // 4, size // 2, size - size // 4})
     yield from (content[: size - cut] for cut in (1, 2, 8, 16))
@@ -278,10 +274,10 @@ def damages(content: bytes, others: list[bytes], chance: random.Random) -> Itera
     yield from others
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name: str, tmp_path: Path) -> None:
+@cases("name", *FORMATS)
+def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name, tmp_path):
     form = FORMATS[name]
-    contents: dict[str, bytes] = {}
+    contents = {}
     for other, made in FORMATS.items():
         folder = tmp_path / other
         folder.mkdir()
@@ -293,7 +289,7 @@ def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name: str, tmp_p
     (file,) = folder.glob(form.damaged)
     intact = contents.pop(name)
     expected = form.read(folder)
-    wrong: list[str] = []
+    wrong = []
     for number, damaged in enumerate(damages(intact, [*contents.values()], random.Random(name))):
         if damaged == intact:
             continue
@@ -312,8 +308,8 @@ def test_damaged_file_is_read_unchanged_or_raises_with_its_name(name: str, tmp_p
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["parquet", "minibatches"])
-def test_changed_number_fails_its_checksum(name: str, tmp_path: Path) -> None:
+@cases("name", "parquet", "minibatches")
+def test_changed_number_fails_its_checksum(name, tmp_path):
     form = FORMATS[name]
     form.write(tmp_path)
     (file,) = tmp_path.glob(form.damaged)
@@ -329,30 +325,28 @@ TWICE_JSON = '{"workers": 1, "mesh": {"port": 1, "port": 2}}'
 TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
 
 
-@pytest.mark.parametrize(
-    ("read", "text"),
-    [
-        (sw.SharedTrainingMaster.from_json, TWICE_JSON),
-        (sw.SharedTrainingMaster.from_yaml, TWICE_YAML),
-        (training_master_from_yaml, TWICE_YAML),
-        (NetworkSpec.from_json, TWICE_JSON),
-        (NetworkSpec.from_yaml, TWICE_YAML),
-        (Experiment.from_yaml, TWICE_YAML),
-        (lambda text: Manifest.from_json(text.encode(), url="a"), TWICE_JSON),
-        (evaluation_from_json, TWICE_JSON),
-    ],
+@cases(
+    "read, text",
+    (sw.SharedTrainingMaster.from_json, TWICE_JSON),
+    (sw.SharedTrainingMaster.from_yaml, TWICE_YAML),
+    (training_master_from_yaml, TWICE_YAML),
+    (NetworkSpec.from_json, TWICE_JSON),
+    (NetworkSpec.from_yaml, TWICE_YAML),
+    (sw.Experiment.from_yaml, TWICE_YAML),
+    (lambda text: Manifest.from_json(text.encode(), url="a"), TWICE_JSON),
+    (evaluation_from_json, TWICE_JSON),
 )
-def test_duplicate_keys_are_rejected(read: Callable[[str], Any], text: str) -> None:
+def test_duplicate_keys_are_rejected(read, text):
     with pytest.raises(sw.SparkwrightError, match="duplicate key 'port'"):
         read(text)
 
 
-def test_yaml_merges_may_be_overridden() -> None:
+def test_yaml_merges_may_be_overridden():
     found = read_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
     assert found["b"] == {"x": 3, "y": 2}
 
 
-def test_tfrecords_truncated_between_records_are_detected(tmp_path: Path) -> None:
+def test_tfrecords_truncated_between_records_are_detected(tmp_path):
     sw.data.write_tfrecord(DATA, str(tmp_path))
     (file,) = tmp_path.glob("part-*")
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 20 * 19])

@@ -1,12 +1,9 @@
-"""Pixels as Pillow gives them on one machine, labels with them, in the order of the files."""
-
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from tests.cases import cases
 from tests.data.pictures import by_pillow, encoded, folder_of_classes, pixels, write
 
 import sparkwright as sw
@@ -18,18 +15,18 @@ from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import list_files
 
 FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
-OPTIONS: dict[str, Any] = {
+OPTIONS = {
     "label": "parent", "classes": None, "one_hot": False, "augment": None, "threads": 2,
 }  # fmt: skip
 
 
-def read(files: list[Path], **options: Any) -> DataSet:
+def read(files, **options):
     """What an executor makes of files."""
     reader = ImageReader.of(**{**OPTIONS, **options})
     return DataSet.concatenate(list(reader.read_files(map(str, files), SkipLog("raise"))))
 
 
-def turned(image: Any, orientation: int) -> tuple[bytes, Any]:
+def turned(image, orientation):
     """A JPEG with an EXIF orientation, and the image as it is to be looked at."""
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -46,17 +43,17 @@ def turned(image: Any, orientation: int) -> tuple[bytes, Any]:
     return content, upright
 
 
-def by_pillow_bytes(content: bytes) -> Any:
+def by_pillow_bytes(content):
     import io
 
     return np.asarray(Image.open(io.BytesIO(content)))
 
 
-def sixteen_bits(image: Any) -> Image.Image:
+def sixteen_bits(image):
     return Image.fromarray(image[..., 0].astype(np.uint16) * 257)
 
 
-VARIANTS: dict[str, Callable[[Any], tuple[Any, str]]] = {
+VARIANTS = {
     "jpeg": lambda a: (a, "a.jpg"),
     "gray jpeg": lambda a: (a[..., 0], "a.jpg"),
     "cmyk jpeg": lambda a: (Image.fromarray(a).convert("CMYK"), "a.jpg"),
@@ -73,9 +70,9 @@ VARIANTS: dict[str, Callable[[Any], tuple[Any, str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", VARIANTS)
-@pytest.mark.parametrize("channels", [1, 3])
-def test_pixels_match_pillow(tmp_path: Path, kind: str, channels: int) -> None:
+@cases("kind", *VARIANTS)
+@cases("channels", 1, 3)
+def test_pixels_match_pillow(tmp_path, kind, channels):
     image, name = VARIANTS[kind](pixels(0))
     path = write(tmp_path / name, image)
     options = ImageOptions(size=(12, 17), channels=channels)
@@ -85,24 +82,24 @@ def test_pixels_match_pillow(tmp_path: Path, kind: str, channels: int) -> None:
     np.testing.assert_array_equal(found, expected.reshape(found.shape))
 
 
-@pytest.mark.parametrize("resize", FILTERS)
-@pytest.mark.parametrize("size", [(23, 31), (7, 50), (64, 64), (1, 1)])
-def test_every_filter_matches_pillow(tmp_path: Path, resize: str, size: tuple[int, int]) -> None:
+@cases("resize", *FILTERS)
+@cases("size", (23, 31), (7, 50), (64, 64), (1, 1))
+def test_every_filter_matches_pillow(tmp_path, resize, size):
     path = write(tmp_path / "a.png", pixels(1))
     found = decode(path.read_bytes(), "x", ImageOptions(size=size, resize=resize))
     np.testing.assert_array_equal(found, by_pillow(path, size, filter=resize.upper()))
 
 
-@pytest.mark.parametrize("format", ["PNG", "TIFF"])
-def test_16_bit_gray_keeps_its_upper_8_bits(format: str) -> None:
+@cases("format", "PNG", "TIFF")
+def test_16_bit_gray_keeps_its_upper_8_bits(format):
     image = pixels(2)
     content = encoded(sixteen_bits(image), format)
     found = decode(content, "x", ImageOptions(size=image.shape[:2], channels=1))
     np.testing.assert_array_equal(found, image[..., :1])
 
 
-@pytest.mark.parametrize("orientation", [1, 2, 3, 4, 6, 8])
-def test_photos_are_rotated_upright_only_on_request(orientation: int) -> None:
+@cases("orientation", 1, 2, 3, 4, 6, 8)
+def test_photos_are_rotated_upright_only_on_request(orientation):
     content, upright = turned(pixels(3), orientation)
     found = decode(content, "x", ImageOptions(size=upright.shape[:2], upright=True))
     np.testing.assert_array_equal(found, upright)
@@ -111,7 +108,7 @@ def test_photos_are_rotated_upright_only_on_request(orientation: int) -> None:
     np.testing.assert_array_equal(found, stored)
 
 
-def test_first_frame_of_an_animation_is_read(tmp_path: Path) -> None:
+def test_first_frame_of_an_animation_is_read(tmp_path):
     frames = [Image.fromarray(pixels(seed)) for seed in (4, 5)]
     path = tmp_path / "a.gif"
     frames[0].save(path, save_all=True, append_images=frames[1:])
@@ -119,7 +116,7 @@ def test_first_frame_of_an_animation_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, by_pillow(path, (23, 31)))
 
 
-def test_draft_decoding_approximates_full_decoding() -> None:
+def test_draft_decoding_approximates_full_decoding():
     content = encoded(pixels(6, (240, 320, 3)), "JPEG", quality=95)
     whole = decode(content, "x", ImageOptions(size=(24, 32))).astype(int)
     draft = decode(content, "x", ImageOptions(size=(24, 32), draft=True)).astype(int)
@@ -127,8 +124,8 @@ def test_draft_decoding_approximates_full_decoding() -> None:
     assert np.abs(draft - whole).mean() < 3
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_examples_are_scaled_and_in_order(tmp_path: Path, threads: int) -> None:
+@cases("threads", 1, 3)
+def test_examples_are_scaled_and_in_order(tmp_path, threads):
     files = sorted(folder_of_classes(tmp_path, each=9).rglob("*.*"))
     expected = np.stack([by_pillow(path, (8, 9)) for path in files])
     gray = np.stack([by_pillow(path, (8, 9), "L")[..., None] for path in files])
@@ -144,7 +141,7 @@ def test_examples_are_scaled_and_in_order(tmp_path: Path, threads: int) -> None:
     assert not raw.labels
 
 
-def test_large_images_are_read_in_blocks_without_loss(tmp_path: Path) -> None:
+def test_large_images_are_read_in_blocks_without_loss(tmp_path):
     files = [write(tmp_path / f"{n}.png", np.full((2, 2, 3), n, np.uint8)) for n in range(7)]
     reader = ImageReader.of(**{**OPTIONS, "label": None}, size=(400, 400), scale=False)
     blocks = list(reader.read_files(map(str, files), SkipLog("raise")))
@@ -153,7 +150,7 @@ def test_large_images_are_read_in_blocks_without_loss(tmp_path: Path) -> None:
     assert values == list(range(7))
 
 
-def test_label_function_returns_numbers_arrays_or_names(tmp_path: Path) -> None:
+def test_label_function_returns_numbers_arrays_or_names(tmp_path):
     files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
     numbers = read(files, size=(4, 4), label=lambda url: float(Path(url).stem)).labels["labels"]
     assert numbers.dtype == np.float32
@@ -167,7 +164,7 @@ def test_label_function_returns_numbers_arrays_or_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(named.labels["labels"], np.eye(2)[[1, 1, 1, 0, 0, 0]])
 
 
-def test_masks_are_resized_by_nearest_neighbor_and_keep_their_values(tmp_path: Path) -> None:
+def test_masks_are_resized_by_nearest_neighbor_and_keep_their_values(tmp_path):
     values = np.random.default_rng(0).integers(0, 5, (20, 30), dtype=np.uint8)
     palette = Image.fromarray(values)
     palette.putpalette(list(range(15)))
@@ -183,7 +180,7 @@ def test_masks_are_resized_by_nearest_neighbor_and_keep_their_values(tmp_path: P
         np.testing.assert_array_equal(binary[..., 0], np.asarray(resized) > 0)
 
 
-def test_variants_match_the_augmentation(tmp_path: Path) -> None:
+def test_variants_match_the_augmentation(tmp_path):
     files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
     augment = Augmentation(variants=2, crop=(6, 6), flip_left_right=True, keep_original=True)
     found = read(
@@ -196,10 +193,10 @@ def test_variants_match_the_augmentation(tmp_path: Path) -> None:
     assert found.labels["labels"].tolist() == [0] * 9 + [1] * 9
 
 
-def test_fingerprint_depends_on_files_and_options(tmp_path: Path) -> None:
+def test_fingerprint_depends_on_files_and_options(tmp_path):
     folder_of_classes(tmp_path)
 
-    def fingerprint(seed: int = 0, **options: Any) -> Any:
+    def fingerprint(seed=0, **options):
         files = list_files(str(tmp_path))
         reader = ImageReader.of(**{**OPTIONS, "size": (8, 8), **options})
         return fingerprint_of(reader, files, seed, "raise")
@@ -219,7 +216,7 @@ def test_fingerprint_depends_on_files_and_options(tmp_path: Path) -> None:
     assert fingerprint() != same
 
 
-def test_fingerprint_includes_listed_masks(tmp_path: Path) -> None:
+def test_fingerprint_includes_listed_masks(tmp_path):
     write(tmp_path / "a.jpg", pixels(0))
     write(tmp_path / "a_mask.png", pixels(1)[..., 0])
     reader = ImageReader.of(**{**OPTIONS, "label": MaskFile(suffix="_mask")}, size=(8, 8))
@@ -229,25 +226,22 @@ def test_fingerprint_includes_listed_masks(tmp_path: Path) -> None:
     assert fingerprint_of(reader, list_files(str(tmp_path))) != before
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        {"size": (0, 8)},
-        {"size": 8},
-        {"size": (8, 8), "channels": 4},
-        {"size": (8, 8), "resize": "cubic"},
-        {"size": (8, 8), "threads": 0},
-        {"size": (8, 8), "augment": "flip"},
-    ],
+    {"size": (0, 8)},
+    {"size": 8},
+    {"size": (8, 8), "channels": 4},
+    {"size": (8, 8), "resize": "cubic"},
+    {"size": (8, 8), "threads": 0},
+    {"size": (8, 8), "augment": "flip"},
 )
-def test_invalid_options_raise_immediately(options: Any) -> None:
+def test_invalid_options_raise_immediately(options):
     name = list(options)[-1]
     with pytest.raises(sw.ConfigurationError, match=f"`{name}` must be"):
         ImageReader.of(**{**OPTIONS, **options})
 
 
-@pytest.mark.spark
-def test_folders_read_on_spark_match_pillow(spark: Any, tmp_path: Path) -> None:
+def test_folders_read_on_spark_match_pillow(spark, tmp_path):
     folder = folder_of_classes(tmp_path, each=7)
     files = sorted(path for path in folder.rglob("*.*"))
     expected = np.stack([by_pillow(path, (10, 8)) for path in files]).astype(np.float32) / 255
@@ -269,8 +263,7 @@ def test_folders_read_on_spark_match_pillow(spark: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(here.data.features["features"], expected[order])
 
 
-@pytest.mark.spark
-def test_label_function_of_a_notebook_runs_on_executors(spark: Any, tmp_path: Path) -> None:
+def test_label_function_of_a_notebook_runs_on_executors(spark, tmp_path):
     folder = folder_of_classes(tmp_path)
     data = sw.data.from_images(
         spark, f"{folder}/*/*.png", size=(4, 4), channels=1, label=lambda url: [len(url), 1.5]
@@ -282,8 +275,7 @@ def test_label_function_of_a_notebook_runs_on_executors(spark: Any, tmp_path: Pa
     assert found.shape == (2, 2)
 
 
-@pytest.mark.spark
-def test_folder_of_images_and_masks_is_read(spark: Any, tmp_path: Path) -> None:
+def test_folder_of_images_and_masks_is_read(spark, tmp_path):
     for number in range(3):
         write(tmp_path / f"{number}.jpg", pixels(number))
         write(tmp_path / f"{number}_mask.png", pixels(number)[..., 0])

@@ -1,10 +1,7 @@
-"""NumPy arrays and pandas DataFrames as data, without Spark."""
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data.frames import FrameColumns
@@ -21,13 +18,13 @@ FLOWERS = pd.DataFrame(
 NUMBERS = FLOWERS.drop(columns="species")
 
 
-def taken(data: Any, **chosen: Any) -> Any:
+def taken(data, **chosen):
     found = in_memory(data, chosen=FrameColumns(**chosen))
     assert found is not None
     return found
 
 
-def test_frame_with_text_labels_gives_features_and_class_indices() -> None:
+def test_frame_with_text_labels_gives_features_and_class_indices():
     found = taken(FLOWERS, label="species")
     assert found.data.features["features"].tolist() == [[1.5, 4, 1], [2, 5, 0], [3, 6, 1]]
     assert found.data.features["features"].dtype == np.float32
@@ -37,17 +34,15 @@ def test_frame_with_text_labels_gives_features_and_class_indices() -> None:
     assert found.schema.feature_names() == ("width", "petals", "wild")
 
 
-@pytest.mark.parametrize(
-    ("label", "dtype"), [([2, 0, 1], np.int64), ([0.5, 1, 2], np.float32), ([1, 0, 0], np.bool_)]
-)
-def test_numeric_labels_stay_numeric(label: Any, dtype: Any) -> None:
+@cases("label, dtype", ([2, 0, 1], np.int64), ([0.5, 1, 2], np.float32), ([1, 0, 0], np.bool_))
+def test_numeric_labels_stay_numeric(label, dtype):
     frame = NUMBERS.assign(label=np.array(label, dtype))
     found = taken(frame).data.labels["labels"]
     assert found.tolist() == label
     assert found.dtype.kind == ("f" if dtype == np.float32 else "i")
 
 
-def test_unselected_columns_may_hold_anything() -> None:
+def test_unselected_columns_may_hold_anything():
     frame = FLOWERS.assign(when=pd.Timestamp(0), mixed=[1, "a", None])
     found = taken(frame, label="species", features=["petals", "width"])
     assert found.data.features["features"].tolist() == [[4, 1.5], [5, 2], [6, 3]]
@@ -59,48 +54,39 @@ def test_unselected_columns_may_hold_anything() -> None:
     assert weighted.data.features["features"].shape == (3, 2)
 
 
-def test_later_frame_with_reordered_columns_is_read_like_the_first() -> None:
+def test_later_frame_with_reordered_columns_is_read_like_the_first():
     train = taken(FLOWERS, label="species")
     later = FLOWERS[["species", "wild", "petals", "width"]].iloc[[0]]
     found = in_memory(later, schema=train.schema)
-    assert found is not None
     assert found.data.labels["labels"].tolist() == [1]
     assert found.data.features["features"].tolist() == [[1.5, 4, 1]]
     unlabeled = in_memory(later.drop(columns="species"), schema=train.schema)
-    assert unlabeled is not None
     assert not unlabeled.data.labels
 
 
-def test_pairs_of_arrays_frames_and_series_are_read() -> None:
+def test_pairs_of_arrays_frames_and_series_are_read():
     x, y = np.ones((3, 2), np.float32), np.array([0, 1, 1])
     found = in_memory((x, y, np.array([1.0, 2, 3])))
-    assert found is not None
     assert found.data.features["features"] is x
     assert found.data.labels["labels"] is y
-    assert found.data.weights is not None
     assert found.data.weights.tolist() == [1, 2, 3]
     shuffled = FLOWERS["species"].set_axis([7, 8, 9])  # Keras ignores the index, too
     both = in_memory((NUMBERS, shuffled))
-    assert both is not None
     assert both.data.equals(taken(FLOWERS, label="species").data)
     assert both.class_names == {"labels": ("aster", "rose")}
     texts = in_memory((NUMBERS, ["rose", "aster", "rose"], np.ones(3)))
-    assert texts is not None
     assert texts.data.labels["labels"].tolist() == [1, 0, 1]
     assert texts.data.weights is not None
     numbers = in_memory((NUMBERS, y))
-    assert numbers is not None
     assert numbers.data.labels["labels"].tolist() == [0, 1, 1]
     named = in_memory(({"a": x, "b": NUMBERS[["width"]]}, {"out": FLOWERS["petals"].astype(int)}))
-    assert named is not None
     assert sorted(named.data.columns()) == ["features/a", "features/b", "labels/out"]
     for features in (x, NUMBERS):
         alone = in_memory((features,))
-        assert alone is not None
         assert not alone.data.labels
 
 
-def test_read_pandas_accepts_the_options_of_file_readers() -> None:
+def test_read_pandas_accepts_the_options_of_file_readers():
     found = sw.data.read_pandas(
         FLOWERS.assign(soil=["wet", None, "dry"]),
         labels="species",
@@ -115,30 +101,26 @@ def test_read_pandas_accepts_the_options_of_file_readers() -> None:
     assert images.data.features["features"].shape == (2, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("data", "chosen", "message"),
-    [
-        (FLOWERS, {"label": "kind"}, r"unknown columns 'kind'\. The DataFrame has 'width'"),
-        (FLOWERS, {"needs_label": True}, r'column to predict.*fit\(frame, label="…"\)'),
-        (FLOWERS, {"label": "wild"}, r"'species' of type (str|object)\. 'species': .*get_dummies"),
-        (
-            FLOWERS.assign(when=pd.Timestamp(0), mixed=[1, "a", None]),
-            {"label": "species"},
-            r"'when' of type datetime64.*'mixed' of type object \(NoneType, int, str\)\..*dt\.days",
-        ),
-        (
-            NUMBERS.assign(width=[1, None, 3], label=[None, 1, None]),
-            {},
-            r"missing values\. Received: 'width': 1, 'label': 2, of 3 rows\..*fillna",
-        ),
-        (NUMBERS.set_axis(["a", "b", "a"], axis=1), {}, "'a' more than once"),
-        (NUMBERS.iloc[:0].assign(label=0), {}, "at least one example"),
-        (NUMBERS.assign(width=np.inf, label=1), {}, "row 1: column 'width' must hold finite"),
-    ],
+@cases(
+    "data, chosen, message",
+    (FLOWERS, {"label": "kind"}, r"unknown columns 'kind'\. The DataFrame has 'width'"),
+    (FLOWERS, {"needs_label": True}, r'column to predict.*fit\(frame, label="…"\)'),
+    (FLOWERS, {"label": "wild"}, r"'species' of type (str|object)\. 'species': .*get_dummies"),
+    (
+        FLOWERS.assign(when=pd.Timestamp(0), mixed=[1, "a", None]),
+        {"label": "species"},
+        r"'when' of type datetime64.*'mixed' of type object \(NoneType, int, str\)\..*dt\.days",
+    ),
+    (
+        NUMBERS.assign(width=[1, None, 3], label=[None, 1, None]),
+        {},
+        r"missing values\. Received: 'width': 1, 'label': 2, of 3 rows\..*fillna",
+    ),
+    (NUMBERS.set_axis(["a", "b", "a"], axis=1), {}, "'a' more than once"),
+    (NUMBERS.iloc[:0].assign(label=0), {}, "at least one example"),
+    (NUMBERS.assign(width=np.inf, label=1), {}, "row 1: column 'width' must hold finite"),
 )
-def test_incompatible_frame_raises_with_its_columns(
-    data: Any, chosen: dict[str, Any], message: str
-) -> None:
+def test_incompatible_frame_raises_with_its_columns(data, chosen, message):
     with pytest.raises(sw.DataError, match=message):
         taken(data, **chosen)
 
@@ -146,25 +128,23 @@ def test_incompatible_frame_raises_with_its_columns(
 X = np.zeros((3, 2))
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ((X, np.zeros(4)), r"same number of examples.*'features/features': 3, 'labels/labels': 4"),
-        ((NUMBERS, ["a"]), "3 features and 1 labels"),
-        ((NUMBERS, "species"), r"Received: 'species'\..*label=…"),
-        ((X, X, X, X), "a tuple of 4. Pass several inputs as a dict"),
-        ((X, np.zeros(3), np.ones(2)), "'weights': 2"),
-        ((np.array([[1, None]]), [0]), r"dtype object\): NoneType, int\. Convert"),
-        ((X, np.array(["a", "b", "a"])), "must be numeric"),
-        ((np.array([[1.0, np.nan], [1, 2]]), [0, 1]), "NaN in 1 of 2 examples"),
-        (([[1, 2], [3]], [0, 1]), "each example of the same shape"),
-    ],
+@cases(
+    "data, message",
+    ((X, np.zeros(4)), r"same number of examples.*'features/features': 3, 'labels/labels': 4"),
+    ((NUMBERS, ["a"]), "3 features and 1 labels"),
+    ((NUMBERS, "species"), r"Received: 'species'\..*label=…"),
+    ((X, X, X, X), "a tuple of 4. Pass several inputs as a dict"),
+    ((X, np.zeros(3), np.ones(2)), "'weights': 2"),
+    ((np.array([[1, None]]), [0]), r"dtype object\): NoneType, int\. Convert"),
+    ((X, np.array(["a", "b", "a"])), "must be numeric"),
+    ((np.array([[1.0, np.nan], [1, 2]]), [0, 1]), "NaN in 1 of 2 examples"),
+    (([[1, 2], [3]], [0, 1]), "each example of the same shape"),
 )
-def test_incompatible_arrays_raise(data: Any, message: str) -> None:
+def test_incompatible_arrays_raise(data, message):
     with pytest.raises(sw.DataError, match=message):
         in_memory(data)
 
 
-def test_other_data_types_raise() -> None:
+def test_other_data_types_raise():
     assert in_memory([1, 2]) is None
     assert in_memory("url") is None

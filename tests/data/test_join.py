@@ -1,8 +1,3 @@
-"""Tables joined by key: the same as pandas does on one machine, exactly."""
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +8,7 @@ from sparkwright.data import ClassIndex, OneHot, join, records, sequences
 SEGMENTS = ["basic", "gold", "silver"]
 
 
-def tables(seed: int = 0, keys: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables(seed=0, keys=40):
     """Customers in no order; visits of each, 1 to 6, in no order either."""
     random = np.random.default_rng(seed)
     customers = pd.DataFrame(
@@ -37,8 +32,7 @@ def tables(seed: int = 0, keys: int = 40) -> tuple[pd.DataFrame, pd.DataFrame]:
     return customers, visits.sample(frac=1, random_state=seed)
 
 
-@pytest.mark.spark
-def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
+def test_joins_of_records_and_sequences_match_pandas(spark):
     customers, visits = tables(keys=600)  # more than are converted at once
     data = join(
         spark,
@@ -69,8 +63,7 @@ def test_joins_of_records_and_sequences_match_pandas(spark: Any) -> None:
     assert found.features["history"].shape[1] == visits.groupby("customer").size().max()
 
 
-@pytest.mark.spark
-def test_csv_sources_join_on_column_indices(spark: Any, tmp_path: Path) -> None:
+def test_csv_sources_join_on_column_indices(spark, tmp_path):
     customers, visits = tables(seed=1)
     (tmp_path / "visits").mkdir()
     customers.to_csv(tmp_path / "customers.csv", index=False)
@@ -112,15 +105,14 @@ def test_csv_sources_join_on_column_indices(spark: Any, tmp_path: Path) -> None:
     assert data.rdd.getNumPartitions() == 3
 
 
-@pytest.mark.spark
-def test_two_record_sources_join_as_spark_does(spark: Any) -> None:
+def test_two_record_sources_join_as_spark_does(spark):
     left = spark.createDataFrame([(5, 5.0), (1, 1.0), (3, 3.0), (None, 0.0)], "k int, a double")
     right = [(5, 50.0), (9, 90.0), (5, 51.0), (3, 30.0), (None, 0.0)]
     frames = {
         "left": records(left, key="k"),
         "right": records(spark.createDataFrame(right, "k long, b double"), key="k"),
     }
-    wanted: dict[str, Any] = {"features": {"x": ("left", "a")}, "labels": {"y": ("right", "b")}}
+    wanted = {"features": {"x": ("left", "a")}, "labels": {"y": ("right", "b")}}
     data = join(spark, frames, **wanted, missing="drop")
     found = data.collect()
     # A repeated key gives a row each, and null matches nothing.
@@ -134,8 +126,7 @@ def test_two_record_sources_join_as_spark_does(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
+def test_multi_column_keys_and_array_columns_are_joined(spark):
     people = spark.createDataFrame(
         [("b", 1, [1.0, 2.0]), ("a", 2, [3.0, 4.0]), ("a", 1, [5.0, 6.0])],
         "city string, number int, vector array<double>",
@@ -159,17 +150,13 @@ def test_multi_column_keys_and_array_columns_are_joined(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_sequences_of_several_sources_are_aligned(spark: Any) -> None:
+def test_sequences_of_several_sources_are_aligned(spark):
     short = spark.createDataFrame([(1, 2, 5), (1, 1, 4), (2, 1, 6)], "k int, t int, v int")
     long = spark.createDataFrame([(1, t, t) for t in range(3)] + [(2, 0, 9)], "k int, t int, v int")
-    sources = {
-        "x": sequences(long, key="k", order="t"),
-        "y": sequences(short, key="k", order="t"),
-    }
+    sources = {"x": sequences(long, key="k", order="t"), "y": sequences(short, key="k", order="t")}
 
-    def joined(**options: Any) -> Any:
-        wanted: dict[str, Any] = {"features": {"x": ("x", "v")}, "labels": {"y": ("y", "v")}}
+    def joined(**options):
+        wanted = {"features": {"x": ("x", "v")}, "labels": {"y": ("y", "v")}}
         return join(spark, sources, **wanted, **options)
 
     with pytest.raises(sw.DataError, match=r"key 1: labels and features .* in 'y' and 'x'"):
@@ -184,8 +171,7 @@ def test_sequences_of_several_sources_are_aligned(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_invalid_sources_raise_with_their_names(spark: Any, tmp_path: Path) -> None:
+def test_invalid_sources_raise_with_their_names(spark, tmp_path):
     files = {
         "good": "id,a\n1,2\n2,3\n",
         "text": "id,a\n1,2\nzwei,3\n",
@@ -195,7 +181,7 @@ def test_invalid_sources_raise_with_their_names(spark: Any, tmp_path: Path) -> N
     for name, content in files.items():
         (tmp_path / f"{name}.csv").write_text(content)
 
-    def joined(name: str, source: Any = records, **options: Any) -> Any:
+    def joined(name, source=records, **options):
         url = str(tmp_path / f"{name}.csv")
         sources = {
             "good": records(str(tmp_path / "good.csv"), key="id"),

@@ -1,11 +1,9 @@
-"""What an export says of itself, and the arithmetic of leftovers."""
-
 import itertools
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.data._manifest import Manifest, MinibatchFile
 from sparkwright.data._skipped import Skipped
@@ -61,46 +59,44 @@ manifests = st.builds(
 
 
 @given(manifests)
-def test_manifest_round_trips(manifest: Manifest) -> None:
+def test_manifest_round_trips(manifest):
     assert Manifest.from_json(manifest.to_json().encode(), url="u") == manifest
 
 
-def changed(**fields: Any) -> bytes:
+def changed(**fields):
     return json.dumps({**json.loads(MANIFEST.to_json()), **fields}).encode()
 
 
 FILE = "part-00000/0000/minibatch-000000.arrow"
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        pytest.param(b"\xff\xfe\x00", "UnicodeDecodeError|JSONDecodeError", id="invalid-utf-8"),
-        pytest.param(MANIFEST.to_json().encode()[:-40], "JSONDecodeError", id="cut-off"),
-        pytest.param(b'{"name": "my-app"}', "another kind", id="another-manifest"),
-        pytest.param(b"[" * 100_000, "RecursionError", id="nested-deeply"),
-        pytest.param(changed(version=3), "version 3", id="a-newer-version"),
-        pytest.param(changed(examples=8), "is 8, but the files have 7", id="counts-disagree"),
-        pytest.param(changed(batch_size=True), "not an integer", id="batch-size-true"),
-        pytest.param(changed(files=[["../x", 7, 1]]), "is not a path", id="path-leads-out"),
-        pytest.param(changed(files=[["s3:x", 7, 1]]), "not a relative path", id="a-scheme"),
-        pytest.param(changed(files=[[FILE, 5, 1], [FILE, 2, 1]]), "duplicate", id="file-twice"),
-        pytest.param(changed(files=[[FILE, 7]]), "ValueError", id="too-few-fields"),
-        pytest.param(changed(folder="a/b"), "not the name of a folder", id="folder-nested"),
-        pytest.param(
-            changed(columns={"features/x": {"dtype": "O", "shape": []}}), "dtype", id="objects"
-        ),
-        pytest.param(changed(columns=None), "AttributeError", id="no-columns"),
-        pytest.param(changed(skipped={}), "KeyError", id="no-skip-counts"),
-    ],
+@cases(
+    "content, why",
+    pytest.param(b"\xff\xfe\x00", "UnicodeDecodeError|JSONDecodeError", id="invalid-utf-8"),
+    pytest.param(MANIFEST.to_json().encode()[:-40], "JSONDecodeError", id="cut-off"),
+    pytest.param(b'{"name": "my-app"}', "another kind", id="another-manifest"),
+    pytest.param(b"[" * 100_000, "RecursionError", id="nested-deeply"),
+    pytest.param(changed(version=3), "version 3", id="a-newer-version"),
+    pytest.param(changed(examples=8), "is 8, but the files have 7", id="counts-disagree"),
+    pytest.param(changed(batch_size=True), "not an integer", id="batch-size-true"),
+    pytest.param(changed(files=[["../x", 7, 1]]), "is not a path", id="path-leads-out"),
+    pytest.param(changed(files=[["s3:x", 7, 1]]), "not a relative path", id="a-scheme"),
+    pytest.param(changed(files=[[FILE, 5, 1], [FILE, 2, 1]]), "duplicate", id="file-twice"),
+    pytest.param(changed(files=[[FILE, 7]]), "ValueError", id="too-few-fields"),
+    pytest.param(changed(folder="a/b"), "not the name of a folder", id="folder-nested"),
+    pytest.param(
+        changed(columns={"features/x": {"dtype": "O", "shape": []}}), "dtype", id="objects"
+    ),
+    pytest.param(changed(columns=None), "AttributeError", id="no-columns"),
+    pytest.param(changed(skipped={}), "KeyError", id="no-skip-counts"),
 )
-def test_damaged_manifest_raises_with_its_name(content: bytes, why: str) -> None:
+def test_damaged_manifest_raises_with_its_name(content, why):
     with pytest.raises(DataError, match=why) as caught:
         Manifest.from_json(content, url="s3://bucket/x/manifest.json")
     assert "s3://bucket/x/manifest.json" in str(caught.value)
 
 
-def test_removed_files_are_removed_from_the_manifest() -> None:
+def test_removed_files_are_removed_from_the_manifest():
     less = MANIFEST.without({FILE})
     assert [file.path for file in less.files] == ["rest/0000/minibatch-000000.arrow"]
     assert less.examples == 2
@@ -111,9 +107,7 @@ def test_removed_files_are_removed_from_the_manifest() -> None:
 
 
 @given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 12))
-def test_leftovers_are_joined_into_full_minibatches_without_loss(
-    counts: list[int], size: int
-) -> None:
+def test_leftovers_are_joined_into_full_minibatches_without_loss(counts, size):
     files = [FileToRead(str(number), examples=n) for number, n in enumerate(counts)]
     minibatches = cut_files(files, [*range(0, sum(counts), size), sum(counts)])
     rows = [

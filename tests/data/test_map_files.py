@@ -1,7 +1,4 @@
-"""MapFiles: single examples by number, parts, indexes, and Hadoop's own classes."""
-
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,34 +6,27 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.data.record_samples import PACKAGE, assert_same, encode, read_records_of
 
 import sparkwright as sw
-from sparkwright.data import (
-    DataSet,
-    MapFileReader,
-    from_map_file,
-    from_sequence_file,
-    write_map_file,
-)
-from sparkwright.data._map_file import MapPart, read_index
+from sparkwright.data import MapFileReader, from_map_file, from_sequence_file, write_map_file
+from sparkwright.data._map_file import read_index
 from sparkwright.data._record_files import cut_files, map_folders
 from sparkwright.data._record_writing import write_index
 from sparkwright.data._sequence_file import write_sequence
 from sparkwright.storage.listing import list_files
 
-Compression = Literal["record", "block"] | None
-COMPRESSIONS: list[Compression] = [None, "record", "block"]
+COMPRESSIONS = [None, "record", "block"]
 
 
-def numbers(count: int = 100, width: int = 20) -> DataSet:
+def numbers(count=100, width=20):
     random = np.random.default_rng(count)
-    return DataSet(random.random((count, width), np.float32), np.arange(count, dtype=np.int32))
+    return sw.DataSet(random.random((count, width), np.float32), np.arange(count, dtype=np.int32))
 
 
-def indexes(url: str) -> list[MapPart]:
+def indexes(url):
     return [read_index(*found) for found in map_folders(url).items()]
 
 
 @pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_blocks(monkeypatch):
     monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 300)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 500)
 
@@ -49,9 +39,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     compression=st.sampled_from(COMPRESSIONS),
     interval=st.sampled_from([1, 3, 1000]),
 )
-def test_examples_are_found_by_index(
-    tmp_path: Path, sizes: list[int], part: int | None, compression: Compression, interval: int
-) -> None:
+def test_examples_are_found_by_index(tmp_path, sizes, part, compression, interval):
     data, url = numbers(sum(sizes)), str(tmp_path / "out")
     ends = np.cumsum(sizes)
     pieces = (
@@ -71,11 +59,11 @@ def test_examples_are_found_by_index(
         assert_same(reader.take(np.arange(len(data))), data)
         assert_same(reader.take(order), data.take(order))
         for index in order.tolist():
-            assert_same(reader[index], data.take([index]))  # pyright: ignore[reportArgumentType]
-        assert_same(DataSet.concatenate(list(reader)), data)
+            assert_same(reader[index], data.take([index]))
+        assert_same(sw.DataSet.concatenate(list(reader)), data)
         batches = list(reader.batches(32))
         assert {len(batch) for batch in batches[:-1]} <= {32}
-        assert_same(DataSet.concatenate(batches), data)
+        assert_same(sw.DataSet.concatenate(batches), data)
     wanted = [part] * (len(data) // part) if part else [len(data)]
     rest = len(data) - sum(wanted)
     counts = [len(part.keys) for part in indexes(url)]
@@ -83,29 +71,29 @@ def test_examples_are_found_by_index(
         assert counts == [*wanted, *([rest] if rest else [])]
 
 
-def test_reading_during_an_iteration_does_not_disturb_it(tmp_path: Path) -> None:
+def test_reading_during_an_iteration_does_not_disturb_it(tmp_path):
     data = numbers(50)
     write_map_file(data, str(tmp_path), examples_per_part=20)
     with MapFileReader(str(tmp_path)) as reader:
         for index, example in enumerate(reader):
-            assert_same(example, data.take([index]))  # pyright: ignore[reportArgumentType]
-            assert_same(reader[-index], data.take([-index]))  # pyright: ignore[reportArgumentType]
+            assert_same(example, data.take([index]))
+            assert_same(reader[-index], data.take([-index]))
 
 
-def test_more_parts_than_the_open_file_limit_are_read(tmp_path: Path) -> None:
+def test_more_parts_than_the_open_file_limit_are_read(tmp_path):
     data = numbers(80)
     write_map_file(data, str(tmp_path), examples_per_part=1)
     with MapFileReader(str(tmp_path)) as reader:
         order = np.random.default_rng(0).permutation(80)
         for _ in range(2):
             assert_same(reader.take(order), data.take(order))
-        assert 0 < len(reader._open) <= 32  # pyright: ignore[reportPrivateUsage]
-    assert not reader._open  # pyright: ignore[reportPrivateUsage]
-    assert_same(reader[3], data.take([3]))  # pyright: ignore[reportArgumentType]
+        assert 0 < len(reader._open) <= 32
+    assert not reader._open
+    assert_same(reader[3], data.take([3]))
     reader.close()
 
 
-def test_only_requested_examples_are_read(tmp_path: Path) -> None:
+def test_only_requested_examples_are_read(tmp_path):
     data = numbers(2000, 1000)
     write_map_file(data, str(tmp_path))
     path = tmp_path / "part-r-00000" / "data"
@@ -118,13 +106,12 @@ def test_only_requested_examples_are_read(tmp_path: Path) -> None:
         assert_same(reader.take([1999, 0]), data.take(np.array([1999, 0])))
 
 
-def test_interval_of_the_index_is_chosen(tmp_path: Path) -> None:
+def test_interval_of_the_index_is_chosen(tmp_path):
     write_map_file(numbers(), str(tmp_path), index_interval=30)
     assert list(indexes(str(tmp_path))[0].keys) == [0, 30, 60, 90]
 
 
-@pytest.mark.spark
-def test_a_map_file_without_its_index_is_written_again(spark: Any, tmp_path: Path) -> None:
+def test_a_map_file_without_its_index_is_written_again(spark, tmp_path):
     data, url = numbers(), str(tmp_path / "map")
     write_map_file(data, url)
     (tmp_path / "map" / "part-r-00000" / "index").unlink()
@@ -135,7 +122,7 @@ def test_a_map_file_without_its_index_is_written_again(spark: Any, tmp_path: Pat
         assert_same(reader.take(np.arange(100)), data)
 
 
-def test_invalid_indices_and_options_raise(tmp_path: Path) -> None:
+def test_invalid_indices_and_options_raise(tmp_path):
     bad: Any
     for bad in (0, 1.5, True):
         with pytest.raises(sw.ConfigurationError, match="index_interval="):
@@ -151,7 +138,7 @@ def test_invalid_indices_and_options_raise(tmp_path: Path) -> None:
                 reader.take(bad)
 
 
-def written(folder: Path, kind: str, pairs: list[tuple[Any, str]], **options: Any) -> Path:
+def written(folder, kind, pairs, **options):
     """A MapFile of any keys and Text values."""
     folder.mkdir(parents=True, exist_ok=True)
     key_class, text = PACKAGE + kind, PACKAGE + "Text"
@@ -163,16 +150,14 @@ def written(folder: Path, kind: str, pairs: list[tuple[Any, str]], **options: An
     return folder
 
 
-def length(key: Any, value: str) -> tuple[list[float], int]:
+def length(key, value):
     return [float(len(str(key)))], len(value)
 
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("index_interval", [1, 7])
-def test_texts_are_found_by_key(
-    tmp_path: Path, compression: Compression, index_interval: int
-) -> None:
+def test_texts_are_found_by_key(tmp_path, compression, index_interval):
     pairs = [(f"key{i:04d}", "x" * i) for i in range(0, 200, 2)]
     for part in range(2):
         written(
@@ -185,7 +170,6 @@ def test_texts_are_found_by_key(
     with MapFileReader(str(tmp_path), convert=length) as reader:
         for key, value in pairs:
             found = reader.find(key)
-            assert found is not None
             assert found.labels["labels"] == [len(value)]
         for key in ("", "key0001", "key0199", "key9999", "zzz"):
             assert reader.find(key) is None
@@ -198,7 +182,7 @@ def test_texts_are_found_by_key(
             reader.find(5)
 
 
-def test_consecutive_keys_may_start_at_any_number(tmp_path: Path) -> None:
+def test_consecutive_keys_may_start_at_any_number(tmp_path):
     written(tmp_path / "a", "IntWritable", [(i, "x" * i) for i in range(5, 9)])
     written(tmp_path / "b", "IntWritable", [(i, "x" * i) for i in range(9, 12)])
     with MapFileReader(str(tmp_path), convert=length) as reader:
@@ -206,7 +190,7 @@ def test_consecutive_keys_may_start_at_any_number(tmp_path: Path) -> None:
         assert reader.take([0, 6, 3, 4]).labels["labels"].tolist() == [5, 11, 8, 9]
 
 
-def test_gaps_in_keys_and_overlapping_parts_raise(tmp_path: Path) -> None:
+def test_gaps_in_keys_and_overlapping_parts_raise(tmp_path):
     written(tmp_path / "a", "LongWritable", [(0, ""), (1, ""), (3, "")])
     written(tmp_path / "b", "LongWritable", [(5, "bb"), (6, "")])
     with MapFileReader(str(tmp_path), convert=length) as reader:
@@ -223,11 +207,11 @@ def test_gaps_in_keys_and_overlapping_parts_raise(tmp_path: Path) -> None:
         len(reader)
 
 
-def test_custom_classes_are_read_by_custom_functions(tmp_path: Path) -> None:
+def test_custom_classes_are_read_by_custom_functions(tmp_path):
     class_name = PACKAGE + "Text"
     written(tmp_path / "a", "LongWritable", [(0, "abc"), (1, "d")])
 
-    def size(key: int, value: int) -> tuple[list[float], int]:
+    def size(key, value):
         return [float(key)], value
 
     decoders = {class_name: len}
@@ -235,7 +219,7 @@ def test_custom_classes_are_read_by_custom_functions(tmp_path: Path) -> None:
         assert reader.take([0, 1]).labels["labels"].tolist() == [4, 2]
 
 
-def test_empty_part_is_ignored(tmp_path: Path) -> None:
+def test_empty_part_is_ignored(tmp_path):
     written(tmp_path / "a", "LongWritable", [])
     written(tmp_path / "b", "LongWritable", [(0, "abc")])
     with MapFileReader(str(tmp_path), convert=length) as reader:
@@ -247,7 +231,7 @@ def test_empty_part_is_ignored(tmp_path: Path) -> None:
             reader[0]
 
 
-def test_ranges_of_map_files_are_read_in_order(tmp_path: Path) -> None:
+def test_ranges_of_map_files_are_read_in_order(tmp_path):
     data = numbers(3000, 100)
     write_map_file(data, str(tmp_path), examples_per_part=2000)
     assert len(cut_files(list_files(str(tmp_path)), 5)) > 4
@@ -257,13 +241,10 @@ def test_ranges_of_map_files_are_read_in_order(tmp_path: Path) -> None:
 # Hadoop on the other side.
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("index_interval", [1, 9])
-def test_hadoop_finds_keys_in_our_map_files(
-    spark: Any, tmp_path: Path, compression: Compression, index_interval: int
-) -> None:
+def test_hadoop_finds_keys_in_our_map_files(spark, tmp_path, compression, index_interval):
     pairs = [(f"kéy{i:04d}", f"value {i}") for i in range(300)]
     written(tmp_path / "a", "Text", pairs, compression=compression, index_interval=index_interval)
     jvm = spark.sparkContext._jvm
@@ -284,11 +265,8 @@ def test_hadoop_finds_keys_in_our_map_files(
 
 
 @pytest.mark.thorough(but=["RECORD"])
-@pytest.mark.spark
 @pytest.mark.parametrize("compression", ["NONE", "RECORD", "BLOCK"])
-def test_keys_are_found_in_map_files_of_hadoop(
-    spark: Any, tmp_path: Path, compression: str
-) -> None:
+def test_keys_are_found_in_map_files_of_hadoop(spark, tmp_path, compression):
     pairs = [(f"k{i:03d}", "x" * i) for i in range(300)]  # more than Hadoop's interval of 128
     compress = "mapreduce.output.fileoutputformat.compress"
     spark.sparkContext.parallelize(pairs, 1).saveAsNewAPIHadoopFile(
@@ -303,5 +281,4 @@ def test_keys_are_found_in_map_files_of_hadoop(
     with MapFileReader(str(tmp_path / "out"), convert=length) as reader:
         for i in np.random.default_rng(0).permutation(300).tolist():
             example = reader.find(f"k{i:03d}")
-            assert example is not None
             assert example.labels["labels"] == [i]

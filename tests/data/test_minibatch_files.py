@@ -1,14 +1,11 @@
-"""Minibatch files: written without Spark, found, loaded, read ahead."""
-
 import threading
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import (
@@ -25,22 +22,22 @@ from sparkwright.data.paths import equal_shares, find_files
 from sparkwright.data.pieces import SkipLog
 
 
-def numbered(rows: int, *, start: int = 0) -> DataSet:
+def numbered(rows, *, start=0):
     numbers = np.arange(start, start + rows, dtype=np.int32)
     return DataSet(numbers[:, None].astype(np.float32), numbers)
 
 
-def read(where: Any, **options: Any) -> list[DataSet]:
+def read(where, **options):
     """What an executor makes of the files at `where`."""
     return list(sw.data.read_minibatches(where, **options))
 
 
-def labels(parts: list[DataSet]) -> list[int]:
+def labels(parts):
     return [int(n) for part in parts for n in part.labels["labels"]]
 
 
 @pytest.fixture(params=["file", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def place(request, tmp_path):
     """A URL of a folder that is not there yet."""
     if request.param == "file":
         yield str(tmp_path / "export")
@@ -51,10 +48,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     fsspec.filesystem("memory").store.clear()
 
 
-# -- writing and reading back ---------------------------------------------------------------
-
-
-def test_files_hold_exactly_a_minibatch_in_order(place: str) -> None:
+def test_files_hold_exactly_a_minibatch_in_order(place):
     parts = numbered(23).batches(4)
     export = sw.data.to_minibatch_files(parts, place, batch_size=5, files_per_folder=2)
     assert [file.examples for file in export.manifest.files] == [5, 5, 5, 5, 3]
@@ -65,7 +59,7 @@ def test_files_hold_exactly_a_minibatch_in_order(place: str) -> None:
     assert labels(found) == list(range(23))
 
 
-def test_every_column_round_trips(place: str) -> None:
+def test_every_column_round_trips(place):
     random = np.random.default_rng(0)
     data = DataSet(
         {"left": random.random((7, 3, 2), dtype=np.float32), "right": random.random((7, 4)) > 0.5},
@@ -85,42 +79,35 @@ def test_every_column_round_trips(place: str) -> None:
 class Batches:
     """A length and items by number, without an IndexError behind the last one."""
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 3
 
-    def __getitem__(self, number: int) -> Any:
+    def __getitem__(self, number):
         return np.full((4, 2), number % 3, np.float32), np.full(4, number % 3)
 
 
-@pytest.mark.parametrize(
-    ("data", "sizes", "columns"),
-    [
-        ((np.zeros((9, 2)), np.zeros(9), np.ones(9)), [4, 4, 1], 3),
-        (np.zeros((5, 2)), [4, 1], 1),
-        ({"a": np.zeros((5, 2)), "b": np.zeros(5)}, [4, 1], 2),
-        ([numbered(3), numbered(3)], [4, 2], 2),
-        ((numbered(3), numbered(3)), [4, 2], 2),
-        (iter([np.zeros((3, 2))] * 2), [4, 2], 1),
-        (iter([({"a": np.zeros((2, 1))}, {"b": np.zeros(2)}, np.ones(2))] * 3), [4, 2], 3),
-        (Batches(), [4, 4, 4], 2),
-    ],
+@cases(
+    "data, sizes, columns",
+    ((np.zeros((9, 2)), np.zeros(9), np.ones(9)), [4, 4, 1], 3),
+    (np.zeros((5, 2)), [4, 1], 1),
+    ({"a": np.zeros((5, 2)), "b": np.zeros(5)}, [4, 1], 2),
+    ([numbered(3), numbered(3)], [4, 2], 2),
+    ((numbered(3), numbered(3)), [4, 2], 2),
+    (iter([np.zeros((3, 2))] * 2), [4, 2], 1),
+    (iter([({"a": np.zeros((2, 1))}, {"b": np.zeros(2)}, np.ones(2))] * 3), [4, 2], 3),
+    (Batches(), [4, 4, 4], 2),
     ids=[
         *("weighted arrays", "features alone", "several inputs", "list of data sets"),
         *("tuple of data sets", "iterator of features", "iterator of dicts", "sequence of batches"),
     ],
 )
-def test_many_types_of_batches_are_accepted(
-    data: Any, sizes: list[int], columns: int, tmp_path: Path
-) -> None:
+def test_many_types_of_batches_are_accepted(data, sizes, columns, tmp_path):
     export = sw.data.to_minibatch_files(data, tmp_path / "e", batch_size=4)
     assert [file.examples for file in export.manifest.files] == sizes
     assert len(export.manifest.columns) == columns
 
 
-# -- what is at the URL already -------------------------------------------------------------
-
-
-def test_export_is_replaced_only_on_request(place: str) -> None:
+def test_export_is_replaced_only_on_request(place):
     first = sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
     with pytest.raises(sw.ConfigurationError, match="overwrite=True"):
         sw.data.to_minibatch_files(numbered(4), place, batch_size=5)
@@ -134,17 +121,13 @@ def test_export_is_replaced_only_on_request(place: str) -> None:
         MinibatchSource(first.paths[0]).read()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "written", "deleted"),
-    [
-        ("thesis.txt", "x", "folder of its own.*thesis", "must be an export"),
-        (".manifest.json.mine.tmp", "x", "folder of its own", "must be an export"),
-        ("manifest.json", '{"name": "my-app"}', "another kind of JSON", "another kind of JSON"),
-    ],
+@cases(
+    "name, content, written, deleted",
+    ("thesis.txt", "x", "folder of its own.*thesis", "must be an export"),
+    (".manifest.json.mine.tmp", "x", "folder of its own", "must be an export"),
+    ("manifest.json", '{"name": "my-app"}', "another kind of JSON", "another kind of JSON"),
 )
-def test_other_files_at_the_url_are_kept(
-    name: str, content: str, written: str, deleted: str, tmp_path: Path
-) -> None:
+def test_other_files_at_the_url_are_kept(name, content, written, deleted, tmp_path):
     (tmp_path / name).write_text(content)
     with pytest.raises(sw.ConfigurationError, match=written):
         sw.data.to_minibatch_files(numbered(4), tmp_path, batch_size=5)
@@ -153,12 +136,12 @@ def test_other_files_at_the_url_are_kept(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def failing() -> Iterator[DataSet]:
+def failing():
     yield numbered(12)
     raise KeyboardInterrupt
 
 
-def test_interrupted_export_leaves_no_files(place: str) -> None:
+def test_interrupted_export_leaves_no_files(place):
     with pytest.raises(KeyboardInterrupt):
         sw.data.to_minibatch_files(failing(), place, batch_size=5)
     assert find_export(place) is None
@@ -169,7 +152,7 @@ def test_interrupted_export_leaves_no_files(place: str) -> None:
     assert labels(read(place)) == list(range(9))
 
 
-def test_files_of_a_killed_export_are_ignored_and_deletable(tmp_path: Path) -> None:
+def test_files_of_a_killed_export_are_ignored_and_deletable(tmp_path):
     url = tmp_path / "export"
     with NewExport(str(url)) as killed:
         folder = Path(killed.folder) / "part-00000" / "0000"
@@ -185,7 +168,7 @@ def test_files_of_a_killed_export_are_ignored_and_deletable(tmp_path: Path) -> N
     assert not url.exists()
 
 
-def test_unfinished_manifest_does_not_block_an_export(tmp_path: Path) -> None:
+def test_unfinished_manifest_does_not_block_an_export(tmp_path):
     url = tmp_path / "export"
     sw.data.to_minibatch_files(numbered(9), url, batch_size=5)
     half = url / ".manifest.json.0123abcd.tmp"
@@ -195,16 +178,14 @@ def test_unfinished_manifest_does_not_block_an_export(tmp_path: Path) -> None:
     assert not half.exists()
 
 
-@pytest.mark.parametrize("fails", [MemoryError, KeyboardInterrupt])
-def test_cleanup_errors_do_not_hide_the_cause(
-    fails: type[BaseException], tmp_path: Path, monkeypatch: Any
-) -> None:
+@cases("fails", MemoryError, KeyboardInterrupt)
+def test_cleanup_errors_do_not_hide_the_cause(fails, tmp_path, monkeypatch):
     monkeypatch.setattr(_exported, "remove_tree", Mock(side_effect=fails))
     with pytest.raises(KeyError, match="the cause"), NewExport(str(tmp_path / "e")):
         raise KeyError("the cause")
 
 
-def test_deleting_removes_only_the_export(place: str) -> None:
+def test_deleting_removes_only_the_export(place):
     from sparkwright.storage.files import exists, join, write_bytes
 
     sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
@@ -216,8 +197,8 @@ def test_deleting_removes_only_the_export(place: str) -> None:
         sw.data.delete_export(place)
 
 
-def test_second_of_two_concurrent_exports_to_one_url_raises(place: str) -> None:
-    def slow() -> Iterator[DataSet]:
+def test_second_of_two_concurrent_exports_to_one_url_raises(place):
+    def slow():
         yield numbered(3)
         sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
 
@@ -226,10 +207,7 @@ def test_second_of_two_concurrent_exports_to_one_url_raises(place: str) -> None:
     assert labels(read(place)) == list(range(9))
 
 
-# -- finding --------------------------------------------------------------------------------
-
-
-def test_minibatch_paths_are_accepted_in_every_form(tmp_path: Path) -> None:
+def test_minibatch_paths_are_accepted_in_every_form(tmp_path):
     for number in range(3):
         (tmp_path / f"b{number}.arrow").write_bytes(to_bytes(numbered(2, start=2 * number)))
     (tmp_path / "_hidden.arrow").write_bytes(b"")
@@ -255,36 +233,35 @@ def test_minibatch_paths_are_accepted_in_every_form(tmp_path: Path) -> None:
     assert labels(read(urls[1])) == [2, 3]
 
 
-def csv_loader(source: MinibatchSource) -> DataSet:
+def csv_loader(source):
     table = np.loadtxt(source.url, delimiter=",", ndmin=2)
     return DataSet(table[:, :1], table[:, 1])
 
 
-@pytest.mark.parametrize("name", ["a.txt", "part-00000", "part-00000.txt"])
-def test_with_a_loader_text_files_are_data(name: str, tmp_path: Path) -> None:
+@cases("name", "a.txt", "part-00000", "part-00000.txt")
+def test_with_a_loader_text_files_are_data(name, tmp_path):
     (tmp_path / name).write_text("1,2\n3,4\n")
     for where in (tmp_path, tmp_path / name, f"{tmp_path}/*", f"{tmp_path}/{name[:2]}*[t0-9]"):
         assert labels(read(where, loader=csv_loader)) == [2, 4], where
 
 
-def test_executors_check_the_first_existing_file(tmp_path: Path, monkeypatch: Any) -> None:
-    none: Any = None
-    asked: list[str] = []
-    monkeypatch.setattr("sparkwright.data.paths.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+def test_executors_check_the_first_existing_file(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("sparkwright.data.paths.is_local", lambda _: False)
     monkeypatch.setattr(_paths, "ask_executors", lambda _spark, url, _digest: asked.append(url))
     there, gone, folder = tmp_path / "a.arrow", tmp_path / "gone.arrow", tmp_path
     there.write_bytes(b"1")
     for paths in ([gone, folder, there, gone], [gone]):
-        _paths.check_visible(none, *find_files(paths, ours=True).probes)
+        _paths.check_visible(None, *find_files(paths, ours=True).probes)
     assert asked == [str(there)]
 
 
-def test_listing_filters_extensions_and_recurses_on_request(tmp_path: Path) -> None:
+def test_listing_filters_extensions_and_recurses_on_request(tmp_path):
     (tmp_path / "inner").mkdir()
     for name in ("b.CSV", "a.csv", "c.txt", "inner/d.csv", ".e.csv"):
         (tmp_path / name).write_text("")
 
-    def names(**options: Any) -> list[str]:
+    def names(**options):
         return [str(Path(p).relative_to(tmp_path)) for p in sw.data.list_paths(tmp_path, **options)]
 
     assert names() == ["a.csv", "b.CSV", "c.txt"]
@@ -293,9 +270,7 @@ def test_listing_filters_extensions_and_recurses_on_request(tmp_path: Path) -> N
     assert sw.data.list_paths(f"{tmp_path}/*.txt") == [f"{tmp_path}/c.txt"]
 
 
-def test_relative_paths_have_the_fingerprint_of_their_files(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_relative_paths_have_the_fingerprint_of_their_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content = to_bytes(numbered(2))
     Path("a.arrow").write_bytes(content)
@@ -308,7 +283,7 @@ def test_relative_paths_have_the_fingerprint_of_their_files(
     assert find_files(["a.arrow"], ours=True).fingerprint is None
 
 
-def test_part_of_a_file_is_read(tmp_path: Path) -> None:
+def test_part_of_a_file_is_read(tmp_path):
     export = sw.data.to_minibatch_files(numbered(10), tmp_path / "e", batch_size=4)
     reader = MinibatchReader(columns=export.manifest.columns)
     shares = equal_shares(find_files(export, ours=True).files, 2)
@@ -316,11 +291,8 @@ def test_part_of_a_file_is_read(tmp_path: Path) -> None:
     assert [labels(part) for part in parts] == [list(range(5)), list(range(5, 10))]
 
 
-# -- loaders --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["plain", "compressed"])
-def test_numpy_archives_load_exactly(tmp_path: Path, save: Any) -> None:
+@cases("save", np.savez, np.savez_compressed, ids=["plain", "compressed"])
+def test_numpy_archives_load_exactly(tmp_path, save):
     features = np.asfortranarray(np.random.default_rng(0).random((5, 3, 2)))
     arrays = {"x": features, "y": np.arange(5), "sample_weight": np.ones(5)}
     save(tmp_path / "a.npz", **arrays, features_masks=np.ones((5, 3), bool))
@@ -334,10 +306,10 @@ def test_numpy_archives_load_exactly(tmp_path: Path, save: Any) -> None:
     assert list(found.columns()) == ["features/left", "labels/kind"]
 
 
-def test_custom_loader_opens_the_file(tmp_path: Path) -> None:
+def test_custom_loader_opens_the_file(tmp_path):
     (tmp_path / "a.txt.csv").write_text("1,2,0\n3,4,1\n")
 
-    def load(source: MinibatchSource) -> DataSet:
+    def load(source):
         with source.open() as file:
             table = np.loadtxt(file, delimiter=",")
         return DataSet(table[:, :2], table[:, 2])
@@ -346,13 +318,10 @@ def test_custom_loader_opens_the_file(tmp_path: Path) -> None:
     assert labels(parts) == [0, 1]
 
 
-# -- reading ahead --------------------------------------------------------------------------
-
-
-def test_files_are_prefetched() -> None:
+def test_files_are_prefetched():
     begun = [threading.Event() for _ in range(10)]
 
-    def work(number: int) -> float:
+    def work(number):
         begun[number].set()
         return 1 / (8 - number)
 

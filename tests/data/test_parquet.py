@@ -1,9 +1,5 @@
-"""Parquet and Arrow files equal what pandas reads; arrays in rows; damaged and unfit files."""
-
 import io
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import LocalTable, _columnar as parquet_files
+from sparkwright.data import _columnar as parquet_files
 from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
 from sparkwright.data._table_source import datasets_of
 from sparkwright.data.pieces import SkipLog
@@ -33,25 +29,25 @@ FRAME = pd.DataFrame(
 )
 
 
-def to_parquet(table: Any, path: Path) -> None:
+def to_parquet(table, path):
     pq.write_table(table, path, row_group_size=64)
 
 
-def to_file(table: Any, path: Path) -> None:
+def to_file(table, path):
     with pa.ipc.new_file(str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=64)
 
 
-def to_stream(table: Any, path: Path) -> None:
+def to_stream(table, path):
     with pa.ipc.new_stream(str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=64)
 
 
-def to_feather(table: Any, path: Path) -> None:
+def to_feather(table, path):
     feather.write_feather(table, str(path), compression="zstd", chunksize=64)
 
 
-FORMATS: list[Any] = [
+FORMATS = [
     pytest.param((to_parquet, "x.parquet"), id="parquet"),
     pytest.param((to_file, "x.arrow"), id="file"),
     pytest.param((to_stream, "x.arrows"), id="stream"),
@@ -62,33 +58,33 @@ FORMATS: list[Any] = [
 class Saver:
     """Writes tables as files of one format."""
 
-    def __init__(self, write: Callable[[Any, Path], None], name: str, folder: Path) -> None:
+    def __init__(self, write, name, folder):
         self.write, self.name, self.folder = write, name, folder
 
-    def __call__(self, content: Any, prefix: str = "") -> str:
+    def __call__(self, content, prefix=""):
         path = self.folder / f"{prefix}{self.name}"
         self.write(table(content), path)
         return str(path)
 
 
 @pytest.fixture(params=FORMATS)
-def save(request: pytest.FixtureRequest, tmp_path: Path) -> Saver:
+def save(request, tmp_path):
     return Saver(*request.param, tmp_path)
 
 
-def table(content: Any) -> Any:
+def table(content):
     if isinstance(content, pd.DataFrame):
         return pa.Table.from_pandas(content, preserve_index=False)
     return pa.table(content)
 
 
-def read(url: Any, **options: Any) -> LocalTable:
+def read(url, **options):
     first = url if isinstance(url, str) else url[0]
     reader = sw.data.read_parquet if first.endswith("parquet") else sw.data.read_arrow
     return reader(url, **options)
 
 
-def test_columns_match_pandas(save: Saver) -> None:
+def test_columns_match_pandas(save):
     url = save(FRAME)
     found = read(url, labels="kind", classes=4, categories={"color": "infer"})
     colors = pd.get_dummies(FRAME["color"], dtype=np.float32)
@@ -104,7 +100,7 @@ def test_columns_match_pandas(save: Saver) -> None:
     )
 
 
-def test_single_array_column_keeps_its_shape(save: Saver) -> None:
+def test_single_array_column_keeps_its_shape(save):
     images = RNG.normal(size=(ROWS, 2, 3)).astype(np.float32)
     flat = pa.FixedSizeListArray.from_arrays(pa.array(images.reshape(-1)), 6)
     content = {
@@ -126,7 +122,7 @@ def test_single_array_column_keeps_its_shape(save: Saver) -> None:
     np.testing.assert_array_equal(found.labels["target"], images.reshape(ROWS, 6))
 
 
-def test_nulls_and_nan_are_missing(save: Saver) -> None:
+def test_nulls_and_nan_are_missing(save):
     content = {
         "a": pa.array([1.0, None, 3.0, float("nan"), 5.0]),
         "n": pa.array([1, 2, None, 4, 5]),
@@ -142,8 +138,8 @@ def test_nulls_and_nan_are_missing(save: Saver) -> None:
         read(url, features=["a", "n"])
 
 
-def test_number_replaces_missing_values_in_arrays(save: Saver) -> None:
-    vectors: list[Any] = [[1, None], [3, 4], None, [float("nan"), 6]]
+def test_number_replaces_missing_values_in_arrays(save):
+    vectors = [[1, None], [3, 4], None, [float("nan"), 6]]
     kinds = {
         "list": pa.array(vectors, pa.list_(pa.float64())),
         "fixed": pa.array(vectors, pa.list_(pa.float32(), 2)),
@@ -162,32 +158,31 @@ def test_number_replaces_missing_values_in_arrays(save: Saver) -> None:
             read(url, features="n", labels=kind, missing=-1)
 
 
-def test_no_number_replaces_an_array_of_another_shape(save: Saver) -> None:
+def test_no_number_replaces_an_array_of_another_shape(save):
     url = save({"v": [[1.0, 2.0], [3.0, None, 5.0], [6.0, None]]})
     found = read(url, missing=0, on_error="skip")
     assert found.data.features["features"].tolist() == [[1, 2], [6, 0]]
     assert found.skipped.counts == {"array of another shape": 1}
 
 
-def test_shapes_come_from_the_first_arrays_of_any_file(save: Saver) -> None:
+def test_shapes_come_from_the_first_arrays_of_any_file(save):
     kind = pa.list_(pa.float32())
-    shapes: list[dict[str, Any]] = [
+    shapes = [
         {"u": [[1, 2]], "v": [None], "w": [[]]},
         {"u": [[3, 4, 5]], "v": [[6, 7]], "w": [[]]},
         {"u": [], "v": [], "w": []},
     ]
-    urls: list[str] = []
+    urls = []
     for index, content in enumerate(shapes):
         arrays = {n: pa.array(v, kind) for n, v in content.items()}
         urls.append(save(arrays, f"{index}_"))
-    options: Any = {"features": ["u", "v"], "missing": 0, "on_error": "skip"}
-    found = read(urls, **options)
+    found = read(urls, features=["u", "v"], missing=0, on_error="skip")
     assert found.schema.shapes == {"u": (2,), "v": (2,)}
     assert found.data.features["features"].tolist() == [[1, 2, 0, 0]]
     assert found.skipped.counts == {"array of another shape": 1}
 
 
-def test_numbers_of_every_width_become_float32(save: Saver) -> None:
+def test_numbers_of_every_width_become_float32(save):
     kinds = ["int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"]
     values = np.arange(5)
     content = {kind: pa.array(values.astype(kind)) for kind in kinds}
@@ -200,15 +195,12 @@ def test_numbers_of_every_width_become_float32(save: Saver) -> None:
     assert found.dtype == np.float32
 
 
-def test_unused_dictionary_values_are_not_classes(save: Saver) -> None:
+def test_classes_are_used_dictionary_values_or_integers(save):
     kinds = pd.Categorical(["u", "w", "u"], categories=["zzz", "w", "u"])
     url = save(pd.DataFrame({"x": [1, 2, 3], "kind": kinds}))
     found = read(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": ("u", "w")}
     assert found.data.labels["labels"].tolist() == [0, 1, 0]
-
-
-def test_integer_labels_may_have_class_names(save: Saver) -> None:
     url = save({"x": [1, 2, 3], "kind": [30, 5, 30]})
     found = read(url, labels="kind", classes="infer")
     assert found.schema.class_names == {"labels": ("5", "30")}
@@ -217,12 +209,12 @@ def test_integer_labels_may_have_class_names(save: Saver) -> None:
     assert named.labels["labels"].tolist() == [0, 1, 0]
 
 
-def reader_of(save: Saver, url: str) -> ColumnarReader:
+def reader_of(save, url):
     opener = open_parquet if save.write is to_parquet else open_arrow
     return ColumnarReader.of(list_files(url), opener)
 
 
-BAD: list[Any] = [
+BAD = [
     ("class out of range", {"labels": "kind", "classes": 3}, "row 3: .* from 0 to 2. Received: 7"),
     ("unknown class", {"labels": "s", "classes": ["x"]}, "row 3: .* one of 'x'. Received: 'y'"),
     ("not a finite number", {"features": "a"}, "row 3: column 'a' must hold finite .* inf"),
@@ -231,9 +223,7 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize(("reason", "options", "message"), BAD, ids=[case[0] for case in BAD])
-def test_invalid_rows_are_named_or_counted(
-    reason: str, options: Any, message: str, save: Saver
-) -> None:
+def test_invalid_rows_are_named_or_counted(reason, options, message, save):
     content = {
         "a": [1.0, 2.0, float("inf"), 4.0],
         "kind": [0, 1, 7, 2],
@@ -250,12 +240,12 @@ def test_invalid_rows_are_named_or_counted(
 
 
 @pytest.mark.parametrize("damage", ["cut short", "empty", "text"])
-def test_a_damaged_file_is_named_or_counted(damage: str, save: Saver) -> None:
+def test_a_damaged_file_is_named_or_counted(damage, save):
     good, bad = Path(save(FRAME)), Path(save(FRAME, "bad_"))
     whole = good.read_bytes()
     contents = {"cut short": whole[: len(whole) // 2], "empty": b"", "text": b"a,b\n1,2\n" * 99}
     bad.write_bytes(contents[damage])
-    options: Any = {"features": ["a", "vector"]}
+    options = {"features": ["a", "vector"]}
     with pytest.raises(sw.DataError, match=f"bad_{save.name}"):
         read([str(good), str(bad)], **options)
     for urls in ([str(good), str(bad)], [str(bad), str(good)]):
@@ -266,7 +256,7 @@ def test_a_damaged_file_is_named_or_counted(damage: str, save: Saver) -> None:
         read(str(bad), **options)
 
 
-def test_a_damaged_part_of_a_large_file_is_counted(tmp_path: Path) -> None:
+def test_a_damaged_part_of_a_large_file_is_counted(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(table({"a": np.arange(400.0)}), path, row_group_size=100, use_dictionary=False)
     offset = pq.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
@@ -287,15 +277,13 @@ def test_a_damaged_part_of_a_large_file_is_counted(tmp_path: Path) -> None:
         list(datasets_of(pieces[2], SkipLog("raise"), reader, schema))
 
 
-def test_memory_does_not_grow_with_row_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_does_not_grow_with_row_groups(tmp_path, monkeypatch):
     path = tmp_path / "x.parquet"
     pq.write_table(table({"a": RNG.normal(size=500_000)}), path, use_dictionary=False)
-    sizes: list[int] = []
+    sizes = []
 
     class Recorded(io.FileIO):
-        def read(self, size: int | None = -1, /) -> bytes:
+        def read(self, size=-1, /):
             found = super().read(-1 if size is None else size)
             sizes.append(len(found or b""))
             return found or b""
@@ -307,7 +295,7 @@ def test_memory_does_not_grow_with_row_groups(
     assert max(sizes) <= 1 << 20
 
 
-def test_columns_of_another_type_raise_with_the_file(save: Saver) -> None:
+def test_columns_of_another_type_raise_with_the_file(save):
     url = save(FRAME)
     with pytest.raises(sw.DataError, match=f"{save.name}: column 'color' must hold numbers"):
         read(url, features=["a", "color"])
@@ -315,7 +303,7 @@ def test_columns_of_another_type_raise_with_the_file(save: Saver) -> None:
         read(url, features="b", labels="a", classes=["x"])
 
 
-def test_files_with_different_columns_raise(save: Saver) -> None:
+def test_files_with_different_columns_raise(save):
     first, second = save({"a": [1], "b": [2]}), save({"a": [3], "c": [4]}, "other_")
     with pytest.raises(sw.DataError, match=f"other_{save.name}: all files must have the columns"):
         read([first, second])
@@ -326,7 +314,7 @@ def test_files_with_different_columns_raise(save: Saver) -> None:
     assert again.features["features"].tolist() == [[1], [3]]
 
 
-def test_error_in_part_of_a_large_file_names_the_row(save: Saver) -> None:
+def test_error_in_part_of_a_large_file_names_the_row(save):
     kinds = np.zeros(ROWS, np.int64)
     kinds[330] = 9  # the eleventh row of the sixth part
     path = save({"x": np.arange(ROWS), "kind": kinds})
@@ -343,12 +331,11 @@ def test_error_in_part_of_a_large_file_names_the_row(save: Saver) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_spark_reads_the_same_data_as_one_process(spark: Any, tmp_path: Path) -> None:
+def test_spark_reads_the_same_data_as_one_process(spark, tmp_path):
     for part in range(2):
         to_parquet(table(FRAME[part::2]), tmp_path / f"{part}.parquet")
     to_stream(table(FRAME), tmp_path / "x.arrows")
-    options: Any = {"labels": "kind", "classes": "infer", "categories": {"color": "infer"}}
+    options = {"labels": "kind", "classes": "infer", "categories": {"color": "infer"}}
     folder = str(tmp_path)
     parquet = sw.data.from_parquet(spark, folder, partitions=3, **options)
     arrow = sw.data.from_arrow(spark, folder, **options)

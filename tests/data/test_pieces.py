@@ -1,10 +1,5 @@
-"""Pieces in partitions, and what a source skips, counted once."""
-
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +7,12 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, Skipped, from_arrays
-from sparkwright.data.pieces import SkipLog, from_pieces, group_by_size
+from sparkwright.data.pieces import from_pieces, group_by_size
 from sparkwright.spark._surveying import survey_partitions
 
 
 @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 12))
-def test_groups_hold_every_index_once_and_in_order(sizes: list[int], groups: int) -> None:
+def test_groups_hold_every_index_once_and_in_order(sizes, groups):
     found = group_by_size(sizes, groups)
     assert [index for group in found for index in group] == list(range(len(sizes)))
     assert len(found) == max(1, min(groups, len(sizes)))
@@ -26,19 +21,18 @@ def test_groups_hold_every_index_once_and_in_order(sizes: list[int], groups: int
     assert max(equal) - min(equal) <= 1
 
 
-def read(piece: int, log: SkipLog) -> Iterator[DataSet]:
+def read(piece, log):
     if piece < 0:
         log.skip("negative", f"a piece must be at least 0. Received: {piece}.")
         return
     yield DataSet(np.full((piece, 2), piece, np.float32))
 
 
-def sent(spark: Any, pieces: list[int], **options: Any) -> Any:
+def sent(spark, pieces, **options):
     return from_pieces(spark, pieces, read, sizes=[1] * len(pieces), partitions=3, **options)
 
 
-@pytest.mark.spark
-def test_pieces_keep_their_order_and_count_skipped_items_once(spark: Any) -> None:
+def test_pieces_keep_their_order_and_count_skipped_items_once(spark):
     data = sent(spark, [1, -5, 2, 3, -1, 4], on_error="skip")
     assert data.collect().features["features"][:, 0].tolist() == [1] + [2] * 2 + [3] * 3 + [4] * 4
     data.count()
@@ -50,7 +44,7 @@ def test_pieces_keep_their_order_and_count_skipped_items_once(spark: Any) -> Non
     assert sent(spark, [1], on_error="skip").skipped() == Skipped()
 
 
-ACTIONS: dict[str, Callable[[DistributedDataSet, str], Any]] = {
+ACTIONS = {
     "count": lambda data, _: data.count(),
     "count skipped items": lambda data, _: data.skipped(),
     "collect": lambda data, _: data.map_chunks(lambda chunk: chunk, step="").collect(),
@@ -69,25 +63,24 @@ ACTIONS: dict[str, Callable[[DistributedDataSet, str], Any]] = {
 }
 
 
-def counted(data: DistributedDataSet) -> DistributedDataSet:
+def counted(data):
     counts = (1,) * data.rdd.getNumPartitions()
     return DistributedDataSet(data.spark, data.rdd, counts=counts)
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> None:
+def test_a_damaged_file_is_read_once_per_action(spark, tmp_path):
     attempts = tmp_path / "attempts"
     attempts.mkdir()
 
-    def read_one(piece: int, log: SkipLog) -> Iterator[DataSet]:
+    def read_one(piece, log):
         if piece == 2:
             (attempts / uuid.uuid4().hex).touch()
             log.skip("damaged", "a file must be intact. Received: two.csv.")
         yield DataSet(np.ones((1, 2), np.float32))
 
     pieces = list(range(33))
-    found: dict[str, tuple[str, int]] = {}
+    found = {}
     for name, action in ACTIONS.items():
         count = 33 if name == "statistics" else 3
         data = from_pieces(spark, pieces[:count], read_one, sizes=[1] * count, partitions=count)
@@ -102,11 +95,10 @@ def test_a_damaged_file_is_read_once_per_action(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_data_error_ends_the_job_while_other_tasks_run(spark: Any, tmp_path: Path) -> None:
+def test_data_error_ends_the_job_while_other_tasks_run(spark, tmp_path):
     ended = tmp_path / "ended"
 
-    def read_one(piece: int, log: SkipLog) -> Iterator[DataSet]:
+    def read_one(piece, log):
         if piece == 0:
             log.skip("damaged", "a file must be intact. Received: zero.csv.")
         while not ended.exists():  # the job is cancelled, which ends this task
@@ -122,20 +114,16 @@ def test_data_error_ends_the_job_while_other_tasks_run(spark: Any, tmp_path: Pat
     assert 'on_error="skip"' in str(caught.value)
 
 
-def test_invalid_on_error_raises(tmp_path: Path) -> None:
-    none: Any = None
+def test_invalid_on_error_raises(tmp_path):
     with pytest.raises(sw.ConfigurationError, match="on_error='ignore'"):
-        from_pieces(none, [], read, sizes=[], on_error="ignore")  # pyright: ignore[reportArgumentType]
+        from_pieces(None, [], read, sizes=[], on_error="ignore")
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_persisted_data_is_computed_once_until_unpersisted(
-    spark: Any, leaves_nothing: None
-) -> None:
+def test_persisted_data_is_computed_once_until_unpersisted(spark, leaves_nothing):
     computed = spark.sparkContext.accumulator(0)
 
-    def counted(chunk: DataSet) -> DataSet:
+    def counted(chunk):
         computed.add(len(chunk))
         return chunk
 

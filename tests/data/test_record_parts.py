@@ -1,8 +1,5 @@
-"""What holds for each format of records: parts, options, folders that appear at once, Spark."""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +7,6 @@ import pytest
 from tests.data.record_samples import assert_same, digits, read_records_of, read_tfrecords_of
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.storage.listing import list_entries
 
 
@@ -41,13 +37,13 @@ FORMATS = {
 each_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 
 
-def parts(folder: Path) -> list[str]:
+def parts(folder):
     return [name.rstrip("/") for name in list_entries(str(folder)) if not name.startswith("_")]
 
 
 @each_format
 @pytest.mark.parametrize("size", [None, 1, 30, 1000])
-def test_examples_are_written_in_part_files(tmp_path: Path, form: Format, size: int | None) -> None:
+def test_examples_are_written_in_part_files(tmp_path, form, size):
     data = digits()
     for compression in form.compressions:
         folder = tmp_path / str(compression)
@@ -65,15 +61,15 @@ def test_examples_are_written_in_part_files(tmp_path: Path, form: Format, size: 
 
 
 @each_format
-def test_sequences_of_different_lengths_stay_separate(tmp_path: Path, form: Format) -> None:
-    sequences = [DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 4, 9)]
+def test_sequences_of_different_lengths_stay_separate(tmp_path, form):
+    sequences = [sw.DataSet(np.ones((2, steps, 3), np.float32), [0, 1]) for steps in (4, 4, 9)]
     form.write(sequences, str(tmp_path / "out"))
     found = form.read(tmp_path / "out", joined=False)
     assert [part.features["features"].shape for part in found] == [(4, 4, 3), (2, 9, 3)]
 
 
 @each_format
-def test_nonempty_folder_is_not_overwritten(tmp_path: Path, form: Format) -> None:
+def test_nonempty_folder_is_not_overwritten(tmp_path, form):
     url = str(tmp_path / "out")
     form.write(digits(3), url)
     with pytest.raises(sw.ConfigurationError, match=r"part-r-00000.*overwrite=True"):
@@ -83,17 +79,17 @@ def test_nonempty_folder_is_not_overwritten(tmp_path: Path, form: Format) -> Non
 
 
 @each_format
-def test_invalid_examples_leave_nothing_behind(tmp_path: Path, form: Format) -> None:
+def test_invalid_examples_leave_nothing_behind(tmp_path, form):
     url = str(tmp_path / "out")
     with pytest.raises(sw.DataError, match="the same columns"):
-        form.write([digits(5), DataSet(np.zeros((2, 3)))], url, examples_per_part=7)
+        form.write([digits(5), sw.DataSet(np.zeros((2, 3)))], url, examples_per_part=7)
     with pytest.raises(sw.DataError, match="must have at least one example"):
         form.write([], url)
     assert list(tmp_path.iterdir()) == []
 
 
 @each_format
-def test_folder_can_be_rewritten_from_its_own_data(tmp_path: Path, form: Format) -> None:
+def test_folder_can_be_rewritten_from_its_own_data(tmp_path, form):
     data, folder = digits(), tmp_path / "out"
     form.write(data.batches(7), str(folder), examples_per_part=30)
     found = (part for part in form.read(folder, joined=False))
@@ -104,11 +100,11 @@ def test_folder_can_be_rewritten_from_its_own_data(tmp_path: Path, form: Format)
 
 
 @each_format
-def test_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form: Format) -> None:
+def test_folder_is_kept_if_writing_its_replacement_fails(tmp_path, form):
     folder, data = tmp_path / "out", digits()
     form.write(data, str(folder))
 
-    def broken() -> Iterator[DataSet]:
+    def broken():
         yield digits(5)
         assert_same(form.read(folder), data)  # meanwhile
         raise ValueError("broken")
@@ -120,7 +116,7 @@ def test_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form: F
 
 
 @each_format
-def test_missing_part_raises(tmp_path: Path, form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_part_raises(tmp_path, form, monkeypatch):
     monkeypatch.setattr("sparkwright.data.paths.list_entries", lambda url: [])
     with pytest.raises(sw.DataError, match=r"1 of 1 missing \['part-r-00000"):
         form.write(digits(5), str(tmp_path / "out"))
@@ -133,22 +129,19 @@ def test_missing_part_raises(tmp_path: Path, form: Format, monkeypatch: pytest.M
     [{"examples_per_part": 0}, {"examples_per_part": 1.5}, {"max_files": 2}, {"compression": "x"}],
     ids=str,
 )
-def test_invalid_options_raise(tmp_path: Path, form: Format, options: dict[str, Any]) -> None:
+def test_invalid_options_raise(tmp_path, form, options):
     with pytest.raises(sw.ConfigurationError, match=f"`{next(iter(options))}`"):
         form.write(digits(3), str(tmp_path / "out"), **options)
 
 
 @pytest.mark.thorough(but=["MapFile"])
-@pytest.mark.spark
 @each_format
-def test_distributed_data_is_written_and_read_in_order(
-    spark: Any, tmp_path: Path, form: Format
-) -> None:
+def test_distributed_data_is_written_and_read_in_order(spark, tmp_path, form):
     local = digits(500)
     data = sw.data.from_arrays(
         spark, local.features, local.labels, weights=local.weights, partitions=3
     )
-    cases: list[tuple[dict[str, Any], int]] = [
+    cases = [
         ({}, 3),
         ({"max_files": 2, "compression": form.compressions[2]}, 2),
         ({"examples_per_part": 90}, 6),  # two for each partition

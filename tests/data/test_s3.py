@@ -1,8 +1,3 @@
-"""Exports in an S3-like store, which executors reach through fsspec's environment variables."""
-
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.storage.stores import new_bucket, shared_s3
@@ -18,7 +13,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def bucket(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bucket(spark, monkeypatch):
     """URL of an empty bucket that this process and the executors see."""
     _, options, settings = shared_s3()
     monkeypatch.setitem(settings, "s3", options)
@@ -32,7 +27,7 @@ def bucket(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         environment.update(before)
 
 
-def test_executors_write_and_read_an_export(spark: Any, bucket: str) -> None:
+def test_executors_write_and_read_an_export(spark, bucket):
     url = f"{bucket}/a/export"
     features = np.arange(46, dtype=np.float32).reshape(23, 2)
     data = sw.data.from_arrays(spark, features, np.arange(23), partitions=3)
@@ -57,8 +52,8 @@ def test_executors_write_and_read_an_export(spark: Any, bucket: str) -> None:
 
 
 @pytest.mark.thorough
-def test_failed_export_leaves_no_visible_files(spark: Any, bucket: str) -> None:
-    def fail(chunk: Any) -> Any:
+def test_failed_export_leaves_no_visible_files(spark, bucket):
+    def fail(chunk):
         raise ValueError("no")
 
     url = f"{bucket}/export"

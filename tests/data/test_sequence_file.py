@@ -1,16 +1,12 @@
-"""SequenceFiles: round trips, ranges of bytes, and Hadoop's own classes on the other side."""
-
 import io
 import re
 import struct
-from collections.abc import Callable
 from itertools import pairwise, product
-from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
+from tests.cases import cases
 from tests.data.record_samples import (
     PACKAGE,
     SYNC,
@@ -25,46 +21,31 @@ from tests.data.record_samples import (
 import sparkwright as sw
 from sparkwright.data import DataSet, from_sequence_file, write_sequence_file
 from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
-from sparkwright.data._record_examples import (
-    encode_examples,
-    example_decoder,
-    from_rows,
-    layout_of,
-)
+from sparkwright.data._record_examples import encode_examples, example_decoder, from_rows, layout_of
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 
-Compression = Literal["record", "block"] | None
-COMPRESSIONS: list[Compression] = [None, "record", "block"]
-Pairs = list[tuple[bytes, bytes]]
+COMPRESSIONS = [None, "record", "block"]
 
 
-def written(
-    pairs: Pairs, compression: Compression = None, notes: dict[str, str] | None = None
-) -> bytes:
+def written(pairs, compression=None, notes=None):
     return sequence_file(
         pairs, key_class=TEXT, value_class=BYTES, encoded=True, compression=compression, notes=notes
     )
 
 
-def reader_of(content: bytes) -> SequenceFileReader:
+def reader_of(content):
     return SequenceFileReader(io.BytesIO(content), size_bytes=len(content), source="a.seq")
 
 
-def read(content: bytes, start: int = 0, end: int | None = None) -> Pairs:
+def read(content, start=0, end=None):
     return [(key, value) for _, key, value in reader_of(content).records(start, end)]
 
 
 PAIRS = st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=300)), max_size=30)
 
 
-@given(
-    PAIRS,
-    st.sampled_from(COMPRESSIONS),
-    st.dictionaries(st.text(), st.text(), max_size=3),
-)
-def test_records_and_metadata_round_trip(
-    pairs: Pairs, compression: Compression, notes: dict[str, str]
-) -> None:
+@given(PAIRS, st.sampled_from(COMPRESSIONS), st.dictionaries(st.text(), st.text(), max_size=3))
+def test_records_and_metadata_round_trip(pairs, compression, notes):
     content = written(pairs, compression, notes)
     assert read(content) == pairs
     header = reader_of(content).header
@@ -75,7 +56,7 @@ def test_records_and_metadata_round_trip(
 
 
 @pytest.fixture
-def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_intervals(monkeypatch):
     """Sync marks and blocks so often that small files have many."""
     monkeypatch.setattr("sparkwright.data._sequence_file._SYNC_INTERVAL_BYTES", 100)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 200)
@@ -84,10 +65,10 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.thorough(but=["None"])
 @pytest.mark.usefixtures("short_intervals")
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@cases("compression", *COMPRESSIONS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_byte_ranges_yield_each_record_once(compression: Compression, data: Any) -> None:
+def test_byte_ranges_yield_each_record_once(compression, data):
     pairs = [(b"%d" % i, bytes([i]) * data.draw(st.integers(0, 80))) for i in range(60)]
     content = written(pairs, compression)
     marks = [found.start() for found in re.finditer(re.escape(ESCAPE + SYNC), content)]
@@ -98,10 +79,8 @@ def test_byte_ranges_yield_each_record_once(compression: Compression, data: Any)
     assert found == pairs
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_oversized_records_are_not_written(
-    compression: Compression, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@cases("compression", *COMPRESSIONS)
+def test_oversized_records_are_not_written(compression, monkeypatch):
     for module in ("_sequence_file", "_record_bytes"):
         monkeypatch.setattr(f"sparkwright.data.{module}.MAX_UNPACKED_BYTES", 1000)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 800)
@@ -112,7 +91,7 @@ def test_oversized_records_are_not_written(
 
 
 @pytest.mark.usefixtures("short_intervals")
-def test_damage_at_the_end_of_a_range_is_detected(tmp_path: Path) -> None:
+def test_damage_at_the_end_of_a_range_is_detected(tmp_path):
     """A false sync mark behind the end of a range must not end the range before it."""
     content = bytearray(written([(b"%d" % i, bytes(50)) for i in range(40)]))
     mark = content.index(ESCAPE + SYNC, len(content) // 2)
@@ -125,7 +104,7 @@ def test_damage_at_the_end_of_a_range_is_detected(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @given(datasets())
 @example([DataSet(np.arange(6.0).reshape(1, *shape)) for shape in ((2, 3), (3, 2), (3, 2))])
-def test_examples_of_any_layout_round_trip(expected: list[DataSet]) -> None:
+def test_examples_of_any_layout_round_trip(expected):
     values = [value for dataset in expected for value in encode_examples(dataset)]
     examples = [one for dataset in expected for one in dataset.batches(1)]
     decode = example_decoder(layout_of(expected[0]))
@@ -134,7 +113,7 @@ def test_examples_of_any_layout_round_trip(expected: list[DataSet]) -> None:
         assert_same(from_rows(content, kind), one)
 
 
-RESULTS: dict[str, Callable[[str, bytes], Any]] = {
+RESULTS = {
     "lists": lambda k, v: ([float(v), len(k)], 1),
     "arrays": lambda k, v: (np.frombuffer(v, np.uint8), np.array([1, 0], np.float32)),
     "no label": lambda k, v: (np.zeros(2), None),
@@ -145,8 +124,8 @@ RESULTS: dict[str, Callable[[str, bytes], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_foreign_files_are_read_with_a_conversion_function(tmp_path: Path, name: str) -> None:
+@cases("name", *RESULTS)
+def test_foreign_files_are_read_with_a_conversion_function(tmp_path, name):
     pairs = [(encode(TEXT, f"key{i}"), encode(BYTES, b"%d" % i)) for i in range(9)]
     (tmp_path / "foreign").write_bytes(written(pairs))
     convert = RESULTS[name]
@@ -173,7 +152,7 @@ OUTPUT = "org.apache.hadoop.mapreduce.lib.output.SequenceFileOutputFormat"
 OPTION = "mapreduce.output.fileoutputformat.compress"
 
 
-def hadoop_writes(spark: Any, pairs: list[Any], folder: Path, kind: str, codec: str) -> str:
+def hadoop_writes(spark, pairs, folder, kind, codec):
     """Write Text keys and DoubleWritable values; returns the URL."""
     spark.sparkContext.parallelize(pairs, 1).saveAsNewAPIHadoopFile(
         folder.as_uri(),
@@ -189,15 +168,12 @@ def hadoop_writes(spark: Any, pairs: list[Any], folder: Path, kind: str, codec: 
     return folder.as_uri()
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("kind", "codec"),
-    [
-        ("NONE", "DefaultCodec"),
-        *product(["RECORD", "BLOCK"], ["DefaultCodec", "GzipCodec", "BZip2Codec"]),
-    ],
+@cases(
+    "kind, codec",
+    ("NONE", "DefaultCodec"),
+    *product(["RECORD", "BLOCK"], ["DefaultCodec", "GzipCodec", "BZip2Codec"]),
 )
-def test_files_of_hadoop_are_read(spark: Any, tmp_path: Path, kind: str, codec: str) -> None:
+def test_files_of_hadoop_are_read(spark, tmp_path, kind, codec):
     if codec == "GzipCodec" and spark.version < "4":
         pytest.skip("Hadoop 3.3 cannot write this without its native library")
     pairs = [(text, float(i)) for i, text in enumerate(["", "a", "né€😀", "x" * 300])]
@@ -208,8 +184,7 @@ def test_files_of_hadoop_are_read(spark: Any, tmp_path: Path, kind: str, codec: 
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_other_codecs_are_read_with_hadoop(spark: Any, tmp_path: Path) -> None:
+def test_other_codecs_are_read_with_hadoop(spark, tmp_path):
     url = hadoop_writes(spark, [("a", 1.0), ("bc", 2.0)], tmp_path / "out", "BLOCK", "SnappyCodec")
     with pytest.raises(sw.DataError, match=r"SnappyCodec.*from_rdd\(spark, .*sequenceFile\(url\)"):
         from_sequence_file(spark, url, convert=lambda k, v: ([v], len(k))).collect()
@@ -219,10 +194,9 @@ def test_other_codecs_are_read_with_hadoop(spark: Any, tmp_path: Path) -> None:
     assert found.labels["labels"].tolist() == [1, 2]
 
 
-@pytest.mark.spark
-def test_every_value_type_matches_hadoop(spark: Any) -> None:
+def test_every_value_type_matches_hadoop(spark):
     jvm = spark.sparkContext._jvm
-    values: dict[str, Any] = {
+    values = {
         **{"IntWritable": -(2**31), "LongWritable": -(2**63), "VIntWritable": -113},
         **{"VLongWritable": 2**40, "FloatWritable": -1.25, "DoubleWritable": -1.5},
         **{"ByteWritable": -128, "ShortWritable": -300, "Text": "né€😀", "BooleanWritable": True},
@@ -237,9 +211,8 @@ def test_every_value_type_matches_hadoop(spark: Any) -> None:
 
 
 @pytest.mark.thorough(but=["block"])
-@pytest.mark.spark
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compression) -> None:
+@cases("compression", *COMPRESSIONS)
+def test_hadoop_reads_our_files(spark, tmp_path, compression):
     pairs = [("kéy" + str(i), b"\x00\xff" * (i % 5)) for i in range(3000)]
     encoded = [(encode(TEXT, key), encode(BYTES, value)) for key, value in pairs]
     (tmp_path / "a").write_bytes(written(encoded, compression, {"note": "né"}))
@@ -251,7 +224,6 @@ def test_hadoop_reads_our_files(spark: Any, tmp_path: Path, compression: Compres
     assert {len(value) for _, value in found} == {1 + 2 * 8}
 
 
-@pytest.mark.spark
-def test_a_map_file_is_read_without_its_index(spark: Any, tmp_path: Path) -> None:
+def test_a_map_file_is_read_without_its_index(spark, tmp_path):
     sw.data.write_map_file(digits(5), str(tmp_path / "map"))
     assert_same(from_sequence_file(spark, str(tmp_path / "map")).collect(), digits(5))

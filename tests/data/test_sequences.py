@@ -1,9 +1,5 @@
-"""One CSV file a sequence: what becomes of it equals pandas and NumPy, exactly."""
-
 import gzip
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,16 +7,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.data._sequence_reader import natural_key
 from sparkwright.data._survey import Survey, check_found
 
 LENGTHS = (3, 5, 2, 4)
 
 
-def written(
-    folder: Path, name: str, lengths: Sequence[int] = LENGTHS, columns: int = 3, seed: int = 0
-) -> tuple[str, list[Any]]:
+def written(folder, name, lengths=LENGTHS, columns=3, seed=0):
     """A folder with a file for each length, named from 8 up so that 10 comes after 9."""
     random = np.random.default_rng(seed)
     (folder / name).mkdir()
@@ -30,22 +23,22 @@ def written(
     return str(folder / name), [frame.to_numpy(np.float32) for frame in frames]
 
 
-def texts(folder: Path, name: str, *contents: str) -> str:
+def texts(folder, name, *contents):
     (folder / name).mkdir()
     for number, content in enumerate(contents):
         (folder / name / f"{number}.csv").write_text(content)
     return str(folder / name)
 
 
-def read(url: str, **options: Any) -> DataSet:
+def read(url, **options):
     """What `from_csv_sequences` does, on this machine alone."""
     return sw.data.read_csv_sequences(url, **options).data
 
 
-def padded(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
+def padded(arrays, length, *, at_end=False):
     """By NumPy, one at a time."""
 
-    def one(array: Any) -> Any:
+    def one(array):
         missing = length - len(array)
         widths = [(missing, 0) if at_end else (0, missing), *[(0, 0)] * (array.ndim - 1)]
         return np.pad(array, widths)
@@ -53,12 +46,11 @@ def padded(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
     return np.stack([one(array) for array in arrays])
 
 
-def masks(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:
+def masks(arrays, length, *, at_end=False):
     return padded([np.ones(len(a), np.bool_) for a in arrays], length, at_end=at_end)
 
 
-@pytest.mark.spark
-def test_sequences_of_different_length_get_masks(spark: Any, tmp_path: Path) -> None:
+def test_sequences_of_different_length_get_masks(spark, tmp_path):
     url, arrays = written(tmp_path, "x")
     data = sw.data.from_csv_sequences(spark, url, partitions=2)
     found = data.collect()
@@ -74,8 +66,7 @@ def test_sequences_of_different_length_get_masks(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_many_small_files_become_few_spark_records(spark: Any, tmp_path: Path) -> None:
+def test_many_small_files_become_few_spark_records(spark, tmp_path):
     names = ["up", "down"] * 300
     (tmp_path / "many").mkdir()
     for number, name in enumerate(names):
@@ -92,10 +83,7 @@ def test_many_small_files_become_few_spark_records(spark: Any, tmp_path: Path) -
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_skipped_sequences_are_counted_and_do_not_set_the_length(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_skipped_sequences_are_counted_and_do_not_set_the_length(spark, tmp_path):
     url = texts(tmp_path, "x", "1\n2\n", "1\n2\n3\nfour\n", "5\n6\n", "")
     data = sw.data.from_csv_sequences(spark, url, on_error="skip")
     assert data.collect().features["features"][:, :, 0].tolist() == [[1, 2], [5, 6]]
@@ -107,12 +95,11 @@ def test_skipped_sequences_are_counted_and_do_not_set_the_length(
 
 
 @pytest.mark.thorough(but=["end"])
-@pytest.mark.spark
 @pytest.mark.parametrize("align", ["start", "end"])
-def test_padded_gives_all_chunks_one_length(spark: Any, align: Any) -> None:
+def test_padded_gives_all_chunks_one_length(spark, align):
     lengths = [2, 4, 4, 3, 1]
     arrays = [np.full((n, 2), n, np.float32) for n in lengths]
-    parts = [DataSet(a[None], np.full((1, len(a)), len(a), np.int32)) for a in arrays]
+    parts = [sw.DataSet(a[None], np.full((1, len(a)), len(a), np.int32)) for a in arrays]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2))
     found = data.padded(align=align).collect()
     at_end = align == "end"
@@ -132,7 +119,7 @@ def test_padded_gives_all_chunks_one_length(spark: Any, align: Any) -> None:
 
 
 @pytest.mark.parametrize("align", ["start", "end"])
-def test_labels_of_different_length_are_aligned(tmp_path: Path, align: Any) -> None:
+def test_labels_of_different_length_are_aligned(tmp_path, align):
     url, arrays = written(tmp_path, "x")
     labels_url, labels = written(tmp_path, "y", (4, 5, 1, 2), columns=2, seed=1)
     found = read(url, labels_url=labels_url, align=align)
@@ -143,7 +130,7 @@ def test_labels_of_different_length_are_aligned(tmp_path: Path, align: Any) -> N
     np.testing.assert_array_equal(found.labels_masks["labels"], masks(labels, 5, at_end=at_end))
 
 
-def test_equal_lengths_have_no_masks(tmp_path: Path) -> None:
+def test_equal_lengths_have_no_masks(tmp_path):
     url, arrays = written(tmp_path, "x", (4, 4))
     labels_url, labels = written(tmp_path, "y", (4, 4), columns=1, seed=2)
     found = read(url, labels_url=labels_url)
@@ -153,7 +140,7 @@ def test_equal_lengths_have_no_masks(tmp_path: Path) -> None:
     assert not found.labels_masks
 
 
-def test_labels_are_read_from_the_same_file(tmp_path: Path) -> None:
+def test_labels_are_read_from_the_same_file(tmp_path):
     url, arrays = written(tmp_path, "x")
     found = read(url, labels=-1)
     np.testing.assert_array_equal(found.features["features"], padded([a[:, :2] for a in arrays], 5))
@@ -164,7 +151,7 @@ def test_labels_are_read_from_the_same_file(tmp_path: Path) -> None:
     assert several.features["features"].shape == (4, 5, 2)
 
 
-def test_label_per_sequence_is_the_last_of_its_file(tmp_path: Path) -> None:
+def test_label_per_sequence_is_the_last_of_its_file(tmp_path):
     url, arrays = written(tmp_path, "x")
     found = read(url, labels="f0", label_per="sequence")
     np.testing.assert_array_equal(found.labels["labels"], [a[-1, 0] for a in arrays])
@@ -174,7 +161,7 @@ def test_label_per_sequence_is_the_last_of_its_file(tmp_path: Path) -> None:
     assert "features" in both.features_masks
 
 
-def test_label_per_sequence_is_the_only_line_of_its_label_file(tmp_path: Path) -> None:
+def test_label_per_sequence_is_the_only_line_of_its_label_file(tmp_path):
     url, _ = written(tmp_path, "x")
     labels_url = texts(tmp_path, "y", "2\n", "0\n", "1\n", "2\n")
     found = read(url, labels_url=labels_url, label_per="sequence", classes=3, pair_by="order")
@@ -182,7 +169,7 @@ def test_label_per_sequence_is_the_only_line_of_its_label_file(tmp_path: Path) -
     assert found.labels["labels"].dtype == np.int32
 
 
-def test_classes_of_each_step_are_read(tmp_path: Path) -> None:
+def test_classes_of_each_step_are_read(tmp_path):
     url = texts(tmp_path, "x", "1,up\n2,down\n", "3,up\n", "4,level\n5,up\n")
     found = read(url, labels=1, classes=["up", "down", "level"])
     assert found.labels["labels"].tolist() == [[0, 1], [0, 0], [2, 0]]
@@ -196,7 +183,7 @@ def test_classes_of_each_step_are_read(tmp_path: Path) -> None:
     assert listed.labels["labels"].shape == (3, 2, 1)
 
 
-def test_header_lines_delimiter_and_quotes_are_read(tmp_path: Path) -> None:
+def test_header_lines_delimiter_and_quotes_are_read(tmp_path):
     url = texts(tmp_path, "x", '# a\n# b\nt;"x;y";z\n1;2;"3"\n\n4;5;6\r\n', "#\n#\nt;x;y\n")
     Path(url, "1.csv").write_text('# c\n# d\nt;"x;y";z\n7;8;9')
     found = read(url, header=True, skip_lines=2, delimiter=";", features=["x;y", "t"])
@@ -207,7 +194,7 @@ def test_header_lines_delimiter_and_quotes_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.features["features"], padded(expected, 2))
 
 
-def test_given_length_always_has_masks_and_truncates_on_request(tmp_path: Path) -> None:
+def test_given_length_always_has_masks_and_truncates_on_request(tmp_path):
     url, arrays = written(tmp_path, "x")
     found = read(url, length=3, truncate=True)
     np.testing.assert_array_equal(found.features["features"], padded([a[:3] for a in arrays], 3))
@@ -218,7 +205,7 @@ def test_given_length_always_has_masks_and_truncates_on_request(tmp_path: Path) 
     assert read(url, length=5).features_masks["features"].sum() == sum(LENGTHS)
 
 
-def test_files_pair_by_name_in_natural_order(tmp_path: Path) -> None:
+def test_files_pair_by_name_in_natural_order(tmp_path):
     url, arrays = written(tmp_path, "x")
     labels_url, labels = written(tmp_path, "y", LENGTHS, columns=1, seed=3)
     for path in sorted(Path(labels_url).iterdir()):
@@ -231,7 +218,7 @@ def test_files_pair_by_name_in_natural_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.features["features"], padded(arrays, 5))
 
 
-def test_class_survey_stops_at_too_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_survey_stops_at_too_many_classes(monkeypatch):
     monkeypatch.setattr("sparkwright.data._survey.MOST_CLASSES", 5)
     parts = [Survey(classes={"y": frozenset(f"{i}{j}" for j in range(4))}) for i in range(9)]
     assert len((parts[0] + Survey()).classes["y"]) == 4
@@ -242,16 +229,14 @@ def test_class_survey_stops_at_too_many_classes(monkeypatch: pytest.MonkeyPatch)
 
 
 @given(st.lists(st.integers(0, 10**12), unique=True))
-def test_natural_order_sorts_numbers_by_value(numbers: list[int]) -> None:
+def test_natural_order_sorts_numbers_by_value(numbers):
     names = [f"part{number}.csv" for number in numbers]
     assert sorted(names, key=natural_key) == [f"part{n}.csv" for n in sorted(numbers)]
 
 
 @pytest.mark.thorough
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=9), st.integers(1, 200))
-def test_chunk_size_does_not_change_the_examples(
-    tmp_path_factory: Any, lengths: list[int], at_once: int
-) -> None:
+def test_chunk_size_does_not_change_the_examples(tmp_path_factory, lengths, at_once):
     url, arrays = written(tmp_path_factory.mktemp("some"), "x", lengths, columns=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sparkwright.data._sequence_reader.CHUNK_BYTES", at_once)

@@ -1,7 +1,4 @@
-"""Statistics of distributed data: what pandas says of it on one machine."""
-
 import json
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,11 +7,9 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
-def table() -> DataSet:
+def table():
     random = np.random.default_rng(0)
     features = random.normal(size=(500, 3)) * [1, 5, 100] + [0, 3, 1000]
     features[::7, 1] = np.nan
@@ -23,11 +18,11 @@ def table() -> DataSet:
 
 
 @pytest.fixture(scope="module")
-def data(spark: Any, table: DataSet) -> Any:
+def data(spark, table):
     return sw.data.from_arrays(spark, table.features, table.labels, partitions=3)
 
 
-def test_statistics_match_pandas(data: Any, table: DataSet) -> None:
+def test_statistics_match_pandas(data, table):
     statistics = data.statistics(bins=20)
     frame = pd.DataFrame(table.features["features"])
     found = statistics.to_frame()[:3].set_index("position")
@@ -47,7 +42,7 @@ def test_statistics_match_pandas(data: Any, table: DataSet) -> None:
         assert histogram.edges == tuple(edges.tolist())
 
 
-def test_each_partition_has_statistics(data: Any, table: DataSet) -> None:
+def test_each_partition_has_statistics(data, table):
     statistics = data.statistics(bins=5, per_partition=True)
     part = table.features["features"][: data.partition_counts()[0]]
     assert len(statistics.partitions) == 3
@@ -62,9 +57,7 @@ def test_each_partition_has_statistics(data: Any, table: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_statistics_do_not_depend_on_partitions(
-    spark: Any, table: DataSet, data: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statistics_do_not_depend_on_partitions(spark, table, data, monkeypatch):
     # 7 partitions, merged on the executors in pairs, three times, before the driver sees them.
     monkeypatch.setattr("sparkwright.data._reducing._FAN_IN", 2)
     many = sw.data.from_arrays(spark, table.features, table.labels, partitions=7)
@@ -80,7 +73,7 @@ def test_statistics_do_not_depend_on_partitions(
         assert one.histogram is None
 
 
-def test_statistics_have_repr_html_and_json(data: Any) -> None:
+def test_statistics_have_repr_html_and_json(data):
     statistics = data.statistics(bins=3)
     assert "features/features" in repr(statistics)
     assert "<table" in statistics._repr_html_()
@@ -91,7 +84,7 @@ def test_statistics_have_repr_html_and_json(data: Any) -> None:
         statistics["features/features"]
 
 
-def test_labels_are_counted_by_class(spark: Any, data: Any, table: DataSet) -> None:
+def test_labels_are_counted_by_class(spark, data, table):
     classes, counts = np.unique(table.labels["labels"], return_counts=True)
     assert data.label_balance() == dict(zip(classes.tolist(), counts.tolist(), strict=True))
     parts = data.label_balance(per_partition=True)
@@ -103,7 +96,7 @@ def test_labels_are_counted_by_class(spark: Any, data: Any, table: DataSet) -> N
     assert named.label_balance() == dict(zip("abcde", expected, strict=True))
 
 
-def test_step_numbers_are_one_column_for_any_sequence_length(spark: Any) -> None:
+def test_step_numbers_are_one_column_for_any_sequence_length(spark):
     parts = [
         DataSet(np.zeros((2, time, 3)), np.arange(2.0 * time).reshape(2, time)) for time in (3, 5)
     ]
@@ -112,13 +105,12 @@ def test_step_numbers_are_one_column_for_any_sequence_length(spark: Any) -> None
     statistics = data.statistics(bins=4, per_partition=True)
     column = statistics["labels/labels"]
     assert (column.count, column.mean) == (16, numbers.mean())
-    assert column.histogram is not None
     assert column.histogram.counts == tuple(np.histogram(numbers, 4)[0].tolist())
     assert [p["labels/labels"].count for p in statistics.partitions] == [6, 10]
     assert sw.data.Standardize.fit(data, labels=True).labels["labels"].mean == [numbers.mean()]
 
 
-def test_vectors_of_different_length_have_no_statistics(spark: Any) -> None:
+def test_vectors_of_different_length_have_no_statistics(spark):
     parts = [DataSet(np.zeros((2, columns))) for columns in (3, 5)]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2))
     with pytest.raises(sw.DataError, match=r"3 and 5 columns in 'features/features'"):

@@ -1,13 +1,11 @@
-"""Columns chosen by name, position and range; schemas that fit together and round-trip."""
-
 import json
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.data import TableSchema
 from sparkwright.data._column_choice import schema_of, select_columns, sort_values
@@ -17,68 +15,61 @@ from sparkwright.errors import ConfigurationError
 COLUMNS = ("a", "b", "c", "d", "e")
 
 
-def schema(columns: Any = COLUMNS, values: Any = None, shapes: Any = None, **options: Any) -> Any:
+def schema(columns=COLUMNS, values=None, shapes=None, **options):
     return schema_of(columns, lambda _: values or {}, lambda _: shapes or {}, **options)
 
 
-@pytest.mark.parametrize(
-    ("choice", "expected"),
-    [
-        ("c", "c"),
-        (0, "a"),
-        (-1, "e"),
-        (np.int64(1), "b"),
-        (np.array([2, 0]), "ca"),
-        (["e", 0, -2], "ead"),
-        (slice(1, 3), "bc"),
-        (slice("b", "d"), "bcd"),
-        (slice("d", None), "de"),
-        (slice(None, "b"), "ab"),
-        (slice(0, -1), "abcd"),
-        (slice(None, None, 2), "ace"),
-        (range(3, 5), "de"),
-        (["e", slice("a", "b"), range(2, 4)], "eabcd"),
-        (("b",), "b"),
-    ],
+@cases(
+    "choice, expected",
+    ("c", "c"),
+    (0, "a"),
+    (-1, "e"),
+    (np.int64(1), "b"),
+    (np.array([2, 0]), "ca"),
+    (["e", 0, -2], "ead"),
+    (slice(1, 3), "bc"),
+    (slice("b", "d"), "bcd"),
+    (slice("d", None), "de"),
+    (slice(None, "b"), "ab"),
+    (slice(0, -1), "abcd"),
+    (slice(None, None, 2), "ace"),
+    (range(3, 5), "de"),
+    (["e", slice("a", "b"), range(2, 4)], "eabcd"),
+    (("b",), "b"),
 )
-def test_columns_are_selected_in_the_given_order(choice: Any, expected: str) -> None:
+def test_columns_are_selected_in_the_given_order(choice, expected):
     assert "".join(select_columns(COLUMNS, choice, option="features")) == expected
 
 
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ("z", r"`features` must select existing columns\. Received: 'z', of the columns 'a'"),
-        (5, "Received: 5, of 5 columns"),
-        (-6, "Received: -6, of 5 columns"),
-        (["a", 0], "'a' more than once"),
-        (True, "names, positions or ranges of columns. Received: features=True"),
-        (1.5, "Received: features=1.5"),
-        (slice("a", "z"), "'z', of the columns"),
-        (slice(0, 2.5), "from a name or position to another"),
-        (range(3, 7), "Received: 5, of 5 columns"),
-    ],
+@cases(
+    "choice, message",
+    ("z", r"`features` must select existing columns\. Received: 'z', of the columns 'a'"),
+    (5, "Received: 5, of 5 columns"),
+    (-6, "Received: -6, of 5 columns"),
+    (["a", 0], "'a' more than once"),
+    (True, "names, positions or ranges of columns. Received: features=True"),
+    (1.5, "Received: features=1.5"),
+    (slice("a", "z"), "'z', of the columns"),
+    (slice(0, 2.5), "from a name or position to another"),
+    (range(3, 7), "Received: 5, of 5 columns"),
 )
-def test_empty_or_duplicate_selection_raises(choice: Any, message: str) -> None:
+def test_empty_or_duplicate_selection_raises(choice, message):
     with pytest.raises(ConfigurationError, match=message):
         select_columns(COLUMNS, choice, option="features")
 
 
-def test_former_names_of_unnamed_columns_still_select_them() -> None:
+def test_former_names_of_unnamed_columns_still_select_them():
     columns = ("column_0", "column_1", "f0")
     assert select_columns(columns, ["_c0", "f1", "f0"], option="labels") == columns
     with pytest.raises(ConfigurationError, match="Received: 'f3', of"):
         select_columns(columns, "f3", option="labels")
 
 
-def test_features_default_to_columns_other_than_labels_and_weights() -> None:
+def test_features_are_other_columns_and_classes_names_or_a_count():
     found = schema(labels=["b", -1], weights="c")
     assert found.features == {"features": ("a", "d")}
     assert found.labels == {"labels": ("b", "e")}
     assert found.used == ("a", "d", "b", "e", "c")
-
-
-def test_classes_become_names_or_a_count_for_each_output() -> None:
     found = schema(
         labels={"p": "d", "q": "e", "r": "c"}, classes={"p": ["no", "yes"], "q": 3, "r": None}
     )
@@ -87,35 +78,32 @@ def test_classes_become_names_or_a_count_for_each_output() -> None:
     assert found.texts == {"d"}
 
 
-def test_values_are_requested_for_inferred_columns_alone() -> None:
-    asked: list[Any] = []
+def test_values_are_requested_for_inferred_columns_alone():
+    asked = []
 
-    def values(names: Any) -> Any:
+    def values(names):
         asked.append(names)
         return {"d": ["10", "9"], "e": ["9", "8"], "a": ["u", "t"]}
 
-    options: Any = {"classes": "infer", "categories": {"a": "infer", "b": ["x"]}}
+    options = {"classes": "infer", "categories": {"a": "infer", "b": ["x"]}}
     found = schema_of(COLUMNS, values, lambda _: {}, labels=["d", "e"], **options)
     assert asked == [("d", "e", "a")]
     assert found.classes == {"labels": ("8", "9", "10")}
     assert found.categories == {"a": ("t", "u"), "b": ("x",)}
 
 
-def test_numeric_values_are_sorted_as_numbers() -> None:
+def test_numeric_values_are_sorted_as_numbers():
     assert sort_values({"2", "10", "-1.5", "1e3"}) == ("-1.5", "2", "10", "1e3")
     assert sort_values({"2", "10", ""}) == ("", "10", "2")
     assert sort_values({"1", "1.0"}) == ("1", "1.0")
 
 
-def test_every_scalar_feature_has_a_name() -> None:
+def test_scalar_features_have_names_and_are_all_that_is_read_without_labels():
     shapes = {"c": (2, 2), "d": (7,)}
     found = schema(features=["b", "a", "c"], categories={"a": ["x", "y"]}, shapes=shapes)
     assert found.feature_names() == ("b", "a=x", "a=y", "c[0]", "c[1]", "c[2]", "c[3]")
     assert sum(found.width(column) for column in found.features["features"]) == 7
     assert found.shapes == {"c": (2, 2)}
-
-
-def test_schema_without_labels_reads_only_features() -> None:
     found = schema(labels="e", classes=["x"], one_hot=True, weights="a").without_labels()
     assert found.used == ("b", "c", "d")
     assert found.class_names == {}
@@ -130,9 +118,7 @@ texts = st.text(min_size=1, max_size=4)
     st.one_of(st.integers(1, 100), st.lists(texts, min_size=1, unique=True)),
     st.sampled_from(["error", "skip", 0.0, -1.5, math.nan]),
 )
-def test_schema_round_trips_through_json(
-    columns: Any, values: Any, classes: Any, missing: Any
-) -> None:
+def test_schema_round_trips_through_json(columns, values, classes, missing):
     options = {"labels": 0, "classes": classes, "categories": {columns[1]: values}, "weights": 2}
     before = schema(columns, shapes={columns[3]: (2, 3)}, missing=missing, **options)
     after = TableSchema.from_dict(json.loads(json.dumps(before.to_dict(), allow_nan=False)))
@@ -140,60 +126,56 @@ def test_schema_round_trips_through_json(
     assert repr(after.missing) == repr(before.missing)
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        {},
-        {"name": "Other"},
-        {"name": "TableSchema"},
-        [],
-        None,
-        {"name": "TableSchema", "columns": 3},
-    ],
+    {},
+    {"name": "Other"},
+    {"name": "TableSchema"},
+    [],
+    None,
+    {"name": "TableSchema", "columns": 3},
 )
-def test_invalid_schemas_raise(content: Any) -> None:
+def test_invalid_schemas_raise(content):
     with pytest.raises(ConfigurationError, match="must be the output of `TableSchema"):
         TableSchema.from_dict(content)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"features": []}, "at least one column for each input"),
-        ({"labels": list(COLUMNS)}, "at least one column for each input"),
-        ({"labels": []}, "at least one column for each output"),
-        ({"classes": 3}, "`classes` needs `labels`"),
-        ({"labels": "e", "classes": 0}, "a number of at least 1, or unique names"),
-        ({"labels": "e", "classes": True}, "a number of at least 1, or unique names"),
-        ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or unique names"),
-        ({"labels": "e", "classes": "guess"}, "classes='guess'"),
-        ({"labels": "e", "classes": []}, "`classes` must not be empty"),
-        ({"labels": "e", "classes": {"other": 2}}, "must name outputs of `labels`"),
-        ({"labels": "e", "one_hot": True}, "`one_hot` needs one label column with `classes`"),
-        ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
-        ({"one_hot": 1}, "`one_hot` must be True or False"),
-        ({"categories": ["a"]}, "`categories` must be a dict"),
-        ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
-        ({"categories": {"e": ["x"]}, "labels": "e"}, "must name feature columns. Received: 'e'"),
-        ({"categories": {"a": []}}, "`categories` must not be empty"),
-        ({"categories": {"a": 3}}, "`categories` must be unique values"),
-        ({"weights": "z"}, "`weights` must select existing columns"),
-        ({"missing": "drop"}, "`missing` must be"),
-        ({"missing": math.inf}, "`missing` must be"),
-        ({"missing": True}, "`missing` must be"),
-        ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
-    ],
+@cases(
+    "options, message",
+    ({"features": []}, "at least one column for each input"),
+    ({"labels": list(COLUMNS)}, "at least one column for each input"),
+    ({"labels": []}, "at least one column for each output"),
+    ({"classes": 3}, "`classes` needs `labels`"),
+    ({"labels": "e", "classes": 0}, "a number of at least 1, or unique names"),
+    ({"labels": "e", "classes": True}, "a number of at least 1, or unique names"),
+    ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or unique names"),
+    ({"labels": "e", "classes": "guess"}, "classes='guess'"),
+    ({"labels": "e", "classes": []}, "`classes` must not be empty"),
+    ({"labels": "e", "classes": {"other": 2}}, "must name outputs of `labels`"),
+    ({"labels": "e", "one_hot": True}, "`one_hot` needs one label column with `classes`"),
+    ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
+    ({"one_hot": 1}, "`one_hot` must be True or False"),
+    ({"categories": ["a"]}, "`categories` must be a dict"),
+    ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
+    ({"categories": {"e": ["x"]}, "labels": "e"}, "must name feature columns. Received: 'e'"),
+    ({"categories": {"a": []}}, "`categories` must not be empty"),
+    ({"categories": {"a": 3}}, "`categories` must be unique values"),
+    ({"weights": "z"}, "`weights` must select existing columns"),
+    ({"missing": "drop"}, "`missing` must be"),
+    ({"missing": math.inf}, "`missing` must be"),
+    ({"missing": True}, "`missing` must be"),
+    ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
 )
-def test_incompatible_options_raise(options: Any, message: str) -> None:
+def test_incompatible_options_raise(options, message):
     with pytest.raises(ConfigurationError, match=message):
         schema(**options)
 
 
-def test_duplicate_column_names_raise() -> None:
+def test_duplicate_column_names_raise():
     with pytest.raises(ConfigurationError, match="'b' more than once"):
         schema(["a", "b", "b"])
 
 
-def test_long_lists_are_truncated_in_messages() -> None:
+def test_long_lists_are_truncated_in_messages():
     assert listed([]) == "none"
     assert listed(range(14)).endswith("11, … (2 more)")

@@ -1,50 +1,39 @@
-"""TFRecord files: framing, Examples, and the same as TensorFlow reads and writes."""
-
 import gzip
 import io
 import struct
 import zlib
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 from tests.data.record_samples import assert_same, datasets, digits, read_tfrecords_of
 
 import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
 from sparkwright.data._sequence_file import STRICT
-from sparkwright.data._tf_example import (
-    FeatureSpec,
-    columns_of,
-    parse_example,
-    serialized_examples,
-)
+from sparkwright.data._tf_example import FeatureSpec, columns_of, parse_example, serialized_examples
 from sparkwright.data._tfrecord import checksum, framed, read_frames
 from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import list_files
 
 X = FeatureSpec("x", "features/x")
 IMAGE = FeatureSpec("image", "features/image")
-PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
+PACK = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
 
 
-def frames(content: bytes, log: Any = STRICT) -> list[bytes]:
+def frames(content, log=STRICT):
     return [content for _, content in read_frames(io.BytesIO(content), "a.tfrecord", log)]
 
 
 @given(st.lists(st.binary(max_size=200), max_size=20), st.sampled_from([None, "gzip", "zlib"]))
-def test_records_round_trip(records: list[bytes], compression: Any) -> None:
+def test_records_round_trip(records, compression):
     assert frames(PACK[compression](b"".join(map(framed, records)))) == records
 
 
-def test_a_gzip_file_may_have_several_members() -> None:
+def test_framing_matches_tensorflow_and_gzip_files_may_have_members():
     parts = [gzip.compress(framed(b"a") + framed(b"b")[:9]), gzip.compress(framed(b"b")[9:])]
     assert frames(b"".join(parts)) == [b"a", b"b"]
-
-
-def test_framing_matches_tensorflow() -> None:
     # Computed from CRC-32C's published check value, 0xe3069283 for the digits 1 to 9.
     rotated = (0xE3069283 >> 15 | 0xE3069283 << 17) & 0xFFFFFFFF
     masked = struct.pack("<I", (rotated + 0xA282EAD8) & 0xFFFFFFFF)
@@ -53,7 +42,7 @@ def test_framing_matches_tensorflow() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=60), min_size=2, max_size=12), st.data())
-def test_flipped_bit_in_a_content_loses_only_its_record(records: list[bytes], data: Any) -> None:
+def test_flipped_bit_in_a_content_loses_only_its_record(records, data):
     content = bytearray(b"".join(map(framed, records)))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -69,7 +58,7 @@ def test_flipped_bit_in_a_content_loses_only_its_record(records: list[bytes], da
 
 
 @given(datasets())
-def test_examples_of_any_dtype_round_trip(parts: list[DataSet]) -> None:
+def test_examples_of_any_dtype_round_trip(parts):
     columns = parts[0].columns()
     specs = [
         FeatureSpec(name, name, array.shape[1:], array.dtype.name)
@@ -80,7 +69,7 @@ def test_examples_of_any_dtype_round_trip(parts: list[DataSet]) -> None:
     assert_same(DataSet.from_columns(found), parts[0])
 
 
-def test_features_are_selected_by_key(tmp_path: Path) -> None:
+def test_features_are_selected_by_key(tmp_path):
     data = digits(5)
     write_tfrecord(data, str(tmp_path / "out"))
     found = read_tfrecords_of(tmp_path / "out", specs=[IMAGE, FeatureSpec("digit", "labels/digit")])
@@ -88,11 +77,11 @@ def test_features_are_selected_by_key(tmp_path: Path) -> None:
     assert_same(found, DataSet({"image": images}, {"digit": data.labels["digit"]}))
 
 
-def test_custom_function_receives_all_features(tmp_path: Path) -> None:
+def test_custom_function_receives_all_features(tmp_path):
     data = digits(5)
     write_tfrecord(data, str(tmp_path / "out"))
 
-    def convert(example: dict[str, Any]) -> Any:
+    def convert(example):
         assert set(example) == {"image", "digit", "weights"}
         (weight,) = example["weights"]
         return np.append(example["image"], np.frombuffer(weight, "<f8")), int(example["digit"][0])
@@ -103,35 +92,29 @@ def test_custom_function_receives_all_features(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.labels["labels"], data.labels["digit"])
 
 
-@pytest.mark.parametrize(
-    ("parts", "match"),
-    [
-        ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "only one axis of a column may vary"),
-        ([np.zeros((1, 3)), np.zeros((1, 3), np.int8)], "same columns, dtypes"),
-        ([np.zeros((1, 3)), np.zeros((1, 3, 1))], "numbers of axes"),
-        ([np.zeros((1, 3)), {"y": np.zeros((1, 3))}], "same columns"),
-        ([{"labels": np.zeros((1, 3))}], "different names"),
-    ],
+@cases(
+    "parts, match",
+    ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "only one axis of a column may vary"),
+    ([np.zeros((1, 3)), np.zeros((1, 3), np.int8)], "same columns, dtypes"),
+    ([np.zeros((1, 3)), np.zeros((1, 3, 1))], "numbers of axes"),
+    ([np.zeros((1, 3)), {"y": np.zeros((1, 3))}], "same columns"),
+    ([{"labels": np.zeros((1, 3))}], "different names"),
 )
-def test_different_or_conflicting_layouts_raise(
-    tmp_path: Path, parts: list[Any], match: str
-) -> None:
+def test_different_or_conflicting_layouts_raise(tmp_path, parts, match):
     with pytest.raises(sw.DataError, match=match):
         write_tfrecord([DataSet(features, [1]) for features in parts], str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "good", "bad"),
-    [
-        ("bool", [0, 1], [2, -1]),
-        ("uint8", [0, 255], [256, -1]),
-        ("int32", [-(2**31), 2**31 - 1], [2**31, -(2**31) - 1]),
-        ("uint64", [0, 2**63 - 1], [-1]),
-    ],
+@cases(
+    "dtype, good, bad",
+    ("bool", [0, 1], [2, -1]),
+    ("uint8", [0, 255], [256, -1]),
+    ("int32", [-(2**31), 2**31 - 1], [2**31, -(2**31) - 1]),
+    ("uint64", [0, 2**63 - 1], [-1]),
 )
-def test_numbers_outside_the_dtype_range_raise(dtype: str, good: list[int], bad: list[int]) -> None:
-    def read(numbers: list[int]) -> list[int]:
+def test_numbers_outside_the_dtype_range_raise(dtype, good, bad):
+    def read(numbers):
         (content,) = serialized_examples({"x": np.array([numbers], np.int64)})
         spec = FeatureSpec("x", "features/x", (-1,), dtype)
         return columns_of(parse_example(content), [spec])["features/x"].tolist()
@@ -142,7 +125,7 @@ def test_numbers_outside_the_dtype_range_raise(dtype: str, good: list[int], bad:
             read([*good, number])
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
+REFUSED = [
     ({"features": 5}, "lists of keys"),
     ({"features": "x"}, "lists of keys"),
     ({"features": {"x": ((2,), "int8")}}, "lists of keys"),
@@ -153,20 +136,19 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "match"), REFUSED, ids=str)
-def test_invalid_options_raise(tmp_path: Path, options: dict[str, Any], match: str) -> None:
-    none: Any = None
+@cases("options, match", *REFUSED, ids=str)
+def test_invalid_options_raise(tmp_path, options, match):
     (tmp_path / "a.tfrecord").write_bytes(framed(b""))
     with pytest.raises(sw.ConfigurationError, match=match):
-        from_tfrecord(none, str(tmp_path), **options)
+        from_tfrecord(None, str(tmp_path), **options)
     with pytest.raises(sw.DataError, match="`features=` and `labels=`"):
-        from_tfrecord(none, str(tmp_path))
+        from_tfrecord(None, str(tmp_path))
 
 
 # TensorFlow on the other side.
 
 
-def tensorflow_example(features: dict[str, Any]) -> bytes:
+def tensorflow_example(features):
     import tensorflow as tf
 
     return tf.train.Example(
@@ -179,10 +161,8 @@ def tensorflow_example(features: dict[str, Any]) -> bytes:
     ).SerializeToString()
 
 
-@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
-def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(
-    tmp_path: Path, compression: Any
-) -> None:
+@cases("compression", "", "GZIP", "ZLIB")
+def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(tmp_path, compression):
     import tensorflow as tf
 
     random = np.random.default_rng(0)
@@ -199,7 +179,7 @@ def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(
             }
             writer.write(tensorflow_example(features))
     dataset = tf.data.TFRecordDataset([str(path)], compression_type=compression or None)
-    messages: list[Any] = list(dataset.as_numpy_iterator())
+    messages = list(dataset.as_numpy_iterator())
     expected = tf.io.parse_example(
         messages,
         {
@@ -219,7 +199,7 @@ def test_files_of_tensorflow_are_read_as_tensorflow_reads_them(
     assert frames(path.read_bytes()) == messages
 
 
-def test_tensorflow_reads_our_files(tmp_path: Path) -> None:
+def test_tensorflow_reads_our_files(tmp_path):
     import tensorflow as tf
 
     data = digits(50)
@@ -227,7 +207,7 @@ def test_tensorflow_reads_our_files(tmp_path: Path) -> None:
         url = str(tmp_path / str(compression))
         write_tfrecord(data, url, compression=compression)
         files = [file.url for file in list_files(url)]
-        kind: Any = None if compression is None else compression.upper()
+        kind = None if compression is None else compression.upper()
         dataset = tf.data.TFRecordDataset(files, compression_type=kind)
         found = tf.io.parse_example(
             list(dataset.as_numpy_iterator()),
@@ -243,7 +223,7 @@ def test_tensorflow_reads_our_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(weights[:, 0], data.weights)
 
 
-def test_unpacked_floats_are_read_and_bytes_require_a_dtype() -> None:
+def test_unpacked_floats_are_read_and_bytes_require_a_dtype():
     # float_list { value: 1.5 value: -2 }, each value with a tag of its own (wire type 5).
     values = b"".join(b"\x0d" + struct.pack("<f", value) for value in (1.5, -2.0))
     feature = b"\x12" + bytes([len(values)]) + values

@@ -1,21 +1,13 @@
-"""Validation: what is counted, and what happens to files that are invalid."""
-
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.data import (
-    DataSet,
-    MinibatchSource,
-    ValidationResult,
-    loaders as _loaders,
-    to_bytes,
-)
+from sparkwright.data import DataSet, ValidationResult, loaders as _loaders, to_bytes
 from sparkwright.data._exported import reusable_export
 
 GOOD = DataSet(np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32))
@@ -25,7 +17,7 @@ REASONS = (
 )
 
 
-def mixed(folder: Path) -> list[str]:
+def mixed(folder):
     """Two good files, and one for each way to be bad."""
     import pyarrow as pa
 
@@ -48,10 +40,10 @@ def mixed(folder: Path) -> list[str]:
     return [str(folder / f"{name}.arrow") for name in contents]
 
 
-SHAPES: dict[str, Any] = {"features_shape": (3,), "labels_shape": (2,)}
+SHAPES = {"features_shape": (3,), "labels_shape": (2,)}
 
 
-def test_every_reason_is_counted_and_reported(tmp_path: Path) -> None:
+def test_every_reason_is_counted_and_reported(tmp_path):
     paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
     found = sw.data.validate(paths, **SHAPES)
     assert (found.total, found.valid, found.invalid) == (8, 2, 6)
@@ -63,21 +55,17 @@ def test_every_reason_is_counted_and_reported(tmp_path: Path) -> None:
     assert all(Path(path).exists() for path in paths[:-1])
 
 
-@pytest.mark.parametrize(
-    ("features", "labels", "required", "valid"),
-    [
-        pytest.param(None, None, True, 4, id="nothing-asked"),
-        pytest.param(None, None, False, 5, id="labels-unnecessary"),
-        pytest.param((-1,), (-1,), True, 3, id="minus-one"),
-        pytest.param((3, 1), None, True, 0, id="another-rank"),
-        pytest.param({"features": (3,)}, {"labels": (2,)}, True, 2, id="by-name"),
-        pytest.param({"image": (3,)}, None, True, 0, id="another-name"),
-        pytest.param(None, (), True, 1, id="class-numbers"),
-    ],
+@cases(
+    "features, labels, required, valid",
+    pytest.param(None, None, True, 4, id="nothing-asked"),
+    pytest.param(None, None, False, 5, id="labels-unnecessary"),
+    pytest.param((-1,), (-1,), True, 3, id="minus-one"),
+    pytest.param((3, 1), None, True, 0, id="another-rank"),
+    pytest.param({"features": (3,)}, {"labels": (2,)}, True, 2, id="by-name"),
+    pytest.param({"image": (3,)}, None, True, 0, id="another-name"),
+    pytest.param(None, (), True, 1, id="class-numbers"),
 )
-def test_shapes_may_have_unspecified_axes(
-    features: Any, labels: Any, required: bool, valid: int, tmp_path: Path
-) -> None:
+def test_shapes_may_have_unspecified_axes(features, labels, required, valid, tmp_path):
     mixed(tmp_path)
     found = sw.data.validate(
         str(tmp_path), features_shape=features, labels_shape=labels, labels_required=required
@@ -89,7 +77,7 @@ def test_shapes_may_have_unspecified_axes(
     assert "(3), not (9)" in found.first[0]
 
 
-def test_manifest_of_an_export_defines_its_valid_files(tmp_path: Path) -> None:
+def test_manifest_of_an_export_defines_its_valid_files(tmp_path):
     url = str(tmp_path / "e")
     export = sw.data.to_minibatch_files(GOOD.take(slice(0, 4)), url, batch_size=1)
     assert sw.data.validate(export) == ValidationResult(total=4, valid=4)
@@ -105,7 +93,7 @@ def test_manifest_of_an_export_defines_its_valid_files(tmp_path: Path) -> None:
     assert sw.data.validate(tmp_path / "no labels").valid == 3
 
 
-def test_delete_removes_and_counts_invalid_files(tmp_path: Path) -> None:
+def test_delete_removes_and_counts_invalid_files(tmp_path):
     paths = mixed(tmp_path / "in")
     other = tmp_path / "in" / "manifest.json"
     other.write_text('{"name": "my-app"}')
@@ -120,7 +108,7 @@ def test_delete_removes_and_counts_invalid_files(tmp_path: Path) -> None:
     assert again == ValidationResult(total=2, valid=2)
 
 
-def test_moving_preserves_files_and_relative_paths(tmp_path: Path) -> None:
+def test_moving_preserves_files_and_relative_paths(tmp_path):
     mixed(tmp_path / "in" / "one")
     mixed(tmp_path / "in" / "two")
     bad = (tmp_path / "in" / "one" / "b-unreadable.arrow").read_bytes()
@@ -132,20 +120,20 @@ def test_moving_preserves_files_and_relative_paths(tmp_path: Path) -> None:
     assert len(list((tmp_path / "in").rglob("*.arrow"))) == 4
 
 
-def store_fails(source: MinibatchSource) -> DataSet:
+def store_fails(source):
     raise ConnectionError("the store is away")
 
 
-def has_a_mistake(source: MinibatchSource) -> DataSet:
-    return DataSet(undefined_name)  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+def has_a_mistake(source):
+    return DataSet(undefined_name)  # noqa: F821
 
 
-def needs_another_file(source: MinibatchSource) -> DataSet:
+def needs_another_file(source):
     with open(f"{source.url}.labels") as file:
         return DataSet(np.array(file.read()))
 
 
-def refuses(source: MinibatchSource) -> DataSet:
+def refuses(source):
     raise sw.DataError("not one of mine")
 
 
@@ -156,11 +144,9 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("loader", "kind", "why"), FOREIGN)
-@pytest.mark.parametrize("on_invalid", ["delete", "move"])
-def test_files_are_kept_on_unrelated_errors(
-    loader: Any, kind: type[Exception], why: str, on_invalid: Any, tmp_path: Path
-) -> None:
+@cases("loader, kind, why", *FOREIGN)
+@cases("on_invalid", "delete", "move")
+def test_files_are_kept_on_unrelated_errors(loader, kind, why, on_invalid, tmp_path):
     paths = mixed(tmp_path / "in")
     aside = tmp_path / "aside" if on_invalid == "move" else None
     with pytest.raises(kind, match=why) as caught:
@@ -174,10 +160,10 @@ def test_files_are_kept_on_unrelated_errors(
     assert [Path(path).exists() for path in paths] == [False, False, *[True] * 5]
 
 
-def test_failing_store_deletes_no_files_of_an_export(tmp_path: Path, monkeypatch: Any) -> None:
+def test_failing_store_deletes_no_files_of_an_export(tmp_path, monkeypatch):
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "e", batch_size=2)
 
-    def read_bytes(url: str) -> bytes:
+    def read_bytes(url):
         raise ConnectionError(f"{url} could not be read")
 
     with monkeypatch.context() as patch:
@@ -187,16 +173,14 @@ def test_failing_store_deletes_no_files_of_an_export(tmp_path: Path, monkeypatch
     assert sw.data.validate(export).valid == 2
 
 
-@pytest.mark.parametrize("on_invalid", ["delete", "move"])
-def test_validating_a_folder_with_a_loader_requires_a_pattern(
-    on_invalid: Any, tmp_path: Path
-) -> None:
+@cases("on_invalid", "delete", "move")
+def test_validating_a_folder_with_a_loader_requires_a_pattern(on_invalid, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     np.savez(folder / "a.npz", features=np.zeros((2, 3)), labels=np.zeros(2))
     (folder / "b.npz").write_bytes(b"damaged")
     (folder / "README.md").write_text("about")
-    options: Any = {"loader": sw.data.numpy_loader, "on_invalid": on_invalid}
+    options = {"loader": sw.data.numpy_loader, "on_invalid": on_invalid}
     if on_invalid == "move":
         options["move_to"] = tmp_path / "aside"
     for where in (folder, str(folder)):
@@ -207,8 +191,8 @@ def test_validating_a_folder_with_a_loader_requires_a_pattern(
     assert sorted(path.name for path in folder.iterdir()) == ["README.md", "a.npz"]
 
 
-@pytest.mark.parametrize("inside", ["", "aside", "one/two", "../in/aside"])
-def test_files_are_not_moved_into_the_validated_folder(inside: str, tmp_path: Path) -> None:
+@cases("inside", "", "aside", "one/two", "../in/aside")
+def test_files_are_not_moved_into_the_validated_folder(inside, tmp_path):
     folder = tmp_path / "in"
     mixed(folder)
     export = sw.data.to_minibatch_files(GOOD, tmp_path / "in" / "e", batch_size=2)
@@ -220,7 +204,7 @@ def test_files_are_not_moved_into_the_validated_folder(inside: str, tmp_path: Pa
     assert len(list(folder.glob("*.arrow"))) == 7
 
 
-def test_files_are_not_moved_over_other_listed_files(tmp_path: Path) -> None:
+def test_files_are_not_moved_over_other_listed_files(tmp_path):
     good = tmp_path / "sub" / "bad.arrow"
     good.parent.mkdir()
     good.write_bytes(to_bytes(GOOD))
@@ -235,12 +219,12 @@ def test_files_are_not_moved_over_other_listed_files(tmp_path: Path) -> None:
     assert good.read_bytes() == to_bytes(GOOD)
 
 
-def test_export_with_lost_files_is_incomplete(tmp_path: Path) -> None:
+def test_export_with_lost_files_is_incomplete(tmp_path):
     url = str(tmp_path / "e")
     export = sw.data.to_minibatch_files(GOOD, url, batch_size=2)
     whole = replace(export.manifest, fingerprint="f")
     (tmp_path / "e" / "manifest.json").write_text(whole.to_json())
-    wanted: Any = {"fingerprint": "f", "batch_size": 2, "reuse": True, "overwrite": False}
+    wanted = {"fingerprint": "f", "batch_size": 2, "reuse": True, "overwrite": False}
     assert reusable_export(url, **wanted) is not None
     Path(export.paths[0]).write_bytes(b"")
     sw.data.validate(url, on_invalid="delete")
@@ -248,7 +232,7 @@ def test_export_with_lost_files_is_incomplete(tmp_path: Path) -> None:
         reusable_export(url, **wanted)
 
 
-def test_export_remains_usable_without_deleted_files(tmp_path: Path) -> None:
+def test_export_remains_usable_without_deleted_files(tmp_path):
     export = sw.data.to_minibatch_files(np.zeros((9, 2)), tmp_path / "e", batch_size=2)
     Path(export.paths[1]).write_bytes(b"")
     Path(export.paths[2]).unlink()
@@ -258,18 +242,16 @@ def test_export_remains_usable_without_deleted_files(tmp_path: Path) -> None:
     assert len(sw.data.list_paths(tmp_path / "e")) == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        pytest.param({"on_invalid": "burn"}, "on_invalid", id="another-word"),
-        pytest.param({"on_invalid": "move"}, "move_to", id="move-without-place"),
-        pytest.param({"move_to": "x"}, "move_to", id="place-without-move"),
-        pytest.param({"on_invalid": "delete"}, "only files", id="delete-from-memory"),
-        pytest.param({"features_shape": (0,)}, "features_shape", id="zero"),
-        pytest.param({"features_shape": 3}, "features_shape", id="a-number"),
-    ],
+@cases(
+    "options, why",
+    pytest.param({"on_invalid": "burn"}, "on_invalid", id="another-word"),
+    pytest.param({"on_invalid": "move"}, "move_to", id="move-without-place"),
+    pytest.param({"move_to": "x"}, "move_to", id="place-without-move"),
+    pytest.param({"on_invalid": "delete"}, "only files", id="delete-from-memory"),
+    pytest.param({"features_shape": (0,)}, "features_shape", id="zero"),
+    pytest.param({"features_shape": 3}, "features_shape", id="a-number"),
 )
-def test_invalid_options_raise(options: Any, why: str) -> None:
+def test_invalid_options_raise(options, why):
     with pytest.raises(sw.ConfigurationError, match=why):
         sw.data.validate(GOOD, **options)
 
@@ -282,16 +264,13 @@ results = st.builds(
 
 
 @given(results, results, results)
-def test_validation_results_merge_in_any_grouping(
-    one: ValidationResult, two: ValidationResult, three: ValidationResult
-) -> None:
+def test_validation_results_merge_in_any_grouping(one, two, three):
     assert (one + two) + three == one + (two + three)
     assert one + ValidationResult() == one
     assert ValidationResult(**{**one.to_dict(), "first": one.first}) == one
 
 
-@pytest.mark.spark
-def test_executors_find_the_same_problems_as_one_machine(spark: Any, tmp_path: Path) -> None:
+def test_executors_find_the_same_problems_as_one_machine(spark, tmp_path):
     paths = [*mixed(tmp_path), str(tmp_path / "gone.arrow")]
     alone = sw.data.validate(paths, **SHAPES)
     rdd = spark.sparkContext.parallelize(paths, 3)

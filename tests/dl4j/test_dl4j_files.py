@@ -1,12 +1,9 @@
-"""The binary formats of Deeplearning4j: what another writer wrote is read, and damage is told."""
-
 import contextlib
 import io
 import json
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
@@ -24,18 +21,18 @@ ARRAYS = st.sampled_from([dtype for _, dtype in TYPES.values()]).flatmap(
 )
 
 
-def text(value: str) -> bytes:
+def text(value):
     return struct.pack(">H", len(value)) + value.encode()
 
 
-def buffer(values: list[Any], kind: str, mode: str) -> bytes:
+def buffer(values, kind, mode):
     """As `BaseDataBuffer.write` writes it, number by number."""
     length = struct.pack(">q" if mode in ("MIXED_DATA_TYPES", "LONG_SHAPE") else ">i", len(values))
     numbers = b"".join(struct.pack(f">{TYPES[kind][0]}", value) for value in values)
     return text(mode) + length + text(kind) + numbers
 
 
-def written(array: Any, order: Any = "c", mode: str = "MIXED_DATA_TYPES") -> bytes:
+def written(array, order="c", mode="MIXED_DATA_TYPES"):
     """As `Nd4j.write` writes it: rank, shape, strides, extras, stride, order; then the numbers."""
     steps = np.empty(array.shape, np.int8, order=order.upper()).strides
     about = [array.ndim, *array.shape, *steps, 0, 1, ord(order)]
@@ -45,7 +42,7 @@ def written(array: Any, order: Any = "c", mode: str = "MIXED_DATA_TYPES") -> byt
     return buffer(about, shape_kind, mode) + buffer(values, kind, mode)
 
 
-def zipped(**members: bytes) -> io.BytesIO:
+def zipped(**members):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in members.items():
@@ -55,27 +52,27 @@ def zipped(**members: bytes) -> io.BytesIO:
 
 
 @given(ARRAYS, st.sampled_from("cf"), st.sampled_from(["MIXED_DATA_TYPES", "LONG_SHAPE", "DIRECT"]))
-def test_array_from_another_writer_is_read(array: Any, order: str, mode: str) -> None:
+def test_array_from_another_writer_is_read(array, order, mode):
     found = Reader(written(array, order, mode)).array()
     np.testing.assert_array_equal(found, array)
     assert found.dtype == array.dtype
 
 
 @given(ARRAYS, st.data())
-def test_truncated_array_raises_value_error(array: Any, data: st.DataObject) -> None:
+def test_truncated_array_raises_value_error(array, data):
     content = written(array)
     with pytest.raises(ValueError, match=r"bytes expected|numbers|described"):
         Reader(content[: data.draw(st.integers(0, len(content) - 1))]).array()
 
 
 @given(st.binary(max_size=200))
-def test_arbitrary_bytes_are_an_array_or_raise_value_error(content: bytes) -> None:
+def test_arbitrary_bytes_are_an_array_or_raise_value_error(content):
     with contextlib.suppress(ValueError):
         Reader(content).array()
 
 
 @pytest.mark.parametrize("name", ["lenet", "graph", "regression"])
-def test_truncated_file_raises_with_its_url(name: str) -> None:
+def test_truncated_file_raises_with_its_url(name):
     content = (NETWORKS / f"{name}.zip").read_bytes()
     for end in {*range(0, len(content) - 1, 97), len(content) - 1}:
         with pytest.raises(DataError, match=r"complete ZIP .* Received: /x\.zip \(.+\)\. Save"):
@@ -83,7 +80,7 @@ def test_truncated_file_raises_with_its_url(name: str) -> None:
 
 
 @given(st.data())
-def test_truncated_member_raises_with_the_url(data: st.DataObject) -> None:
+def test_truncated_member_raises_with_the_url(data):
     with zipfile.ZipFile(NETWORKS / "dense.zip") as archive:
         members = {n.replace(".", "_"): archive.read(n) for n in archive.namelist()}
     name = data.draw(st.sampled_from(["coefficients_bin", "configuration_json"]))
@@ -93,7 +90,7 @@ def test_truncated_member_raises_with_the_url(data: st.DataObject) -> None:
 
 
 @pytest.mark.thorough
-def test_decompression_bomb_raises() -> None:
+def test_decompression_bomb_raises():
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("configuration.json", json.dumps({}))
@@ -104,11 +101,11 @@ def test_decompression_bomb_raises() -> None:
         read_file(file, "/x.zip")
 
 
-def normalizer(kind: str, rest: bytes) -> bytes:
+def normalizer(kind, rest):
     return text("NORMALIZER") + struct.pack(">i", 1) + text(kind) + rest
 
 
-def test_serialized_java_objects_and_other_normalizers_are_reported() -> None:
+def test_serialized_java_objects_and_other_normalizers_are_reported():
     with pytest.raises(Unmapped, match="serialized Java object"):
         read_normalizer(b"\xac\xed\x00\x05sr", ["input"], ["out"])
     with pytest.raises(Unmapped, match="unsupported normalizer MULTI_HYBRID"):
@@ -119,7 +116,7 @@ def test_serialized_java_objects_and_other_normalizers_are_reported() -> None:
     assert found.left_out == ["preprocessor.bin, a serialized Java object"]
 
 
-def test_normalizer_for_other_inputs_raises() -> None:
+def test_normalizer_for_other_inputs_raises():
     content = normalizer("MULTI_STANDARDIZE", struct.pack(">?ii", False, 2, -1))
     with pytest.raises(ValueError, match="for 2 inputs"):
         read_normalizer(content, ["input"], ["out"])

@@ -1,5 +1,3 @@
-"""Networks of Deeplearning4j give its own outputs; `Networks.java` made those of `networks/`."""
-
 import contextlib
 import random
 import re
@@ -10,18 +8,17 @@ import warnings
 import zipfile
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import hypothesis.strategies as st
 import keras
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.cases import cases
 from tests.support.hadoop import java
 from tests.support.sandbox import finished
 
 import sparkwright as sw
-from sparkwright.errors import DataError
 
 HERE = Path(__file__).parent
 NETWORKS = HERE / "networks"
@@ -39,7 +36,7 @@ ADAM_OF_INDICES = {"text": 1e-2}
 SHAPES = {"subsampling": {"input": (9, 8, 2)}}
 
 
-def imported(path: Path) -> tuple[Any, Any]:
+def imported(path):
     """The model and the normalizer of a file, with exactly the warning that is expected."""
     shapes = SHAPES.get(path.stem)
     if path.stem not in LEFT_OUT:
@@ -48,7 +45,7 @@ def imported(path: Path) -> tuple[Any, Any]:
         return sw.import_dl4j(str(path), input_shapes=shapes)
 
 
-def arrays(path: Path, what: str) -> list[Any]:
+def arrays(path, what):
     """The arrays of a kind that Deeplearning4j wrote, channels last."""
     with np.load(path.with_suffix(".npz")) as known:
         found = [known[name] for name in sorted(known) if name.rstrip("0123456789") == what]
@@ -56,15 +53,15 @@ def arrays(path: Path, what: str) -> list[Any]:
     return [a if is_last or a.ndim < 3 else np.moveaxis(a, 1, -1) for a in found]
 
 
-def bare(values: list[Any]) -> Any:
+def bare(values):
     return values[0] if len(values) == 1 else values
 
 
-def outputs(model: Any, x: list[Any]) -> list[Any]:
+def outputs(model, x):
     return [np.asarray(y) for y in keras.tree.flatten(model(bare(x), training=False))]
 
 
-def use_gradients_of_deeplearning4j(model: Any, steps: int) -> None:
+def use_gradients_of_deeplearning4j(model, steps):
     """Change a model where Keras has other gradients."""
     if steps > 1:
         model.optimizer.learning_rate = model.optimizer.learning_rate * steps
@@ -73,16 +70,16 @@ def use_gradients_of_deeplearning4j(model: Any, steps: int) -> None:
             layer.call = partial(elu_derived_without_alpha, layer.call)
 
 
-def elu_derived_without_alpha(elu: Any, x: Any) -> Any:
+def elu_derived_without_alpha(elu, x):
     derived = keras.ops.elu(x)
     return derived + keras.ops.stop_gradient(elu(x) - derived)
 
 
-def compare(path: Path) -> None:
+def compare(path):
     """Outputs, loss, and outputs after two more minibatches are those of Deeplearning4j."""
     model, _ = imported(path)
     x, labels = arrays(path, "in"), arrays(path, "labels")
-    copy: Any = keras.models.model_from_json(model.to_json())  # as workers build it
+    copy = keras.models.model_from_json(model.to_json())  # as workers build it
     copy.set_weights(model.get_weights())
     model.run_eagerly = True  # tracing costs a second for each network
     for found, expected in zip(outputs(copy, x), arrays(path, "out"), strict=True):
@@ -108,21 +105,19 @@ SHORT = ("classifier", "convolution", "graph", "graves-lstm", "lenet", "losses",
 
 
 @pytest.mark.thorough(but=SHORT)
-@pytest.mark.parametrize("name", NAMES)
-def test_network_outputs_match_deeplearning4j(name: str) -> None:
+@cases("name", *NAMES)
+def test_network_outputs_match_deeplearning4j(name):
     compare(NETWORKS / f"{name}.zip")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "inputs", "outputs"),
-    [
-        ("classifier", "Standardize", ["features"], ["labels"]),
-        ("regression", "MinMaxScale", ["features"], ["labels"]),
-        ("lenet", "ImageScale", ["features"], ["labels"]),
-        ("graph", "Standardize", ["image", "numbers"], ["kind", "size"]),
-    ],
+@cases(
+    "name, kind, inputs, outputs",
+    ("classifier", "Standardize", ["features"], ["labels"]),
+    ("regression", "MinMaxScale", ["features"], ["labels"]),
+    ("lenet", "ImageScale", ["features"], ["labels"]),
+    ("graph", "Standardize", ["image", "numbers"], ["kind", "size"]),
 )
-def test_normalizer_is_read(name: str, kind: str, inputs: list[str], outputs: list[str]) -> None:
+def test_normalizer_is_read(name, kind, inputs, outputs):
     path = NETWORKS / f"{name}.zip"
     model, normalizer = imported(path)
     assert type(normalizer).__name__ == kind
@@ -139,49 +134,39 @@ def test_normalizer_is_read(name: str, kind: str, inputs: list[str], outputs: li
             np.testing.assert_allclose(each, values, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "shapes", "message"),
-    [
-        ("unmapped", {"input": (4, 5, 2)}, r"zip with 'layer0', a SeparableConvolution2D"),
-        ("subsampling", None, r"give `input_shapes=\{'input': …\}`"),
-    ],
+@cases(
+    "name, shapes, message",
+    ("unmapped", {"input": (4, 5, 2)}, r"zip with 'layer0', a SeparableConvolution2D"),
+    ("subsampling", None, r"give `input_shapes=\{'input': …\}`"),
 )
-def test_part_without_counterpart_raises_with_its_name(
-    name: str, shapes: Any, message: str
-) -> None:
-    with pytest.raises(DataError, match=message):
+def test_part_without_counterpart_raises_with_its_name(name, shapes, message):
+    with pytest.raises(sw.DataError, match=message):
         sw.import_dl4j(str(NETWORKS / f"{name}.zip"), input_shapes=shapes)
 
 
-@pytest.mark.parametrize(
-    ("width", "reason"), [(6, r"58 parameters where 65"), (10**12, r"of \d+ parameters")]
-)
-def test_configuration_not_matching_the_parameters_raises(
-    tmp_path: Path, width: int, reason: str
-) -> None:
+@cases("width, reason", (6, r"58 parameters where 65"), (10**12, r"of \d+ parameters"))
+def test_configuration_not_matching_the_parameters_raises(tmp_path, width, reason):
     path = changed("dense", tmp_path, b'"nout" : 5', f'"nout" : {width}'.encode())
-    with pytest.raises(DataError, match=rf"damaged.zip .*{reason}.*Save the network again"):
+    with pytest.raises(sw.DataError, match=rf"damaged.zip .*{reason}.*Save the network again"):
         sw.import_dl4j(str(path))
 
 
 @pytest.mark.thorough
 @given(data=st.data(), name=st.sampled_from(["dense", "graph", "text"]))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_changed_configuration_is_read_or_raises_data_error(
-    tmp_path: Path, data: st.DataObject, name: str
-) -> None:
+def test_changed_configuration_is_read_or_raises_data_error(tmp_path, data, name):
     with zipfile.ZipFile(NETWORKS / f"{name}.zip") as archive:
         text = archive.read("configuration.json")
     values = list(re.finditer(rb'"(?!epsilon)\w+" : ([^\[{,]+)', text))
     start, end = data.draw(st.sampled_from(values)).span(1)
     new = data.draw(st.sampled_from([b"null", b"true", b"-1", b"7", b'"x.Y"', b"[ ]", b"{ }"]))
     path = changed(name, tmp_path, text, text[:start] + new + text[end:])
-    with warnings.catch_warnings(), contextlib.suppress(DataError):
+    with warnings.catch_warnings(), contextlib.suppress(sw.DataError):
         warnings.simplefilter("ignore")
         sw.import_dl4j(str(path))
 
 
-def changed(name: str, folder: Path, old: bytes, new: bytes) -> Path:
+def changed(name, folder, old, new):
     """A network whose configuration is not what it was."""
     path = folder / "damaged.zip"
     with zipfile.ZipFile(NETWORKS / f"{name}.zip") as source, zipfile.ZipFile(path, "w") as target:
@@ -194,7 +179,7 @@ def changed(name: str, folder: Path, old: bytes, new: bytes) -> Path:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -> None:
+def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path):
     path = NETWORKS / "graves-lstm.zip"
     model, _ = imported(path)
     x, labels = arrays(path, "in")[0], arrays(path, "labels")[0]
@@ -220,14 +205,14 @@ def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.stores
-def test_newly_generated_networks_match_deeplearning4j(tmp_path: Path) -> None:
+def test_newly_generated_networks_match_deeplearning4j(tmp_path):
     made = make_networks(tmp_path, seed=random.randrange(1 << 30))
     assert sorted(path.stem for path in made.glob("*.npz")) == sorted([*NAMES, "unmapped"])
     for name in NAMES:
         compare(made / f"{name}.zip")
 
 
-def make_networks(folder: Path, *, seed: int) -> Path:
+def make_networks(folder, *, seed):
     """Have Deeplearning4j make all networks; its jars (160 MB) are fetched once, with Maven."""
     maven = shutil.which("mvn")
     if maven is None:

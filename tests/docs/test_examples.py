@@ -1,5 +1,3 @@
-"""The examples of the documentation run."""
-
 import runpy
 import sys
 from pathlib import Path
@@ -12,7 +10,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_the_gan_learns_the_circle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gan_learns_the_circle(monkeypatch):
     keras.utils.set_random_seed(1)
     monkeypatch.setattr(sys, "argv", ["gan.py", "--epochs", "40"])
     radius = runpy.run_path(str(EXAMPLES / "gan.py"))["main"]()

@@ -1,9 +1,6 @@
-"""Every script of docs/examples runs as it stands, and its network learns."""
-
 import importlib.util
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,38 +9,33 @@ pytestmark = pytest.mark.notebook
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
-def main_of(name: str) -> Any:
+def main_of(name):
     """`main` of a script, which is no module that executors could import."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.main
 
 
 @pytest.mark.usefixtures("in_process")
-def test_transferred_network_learns_and_gains_from_fine_tuning() -> None:
+def test_transferred_network_learns_and_gains_from_fine_tuning():
     # The notebook has all epochs, and higher accuracies.
     found = main_of("transfer_learning")(epochs=3)
     assert 0.2 < found["frozen base"] < found["fine-tuned"]  # 0.2 is by chance
 
 
-@pytest.mark.spark
-def test_transformer_learns_to_reverse(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_transformer_learns_to_reverse(spark, capsys):
     # The notebook has all epochs, and a higher accuracy.
     assert main_of("transformer")(spark, epochs=3) > 0.25  # by chance 0.08
     assert "is predicted as" in capsys.readouterr().out
 
 
-@pytest.mark.spark
-def test_masked_series_are_classified_by_unmasked_steps(spark: Any) -> None:
+def test_masked_series_are_classified_by_unmasked_steps(spark):
     found = main_of("masked_series")(spark)
     assert found["with masks"] > 0.9 > found["without"]
 
 
-@pytest.mark.spark
-def test_quantized_network_is_as_accurate_and_smaller(spark: Any) -> None:
+def test_quantized_network_is_as_accurate_and_smaller(spark):
     found = main_of("quantization")(spark)
     (accuracy, size), (quantized, smaller) = found["float32"], found["int8"]
     assert accuracy > 0.9
@@ -52,23 +44,23 @@ def test_quantized_network_is_as_accurate_and_smaller(spark: Any) -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_autoencoder_explains_most_of_the_variance() -> None:
+def test_autoencoder_explains_most_of_the_variance():
     assert main_of("autoencoder")() > 0.6
 
 
 @pytest.mark.usefixtures("in_process")
-def test_lora_adapts_and_sends_less() -> None:
+def test_lora_adapts_and_sends_less():
     found = main_of("lora")()
     assert found["after"] > max(0.8, found["before"] + 0.05)
     assert found["bytes"]["LoRA"] < found["bytes"]["all"] / 5
 
 
 @pytest.mark.usefixtures("in_process")
-def test_keras_hub_classifier_learns() -> None:
+def test_keras_hub_classifier_learns():
     pytest.importorskip("keras_hub")
     assert main_of("keras_hub_classifier")() > 0.8
 
 
-def test_readme_lists_every_script() -> None:
+def test_readme_lists_every_script():
     listed = re.findall(r"^\| \[(\w+\.py)\]\(\1\)", (EXAMPLES / "README.md").read_text(), re.M)
     assert sorted(listed) == sorted(path.name for path in EXAMPLES.glob("*.py"))

@@ -1,6 +1,4 @@
-"""Which kinds of models can do what: the table of docs/own-models.md, and a selection tried."""
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,54 +12,46 @@ from tests.support import own_models
 from tests.support.own_models import Nested, OwnLoss, OwnTrainStep, Plain, compiled, dense
 
 import sparkwright as sw
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelState
 from sparkwright.networks.building import prepare
 from sparkwright.networks.signature import output_names
 
 layers = keras.layers
 ROWS, PARTITIONS = 24, 2
-OPTIONS: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 6, "seed": 1}
+OPTIONS = {"workers": 2, "batch_size_per_worker": 6, "seed": 1}
 AVERAGING = sw.ParameterAveragingTrainingMaster(**OPTIONS, averaging_frequency=2)
 SHARING = sw.SharedTrainingMaster(**OPTIONS, threshold=sw.FixedThreshold(threshold=1e-3))
 CLASSES = "sparse_categorical_crossentropy"
 
 
-# -- data ---------------------------------------------------------------------------------------
-
-
-def numbers(*shape: int) -> Any:
+def numbers(*shape):
     return np.random.default_rng(0).normal(size=(ROWS, *shape)).astype(np.float32)
 
 
-def classes(count: int = 3) -> Any:
+def classes(count=3):
     return np.arange(ROWS, dtype=np.int32) % count
 
 
-def mask() -> Any:
+def mask():
     """The steps that count of series of 2 to 6 steps."""
     return np.arange(6) < 2 + np.arange(ROWS)[:, None] % 5
 
 
-def texts() -> Any:
+def texts():
     return np.array([f"{word} word" for word in ["red", "green", "blue"]] * 8, object)[:, None]
 
 
-# -- models -------------------------------------------------------------------------------------
-
-
-def ready(model: Any, loss: Any = CLASSES, **options: Any) -> Any:
+def ready(model, loss=CLASSES, **options):
     options.setdefault("metrics", ["accuracy"] if loss == CLASSES else None)
     model.compile(keras.optimizers.Adam(0.01), loss, **options)
     return model
 
 
-def sequential() -> Any:
+def sequential():
     return ready(keras.Sequential([keras.Input((4,)), dense(6, 1, "tanh"), dense(3, 2, "softmax")]))
 
 
-def several() -> Any:
+def several():
     wide, narrow = keras.Input((4,), name="wide"), keras.Input((2,), name="narrow")
     both = layers.Concatenate()([wide, layers.Dense(3, "tanh")(narrow)])
     kind = layers.Dense(3, "softmax", name="kind")(both)
@@ -69,30 +59,30 @@ def several() -> Any:
     return ready(model, {"kind": CLASSES, "size": "mse"}, loss_weights={"kind": 1.0, "size": 0.5})
 
 
-def recurrent() -> Any:
+def recurrent():
     return ready(keras.Sequential([keras.Input((6, 2)), layers.GRU(4), layers.Dense(3, "softmax")]))
 
 
-def masking() -> Any:
+def masking():
     steps = keras.Input((6, 2))
     x = layers.Bidirectional(layers.LSTM(3, return_sequences=True))(layers.Masking()(steps))
     return ready(keras.Model(steps, layers.TimeDistributed(layers.Dense(1))(x)), "mse")
 
 
-def convolutional() -> Any:
+def convolutional():
     image = keras.Input((6, 6, 1))
     x = layers.BatchNormalization()(layers.Conv2D(3, 3, use_bias=False)(image))
     x = layers.Flatten()(layers.MaxPooling2D()(layers.ReLU()(x)))
     return ready(keras.Model(image, layers.Dense(3, "softmax")(layers.Dropout(0.1)(x))))
 
 
-def nested() -> Any:
+def nested():
     x = keras.Input((4,))
     inner = keras.Sequential([keras.Input((4,)), layers.Dense(5, "tanh")])
     return ready(keras.Model(x, Plain()(inner(x))))
 
 
-def transformer() -> Any:
+def transformer():
     tokens = keras.Input((5,), dtype="int32")
     x = layers.Embedding(9, 8, mask_zero=True)(tokens)
     x = layers.LayerNormalization()(x + layers.MultiHeadAttention(2, 4, use_bias=False)(x, x))
@@ -100,14 +90,14 @@ def transformer() -> Any:
     return ready(keras.Model(tokens, layers.Dense(3, "softmax")(x)))
 
 
-def autoencoder() -> Any:
+def autoencoder():
     encoder = keras.Sequential([keras.Input((4,)), layers.Dense(2, name="code")], name="encoder")
     decoder = keras.Sequential([keras.Input((2,)), layers.Dense(4)], name="decoder")
     x = keras.Input((4,))
     return ready(keras.Model(x, decoder(encoder(x))), "mse")
 
 
-def of_text() -> Any:
+def of_text():
     text = keras.Input((1,), dtype="string", name="text")
     kind = keras.Input((1,), dtype="string", name="kind")
     words = layers.TextVectorization(vocabulary=["red", "green", "blue"], output_sequence_length=3)
@@ -117,7 +107,7 @@ def of_text() -> Any:
     return ready(keras.Model([text, kind], layers.Dense(3, "softmax")(x)))
 
 
-def transferred() -> Any:
+def transferred():
     base = keras.applications.MobileNet(
         (32, 32, 3), alpha=0.25, weights=None, include_top=False, pooling="avg"
     )
@@ -129,14 +119,14 @@ def transferred() -> Any:
     return ready(keras.Model(image, layers.Dense(3, "softmax")(base(image, training=False))))
 
 
-def adapted() -> Any:
+def adapted():
     model = sequential()
     for layer in model.layers:
         layer.enable_lora(2)
     return ready(model)
 
 
-def half_precision() -> Any:
+def half_precision():
     model = keras.Sequential(
         [
             keras.Input((4,)),
@@ -149,7 +139,7 @@ def half_precision() -> Any:
 
 
 class OwnSteps(OwnTrainStep):
-    def test_step(self, data: Any) -> Any:
+    def test_step(self, data):
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         loss = self.compute_loss(x, y, self(x, training=False), weights, training=False)
         self.mean_loss.update_state(loss)
@@ -176,63 +166,63 @@ class Kind:
     """
 
     build: Callable[[], Any]
-    data: DataSet
+    data: sw.DataSet
     by_function: bool = False
     own: tuple[type, ...] = ()
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
-    def loading(self) -> dict[str, Any]:
+    def loading(self):
         """The options of `load_model`."""
         if self.by_function:
             return {"build_model": self.build}
         return {"custom_objects": {kind.__name__: kind for kind in self.own}} if self.own else {}
 
-    def distributed(self, spark: Any) -> Any:
+    def distributed(self, spark):
         """The data on Spark."""
         columns = (self.data.features, self.data.labels)
         masks = self.data.features_masks
         return sw.data.from_arrays(spark, *columns, features_masks=masks, partitions=PARTITIONS)
 
-    def cell(self, capability: str) -> str:
+    def cell(self, capability):
         if capability in self.refused:
             return f"no: {self.refused[capability][0]}"
         options = self.loading if capability == "save and load" else {}
         return ", ".join(["yes", *(f"with `{name}`" for name in options)])
 
 
-PLAIN = DataSet(numbers(4), classes())
-KINDS: dict[str, Kind] = {
+PLAIN = sw.DataSet(numbers(4), classes())
+KINDS = {
     "Sequential": Kind(build=sequential, data=PLAIN),
     "functional, several inputs and outputs": Kind(
         build=several,
-        data=DataSet(
+        data=sw.DataSet(
             {"wide": numbers(4), "narrow": numbers(2)}, {"kind": classes(), "size": numbers(1)}
         ),
     ),
     "recurrent, masks in the data": Kind(
-        build=recurrent, data=DataSet(numbers(6, 2), classes(), features_masks=mask())
+        build=recurrent, data=sw.DataSet(numbers(6, 2), classes(), features_masks=mask())
     ),
     "time series with a `Masking` layer": Kind(
-        build=masking, data=DataSet(numbers(6, 2) * mask()[..., None], numbers(6, 1))
+        build=masking, data=sw.DataSet(numbers(6, 2) * mask()[..., None], numbers(6, 1))
     ),
     "convolutional, with `BatchNormalization`": Kind(
-        build=convolutional, data=DataSet(numbers(6, 6, 1), classes())
+        build=convolutional, data=sw.DataSet(numbers(6, 6, 1), classes())
     ),
     "nested: functional and subclassed models within": Kind(build=nested, data=PLAIN, own=(Plain,)),
     "transformer (`MultiHeadAttention`)": Kind(
         build=transformer,
-        data=DataSet(np.arange(ROWS * 5, dtype=np.int32).reshape(ROWS, 5) % 9, classes()),
+        data=sw.DataSet(np.arange(ROWS * 5, dtype=np.int32).reshape(ROWS, 5) % 9, classes()),
     ),
-    "autoencoder": Kind(build=autoencoder, data=DataSet(numbers(4), numbers(4))),
+    "autoencoder": Kind(build=autoencoder, data=sw.DataSet(numbers(4), numbers(4))),
     "text: `TextVectorization`, `StringLookup`": Kind(
         build=of_text,
-        data=DataSet(
+        data=sw.DataSet(
             {"text": texts(), "kind": np.array(["a", "b", "c"] * 8, object)[:, None]}, classes()
         ),
     ),
     "transfer learning, frozen `keras.applications` base": Kind(
-        build=transferred, data=DataSet(numbers(32, 32, 3), classes())
+        build=transferred, data=sw.DataSet(numbers(32, 32, 3), classes())
     ),
     "LoRA": Kind(build=adapted, data=PLAIN),
     "mixed precision": Kind(build=half_precision, data=PLAIN),
@@ -246,11 +236,11 @@ KINDS: dict[str, Kind] = {
         build=lambda: compiled(OwnSteps()), data=PLAIN, own=(OwnSteps,)
     ),
     "own `compute_loss`": Kind(
-        build=lambda: compiled(OwnLoss()), data=DataSet(numbers(4), numbers(5)), own=(OwnLoss,)
+        build=lambda: compiled(OwnLoss()), data=sw.DataSet(numbers(4), numbers(5)), own=(OwnLoss,)
     ),
     "GAN: several optimizers": Kind(
         build=own_models.gan,
-        data=DataSet(numbers(4)),
+        data=sw.DataSet(numbers(4)),
         by_function=True,
         refused={"evaluation": NO_CALL, "inference": NO_CALL},
     ),
@@ -280,10 +270,10 @@ TRIED = {
 }
 
 
-def table() -> str:
+def table():
     """One row for each group of kinds with the same cells; every kind can be trained."""
     assert not any(kind.refused.keys() & set(TRAINING) for kind in KINDS.values())
-    groups: dict[tuple[str, ...], list[str]] = {}
+    groups = {}
     for name, kind in KINDS.items():
         groups.setdefault(tuple(map(kind.cell, USE)), []).append(name)
     rows = [("model", *USE), ("---",) * (1 + len(USE))]
@@ -291,16 +281,13 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def test_page_contains_the_generated_table() -> None:
+def test_page_contains_the_generated_table():
     page = Path(__file__).parents[2] / "docs" / "own-models.md"
     assert f"\n\n{table()}\n\n" in page.read_text()
 
 
-# -- the cells that are tried -------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _by_value() -> Iterator[None]:
+def _by_value():
     # Executors cannot import test modules: their classes travel whole, as a notebook's do.
     modules = [own_models, __import__("sys").modules[__name__]]
     for pickle in (cloudpickle, pyspark.cloudpickle):
@@ -312,17 +299,17 @@ def _by_value() -> Iterator[None]:
             pickle.unregister_pickle_by_value(module)
 
 
-def inputs(data: DataSet) -> Any:
+def inputs(data):
     """The features as Keras takes them."""
     tensors = {name: keras.ops.convert_to_tensor(x) for name, x in data.features.items()}
     return tensors if len(tensors) > 1 else next(iter(tensors.values()))
 
 
-def labels(data: DataSet) -> Any:
+def labels(data):
     return data.labels if len(data.labels) > 1 else next(iter(data.labels.values()))
 
 
-def outputs(model: Any, data: DataSet) -> list[Any]:
+def outputs(model, data):
     """What Keras predicts."""
     if data.features_masks:
         (steps,) = data.features_masks.values()
@@ -332,7 +319,7 @@ def outputs(model: Any, data: DataSet) -> list[Any]:
     return [np.asarray(each) for each in (found if isinstance(found, list) else [found])]
 
 
-def loss(model: Any, data: DataSet) -> float:
+def loss(model, data):
     """What Keras' `evaluate` finds, in batches as large as the partitions."""
     if data.features_masks:  # which `evaluate` does not take
         return float(model.compute_loss(None, labels(data), *outputs(model, data), training=False))
@@ -341,11 +328,11 @@ def loss(model: Any, data: DataSet) -> float:
     return float(found["loss"])
 
 
-def values(variables: Any) -> list[Any]:
+def values(variables):
     return [np.array(variable) for variable in variables]
 
 
-def assert_trains(network: Any, data: DataSet) -> None:
+def assert_trains(network, data):
     """The run changes all that is trained, to finite numbers, and nothing that is frozen."""
     trained = network.model.trainable_variables
     fixed = ModelState.of(network.model, training=False).fixed
@@ -358,27 +345,27 @@ def assert_trains(network: Any, data: DataSet) -> None:
         np.testing.assert_array_equal(new, old, err_msg=variable.path)
 
 
-def try_averaging(network: Any, kind: Kind, folder: Path) -> None:
+def try_averaging(network, kind, folder):
     network.master = AVERAGING
     assert_trains(network, kind.data)
 
 
-def try_sharing(network: Any, kind: Kind, folder: Path) -> None:
+def try_sharing(network, kind, folder):
     network.master = SHARING
     assert_trains(network, kind.data)
 
 
-def try_wrapper(network: Any, kind: Kind, folder: Path) -> None:
+def try_wrapper(network, kind, folder):
     with sw.ParallelWrapper(network.model, AVERAGING, cores_per_worker=1) as wrapper:
         assert_trains(wrapper, kind.data)
 
 
-def try_evaluation(network: Any, kind: Kind, folder: Path) -> None:
+def try_evaluation(network, kind, folder):
     data = kind.distributed(network.spark)
     assert network.score(data) == pytest.approx(loss(network.model, kind.data), rel=1e-3)
 
 
-def try_inference(network: Any, kind: Kind, folder: Path) -> None:
+def try_inference(network, kind, folder):
     found = network.predict(kind.distributed(network.spark)).collect().features
     names = output_names(network.model)
     assert list(found) == names
@@ -387,7 +374,7 @@ def try_inference(network: Any, kind: Kind, folder: Path) -> None:
         assert np.ptp(array) > 1e-2
 
 
-def try_saving(network: Any, kind: Kind, folder: Path) -> None:
+def try_saving(network, kind, folder):
     url = str(folder / "model.keras")
     network.save(url)
     again = sw.SparkNetwork.load(network.spark, url, **kind.loading).model
@@ -395,7 +382,7 @@ def try_saving(network: Any, kind: Kind, folder: Path) -> None:
     models = [again, network.model]
     data = kind.data
     if "inference" in kind.refused:
-        models, data = [model.generator for model in models], DataSet(numbers(2))
+        models, data = [model.generator for model in models], sw.DataSet(numbers(2))
     for ours, theirs in zip(*(outputs(model, data) for model in models), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
@@ -410,13 +397,10 @@ TRIALS = dict(
 
 
 @pytest.mark.notebook  # too long for `make test`
-@pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask")  # though it obeys it
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("name", KINDS)
-def test_model_kind_supports_or_rejects_each_capability(
-    name: str, spark: Any, tmp_path: Path
-) -> None:
+def test_model_kind_supports_or_rejects_each_capability(name, spark, tmp_path):
     kind = KINDS[name]
     network = sw.SparkNetwork(spark, kind.build if kind.by_function else kind.build())
     prepare(network.model, lambda: kind.data.layout)
@@ -424,11 +408,11 @@ def test_model_kind_supports_or_rejects_each_capability(
         TRIALS[capability](network, kind, tmp_path)
     jobs = jobs_of(spark)
     for capability, (_, error) in kind.refused.items():
-        with pytest.raises(ConfigurationError, match=error):
+        with pytest.raises(sw.ConfigurationError, match=error):
             TRIALS[capability](network, kind, tmp_path)
     assert jobs_of(spark) == jobs
 
 
-def jobs_of(spark: Any) -> int:
+def jobs_of(spark):
     """How many jobs the session has begun."""
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())

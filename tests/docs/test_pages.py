@@ -1,5 +1,3 @@
-"""Pages whose code blocks run one after another do so, all in one session of Spark."""
-
 import os
 import re
 import subprocess
@@ -37,7 +35,7 @@ SHORTER = {
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("pages", [PAGES, GUIDE], ids=["others", "guide"])
-def test_code_blocks_of_pages_run(tmp_path: Path, pages: tuple[str, ...]) -> None:
+def test_code_blocks_of_pages_run(tmp_path, pages):
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     (tmp_path / "flowers.csv").write_text(
         "length,color,species\n" + "5.1,red,rose\n4.9,blue,iris\n" * 100, encoding="utf-8"

@@ -1,15 +1,14 @@
-"""Public names without a docstring or a page fail the build of the documentation site."""
-
 import runpy
 from pathlib import Path
 
 import pytest
 from mkdocs.exceptions import PluginError
+from tests.cases import cases
 
 SITE = runpy.run_path(str(Path(__file__).parents[2] / ".ci" / "site.py"))
 
 
-def test_every_public_name_is_on_one_page() -> None:
+def test_every_public_name_is_on_one_page():
     import sparkwright as sw
 
     headings = [
@@ -23,17 +22,13 @@ def test_every_public_name_is_on_one_page() -> None:
     assert sw.DataSet.__name__ in {name.rpartition(".")[2] for name in headings}
 
 
-@pytest.mark.parametrize(
-    ("package", "docstring", "error"),
-    [
-        ("data", None, r"sparkwright\.data\.new has no docstring"),
-        ("unlisted", "Do it.", "on no page: add unlisted to REFERENCE"),
-    ],
+@cases(
+    "package, docstring, error",
+    ("data", None, r"sparkwright\.data\.new has no docstring"),
+    ("unlisted", "Do it.", "on no page: add unlisted to REFERENCE"),
 )
-def test_undocumented_or_unlisted_name_fails_the_build(
-    package: str, docstring: str | None, error: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def new() -> None: ...
+def test_undocumented_or_unlisted_name_fails_the_build(package, docstring, error, monkeypatch):
+    def new(): ...
 
     new.__module__, new.__doc__ = f"sparkwright.{package}._new", docstring
     scope = SITE["reference"].__globals__

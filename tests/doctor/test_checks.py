@@ -1,20 +1,11 @@
-"""Each problem made up as values, and what is said of it."""
-
 import importlib.metadata
 import re
 from dataclasses import replace
-from typing import Any
 
-import pytest
+from tests.cases import cases
 
 from sparkwright.doctor._executor_rules import PACKAGES
-from sparkwright.doctor._findings import (
-    GIB,
-    MIB,
-    Findings,
-    Place,
-    SparkFacts,
-)
+from sparkwright.doctor._findings import GIB, MIB, Findings, Place, SparkFacts
 from sparkwright.doctor._rules import diagnose
 from sparkwright.timeline.clocks import Offset
 
@@ -30,24 +21,12 @@ VERSIONS = {
     "pandas": "2.3.3",
     "Java": "17.0.15",
 }
-MEMORY: dict[str, Any] = dict(
-    shared=GIB,
-    shared_writable=True,
-    scratch=50 * GIB,
-    scratch_folder="/s",
-)
-SETTINGS = {
-    "spark.authenticate": "true",
-    "spark.network.crypto.enabled": "true",
-}
+MEMORY = dict(shared=GIB, shared_writable=True, scratch=50 * GIB, scratch_folder="/s")
+SETTINGS = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 
 
-def place(label: str, **found: Any) -> Place:
-    given: dict[str, Any] = {
-        "host": label.rstrip(")")[-1],
-        "versions": VERSIONS,
-        **MEMORY,
-    }
+def place(label, **found):
+    given = {"host": label.rstrip(")")[-1], "versions": VERSIONS, **MEMORY}
     if label != "driver":
         given |= {
             "clock": Offset(offset_s=0.001, uncertainty_s=0.0005),
@@ -63,36 +42,36 @@ SPARK = SparkFacts(master="spark://a:7077", settings=SETTINGS, tasks=2, came=2)
 FINE = Findings(driver=DRIVER, executors=(FIRST, SECOND), spark=SPARK, port_problem="")
 
 
-def with_executor(**found: Any) -> Findings:
+def with_executor(**found):
     """The second executor is different."""
     return replace(FINE, executors=(FIRST, replace(SECOND, **found)))
 
 
-def with_driver(**found: Any) -> Findings:
+def with_driver(**found):
     """The driver is different."""
     return replace(FINE, driver=replace(DRIVER, **found))
 
 
-def with_both(**found: Any) -> Findings:
+def with_both(**found):
     """Both executors are different."""
     return replace(FINE, executors=tuple(replace(each, **found) for each in (FIRST, SECOND)))
 
 
-def with_spark(findings: Findings = FINE, **found: Any) -> Findings:
+def with_spark(findings=FINE, **found):
     """The facts about Spark are different."""
     assert findings.spark is not None
     return replace(findings, spark=replace(findings.spark, **found))
 
 
-def with_versions(**versions: str | None) -> dict[str, Any]:
+def with_versions(**versions):
     return {"versions": {**VERSIONS, **versions}}
 
 
-def clock(offset_s: float, uncertainty_s: float = 0.01) -> dict[str, Any]:
+def clock(offset_s, uncertainty_s=0.01):
     return {"clock": Offset(offset_s=offset_s, uncertainty_s=uncertainty_s)}
 
 
-def with_settings(master: str = SPARK.master, **found: str) -> Findings:
+def with_settings(master=SPARK.master, **found):
     settings = {**SETTINGS, **{name.replace("__", "."): value for name, value in found.items()}}
     return replace(FINE, spark=replace(SPARK, master=master, settings=settings))
 
@@ -103,12 +82,12 @@ KRYO = "org.apache.spark.serializer.KryoSerializer"
 LOST = {"executor 0 (a)": "10.0.0.2:5 (timed out)", "executor 2 (c)": ""}
 
 
-def lacks_gpu(**found: Any) -> Findings:
+def lacks_gpu(**found):
     executors = (replace(FIRST, **GIVEN), replace(SECOND, **found))
     return replace(with_spark(gpus=1), executors=executors)
 
 
-def everywhere(findings: Findings, **versions: str) -> Findings:
+def everywhere(findings, **versions):
     """Driver and executors have these versions."""
     found = with_versions(**versions)
     executors = tuple(replace(each, **found) for each in findings.executors)
@@ -118,7 +97,7 @@ def everywhere(findings: Findings, **versions: str) -> Findings:
 OLD_SPARK = everywhere(FINE, PySpark="3.5.9")
 
 # Findings, the check that judges them, its worst status, and words of where, found or remedy.
-CASES: list[tuple[Findings, str, str, str]] = [
+CASES = [
     (FINE, "TensorFlow", "ok", "driver, all 2 executors: 2.21.0"),
     (with_driver(backend="jax"), "JAX", "problem", "is not installed"),
     (with_executor(**with_versions(pandas=None)), "pandas", "ok", ""),
@@ -155,10 +134,7 @@ CASES: list[tuple[Findings, str, str, str]] = [
     (with_driver(open_files=1024, open_files_used=900), "Open files", "warning", "900 are open"),
     (with_executor(shared_writable=False), "/dev/shm", "warning", "1777"),
     (with_executor(scratch=MIB), "Temporary files", "warning", "1 MiB free in /s"),
-    (
-        with_executor(address_space=2 * GIB),
-        *("Python's memory limit", "problem", "pyspark.memory"),
-    ),
+    (with_executor(address_space=2 * GIB), *("Python's memory limit", "problem", "pyspark.memory")),
     (with_executor(address_space=8 * GIB), "Python's memory limit", "warning", ""),
     (
         with_spark(with_both(**GIVEN), gpus=1),
@@ -177,8 +153,8 @@ CASES: list[tuple[Findings, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("findings", "name", "status", "words"), CASES)
-def test_findings_are_classified(findings: Findings, name: str, status: str, words: str) -> None:
+@cases("findings, name, status, words", *CASES)
+def test_findings_are_classified(findings, name, status, words):
     checks = diagnose(findings).checks
     trouble = {(check.name, check.status) for check in checks if check.status != "ok"}
     assert trouble == ({(name, status)} if status != "ok" else set())
@@ -189,33 +165,29 @@ def test_findings_are_classified(findings: Findings, name: str, status: str, wor
         assert check.remedy.endswith("." if is_trouble else "")
 
 
-def test_too_few_open_files_for_many_workers_is_a_warning() -> None:
+def test_too_few_open_files_for_many_workers_is_a_warning():
     findings = with_spark(with_driver(open_files=1024), tasks=1000, came=1000)
     assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "status"),
-    [
-        ("Python", "3.12.1", "problem"),
-        ("Python", "3.11.2", "ok"),
-        ("sparkwright", "0.6.1", "problem"),
-        ("sparkwright's sources", "0123456789ac", "problem"),
-        ("PySpark", "4.2.0", "problem"),
-        ("PySpark", "4.3.1", "warning"),
-        ("TensorFlow", "2.20.0", "problem"),
-        ("TensorFlow", "2.21.1", "warning"),
-        ("Keras", "3.14.0", "problem"),
-        ("NumPy", "1.26.4", "problem"),
-        ("NumPy", "2.2.0", "warning"),
-        ("PyArrow", "23.0.0", "warning"),
-        ("pandas", "3.0.0", "warning"),
-        ("Java", "21.0.1", "warning"),
-    ],
+@cases(
+    "name, version, status",
+    ("Python", "3.12.1", "problem"),
+    ("Python", "3.11.2", "ok"),
+    ("sparkwright", "0.6.1", "problem"),
+    ("sparkwright's sources", "0123456789ac", "problem"),
+    ("PySpark", "4.2.0", "problem"),
+    ("PySpark", "4.3.1", "warning"),
+    ("TensorFlow", "2.20.0", "problem"),
+    ("TensorFlow", "2.21.1", "warning"),
+    ("Keras", "3.14.0", "problem"),
+    ("NumPy", "1.26.4", "problem"),
+    ("NumPy", "2.2.0", "warning"),
+    ("PyArrow", "23.0.0", "warning"),
+    ("pandas", "3.0.0", "warning"),
+    ("Java", "21.0.1", "warning"),
 )
-def test_executor_with_a_different_version_is_reported(
-    name: str, version: str, status: str
-) -> None:
+def test_executor_with_a_different_version_is_reported(name, version, status):
     findings = with_executor(**with_versions(**{name: version}))
     first, second = diagnose(findings).find(name)
     assert (first.where, first.status) == ("driver, executor 0 (a)", "ok")
@@ -224,14 +196,14 @@ def test_executor_with_a_different_version_is_reported(
     assert (VERSIONS[name] in second.remedy) == (status != "ok")
 
 
-@pytest.mark.parametrize("name", ["sparkwright", "TensorFlow", "Keras", "NumPy", "PyArrow"])
-def test_executor_without_a_package_is_a_problem(name: str) -> None:
+@cases("name", "sparkwright", "TensorFlow", "Keras", "NumPy", "PyArrow")
+def test_executor_without_a_package_is_a_problem(name):
     (check,) = diagnose(with_executor(**with_versions(**{name: None}))).problems
     assert (check.name, check.where) == (name, "executor 1 (b)")
     assert check.found == "is not installed"
 
 
-def test_minimum_versions_match_the_package_requirements() -> None:
+def test_minimum_versions_match_the_package_requirements():
     needs = importlib.metadata.requires("sparkwright") or []
     for name, rule in PACKAGES.items():
         found = [n for n in needs if re.match(rf"{name.lower()}\b", n) and "extra" not in n]
@@ -240,7 +212,7 @@ def test_minimum_versions_match_the_package_requirements() -> None:
             assert rule.least == tuple(map(int, least.split("."))), name
 
 
-def test_port_that_the_driver_cannot_open_is_a_problem() -> None:
+def test_port_that_the_driver_cannot_open_is_a_problem():
     unheard = with_both(driver_problem=None, clock=None)
     diagnosis = diagnose(replace(unheard, port_problem="no port could be opened"))
     statuses = [
@@ -250,35 +222,30 @@ def test_port_that_the_driver_cannot_open_is_a_problem() -> None:
     assert [found for _, found in statuses] == [{"problem"}, {"not checked"}, {"not checked"}]
 
 
-def test_clocks_of_one_machine_share_a_row() -> None:
+def test_clocks_of_one_machine_share_a_row():
     first, second = replace(FIRST, **clock(5.0001, 2e-4)), replace(SECOND, **clock(4.9998, 4e-4))
     (check,) = diagnose(replace(FINE, executors=(first, second))).find("Clock")
     assert check.found == "5 s ahead of the driver's, give or take 10 ms"
 
 
-@pytest.mark.parametrize(
-    ("settings", "name", "status"),
-    [
-        ("speculation=true", "Speculation", "ok"),
-        (
-            "speculation=true speculation.task.duration.threshold=30s",
-            *("Speculation", "problem"),
-        ),
-        ("task.maxFailures=1", "Retries", "problem"),
-        ("task.maxFailures=2", "Retries", "warning"),
-        (
-            "python.worker.killOnIdleTimeout=true python.worker.idleTimeoutSeconds=60",
-            *("Silent Python workers", "problem"),
-        ),
-        ("excludeOnFailure.enabled=true", "Exclusion", "warning"),
-        (f"serializer={KRYO}", "Serializer", "ok"),
-        (f"serializer={KRYO} kryo.registrationRequired=true", "Serializer", "warning"),
-        ("authenticate=false", "Encryption", "warning"),
-        ("network.crypto.enabled=false", "Encryption", "warning"),
-        ("network.crypto.enabled=false ssl.rpc.enabled=true", "Encryption", "ok"),
-    ],
+@cases(
+    "settings, name, status",
+    ("speculation=true", "Speculation", "ok"),
+    ("speculation=true speculation.task.duration.threshold=30s", *("Speculation", "problem")),
+    ("task.maxFailures=1", "Retries", "problem"),
+    ("task.maxFailures=2", "Retries", "warning"),
+    (
+        "python.worker.killOnIdleTimeout=true python.worker.idleTimeoutSeconds=60",
+        *("Silent Python workers", "problem"),
+    ),
+    ("excludeOnFailure.enabled=true", "Exclusion", "warning"),
+    (f"serializer={KRYO}", "Serializer", "ok"),
+    (f"serializer={KRYO} kryo.registrationRequired=true", "Serializer", "warning"),
+    ("authenticate=false", "Encryption", "warning"),
+    ("network.crypto.enabled=false", "Encryption", "warning"),
+    ("network.crypto.enabled=false ssl.rpc.enabled=true", "Encryption", "ok"),
 )
-def test_settings_are_classified(settings: str, name: str, status: str) -> None:
+def test_settings_are_classified(settings, name, status):
     given = dict(f"spark.{setting}".split("=") for setting in settings.split())
     diagnosis = diagnose(with_settings(**given))
     (check,) = diagnosis.find(name)
@@ -287,7 +254,7 @@ def test_settings_are_classified(settings: str, name: str, status: str) -> None:
     assert [c.name for c in diagnosis.checks if c.status != "ok"] == [name] * (status != "ok")
 
 
-def test_encryption_matters_only_with_executors_on_other_machines() -> None:
+def test_encryption_matters_only_with_executors_on_other_machines():
     bare = replace(FINE, spark=replace(SPARK, settings={}))
     (check,) = diagnose(bare).find("Encryption")
     assert "spark.authenticate=true and spark.network.crypto.enabled=true" in check.remedy
@@ -298,37 +265,33 @@ def test_encryption_matters_only_with_executors_on_other_machines() -> None:
     assert not diagnose(replace(unseen, spark=SparkFacts(master="local[2]"))).find("Encryption")
 
 
-def test_yarn_user_shared_by_all_tenants_is_reported() -> None:
+def test_yarn_user_shared_by_all_tenants_is_reported():
     (check,) = diagnose(with_settings("yarn")).find("Encryption")
     assert (check.status, "runs all tenants' containers as one user" in check.found) == ("ok", True)
     (check,) = diagnose(with_settings("yarn", spark__authenticate="false")).find("Encryption")
     assert (check.status, "LinuxContainerExecutor" in check.remedy) == ("warning", True)
 
 
-@pytest.mark.parametrize(
-    ("master", "status"), [("local[2]", "problem"), ("local[2,4]", "ok"), ("local", "problem")]
-)
-def test_local_spark_retries_a_task_as_its_master_url_specifies(master: str, status: str) -> None:
+@cases("master, status", ("local[2]", "problem"), ("local[2,4]", "ok"), ("local", "problem"))
+def test_local_spark_retries_a_task_as_its_master_url_specifies(master, status):
     assert diagnose(with_settings(master)).find("Retries")[0].status == status
 
 
-@pytest.mark.parametrize(
-    ("problem", "remedy"),
-    [
-        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "PYSPARK_PYTHON"),
-        ('Cannot run program "python3.11": error=2', "spark.pyspark.python"),
-        ("no task of 2 began within 60 s", "slots"),
-        ("something else", "logs"),
-    ],
+@cases(
+    "problem, remedy",
+    ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "PYSPARK_PYTHON"),
+    ('Cannot run program "python3.11": error=2', "spark.pyspark.python"),
+    ("no task of 2 began within 60 s", "slots"),
+    ("something else", "logs"),
 )
-def test_failed_job_is_explained(problem: str, remedy: str) -> None:
+def test_failed_job_is_explained(problem, remedy):
     findings = replace(FINE, executors=(), job_problem=problem)
     (check,) = diagnose(findings).problems
     assert (check.name, check.found) == ("Executors", problem)
     assert remedy in check.remedy
 
 
-def test_only_this_machine_is_checked_without_spark() -> None:
+def test_only_this_machine_is_checked_without_spark():
     diagnosis = diagnose(Findings(driver=DRIVER))
     assert diagnosis.ok
     assert diagnosis.find("Executors")[0].status == "not checked"

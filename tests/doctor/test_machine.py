@@ -1,29 +1,26 @@
-"""What a machine tells of itself, read from files and programs made up for it."""
-
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 from sparkwright.cluster.engine_archive import engine_finder, own_engine
 from sparkwright.doctor import _machine
 from sparkwright.doctor._findings import Place
 
 
-def write(path: Path, text: str) -> None:
+def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
-def program(folder: Path, name: str, script: str) -> None:
+def program(folder, name, script):
     write(folder / name, f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
 
 
-def test_current_process_can_be_inspected() -> None:
+def test_current_process_can_be_inspected():
     found = _machine.examine(find_kit=engine_finder())
     place = Place(**found, label="driver")
     assert place.versions["Python"] == ".".join(map(str, sys.version_info[:3]))
@@ -33,7 +30,7 @@ def test_current_process_can_be_inspected() -> None:
     assert place.scratch
 
 
-def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None:
+def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path):
     code = (
         "import sys; from sparkwright.doctor import _machine; _machine.examine();"
         "print(*{'tensorflow', 'keras', 'pandas', 'pyspark'} & set(sys.modules))"
@@ -44,18 +41,14 @@ def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path: Path) -> None
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize(
-    ("script", "gpus", "problem"),
-    [
-        ("echo '0, NVIDIA A100, 40960 MiB, 570.1'; echo '1, …'", 2, "^$"),
-        ("echo broken >&2; exit 9", 0, "broken"),
-        ("exec sleep 60", 0, "no answer"),
-    ],
+@cases(
+    "script, gpus, problem",
+    ("echo '0, NVIDIA A100, 40960 MiB, 570.1'; echo '1, …'", 2, "^$"),
+    ("echo broken >&2; exit 9", 0, "broken"),
+    ("exec sleep 60", 0, "no answer"),
     ids=["two", "failure", "timeout"],
 )
-def test_gpus_are_those_that_nvidia_smi_lists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, gpus: int, problem: str
-) -> None:
+def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, script, gpus, problem):
     program(tmp_path, "nvidia-smi", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(_machine, "_COMMAND_S", 0.5)
@@ -64,9 +57,7 @@ def test_gpus_are_those_that_nvidia_smi_lists(
     assert re.search(problem, found["gpu_problem"])
 
 
-def test_worker_data_folder_is_sparks_local_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_data_folder_is_sparks_local_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_DIRS", "")
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/other")
     assert _machine.scratch_folder() == str(tmp_path)

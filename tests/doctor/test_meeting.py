@@ -1,18 +1,14 @@
-"""Tasks meet at the driver: here as threads of one process, each as if on an executor."""
-
 import itertools
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cases import cases
 from tests.waiting import wait_until
 
 from sparkwright.cluster.engine_archive import engine_finder
@@ -25,7 +21,7 @@ SECRET = b"s" * 32
 
 
 @pytest.fixture
-def meeting() -> Iterator[Meeting]:
+def meeting():
     opened = Meeting(
         secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=5.0, timeout_s=20.0
     )
@@ -33,8 +29,8 @@ def meeting() -> Iterator[Meeting]:
     opened.close()
 
 
-def orders(driver: Any, **given: Any) -> Orders:
-    found: dict[str, Any] = {
+def orders(driver, **given):
+    found = {
         "secret": SECRET,
         "ports": (0,),
         "network_mask": None,
@@ -48,19 +44,19 @@ def orders(driver: Any, **given: Any) -> Orders:
 
 
 @pytest.fixture
-def _each_an_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+def _each_an_executor(monkeypatch):
     numbers = itertools.count()
     java = lambda: {"pid": (n := next(numbers)), "executor": str(n), "version": "17.0.1"}  # noqa: E731
     monkeypatch.setattr(_probe, "java_above", java)
 
 
-def all_look(given: Orders, tasks: int) -> list[dict[str, Any]]:
+def all_look(given, tasks):
     with ThreadPoolExecutor(tasks) as pool:
         return list(pool.map(lambda task: _probe.look(given, task), range(tasks)))
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_every_executor_reaches_all_others_and_its_clock_is_compared(meeting: Meeting) -> None:
+def test_every_executor_reaches_all_others_and_its_clock_is_compared(meeting):
     answers = all_look(orders(meeting.address, clock=lambda: time.time() + 5.0), 3)
     assert meeting.came == {0, 1, 2}
     labels = {answer["label"] for answer in answers}
@@ -69,21 +65,20 @@ def test_every_executor_reaches_all_others_and_its_clock_is_compared(meeting: Me
         assert answer["place"]["driver_problem"] == ""
         assert answer["place"]["peers"] == dict.fromkeys(labels - {answer["label"]}, "")
         clock = _gathering.clock_of(answer["samples"])
-        assert clock is not None
         assert abs(clock.offset_s - 5.0) <= clock.uncertainty_s + 1e-3
     assert {e: a["place"]["peers"] for e, a in meeting.answers.items()} == {
         a["executor"]: a["place"]["peers"] for a in answers
     }
 
 
-def test_one_task_per_executor_checks_all_executors(meeting: Meeting) -> None:
+def test_one_task_per_executor_checks_all_executors(meeting):
     answers = all_look(orders(meeting.address), 3)
     assert sorted("place" in answer for answer in answers) == [False, False, True]
     assert len({answer["executor"] for answer in answers}) == 1
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_executor_without_a_free_port_reports_it(meeting: Meeting) -> None:
+def test_executor_without_a_free_port_reports_it(meeting):
     taken = meeting.address[1]
     answers = all_look(orders(meeting.address, ports=(taken,)), 3)
     assert all(f"{taken}" in answer["place"]["port_problem"] for answer in answers)
@@ -91,9 +86,7 @@ def test_executor_without_a_free_port_reports_it(meeting: Meeting) -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_each_machine_can_use_its_own_ports(
-    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_machine_can_use_its_own_ports(meeting, monkeypatch):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -104,7 +97,7 @@ def test_each_machine_can_use_its_own_ports(
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_unreachable_driver_is_reported() -> None:
+def test_unreachable_driver_is_reported():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         (answer,) = all_look(orders(closed.getsockname(), connect_s=0.3), 1)
@@ -113,7 +106,7 @@ def test_unreachable_driver_is_reported() -> None:
 
 
 @pytest.mark.usefixtures("_each_an_executor")
-def test_started_tasks_are_awaited_and_missing_ones_are_not() -> None:
+def test_started_tasks_are_awaited_and_missing_ones_are_not():
     meeting = Meeting(
         secret=SECRET, host="127.0.0.1", ports=(0,), tasks=3, quiet_s=0.05, timeout_s=20.0
     )
@@ -135,7 +128,7 @@ def test_started_tasks_are_awaited_and_missing_ones_are_not() -> None:
 
 
 @pytest.mark.thorough
-def test_hanging_or_failing_actions_do_not_block_others() -> None:
+def test_hanging_or_failing_actions_do_not_block_others():
     hold = threading.Event()
     quick = {str(n): lambda: "" for n in range(99)}
     acts = {"hangs": lambda: str(hold.wait(20)), "fails": lambda: str(int("x")), **quick}
@@ -148,7 +141,7 @@ def test_hanging_or_failing_actions_do_not_block_others() -> None:
     assert found == dict.fromkeys(quick, "")
 
 
-def test_closing_releases_all_executors(meeting: Meeting) -> None:
+def test_closing_releases_all_executors(meeting):
     line = connect(meeting.address, secret=SECRET, timeout_s=5.0)
     line.send("doctor", {"executor": "a", "label": "executor a", "task": 0})
     line.receive()
@@ -158,11 +151,11 @@ def test_closing_releases_all_executors(meeting: Meeting) -> None:
 
 
 @pytest.mark.thorough
-def test_tasks_do_not_need_sparkwright_installed(tmp_path: Path) -> None:
+def test_tasks_do_not_need_sparkwright_installed(tmp_path):
     """The kit may be missing on executors; the answer says so."""
     import pyspark.cloudpickle as cloudpickle
 
-    task: Any = _gathering._sent_whole(orders(None))  # pyright: ignore[reportPrivateUsage]
+    task = _gathering._sent_whole(orders(None))
     (tmp_path / "task").write_bytes(cloudpickle.dumps(task))
     code = (
         "import json, pickle, sys; sys.modules['sparkwright'] = None;"
@@ -175,8 +168,8 @@ def test_tasks_do_not_need_sparkwright_installed(tmp_path: Path) -> None:
     assert '"NumPy": "' in done.stdout
 
 
-@pytest.mark.parametrize("executors", [1, 2, 17, 40, 1000])
-def test_each_executor_probes_a_few_others_and_each_is_probed(executors: int) -> None:
+@cases("executors", 1, 2, 17, 40, 1000)
+def test_each_executor_probes_a_few_others_and_each_is_probed(executors):
     names = [f"{number:04}" for number in range(executors)]
     tried = {name: _meeting.partners(name, names) for name in names}
     assert all(name not in others for name, others in tried.items())
@@ -186,37 +179,32 @@ def test_each_executor_probes_a_few_others_and_each_is_probed(executors: int) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("page", "told"),
-    [
-        (
-            ": org.apache.spark.SparkException: Job aborted: Lost task 1.3 (127.0.0.1 executor 0): "
-            'java.io.IOException: Cannot run program "/no/python": error=2, No such file\n'
-            "\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n",
-            'Cannot run program "/no/python": error=2, No such file',
-        ),
-        (
-            "Traceback (most recent call last):\n  File x\npyspark.errors.PySparkRuntimeError: "
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
-            "driver: 3.11.\n\tat org.apache.spark",
-            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
-            "driver: 3.11.",
-        ),
-        ("something\n\nelse", "something else"),
-        ("", "RuntimeError"),
-    ],
+@cases(
+    "page, told",
+    (
+        ": org.apache.spark.SparkException: Job aborted: Lost task 1.3 (127.0.0.1 executor 0): "
+        'java.io.IOException: Cannot run program "/no/python": error=2, No such file\n'
+        "\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n",
+        'Cannot run program "/no/python": error=2, No such file',
+    ),
+    (
+        "Traceback (most recent call last):\n  File x\npyspark.errors.PySparkRuntimeError: "
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
+        "driver: 3.11.\n\tat org.apache.spark",
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in "
+        "driver: 3.11.",
+    ),
+    ("something\n\nelse", "something else"),
+    ("", "RuntimeError"),
 )
-def test_java_stack_trace_is_reduced_to_the_relevant_line(page: str, told: str) -> None:
+def test_java_stack_trace_is_reduced_to_the_relevant_line(page, told):
     assert _gathering.in_short(RuntimeError(page)) == told
 
 
-# -- what the driver does with folders by itself ----------------------------------------------
-
-
-def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path: Path) -> None:
+def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     folders = {str(here): "hdfs://a", str(there): "hdfs://b"}
-    answers: list[dict[str, Any]] = []
+    answers = []
     for name, problem in (("1", "no rights"), ("2", "")):
         place = {"files": {"hdfs://a": "", "hdfs://b": problem}}
         answers.append({"executor": name, "label": f"executor {name}", "place": place})
@@ -231,15 +219,13 @@ def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path: Path) 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("_each_an_executor")
-def test_port_behind_a_firewall_is_reported_by_connecting_executors(
-    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_port_behind_a_firewall_is_reported_by_connecting_executors(meeting, monkeypatch):
     """Executor 1 says a port at which nobody listens."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        arrive = meeting._arrive  # pyright: ignore[reportPrivateUsage]
+        arrive = meeting._arrive
 
-        def misled(executor: str, label: str, message: dict[str, Any]) -> None:
+        def misled(executor, label, message):
             if label.startswith("executor 1 "):
                 message = {**message, "address": list(closed.getsockname())}
             arrive(executor, label, message)

@@ -1,5 +1,3 @@
-"""`EvaluationBinary`: yes-or-no outputs against scikit-learn, masks, merging, an inner ROC."""
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
@@ -12,11 +10,10 @@ from sparkwright.evaluation import EvaluationBinary, ROCBinary
 pytest.importorskip("matplotlib").use("Agg")
 
 coarse = st.integers(0, 8).map(lambda n: n / 8)
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @st.composite
-def batches(draw: st.DrawFn, *, outputs: int | None = None) -> Batch:
+def batches(draw, *, outputs=None):
     """Labels, predictions and a mask per output, (n, C) each."""
     shape = (draw(st.integers(0, 15)), outputs or draw(st.integers(2, 4)))
     labels = draw(npst.arrays(np.int64, shape, elements=st.integers(0, 1)))
@@ -28,9 +25,7 @@ def batches(draw: st.DrawFn, *, outputs: int | None = None) -> Batch:
 @pytest.mark.thorough
 @settings(max_examples=30)
 @given(batch=batches(), threshold=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
-def test_counts_and_rates_of_each_output_equal_scikit_learns(
-    batch: Batch, threshold: float
-) -> None:
+def test_counts_and_rates_of_each_output_equal_scikit_learns(batch, threshold):
     labels, scores, mask = batch
     evaluation = EvaluationBinary.from_predictions(labels, scores, mask=mask, thresholds=threshold)
     assert evaluation.examples == mask.any(axis=1).sum()
@@ -46,15 +41,12 @@ def test_counts_and_rates_of_each_output_equal_scikit_learns(
         np.testing.assert_array_equal(evaluation.confusion[k], counts)
 
 
-def test_outputs_without_a_value_are_excluded_from_macro_averages() -> None:
+def test_outputs_have_thresholds_and_without_a_value_no_part_in_averages():
     evaluation = EvaluationBinary.from_predictions([[1, 0], [1, 0]], [[0.9, 0.1], [0.1, 0.1]])
     assert evaluation.left_out("recall") == ("1",)
     assert evaluation.recall() == 0.5
     assert evaluation.recall(of=1) == 0.0
     assert EvaluationBinary().accuracy() == EvaluationBinary().f1() == 0.0
-
-
-def test_each_output_has_its_own_threshold() -> None:
     scores = np.full((1, 3), 0.3, np.float32)
     evaluation = EvaluationBinary.from_predictions(
         [[1, 1, 1]], scores, thresholds=[0.2, 0.3, 0.4], names=["a", "b", "c"]
@@ -64,7 +56,7 @@ def test_each_output_has_its_own_threshold() -> None:
     assert same.recall() == 0.0
 
 
-def test_steps_and_masks_of_every_shape_are_supported() -> None:
+def test_steps_and_masks_of_every_shape_are_supported():
     scores = np.array([[[0.9], [np.nan]], [[0.2], [0.8]]])
     labels = np.array([[1, -1], [1, 1]])
     evaluation = EvaluationBinary.from_predictions(labels, scores, mask=[[1, 0], [1, 1]])
@@ -77,7 +69,7 @@ def test_steps_and_masks_of_every_shape_are_supported() -> None:
 
 
 @given(batch=batches(outputs=2))
-def test_inner_roc_uses_the_same_data(batch: Batch) -> None:
+def test_inner_roc_uses_the_same_data(batch):
     labels, scores, mask = batch
     evaluation = EvaluationBinary.from_predictions(labels, scores, mask=mask, roc_thresholds=0)
     assert evaluation.roc == ROCBinary.from_predictions(labels, scores, mask=mask)
@@ -85,7 +77,7 @@ def test_inner_roc_uses_the_same_data(batch: Batch) -> None:
     assert "AUC" in evaluation.summary()
 
 
-def test_a_summary_shows_averages_and_each_output() -> None:
+def test_a_summary_shows_averages_and_each_output():
     evaluation = EvaluationBinary.from_predictions(
         [[0, 0], [1, 0], [1, 0]], [[0.2, 0.1], [0.9, 0.4], [0.3, 0.7]], names=["rain", "<wind>"]
     )

@@ -1,7 +1,6 @@
 import math
 import re
 from fractions import Fraction
-from typing import Any
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
@@ -27,7 +26,7 @@ probabilities = (
 
 
 @st.composite
-def tables(draw: st.DrawFn, most: int = 15) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def tables(draw, most=15):
     """Integer labels (n,), probabilities (n, C) of some float type or (n, 1), and a mask (n,)."""
     n, width = draw(st.integers(0, most)), draw(st.integers(1, 4))
     values = draw(npst.arrays(np.float64, (n, width), elements=probabilities))
@@ -37,18 +36,18 @@ def tables(draw: st.DrawFn, most: int = 15) -> tuple[np.ndarray, np.ndarray, np.
     return labels, values.astype(kind), draw(npst.arrays(np.bool_, n, elements=st.booleans()))
 
 
-def calibration(labels: Any, predictions: Any, **options: Any) -> EvaluationCalibration:
+def calibration(labels, predictions, **options):
     return EvaluationCalibration.from_predictions(labels, predictions, **options)
 
 
-def both_classes(predictions: np.ndarray) -> np.ndarray:
+def both_classes(predictions):
     wide = predictions.astype(np.float64)
     return np.concatenate([1 - wide, wide], axis=1) if wide.shape[1] == 1 else wide
 
 
-def exact_reliability(p: np.ndarray, yes: np.ndarray, bin_of: np.ndarray, bins: int) -> list[Any]:
+def exact_reliability(p, yes, bin_of, bins):
     """Rows, mean probability and fraction of yes of each bin, by the definition."""
-    found: list[Any] = []
+    found = []
     for number in range(bins):
         inside = bin_of == number
         if inside.any():
@@ -60,9 +59,7 @@ def exact_reliability(p: np.ndarray, yes: np.ndarray, bin_of: np.ndarray, bins: 
 
 @few
 @given(table=tables(), bins=st.sampled_from([1, 3, 10, 50]))
-def test_reliability_and_its_errors_equal_their_definition(
-    table: tuple[np.ndarray, ...], bins: int
-) -> None:
+def test_reliability_and_its_errors_equal_their_definition(table, bins):
     labels, predictions, mask = table
     evaluation = calibration(labels, predictions, mask=mask, reliability_bins=bins)
     labels, predictions = labels[mask], predictions[mask]
@@ -73,9 +70,7 @@ def test_reliability_and_its_errors_equal_their_definition(
     # Of one probability, class 1 must exceed one half.
     top = (predictions[:, 0] > 0.5).astype(int) if single else wide.argmax(axis=1)
     row = np.arange(n)
-    questions: list[Any] = [
-        (k, wide[:, k], labels == k, bin_of[:, k]) for k in range(wide.shape[1])
-    ]
+    questions = [(k, wide[:, k], labels == k, bin_of[:, k]) for k in range(wide.shape[1])]
     questions.append((None, wide[row, top], labels == top, bin_of[row, top]))
     for of, p, yes, numbers in questions:
         expected = exact_reliability(p, yes, numbers, bins)
@@ -101,7 +96,7 @@ def test_reliability_and_its_errors_equal_their_definition(
 @pytest.mark.thorough
 @few
 @given(table=tables(), bins=st.sampled_from([1, 7, 10, 50]))
-def test_histograms_equal_their_definition(table: tuple[np.ndarray, ...], bins: int) -> None:
+def test_histograms_equal_their_definition(table, bins):
     labels, predictions, mask = table
     evaluation = calibration(labels, predictions, mask=mask, histogram_bins=bins)
     labels, predictions = labels[mask], predictions[mask]
@@ -113,7 +108,7 @@ def test_histograms_equal_their_definition(table: tuple[np.ndarray, ...], bins: 
     is_class = labels[:, None] == np.arange(place.shape[1])
     residual = np.where(is_class, mirror, place)
 
-    def count(numbers: np.ndarray) -> list[int]:
+    def count(numbers):
         return np.bincount(numbers.ravel(), minlength=bins).tolist()
 
     assert evaluation.probability_histogram().counts.tolist() == count(place)
@@ -134,7 +129,7 @@ def test_histograms_equal_their_definition(table: tuple[np.ndarray, ...], bins: 
 @given(
     seed=st.integers(0, 1 << 32), n=st.integers(1, 60), width=st.integers(1, 4), hard=st.booleans()
 )
-def test_scores_equal_scikit_learns(seed: int, n: int, width: int, hard: bool) -> None:
+def test_scores_equal_scikit_learns(seed, n, width, hard):
     rng = np.random.default_rng(seed)
     classes = max(width, 2)
     p = rng.dirichlet(np.full(classes, 0.3), size=n)
@@ -161,12 +156,12 @@ def test_scores_equal_scikit_learns(seed: int, n: int, width: int, hard: bool) -
         assert evaluation.log_loss(of=k) == pytest.approx(expected, **close)
 
 
-def test_log_loss_is_clipped_as_documented() -> None:
+def test_log_loss_is_clipped_as_documented():
     assert calibration([1], [[1.0, 0.0]]).log_loss() == pytest.approx(52 * math.log(2))
     assert calibration([0], [[1.0, 0.0]]).log_loss() == 0
 
 
-def test_empty_bins_are_omitted_on_request() -> None:
+def test_empty_bins_are_omitted_on_request():
     predictions = [[0.05], [0.95]]
     without = calibration([0, 1], predictions, exclude_empty_bins=True).reliability(of=1)
     assert without.bins.tolist() == [0, 9]
@@ -178,7 +173,7 @@ def test_empty_bins_are_omitted_on_request() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("bins", [1, 7, 10, 100])
-def test_bin_edges_belong_to_the_bin_they_start_in_any_precision(bins: int, dtype: Any) -> None:
+def test_bin_edges_belong_to_the_bin_they_start_in_any_precision(bins, dtype):
     edges = bin_edges(bins).astype(dtype)
     assert bin_numbers(edges, bins).tolist() == [*range(bins), bins - 1]
     below = np.nextafter(edges[1:], dtype(0))
@@ -186,12 +181,12 @@ def test_bin_edges_belong_to_the_bin_they_start_in_any_precision(bins: int, dtyp
     assert mirrored_bin_numbers(edges, bins).tolist() == [bins - 1, *reversed(range(bins))]
 
 
-def test_probabilities_slightly_outside_0_and_1_are_clipped() -> None:
+def test_probabilities_slightly_outside_0_and_1_are_clipped():
     ends = calibration([0, 1], [[0.0], [1.0]])
     assert calibration([0, 1], [[-0.0005], [1.0005]]) == calibration([0, 1], [[0], [1]]) == ends
 
 
-def test_the_plot_shows_the_diagram_and_its_counts() -> None:
+def test_the_plot_shows_the_diagram_and_its_counts():
     rng = np.random.default_rng(0)
     p = rng.random((500, 1))
     evaluation = calibration(rng.random(500) < p[:, 0], p, class_names=["no", "yes"])
@@ -207,7 +202,7 @@ def test_the_plot_shows_the_diagram_and_its_counts() -> None:
     plt.close("all")
 
 
-def test_histograms_are_drawn() -> None:
+def test_histograms_are_drawn():
     evaluation = calibration(
         [0, 1, 1, 0], [[0.25], [0.75], [0.5], [0.125]], histogram_bins=2, class_names=["a", "b"]
     )
@@ -227,7 +222,7 @@ def test_histograms_are_drawn() -> None:
     plt.close("all")
 
 
-def test_report_shows_a_single_expected_calibration_error() -> None:
+def test_report_shows_a_single_expected_calibration_error():
     rng = np.random.default_rng(0)
     p = rng.random((500, 1))
     evaluation = calibration(rng.random(500) < p[:, 0] ** 2, p, class_names=["no", "yes"])

@@ -1,11 +1,9 @@
-"""Comparing evaluations."""
-
 import numpy as np
 
 from sparkwright.evaluation import CustomEvaluation, Evaluation, compare
 
 
-def test_a_comparison_has_a_row_for_each_evaluation_and_all_metrics() -> None:
+def test_a_comparison_has_a_row_for_each_evaluation_and_all_metrics():
     first = Evaluation(confusion=np.array([[3, 1], [2, 4]]))
     second = Evaluation(confusion=np.array([[4, 0], [2, 4]]))
     custom = CustomEvaluation(lambda *_: {"accuracy": 0.75, "cost": 1234567}, max)

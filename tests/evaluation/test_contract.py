@@ -1,33 +1,24 @@
-"""The contract of all evaluations: merging, masks, JSON, equality, reports and plots."""
-
 import json
 import math
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_args
+from typing import get_args
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.cases import cases
 
+import sparkwright as sw
 from sparkwright import evaluation as package
-from sparkwright.errors import DataError
 from sparkwright.evaluation import (
-    ROC,
     AbstractEvaluation,
-    CustomEvaluation,
-    Evaluation,
-    EvaluationBinary,
-    EvaluationCalibration,
     Metric,
-    RegressionEvaluation,
     RegressionMetric,
-    ROCBinary,
     ROCDigest,
-    ROCMultiClass,
     evaluation_from_dict,
     evaluation_from_json,
 )
@@ -39,19 +30,19 @@ METRICS = (*get_args(Metric), *get_args(RegressionMetric))
 CALIBRATION = ("expected_calibration_error", "maximum_calibration_error", "brier_score", "log_loss")
 
 
-def classes_of(rng: np.random.Generator, n: int) -> Batch:
+def classes_of(rng, n):
     return rng.integers(0, 3, n), rng.dirichlet(np.ones(3), n).round(2).clip(0, 1)
 
 
-def binary_of(rng: np.random.Generator, n: int) -> Batch:
+def binary_of(rng, n):
     return rng.integers(0, 2, (n, 1)), rng.random((n, 1)).round(1)
 
 
-def outputs_of(rng: np.random.Generator, n: int) -> Batch:
+def outputs_of(rng, n):
     return rng.integers(0, 2, (n, 3)), rng.random((n, 3)).round(1)
 
 
-def numbers_of(rng: np.random.Generator, n: int) -> Batch:
+def numbers_of(rng, n):
     labels = rng.normal(1e3, 5, (n, 3))
     return labels, labels + rng.normal(1, 2, (n, 3))
 
@@ -66,46 +57,48 @@ class Kind:
     exact: bool = True  # parts add up to the last bit
 
 
-def rows_below_half(labels: Any, predictions: Any, mask: Any) -> int:
+def rows_below_half(labels, predictions, mask):
     counts = np.ones(len(labels), bool) if mask is None else np.asarray(mask) != 0
     return int((predictions[counts] < 0.5).sum())
 
 
 KINDS = {
-    "evaluation": Kind(Evaluation(), Evaluation(top_n=2), classes_of),
+    "evaluation": Kind(sw.Evaluation(), sw.Evaluation(top_n=2), classes_of),
     "evaluation with options": Kind(
-        Evaluation(("a", "b", "c"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
-        Evaluation(("a", "b", "d"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
+        sw.Evaluation(("a", "b", "c"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
+        sw.Evaluation(("a", "b", "d"), top_n=2, costs=(1, 2, 0.5), keep_errors=4),
         classes_of,
     ),
-    "threshold": Kind(Evaluation(threshold=0.3), Evaluation(threshold=0.4), binary_of),
-    "binary": Kind(EvaluationBinary(), EvaluationBinary(thresholds=0.4), outputs_of),
+    "threshold": Kind(sw.Evaluation(threshold=0.3), sw.Evaluation(threshold=0.4), binary_of),
+    "binary": Kind(sw.EvaluationBinary(), sw.EvaluationBinary(thresholds=0.4), outputs_of),
     "binary with ROC": Kind(
-        EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=0),
-        EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=5),
+        sw.EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=0),
+        sw.EvaluationBinary(("a", "b", "c"), thresholds=(0.2, 0.5, 0.7), roc_thresholds=5),
         outputs_of,
     ),
-    "ROC": Kind(ROC(), ROC(5), binary_of),
-    "thresholded ROC": Kind(ROC(7), ROC(5), binary_of),
-    "ROCs": Kind(ROCBinary(), ROCBinary(7), outputs_of),
-    "thresholded ROCs": Kind(ROCBinary(7, ("a", "b", "c")), ROCBinary(7, ("a", "b")), outputs_of),
+    "ROC": Kind(sw.ROC(), sw.ROC(5), binary_of),
+    "thresholded ROC": Kind(sw.ROC(7), sw.ROC(5), binary_of),
+    "ROCs": Kind(sw.ROCBinary(), sw.ROCBinary(7), outputs_of),
+    "thresholded ROCs": Kind(
+        sw.ROCBinary(7, ("a", "b", "c")), sw.ROCBinary(7, ("a", "b")), outputs_of
+    ),
     "ROCs of classes": Kind(
-        ROCMultiClass(0, ("x", "y", "z")), ROCMultiClass(0, ("x", "y", "w")), classes_of
+        sw.ROCMultiClass(0, ("x", "y", "z")), sw.ROCMultiClass(0, ("x", "y", "w")), classes_of
     ),
     "custom": Kind(
-        CustomEvaluation(rows_below_half, lambda a, b: a + b),
-        CustomEvaluation(rows_below_half, lambda a, b: a + b, title="other"),
+        sw.CustomEvaluation(rows_below_half, lambda a, b: a + b),
+        sw.CustomEvaluation(rows_below_half, lambda a, b: a + b, title="other"),
         binary_of,
     ),
     "regression": Kind(
-        RegressionEvaluation(("a", "b", "c")),
-        RegressionEvaluation(("a", "b", "d")),
+        sw.RegressionEvaluation(("a", "b", "c")),
+        sw.RegressionEvaluation(("a", "b", "d")),
         numbers_of,
         exact=False,
     ),
     "calibration": Kind(
-        EvaluationCalibration(reliability_bins=7, histogram_bins=9),
-        EvaluationCalibration(reliability_bins=7, histogram_bins=10),
+        sw.EvaluationCalibration(reliability_bins=7, histogram_bins=9),
+        sw.EvaluationCalibration(reliability_bins=7, histogram_bins=10),
         classes_of,
         exact=False,
     ),
@@ -113,11 +106,11 @@ KINDS = {
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
-def counted(kind: Kind, n: int = 40, seed: int = 0) -> AbstractEvaluation:
+def counted(kind, n=40, seed=0):
     return kind.prototype.updated(*kind.draw(np.random.default_rng(seed), n))
 
 
-def assert_same(kind: Kind, one: AbstractEvaluation, other: AbstractEvaluation) -> None:
+def assert_same(kind, one, other):
     """Equal; real sums up to rounding."""
     assert one.examples == other.examples
     if kind.exact:
@@ -129,7 +122,7 @@ def assert_same(kind: Kind, one: AbstractEvaluation, other: AbstractEvaluation) 
 @every_kind
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_merging_parts_in_any_grouping_equals_the_whole(kind: Kind, data: st.DataObject) -> None:
+def test_merging_parts_in_any_grouping_equals_the_whole(kind, data):
     seed, n = data.draw(st.integers(0, 1 << 32)), data.draw(st.integers(0, 40))
     rng = np.random.default_rng(seed)
     labels, predictions = kind.draw(rng, n)
@@ -145,14 +138,14 @@ def test_merging_parts_in_any_grouping_equals_the_whole(kind: Kind, data: st.Dat
     while len(parts) > 1:
         i = data.draw(st.integers(0, len(parts) - 2))
         both = parts[i] + parts.pop(i + 1)
-        if not isinstance(both, CustomEvaluation):  # whose functions do not travel
+        if not isinstance(both, sw.CustomEvaluation):  # whose functions do not travel
             both = pickle.loads(pickle.dumps(both)) if i else evaluation_from_json(both.to_json())
         parts[i] = both
     assert_same(kind, parts[0], whole)
 
 
 @every_kind
-def test_equality_and_addition_follow_the_data(kind: Kind) -> None:
+def test_equality_and_addition_follow_the_data(kind):
     some = counted(kind)
     assert some == counted(kind)
     assert some not in (counted(kind, seed=1), some + some, 5)
@@ -164,7 +157,7 @@ def test_equality_and_addition_follow_the_data(kind: Kind) -> None:
 
 
 @every_kind
-def test_without_rows_metrics_have_the_documented_values(kind: Kind) -> None:
+def test_without_rows_metrics_have_the_documented_values(kind):
     labels, predictions = kind.draw(np.random.default_rng(0), 3)
     for nothing in (kind.prototype, kind.prototype.updated(labels, predictions, mask=[0, 0, 0])):
         assert nothing.examples == 0
@@ -176,67 +169,67 @@ def test_without_rows_metrics_have_the_documented_values(kind: Kind) -> None:
 
 
 @every_kind
-def test_names_are_kept_when_unnamed_counts_are_added(kind: Kind) -> None:
+def test_names_are_kept_when_unnamed_counts_are_added(kind):
     key = kind.prototype._names_key
     names = getattr(kind.prototype, key, None)
     if names:
-        unnamed = replace(counted(kind), **{key: None})  # pyright: ignore[reportArgumentType]
+        unnamed = replace(counted(kind), **{key: None})
         for both in (kind.prototype + unnamed, unnamed + kind.prototype):
             assert getattr(both, key) == names
             assert both == counted(kind)
 
 
 @every_kind
-def test_masked_rows_are_ignored_whatever_their_values(kind: Kind) -> None:
+def test_masked_rows_are_ignored_whatever_their_values(kind):
     labels, predictions = kind.draw(np.random.default_rng(1), 30)
     mask = np.arange(30) % 3 > 0
     expected = kind.prototype.updated(labels[mask], predictions[mask])
     spoiled = np.where(mask[:, None], predictions, np.nan)
     truth = np.where(mask if labels.ndim == 1 else mask[:, None], labels, -1)
     assert_same(kind, kind.prototype.updated(truth, spoiled, mask=mask), expected)
-    if not isinstance(kind.prototype, CustomEvaluation):  # time steps are rows
+    if not isinstance(kind.prototype, sw.CustomEvaluation):  # time steps are rows
         steps = (array.reshape(5, 6, *array.shape[1:]) for array in (truth, spoiled))
         by_step = kind.prototype.updated(*steps, mask=mask.reshape(5, 6))
         assert (by_step.examples, by_step.headline()) == (expected.examples, expected.headline())
 
 
 @every_kind
-def test_adding_evaluations_with_different_options_raises(kind: Kind) -> None:
+def test_adding_evaluations_with_different_options_raises(kind):
     assert kind.prototype != kind.other
-    with pytest.raises(DataError, match=r"only evaluations .* can be added\. Received: .* and "):
+    with pytest.raises(sw.DataError, match=r"only evaluations .* can be added\. Received: .* and "):
         kind.prototype + kind.other
     with pytest.raises(TypeError):
-        counted(kind) + 3  # pyright: ignore[reportOperatorIssue]
+        counted(kind) + 3
 
 
 @every_kind
-def test_state_cannot_be_changed(kind: Kind) -> None:
+def test_state_cannot_be_changed(kind):
     one = counted(kind)
-    state: list[Any] = [getattr(one, field.name) for field in fields(one)]  # pyright: ignore[reportArgumentType]
+    state = [getattr(one, field.name) for field in fields(one)]
     with pytest.raises(AttributeError):
-        setattr(one, fields(one)[0].name, None)  # pyright: ignore[reportArgumentType]
+        setattr(one, fields(one)[0].name, None)
     for array in (value for value in state if isinstance(value, np.ndarray) and value.size):
         with pytest.raises(ValueError, match="read-only"):
             array.reshape(-1)[0] = 5
 
 
-def digest() -> ROCDigest:
-    roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+def digest():
+    roc = sw.ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     return ROCDigest.from_ranges([summarize(roc, np.array([[2, 2]]), 0, points=10)])
 
 
 COUNTED = [*map(counted, KINDS.values()), digest()]
 
 
-@pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
-def test_every_kind_is_deserialized_by_its_name(one: AbstractEvaluation) -> None:
+@cases("one", *COUNTED, ids=[*KINDS, "digest"])
+def test_every_kind_is_deserialized_by_its_name(one):
     for read in (evaluation_from_json(one.to_json()), evaluation_from_dict(one.to_dict())):
         assert type(read) is type(one)
         assert read == one
         assert read.headline() == one.headline()
 
 
-def test_every_kind_of_the_package_can_be_deserialized() -> None:
+def test_every_kind_of_the_package_can_be_deserialized():
     kinds = {
         found
         for found in vars(package).values()
@@ -248,17 +241,17 @@ def test_every_kind_of_the_package_can_be_deserialized() -> None:
 WRONG = [None, "x", -1, 1.5, math.nan, 10**400, True, [], [3], ["0p0"], {}, {"a": 1}]
 
 
-def places(values: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(values, path=()):
     """Paths to the values, of lists the first entries only."""
-    entries: Any = values.items() if isinstance(values, dict) else enumerate(values[:2])
+    entries = values.items() if isinstance(values, dict) else enumerate(values[:2])
     for key, value in entries:
         yield (*path, key)
         if isinstance(value, dict | list):
             yield from places(value, (*path, key))
 
 
-@pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
-def test_damaged_values_are_rejected_or_harmless(one: AbstractEvaluation) -> None:
+@cases("one", *COUNTED, ids=[*KINDS, "digest"])
+def test_damaged_values_are_rejected_or_harmless(one):
     refused = 0
     for *parents, last in places(one.to_dict()):
         for wrong in WRONG:
@@ -269,29 +262,27 @@ def test_damaged_values_are_rejected_or_harmless(one: AbstractEvaluation) -> Non
             place[last] = wrong
             try:
                 type(one).from_dict(values).summary()
-            except DataError:
+            except sw.DataError:
                 refused += 1
     assert refused > 10
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        *("{}", '{"name": "accuracy"}', '{"name": "abstract"}', '{"name": ["roc"]}', "[1]", "3"),
-        *("", "{", "[" * 100_000, '{"name": "evaluation"}'),
-    ],
+    *("{}", '{"name": "accuracy"}', '{"name": "abstract"}', '{"name": ["roc"]}', "[1]", "3"),
+    *("", "{", "[" * 100_000, '{"name": "evaluation"}'),
 )
-def test_text_that_is_not_an_evaluation_is_rejected(text: str) -> None:
-    with pytest.raises(DataError) as refused:
+def test_text_that_is_not_an_evaluation_is_rejected(text):
+    with pytest.raises(sw.DataError) as refused:
         evaluation_from_json(text)
     if "accuracy" in text:
         assert "'evaluation', 'evaluation_binary'" in str(refused.value)
-    with pytest.raises(DataError):
-        Evaluation.from_json(text)
+    with pytest.raises(sw.DataError):
+        sw.Evaluation.from_json(text)
 
 
 @every_kind
-def test_reports_and_plots_work_with_and_without_data(kind: Kind) -> None:
+def test_reports_and_plots_work_with_and_without_data(kind):
     for one in (kind.prototype, counted(kind)):
         assert f"{one.examples:,} examples" in str(one)
         assert f"{one.examples} examples" in repr(one)
@@ -307,11 +298,11 @@ def test_reports_and_plots_work_with_and_without_data(kind: Kind) -> None:
 
 
 @every_kind
-def test_names_are_escaped_and_wide_tables_are_omitted(kind: Kind) -> None:
+def test_names_are_escaped_and_wide_tables_are_omitted(kind):
     key = kind.prototype._names_key
     if not key or not hasattr(counted(kind), key):
         return
-    one: Any = replace(counted(kind), **{key: None})
+    one = replace(counted(kind), **{key: None})
     named = replace(one, **{key: tuple(f"<b{k}>" for k in range(one._width))})
     assert "&lt;b1&gt;" in named._repr_html_()
     assert "<b1>" not in named._repr_html_()

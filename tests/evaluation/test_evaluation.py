@@ -1,5 +1,3 @@
-from typing import Any
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
@@ -14,11 +12,11 @@ confusions = st.integers(2, 6).flatmap(
 )
 
 
-def of_matrix(confusion: Any, names: tuple[str, ...] | None = None) -> Evaluation:
+def of_matrix(confusion, names=None):
     return Evaluation(names, confusion=np.asarray(confusion))
 
 
-def rows_of(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rows_of(confusion):
     """Actual and predicted class of each row that the matrix counts."""
     actual, predicted = np.indices(confusion.shape)
     counts = confusion.ravel()
@@ -30,12 +28,12 @@ def rows_of(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @settings(max_examples=40)
 @given(confusion=confusions)
-def test_metrics_equal_scikit_learns(confusion: np.ndarray) -> None:
+def test_metrics_equal_scikit_learns(confusion):
     if confusion.sum() == 0:
         return
     actual, predicted = rows_of(confusion)
     evaluation = of_matrix(confusion)
-    options: dict[str, Any] = {"labels": range(confusion.shape[0])}
+    options = {"labels": range(confusion.shape[0])}
     assert evaluation.accuracy == pytest.approx(sklearn.accuracy_score(actual, predicted))
     theirs = {
         "precision": sklearn.precision_score,
@@ -48,13 +46,13 @@ def test_metrics_equal_scikit_learns(confusion: np.ndarray) -> None:
             expected = score(actual, predicted, zero_division=np.nan, average=average, **options)
             assert getattr(evaluation, name)(average) == pytest.approx(expected)
         each = score(actual, predicted, zero_division=0.0, average=None, **options)
-        np.testing.assert_allclose(evaluation.per_class(name), each)  # type: ignore[arg-type]
+        np.testing.assert_allclose(evaluation.per_class(name), each)
     if len(set(actual) | set(predicted)) > 1:  # scikit-learn has its own values for one class
         correlation = sklearn.matthews_corrcoef(actual, predicted)
         assert evaluation.matthews_correlation() == pytest.approx(correlation, abs=1e-12)
 
 
-def test_rates_equal_a_worked_example() -> None:
+def test_rates_equal_a_worked_example():
     # Class 0: TP 3, FN 1, FP 2, TN 4.
     evaluation = of_matrix([[3, 1], [2, 4]])
     assert evaluation.false_positive_rate(of=0) == pytest.approx(2 / 6)
@@ -68,7 +66,7 @@ def test_rates_equal_a_worked_example() -> None:
     assert evaluation.matthews_correlation(of=1) == pytest.approx(correlation)
 
 
-def test_classes_without_a_value_are_excluded_from_macro_averages() -> None:
+def test_classes_without_a_value_are_excluded_from_macro_averages():
     # Class 2 never occurs and is never predicted; class 1 occurs but is never predicted.
     evaluation = of_matrix([[4, 0, 0], [2, 0, 0], [0, 0, 0]], ("a", "b", "c"))
     assert evaluation.left_out("precision") == ("b", "c")
@@ -95,9 +93,7 @@ def test_classes_without_a_value_are_excluded_from_macro_averages() -> None:
     ),
     data=st.data(),
 )
-def test_one_hot_and_integer_labels_give_the_same_counts(
-    scores: np.ndarray, data: st.DataObject
-) -> None:
+def test_one_hot_and_integer_labels_give_the_same_counts(scores, data):
     n, classes = scores.shape
     labels = data.draw(npst.arrays(np.int32, n, elements=st.integers(0, classes - 1)))
     oracle = np.zeros((classes, classes), np.int64)
@@ -108,25 +104,22 @@ def test_one_hot_and_integer_labels_give_the_same_counts(
         np.testing.assert_array_equal(found, oracle)
 
 
-def test_single_output_above_one_half_predicts_class_one() -> None:
+def test_single_outputs_and_smoothed_labels_mean_a_class():
     scores = np.array([[0.2], [0.5], [0.51], [0.9]])
     for labels in ([0, 1, 0, 1], [[0], [1], [0], [1]], [False, True, False, True]):
         evaluation = Evaluation.from_predictions(labels, scores)
         assert evaluation.confusion.tolist() == [[1, 1], [1, 1]]
-
-
-def test_smoothed_labels_mean_their_largest_entry() -> None:
     evaluation = Evaluation.from_predictions([[0.05, 0.9, 0.05]], [[0.1, 0.8, 0.1]])
     assert evaluation.true_positives.tolist() == [0, 1, 0]
 
 
-def test_counts_beyond_double_precision_stay_exact() -> None:
+def test_counts_beyond_double_precision_stay_exact():
     large = of_matrix([[2**60 + 1, 0], [0, 0]])
     copy = Evaluation.from_json(large.to_json())
     assert (copy + of_matrix([[1, 0], [0, 0]])).confusion[0, 0] == 2**60 + 2
 
 
-def test_summary_is_a_table_for_the_terminal() -> None:
+def test_summary_is_a_table_for_the_terminal():
     evaluation = of_matrix([[3, 1, 0], [2, 4, 0], [0, 0, 0]], ("cat", "dog", "emu"))
     assert str(evaluation) == (
         "Evaluation of 10 examples, 3 classes\n"
@@ -152,7 +145,7 @@ def test_summary_is_a_table_for_the_terminal() -> None:
     assert repr(evaluation) == "Evaluation(10 examples, 3 classes, accuracy=0.7000)"
 
 
-def test_many_classes_are_shown_only_on_request() -> None:
+def test_many_classes_are_shown_only_on_request():
     evaluation = of_matrix(np.eye(30, dtype=int))
     assert "Confusion" not in evaluation.summary()
     assert "max_classes=30" in evaluation.summary()

@@ -1,8 +1,5 @@
-"""Top-N accuracy, thresholds, costs and remembered errors of `Evaluation`."""
-
 import csv
 import io
-from typing import Any
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
@@ -20,7 +17,7 @@ coarse = st.integers(0, 8).map(lambda n: n / 8)
 
 
 @st.composite
-def batches(draw: st.DrawFn, *, classes: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def batches(draw, *, classes=None):
     """Labels (n,) and predictions (n, C)."""
     width = classes or draw(st.integers(2, 4))
     n = draw(st.integers(0, 20))
@@ -29,9 +26,7 @@ def batches(draw: st.DrawFn, *, classes: int | None = None) -> tuple[np.ndarray,
 
 
 @given(batch=batches(), top_n=st.integers(1, 5))
-def test_top_n_counts_rows_with_fewer_than_n_higher_probabilities(
-    batch: tuple[np.ndarray, np.ndarray], top_n: int
-) -> None:
+def test_top_n_counts_rows_with_fewer_than_n_higher_probabilities(batch, top_n):
     labels, scores = batch
     evaluation = Evaluation.from_predictions(labels, scores, top_n=top_n)
     right = sum(
@@ -43,7 +38,7 @@ def test_top_n_counts_rows_with_fewer_than_n_higher_probabilities(
     assert evaluation.top_n_accuracy == expected
 
 
-def test_top_n_ignores_costs() -> None:
+def test_top_n_ignores_costs():
     evaluation = Evaluation.from_predictions(
         [0, 2], [[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]], top_n=2, costs=[0, 1, 1]
     )
@@ -59,9 +54,7 @@ def test_top_n_ignores_costs() -> None:
     threshold=st.floats(0, 1),
     data=st.data(),
 )
-def test_one_and_two_outputs_with_a_threshold_agree(
-    scores: np.ndarray, threshold: float, data: st.DataObject
-) -> None:
+def test_one_and_two_outputs_with_a_threshold_agree(scores, threshold, data):
     labels = data.draw(npst.arrays(np.int64, len(scores), elements=st.integers(0, 1)))
     one = Evaluation.from_predictions(labels, scores[:, None], threshold=threshold)
     two = Evaluation.from_predictions(
@@ -73,16 +66,14 @@ def test_one_and_two_outputs_with_a_threshold_agree(
     assert one.true_positives[1] == (predicted & (labels == 1)).sum()
 
 
-def test_float32_score_equal_to_the_threshold_does_not_exceed_it() -> None:
+def test_float32_score_equal_to_the_threshold_does_not_exceed_it():
     scores = np.array([[0.3], [0.7]], np.float32)
     evaluation = Evaluation.from_predictions([0, 1], scores, threshold=0.3)
     assert evaluation.accuracy == 1.0
 
 
 @given(batch=batches(), data=st.data())
-def test_costs_multiply_probabilities(
-    batch: tuple[np.ndarray, np.ndarray], data: st.DataObject
-) -> None:
+def test_costs_multiply_probabilities(batch, data):
     labels, scores = batch
     width = scores.shape[1]
     costs = data.draw(st.lists(st.integers(1, 5), min_size=width, max_size=width))
@@ -93,17 +84,17 @@ def test_costs_multiply_probabilities(
     np.testing.assert_array_equal(evaluation.confusion, oracle)
 
 
-def test_one_output_with_costs_counts_as_two_classes() -> None:
+def test_one_output_with_costs_counts_as_two_classes():
     scores = np.array([[0.2], [0.3], [0.4]])
     evaluation = Evaluation.from_predictions([1, 1, 1], scores, costs=[1, 3])
     assert evaluation.confusion.tolist() == [[0, 0], [1, 2]]  # 3 * 0.3 > 0.7, 3 * 0.2 < 0.8
-    assert Evaluation(costs=[[1, 3]]) == Evaluation(costs=np.array([1.0, 3.0]))  # type: ignore[arg-type]
+    assert Evaluation(costs=[[1, 3]]) == Evaluation(costs=np.array([1.0, 3.0]))
 
 
-def test_bfloat16_predictions_are_supported() -> None:
+def test_bfloat16_predictions_are_supported():
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     scores = np.array([[0.25, 0.75], [0.5, 0.25]], bfloat16)
-    options: dict[str, Any] = {"top_n": 2, "keep_errors": 2}
+    options = {"top_n": 2, "keep_errors": 2}
     expected = Evaluation.from_predictions([0, 0], scores.astype(np.float32), **options)
     assert Evaluation.from_predictions([0, 0], scores, **options) == expected
 
@@ -112,7 +103,7 @@ def test_bfloat16_predictions_are_supported() -> None:
 
 
 @given(batch=batches(), keep=st.integers(0, 5))
-def test_most_confident_errors_are_kept(batch: tuple[np.ndarray, np.ndarray], keep: int) -> None:
+def test_most_confident_errors_are_kept(batch, keep):
     labels, scores = batch
     records = [f"r{row:02}" for row in range(len(labels))]
     evaluation = Evaluation().from_predictions(labels, scores, records=records, keep_errors=keep)
@@ -126,7 +117,7 @@ def test_most_confident_errors_are_kept(batch: tuple[np.ndarray, np.ndarray], ke
     assert found == sorted(wrong)[:keep]
 
 
-def test_an_error_names_classes_probability_record_and_step() -> None:
+def test_an_error_names_classes_probability_record_and_step():
     scores = np.zeros((2, 3, 2), np.float32)
     scores[..., 0] = 1.0
     scores[1, 2] = [0.25, 0.75]
@@ -144,13 +135,13 @@ def test_an_error_names_classes_probability_record_and_step() -> None:
     assert evaluation.errors(actual="dog") == evaluation.errors(predicted="cat") == ()
 
 
-def test_one_output_gives_the_probability_of_the_predicted_class() -> None:
+def test_one_output_gives_the_probability_of_the_predicted_class():
     evaluation = Evaluation.from_predictions([1, 0], [[0.25], [0.875]], keep_errors=2)
     found = [(e.predicted, e.probability, e.record) for e in evaluation.errors()]
     assert found == [(1, 0.875, None), (0, 0.75, None)]
 
 
-def test_a_summary_shows_options_and_errors() -> None:
+def test_a_summary_shows_options_and_errors():
     evaluation = Evaluation.from_predictions(
         [0, 1, 1],
         [[0.2, 0.8], [0.1, 0.9], [0.6, 0.4]],
@@ -169,14 +160,14 @@ def test_a_summary_shows_options_and_errors() -> None:
     assert evaluation.headline()["top-2 accuracy"] == 1.0
 
 
-def test_confusion_csv_quotes_names_with_commas() -> None:
+def test_confusion_csv_quotes_names_with_commas():
     evaluation = Evaluation(('a,"b"', "c"), confusion=np.array([[1, 2], [3, 4]]))
     rows = list(csv.reader(io.StringIO(evaluation.confusion_csv())))
     assert rows == [["actual", 'a,"b"', "c"], ['a,"b"', "1", "2"], ["c", "3", "4"]]
     assert evaluation.confusion_html().count("<tr>") == 3
 
 
-def test_correlation_of_huge_unbalanced_counts_is_exact() -> None:
+def test_correlation_of_huge_unbalanced_counts_is_exact():
     n = 10**12
     found = Evaluation(confusion=np.array([[n, 1], [1, 1]])).matthews_correlation()
     # (n - 1) / (n + 1) * 1 / 2 to first order in 1 / n
@@ -184,7 +175,7 @@ def test_correlation_of_huge_unbalanced_counts_is_exact() -> None:
 
 
 @pytest.mark.parametrize("classes", [0, 20, 50])
-def test_plots_show_counts_for_at_most_20_classes(classes: int) -> None:
+def test_plots_show_counts_for_at_most_20_classes(classes):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     evaluation = Evaluation(confusion=np.full((classes, classes), 123, np.int64))
     axes = evaluation.plot()

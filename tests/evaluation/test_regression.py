@@ -1,7 +1,7 @@
 import itertools
 import math
 from fractions import Fraction
-from typing import Any, get_args
+from typing import get_args
 
 import hypothesis.strategies as st
 import matplotlib as mpl
@@ -10,26 +10,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from sklearn import metrics as sklearn
+from tests.cases import cases
 
-from sparkwright.evaluation import (
-    Evaluation,
-    EvaluationBinary,
-    RegressionEvaluation,
-    RegressionMetric,
-    compare,
-)
+import sparkwright as sw
+from sparkwright.evaluation import RegressionMetric
 from sparkwright.evaluation.pair_sample import PairSample
 from sparkwright.evaluation.reports import Figure
 
 mpl.use("agg")
-METRICS: tuple[RegressionMetric, ...] = get_args(RegressionMetric)
+METRICS = get_args(RegressionMetric)
 
 
-def regression(labels: Any, predictions: Any, **options: Any) -> RegressionEvaluation:
-    return RegressionEvaluation.from_predictions(labels, predictions, **options)
+def regression(labels, predictions, **options):
+    return sw.RegressionEvaluation.from_predictions(labels, predictions, **options)
 
 
-THEIRS: dict[RegressionMetric, Any] = {
+THEIRS = {
     "mean_squared_error": sklearn.mean_squared_error,
     "root_mean_squared_error": sklearn.root_mean_squared_error,
     "mean_absolute_error": sklearn.mean_absolute_error,
@@ -51,9 +47,7 @@ THEIRS: dict[RegressionMetric, Any] = {
     parts=st.integers(1, 60),
     mean=st.sampled_from([0.0, 3.0, -100.0]),
 )
-def test_metrics_equal_scikit_learns_for_any_grouping(
-    seed: int, rows: int, outputs: int, parts: int, mean: float
-) -> None:
+def test_metrics_equal_scikit_learns_for_any_grouping(seed, rows, outputs, parts, mean):
     rng = np.random.default_rng(seed)
     labels = mean + rng.normal(size=(rows, outputs)) * rng.integers(1, 100, outputs)
     predictions = labels + rng.normal(0.5, 1, labels.shape)
@@ -61,7 +55,7 @@ def test_metrics_equal_scikit_learns_for_any_grouping(
     mask[:2] = True
     if outputs == 1:
         mask = mask[:, 0]
-    evaluation = RegressionEvaluation()
+    evaluation = sw.RegressionEvaluation()
     for at in np.array_split(rng.permutation(rows), parts):
         evaluation = evaluation.updated(labels[at], predictions[at], mask=mask[at])
     mask = mask.reshape(labels.shape)
@@ -78,8 +72,8 @@ def test_metrics_equal_scikit_learns_for_any_grouping(
     assert evaluation.examples == mask.any(axis=1).sum()
 
 
-@pytest.mark.parametrize("mean", [1e6, 1e9])
-def test_large_means_keep_precision_in_small_parts(mean: float) -> None:
+@cases("mean", 1e6, 1e9)
+def test_large_means_keep_precision_in_small_parts(mean):
     labels = mean + np.random.default_rng(0).standard_normal(1_000)
     values = list(map(Fraction, labels.tolist()))
     center = sum(values) / len(values)
@@ -89,19 +83,15 @@ def test_large_means_keep_precision_in_small_parts(mean: float) -> None:
     assert moments.products.values[0, 0] == pytest.approx(exact, rel=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("labels", "predictions", "r2", "explained", "relative"),
-    [
-        ([0.1, 0.1, 0.1], [0.1, 0.1, 0.1], 1, 1, 0),
-        ([0.1, 0.1, 0.1], [0.2, 0.2, 0.2], 0, 1, 1),
-        ([0.1, 0.1, 0.1], [0.1, 0.2, 0.3], 0, 0, 1),
-        ([5.0], [5.0], 1, 1, 0),
-        ([5.0], [4.0], 0, 1, 1),
-    ],
+@cases(
+    "labels, predictions, r2, explained, relative",
+    ([0.1, 0.1, 0.1], [0.1, 0.1, 0.1], 1, 1, 0),
+    ([0.1, 0.1, 0.1], [0.2, 0.2, 0.2], 0, 1, 1),
+    ([0.1, 0.1, 0.1], [0.1, 0.2, 0.3], 0, 0, 1),
+    ([5.0], [5.0], 1, 1, 0),
+    ([5.0], [4.0], 0, 1, 1),
 )
-def test_constant_labels_have_the_documented_values(
-    labels: Any, predictions: Any, r2: float, explained: float, relative: float
-) -> None:
+def test_constant_labels_have_the_documented_values(labels, predictions, r2, explained, relative):
     evaluation = regression(labels, predictions)
     assert evaluation.r2() == r2
     assert evaluation.explained_variance() == explained
@@ -109,7 +99,7 @@ def test_constant_labels_have_the_documented_values(
     assert evaluation.pearson_correlation() == 0
 
 
-def test_metrics_of_extreme_values_are_not_nan() -> None:
+def test_metrics_of_extreme_values_are_not_nan():
     evaluation = regression([1e-130, 2e-130, 1e-131], [1e150, -1e150, 1e150])
     assert evaluation.r2() == -math.inf
     assert evaluation.relative_squared_error() == math.inf
@@ -119,7 +109,7 @@ def test_metrics_of_extreme_values_are_not_nan() -> None:
     assert many.mean_squared_error() == pytest.approx(4e300)
 
 
-def test_outputs_without_rows_are_excluded_from_averages() -> None:
+def test_outputs_without_rows_are_excluded_from_averages():
     mask = [[1, 0], [1, 0]]
     evaluation = regression([[1, 5], [3, 5]], [[2.0, 9], [5.0, 9]], mask=mask, names=["a", "b"])
     assert evaluation.left_out() == ("b",)
@@ -128,8 +118,8 @@ def test_outputs_without_rows_are_excluded_from_averages() -> None:
     assert "without 1 of 2" in evaluation.summary()
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint64, np.bool_])
-def test_numbers_of_any_type_keep_their_value(dtype: Any) -> None:
+@cases("dtype", np.float16, np.float32, np.int8, np.uint64, np.bool_)
+def test_numbers_of_any_type_keep_their_value(dtype):
     labels = np.array([0, 1, 1, 0]).astype(dtype)
     predictions = np.array([0.25, 0.5, 1, 0]).astype(dtype)
     assert regression(labels, predictions) == regression(
@@ -137,14 +127,11 @@ def test_numbers_of_any_type_keep_their_value(dtype: Any) -> None:
     )
 
 
-def test_sample_is_uniform() -> None:
+def test_sample_is_uniform_and_counts_all_duplicates_of_its_pairs():
     values = np.arange(100_000.0)
     sample = PairSample.of(values, values, size=1000)
     counts, _ = np.histogram(sample.labels, bins=10, range=(0, 100_000))
     assert counts.min() > 60  # four standard deviations from 100
-
-
-def test_sample_counts_all_duplicates_of_sampled_pairs() -> None:
     rng = np.random.default_rng(0)
     values = rng.permutation(np.repeat(np.arange(1500.0), 100))
     assert set(PairSample.of(values, values, size=1000).counts.tolist()) == {100}
@@ -152,13 +139,13 @@ def test_sample_counts_all_duplicates_of_sampled_pairs() -> None:
     np.testing.assert_array_equal(np.sort(whole.labels), np.arange(1500))
 
 
-def test_positive_and_negative_zero_are_the_same_number() -> None:
+def test_positive_and_negative_zero_are_the_same_number():
     one, other = regression([0.0, -0.0], [-0.0, 0.0]), regression([0.0, 0.0], [0.0, 0.0])
     assert one == other
     assert one.to_json() == other.to_json()
 
 
-def test_plots_show_the_sample() -> None:
+def test_plots_show_the_sample():
     rng = np.random.default_rng(0)
     labels = rng.normal(size=(3000, 8))
     evaluation = regression(labels, labels + rng.normal(size=labels.shape))
@@ -178,8 +165,8 @@ def test_plots_show_the_sample() -> None:
     plt.close("all")
 
 
-@pytest.mark.parametrize(("scale", "middle"), [(1e-9, 0), (1, 5), (220, 0), (1e12, 5)])
-def test_no_tick_labels_collide(scale: float, middle: float) -> None:
+@cases("scale, middle", (1e-9, 0), (1, 5), (220, 0), (1e12, 5))
+def test_no_tick_labels_collide(scale, middle):
     rng = np.random.default_rng(0)
     labels = scale * (middle + rng.normal(size=(20_000, 1)))
     evaluation = regression(labels, labels + scale * rng.normal(size=labels.shape))
@@ -197,23 +184,23 @@ def test_no_tick_labels_collide(scale: float, middle: float) -> None:
         assert {axes.xaxis.get_offset_text().get_text() for axes in drawn.axes} == {""}
 
 
-def test_numbers_are_formatted_without_exponents() -> None:
+def test_numbers_are_formatted_without_exponents():
     labels = np.arange(0.0, 1e5, 1e3)[:, None]
     evaluation = regression(labels, labels + 21_979.6)
     found = [evaluation.summary(), repr(evaluation), str(evaluation.figures()[0])]
-    for text in (*found, compare({"a": evaluation}).summary()):
+    for text in (*found, sw.compare({"a": evaluation}).summary()):
         assert "21,980" in text
         assert "e+" not in text
 
 
-def test_outputs_have_names() -> None:
+def test_outputs_have_names():
     one = np.arange(10.0)[:, None]
     assert regression(one, one).output_names == ("output",)
     two = np.hstack([one, one])
-    named = RegressionEvaluation().named(["length", "width"])
+    named = sw.RegressionEvaluation().named(["length", "width"])
     assert named.updated(two, two).output_names == ("length", "width")
     assert named.named(["a", "b"]) is named
-    assert RegressionEvaluation().named([]).updated(two, two).output_names == ("0", "1")
-    answers = EvaluationBinary(thresholds=[0.5, 0.2, 0.1])
+    assert sw.RegressionEvaluation().named([]).updated(two, two).output_names == ("0", "1")
+    answers = sw.EvaluationBinary(thresholds=[0.5, 0.2, 0.1])
     assert answers.named(["one", "two"]) is answers
-    assert Evaluation().named(["a"]).class_names is None
+    assert sw.Evaluation().named(["a"]).class_names is None

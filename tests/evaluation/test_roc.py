@@ -1,6 +1,5 @@
 import json
 import math
-from typing import Any
 
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
@@ -15,12 +14,11 @@ from sparkwright.evaluation import ROC, PrecisionRecallCurve, RocCurve
 
 matplotlib.use("Agg")
 
-Scored = tuple[np.ndarray, np.ndarray]
-CLOSE: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-12}
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
 @st.composite
-def scored(draw: st.DrawFn, *, least: int = 0, both: bool = False) -> Scored:
+def scored(draw, *, least=0, both=False):
     """Labels and scores: few distinct ones, so tied; or any; float32 or float64."""
     n = draw(st.integers(max(least, 2 if both else 0), 40))
     dtype = draw(st.sampled_from([np.float32, np.float64]))
@@ -58,7 +56,7 @@ probabilities = st.integers(2, 40).flatmap(
 @pytest.mark.thorough
 @settings(max_examples=150)
 @given(rows=scored(both=True))
-def test_areas_and_curves_equal_scikit_learns(rows: Scored) -> None:
+def test_areas_and_curves_equal_scikit_learns(rows):
     labels, scores = rows
     roc = ROC.from_predictions(labels, scores)
     assert roc.auc == pytest.approx(sklearn.roc_auc_score(labels, scores), rel=1e-12, abs=1e-12)
@@ -76,7 +74,7 @@ def test_areas_and_curves_equal_scikit_learns(rows: Scored) -> None:
 
 @settings(max_examples=150)
 @given(rows=scored(), threshold=st.floats(-2, 2) | st.sampled_from([0.25, 0.5, 1.0]))
-def test_confusion_at_any_threshold_counts_row_by_row(rows: Scored, threshold: float) -> None:
+def test_confusion_at_any_threshold_counts_row_by_row(rows, threshold):
     labels, scores = rows
     found = ROC.from_predictions(labels, scores).confusion_at(threshold).confusion
     oracle = np.zeros((2, 2), np.int64)
@@ -84,7 +82,7 @@ def test_confusion_at_any_threshold_counts_row_by_row(rows: Scored, threshold: f
     np.testing.assert_array_equal(found, oracle)
 
 
-def test_auc_is_exact_where_a_sum_of_floats_would_round() -> None:
+def test_auc_is_exact_where_a_sum_of_floats_would_round():
     # One pair of 3 · 10⁹ is in the wrong order: no trapezoid in float64 tells it so exactly.
     negatives = np.arange(30_000.0)
     positives = np.arange(100_000.0) + 29_998.5
@@ -98,7 +96,7 @@ def test_auc_is_exact_where_a_sum_of_floats_would_round() -> None:
 @pytest.mark.thorough
 @settings(max_examples=150)
 @given(rows=probabilities, thresholds=st.integers(1, 40))
-def test_thresholded_equals_exact_of_scores_rounded_down(rows: Scored, thresholds: int) -> None:
+def test_thresholded_equals_exact_of_scores_rounded_down(rows, thresholds):
     labels, scores = rows
     edges = np.arange(thresholds + 1) / thresholds
     down = np.array([max(edge for edge in edges if edge <= score) for score in scores])
@@ -114,7 +112,7 @@ def test_thresholded_equals_exact_of_scores_rounded_down(rows: Scored, threshold
     assert roc.confusion_at(-3.0) == exact.confusion_at(-3.0)
 
 
-def test_float32_scores_are_compared_with_thresholds_exactly() -> None:
+def test_float32_scores_are_compared_with_thresholds_exactly():
     # 0.1 in float32 is a little more than 0.1, 0.3 in float32 a little more, 0.7 a little less.
     roc = ROC.from_predictions([1, 1, 1], np.float32([0.1, 0.3, 0.7]), thresholds=10)
     assert np.flatnonzero(roc.counts[1]).tolist() == [1, 3, 6]
@@ -125,9 +123,7 @@ def test_float32_scores_are_compared_with_thresholds_exactly() -> None:
 
 @pytest.mark.parametrize("thresholds", [0, 10])
 @pytest.mark.parametrize(("labels", "auprc"), [([], 0.0), ([1, 1], 1.0), ([0, 0], 0.0)])
-def test_single_class_has_the_auc_of_guessing(
-    labels: list[int], auprc: float, thresholds: int
-) -> None:
+def test_single_class_has_the_auc_of_guessing(labels, auprc, thresholds):
     roc = ROC.from_predictions(labels, [0.3, 0.6][: len(labels)], thresholds=thresholds)
     assert (roc.auc, roc.auprc, roc.average_precision) == (0.5, auprc, auprc)
     curve = roc.curve()
@@ -145,7 +141,7 @@ def test_single_class_has_the_auc_of_guessing(
 # Labels, predictions and masks
 
 
-def test_all_shapes_of_labels_and_predictions_are_equivalent() -> None:
+def test_all_shapes_of_labels_and_predictions_are_equivalent():
     labels = np.array([0, 1, 1, 0])
     scores = np.array([0.1, 0.8, 0.4, 0.6])
     both, one_hot = np.stack([1 - scores, scores], axis=1), np.eye(2)[labels]
@@ -160,7 +156,7 @@ def test_all_shapes_of_labels_and_predictions_are_equivalent() -> None:
         assert steps == expected
 
 
-def test_positive_and_negative_zero_are_the_same_score() -> None:
+def test_positive_and_negative_zero_are_the_same_score():
     roc = ROC.from_predictions([1, 0], [-0.0, 0.0])
     assert roc.auc == 0.5
     assert roc.to_json() == ROC.from_predictions([1, 0], [0.0, -0.0]).to_json()
@@ -169,7 +165,7 @@ def test_positive_and_negative_zero_are_the_same_score() -> None:
 # Merging and JSON
 
 
-def test_float32_is_kept_until_float64_scores_are_added() -> None:
+def test_float32_is_kept_until_float64_scores_are_added():
     single = ROC.from_predictions([1, 0, 1], np.float32([0.1, 0.2, 0.3]))
     double = ROC.from_predictions([1, 1], [0.1, 0.3])
     assert single.to_dict()["positives"]["dtype"] == "float32"
@@ -179,7 +175,7 @@ def test_float32_is_kept_until_float64_scores_are_added() -> None:
     assert scores == [0.1, float(np.float32(0.1)), 0.3, float(np.float32(0.3))]
 
 
-def test_many_small_batches_are_merged_in_few_runs() -> None:
+def test_many_small_batches_are_merged_in_few_runs():
     roc = ROC()
     generator = np.random.default_rng(0)
     scores = generator.random(3000)
@@ -194,7 +190,7 @@ def test_many_small_batches_are_merged_in_few_runs() -> None:
 
 @settings(max_examples=100)
 @given(rows=scored(both=True), share=st.floats(0, 1))
-def test_points_are_the_best_that_reach_the_target(rows: Scored, share: float) -> None:
+def test_points_are_the_best_that_reach_the_target(rows, share):
     labels, scores = rows
     roc = ROC.from_predictions(labels, scores)
     trade = roc.precision_recall_curve()
@@ -213,24 +209,24 @@ def test_points_are_the_best_that_reach_the_target(rows: Scored, share: float) -
 
 @settings(max_examples=50)
 @given(rows=scored(both=True))
-def test_best_threshold_maximizes_f1_and_youden(rows: Scored) -> None:
+def test_best_threshold_maximizes_f1_and_youden(rows):
     labels, scores = rows
     roc = ROC.from_predictions(labels, scores)
 
-    def f1(threshold: float) -> float:
+    def f1(threshold):
         return sklearn.f1_score(labels, scores >= threshold)
 
-    def youden(threshold: float) -> float:
+    def youden(threshold):
         says = scores >= threshold
         return float(says[labels == 1].mean() - says[labels == 0].mean())
 
     for by, value in (("f1", f1), ("youden", youden)):
-        found = roc.best_threshold(by)  # type: ignore[arg-type]
+        found = roc.best_threshold(by)
         values = {t: value(t) for t in np.unique(scores).astype(float)}
         assert values[found] == pytest.approx(max(values.values()), abs=1e-12)
 
 
-def test_highest_of_equally_good_thresholds_is_selected() -> None:
+def test_highest_of_equally_good_thresholds_is_selected():
     roc = ROC.from_predictions([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.6])
     assert roc.best_threshold("youden") == 0.9
     assert roc.best_threshold() == 0.7
@@ -238,7 +234,7 @@ def test_highest_of_equally_good_thresholds_is_selected() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 1000), points=st.integers(3, 60), rows=st.integers(2, 3000))
-def test_thinned_curves_keep_exact_points_and_both_ends(seed: int, points: int, rows: int) -> None:
+def test_thinned_curves_keep_exact_points_and_both_ends(seed, points, rows):
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, 2, rows)
     labels[:2] = [0, 1]
@@ -254,7 +250,7 @@ def test_thinned_curves_keep_exact_points_and_both_ends(seed: int, points: int, 
         assert kept[-1][1:] == (roc.positives, roc.negatives)
 
 
-def test_curves_survive_json() -> None:
+def test_curves_survive_json():
     roc = ROC.from_predictions([0, 1, 1, 0], [0.1, 0.2, 0.7, 0.4])
     curve, trade = roc.curve(), roc.precision_recall_curve()
     assert RocCurve.from_dict(json.loads(json.dumps(curve.to_dict(), allow_nan=False))) == curve
@@ -267,7 +263,7 @@ def test_curves_survive_json() -> None:
 # Reports and plots
 
 
-def test_a_summary_shows_areas_and_best_thresholds() -> None:
+def test_a_summary_shows_areas_and_best_thresholds():
     text = str(ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]))
     assert text.startswith(
         "ROC of 4 examples, 2 positive (exact)\n\nAUC                   0.7500\n"
@@ -276,7 +272,7 @@ def test_a_summary_shows_areas_and_best_thresholds() -> None:
     assert text.endswith("best Youden index     0.5000  at threshold 0.8")
 
 
-def test_plots_show_the_curve_its_area_and_the_chance_line() -> None:
+def test_plots_show_the_curve_its_area_and_the_chance_line():
     roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     axes = roc.plot()
     curve = axes.lines[0].get_xydata()
@@ -288,4 +284,4 @@ def test_plots_show_the_curve_its_area_and_the_chance_line() -> None:
     assert "AUPRC 0.7917" in trade.get_legend().get_texts()[0].get_text()
     assert list(trade.lines[2].get_ydata()) == [0.5, 0.5]
     ROC().plot_precision_recall()
-    matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
+    matplotlib.pyplot.close("all")

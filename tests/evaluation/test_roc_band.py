@@ -1,7 +1,3 @@
-"""The bootstrap band of ROC and precision-recall curves."""
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -10,7 +6,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import ROC, bootstrap_band
 
 
-def scored(rows: int, *, seed: int = 0, gap: float = 1.0) -> ROC:
+def scored(rows, *, seed=0, gap=1.0):
     random = np.random.default_rng(seed)
     labels = np.arange(rows) % 3 == 0
     return ROC.from_predictions(labels.astype(int), random.normal(size=rows) + gap * labels)
@@ -18,7 +14,7 @@ def scored(rows: int, *, seed: int = 0, gap: float = 1.0) -> ROC:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
 @settings(max_examples=25)
-def test_bounds_are_in_order_and_within_0_and_1(rows: list[tuple[bool, int]]) -> None:
+def test_bounds_are_in_order_and_within_0_and_1(rows):
     labels = [int(label) for label, _ in rows]
     roc = ROC.from_predictions(labels, [score / 5 for _, score in rows])
     if len(set(labels)) < 2:
@@ -32,7 +28,7 @@ def test_bounds_are_in_order_and_within_0_and_1(rows: list[tuple[bool, int]]) ->
         assert np.all(np.asarray(high) <= 1 + 1e-12)
 
 
-def test_the_curve_lies_within_its_band_and_so_do_the_areas() -> None:
+def test_the_curve_lies_within_its_band_and_so_do_the_areas():
     roc = scored(900)
     band = bootstrap_band(roc)
     curve = roc.curve()
@@ -43,7 +39,7 @@ def test_the_curve_lies_within_its_band_and_so_do_the_areas() -> None:
     assert band.average_precision[0] < roc.average_precision < band.average_precision[1]
 
 
-def test_interval_width_matches_theory() -> None:
+def test_interval_width_matches_theory():
     """Hanley and McNeil's standard error of the area, of normal scores."""
     roc = scored(600)
     q1, q2 = roc.auc / (2 - roc.auc), 2 * roc.auc**2 / (1 + roc.auc)
@@ -55,7 +51,7 @@ def test_interval_width_matches_theory() -> None:
     assert half[1] - half[0] == pytest.approx(expected * 0.674 / 1.96, rel=0.15)
 
 
-def test_band_is_deterministic_and_supports_thresholded_rocs() -> None:
+def test_band_is_deterministic_and_supports_thresholded_rocs():
     labels = np.arange(300) % 2
     scores = np.clip(0.3 + 0.4 * labels + 0.2 * np.sin(np.arange(300)), 0, 1)
     exact = ROC.from_predictions(labels, scores)
@@ -65,8 +61,8 @@ def test_band_is_deterministic_and_supports_thresholded_rocs() -> None:
     assert bootstrap_band(coarse).auc == pytest.approx(bootstrap_band(exact).auc, abs=0.01)
 
 
-def test_options_that_cannot_be_are_rejected() -> None:
-    options: list[dict[str, Any]] = [{"confidence": 1.0}, {"replicates": 1}, {"grid_points": 1}]
+def test_options_that_cannot_be_are_rejected():
+    options = [{"confidence": 1.0}, {"replicates": 1}, {"grid_points": 1}]
     for each in options:
         with pytest.raises(ConfigurationError, match="must be"):
             bootstrap_band(scored(30), **each)

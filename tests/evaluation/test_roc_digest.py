@@ -1,17 +1,13 @@
-"""The exact ROC of many rows, by ranges of scores."""
-
-from typing import Any
-
 import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import ROC, ROCDigest
 from sparkwright.evaluation.roc_digest import (
-    RangeSummary,
     cut,
     range_boundaries,
     range_counts,
@@ -19,11 +15,9 @@ from sparkwright.evaluation.roc_digest import (
     summarize,
 )
 
-Part = tuple[np.ndarray, np.ndarray]
-
 
 @st.composite
-def partitioned(draw: st.DrawFn) -> list[Part]:
+def partitioned(draw):
     """Labels and scores of some parts: tied or not, float32 or float64, close together or not."""
     elements = draw(
         st.sampled_from(
@@ -36,7 +30,7 @@ def partitioned(draw: st.DrawFn) -> list[Part]:
             ]
         )
     )
-    parts: list[Part] = []
+    parts = []
     for _ in range(draw(st.integers(1, 5))):
         n = draw(st.integers(0, 25))
         dtype = draw(st.sampled_from([np.float32, np.float64]))
@@ -45,7 +39,7 @@ def partitioned(draw: st.DrawFn) -> list[Part]:
     return parts
 
 
-def cut_parts(parts: list[ROC], rows_per_range: int) -> tuple[list[list[ROC]], np.ndarray]:
+def cut_parts(parts, rows_per_range):
     """The pieces of each part, and (ranges, 2) rows of all."""
     step = max(rows_per_range // (8 * len(parts)), 1)
     limits = range_boundaries([score_sample(part, step) for part in parts], rows_per_range, step)
@@ -53,7 +47,7 @@ def cut_parts(parts: list[ROC], rows_per_range: int) -> tuple[list[list[ROC]], n
     return pieces, np.sum([range_counts(each) for each in pieces], axis=0)
 
 
-def summaries_of(parts: list[ROC], rows_per_range: int, points: int = 1000) -> list[RangeSummary]:
+def summaries_of(parts, rows_per_range, points=1000):
     pieces, counts = cut_parts(parts, rows_per_range)
     return [
         summarize(sum((piece[i] for piece in pieces), ROC()), counts, i, points=points)
@@ -61,7 +55,7 @@ def summaries_of(parts: list[ROC], rows_per_range: int, points: int = 1000) -> l
     ]
 
 
-def random_roc(rows: int, decimals: int = 16) -> ROC:
+def random_roc(rows, decimals=16):
     generator = np.random.default_rng(7)
     labels = generator.integers(0, 2, rows)
     scores = np.round(generator.random(rows) + 0.3 * labels, decimals)
@@ -76,9 +70,7 @@ def random_roc(rows: int, decimals: int = 16) -> ROC:
     points=st.integers(4, 30),
     data=st.data(),
 )
-def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(
-    parts: list[Part], rows_per_range: int, points: int, data: st.DataObject
-) -> None:
+def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(parts, rows_per_range, points, data):
     rocs = [ROC.from_predictions(*part) for part in parts]
     whole = sum(rocs, ROC())
     if not whole.examples:
@@ -97,18 +89,16 @@ def test_digest_of_any_parts_and_ranges_equals_the_exact_roc(
     assert ROCDigest.from_json(digest.to_json()) == digest
 
 
-@pytest.mark.parametrize("parts", [1, 50])
-@pytest.mark.parametrize(
+@cases("parts", 1, 50)
+@cases(
     "draw",
-    [
-        lambda rng: 1 / (1 + np.exp(-8 * rng.standard_normal(20_000))),
-        lambda rng: 0.5 + rng.random(20_000) * 2.0**-30,
-        lambda rng: rng.standard_cauchy(20_000) * 1e300,
-        lambda rng: np.repeat([0.25, 0.5, 0.75], [500, 1000, 500]),
-    ],
+    lambda rng: 1 / (1 + np.exp(-8 * rng.standard_normal(20_000))),
+    lambda rng: 0.5 + rng.random(20_000) * 2.0**-30,
+    lambda rng: rng.standard_cauchy(20_000) * 1e300,
+    lambda rng: np.repeat([0.25, 0.5, 0.75], [500, 1000, 500]),
     ids=["at both ends", "close together", "far apart", "tied"],
 )
-def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts: int, draw: Any) -> None:
+def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts, draw):
     rng = np.random.default_rng(0)
     scores = draw(rng)
     scores = np.sort(scores[np.isfinite(scores)])  # each part has other scores
@@ -122,7 +112,7 @@ def test_ranges_hold_at_most_the_requested_rows_plus_ties(parts: int, draw: Any)
     assert rows.sum() == scores.size
 
 
-def test_retained_points_include_the_best_thresholds() -> None:
+def test_retained_points_include_the_best_thresholds():
     roc = random_roc(3000)
     digest = ROCDigest.from_ranges(summaries_of([roc], 10_000, points=4))
     assert len(digest.counts) == 4
@@ -134,7 +124,7 @@ def test_retained_points_include_the_best_thresholds() -> None:
         digest.confusion_at(digest.counts.thresholds[1] + 1e-9)
 
 
-def test_small_curves_keep_all_points() -> None:
+def test_small_curves_keep_all_points():
     whole = random_roc(500, decimals=2)
     digest = ROCDigest.from_ranges(summaries_of([whole], 100))
     assert digest.curve() == whole.curve()
@@ -144,7 +134,7 @@ def test_small_curves_keep_all_points() -> None:
     assert repr(digest) == f"ROCDigest(500 examples, {kind})"
 
 
-def test_missing_range_raises_and_digests_cannot_be_added() -> None:
+def test_missing_range_raises_and_digests_cannot_be_added():
     summaries = summaries_of([random_roc(100)], 20)
     assert len(summaries) > 2
     with pytest.raises(DataError, match="the last point"):

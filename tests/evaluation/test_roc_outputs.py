@@ -10,13 +10,12 @@ from sparkwright.evaluation import ROC, ROCBinary, ROCMultiClass
 
 matplotlib.use("Agg")
 
-Rows = tuple[np.ndarray, np.ndarray]
 
 probabilities = st.floats(0, 1, width=32) | st.sampled_from([0.0, 0.25, 0.5, 1.0])
 
 
 @st.composite
-def binary_rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def binary_rows(draw):
     shape = (draw(st.integers(0, 30)), draw(st.integers(1, 4)))
     return (
         draw(npst.arrays(np.int64, shape, elements=st.integers(0, 1))),
@@ -26,7 +25,7 @@ def binary_rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @st.composite
-def class_rows(draw: st.DrawFn, classes: int | None = None) -> Rows:
+def class_rows(draw, classes=None):
     n, c = draw(st.integers(0, 30)), classes or draw(st.integers(2, 5))
     return (
         draw(npst.arrays(np.int64, n, elements=st.integers(0, c - 1))),
@@ -36,9 +35,7 @@ def class_rows(draw: st.DrawFn, classes: int | None = None) -> Rows:
 
 @settings(max_examples=40)
 @given(rows=binary_rows(), thresholds=st.sampled_from([0, 6]))
-def test_each_output_is_the_roc_of_its_unmasked_rows(
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray], thresholds: int
-) -> None:
+def test_each_output_is_the_roc_of_its_unmasked_rows(rows, thresholds):
     labels, scores, mask = rows
     spoiled = np.where(mask, scores, np.nan)
     outputs = ROCBinary.from_predictions(labels, spoiled, mask=mask, thresholds=thresholds)
@@ -55,7 +52,7 @@ def test_each_output_is_the_roc_of_its_unmasked_rows(
 
 @settings(max_examples=100)
 @given(rows=class_rows())
-def test_classes_against_the_rest_equal_scikit_learns(rows: Rows) -> None:
+def test_classes_against_the_rest_equal_scikit_learns(rows):
     labels, scores = rows
     classes = ROCMultiClass.from_predictions(labels, scores)
     assert classes == ROCMultiClass.from_predictions(np.eye(scores.shape[1])[labels], scores)
@@ -75,7 +72,7 @@ def test_classes_against_the_rest_equal_scikit_learns(rows: Rows) -> None:
     assert set(classes.left_out()) == (left_out if len(labels) else set())
 
 
-def test_macro_averages_exclude_outputs_without_positives_or_negatives() -> None:
+def test_macro_averages_exclude_outputs_without_positives_or_negatives():
     outputs = ROCBinary.from_predictions(
         [[0, 1, 0], [1, 1, 0]], [[0.2, 0.5, 0.5], [0.7, 0.5, 0.1]], names=["a", "b", "c"]
     )
@@ -86,20 +83,20 @@ def test_macro_averages_exclude_outputs_without_positives_or_negatives() -> None
     assert "without 2 of 3 outputs: 0/0" in outputs.summary()
 
 
-def test_single_probability_gives_a_roc_of_two_classes() -> None:
+def test_single_probability_gives_a_roc_of_two_classes():
     scores = np.array([[0.1], [0.4], [0.35], [0.8]])
     classes = ROCMultiClass.from_predictions([0, 0, 1, 1], scores)
     assert classes.auc(of=0) == classes.auc(of=1) == 0.75
 
 
-def of_classes(count: int) -> ROCMultiClass:
+def of_classes(count):
     generator = np.random.default_rng(0)
     return ROCMultiClass.from_predictions(
         generator.integers(0, count, 200), generator.random((200, count))
     )
 
 
-def test_plots_show_a_curve_per_output_or_the_mean_of_many() -> None:
+def test_plots_show_a_curve_per_output_or_the_mean_of_many():
     few, many = of_classes(3), of_classes(12)
     for plot, value in ((few.plot, few.auc(of=1)), (few.plot_precision_recall, few.auprc(of=1))):
         axes = plot()
@@ -109,4 +106,4 @@ def test_plots_show_a_curve_per_output_or_the_mean_of_many() -> None:
         names = [text.get_text() for text in plot().get_legend().get_texts()]
         assert names[:2] == ["mean of 12 classes", "lowest to highest"]
     ROCBinary().plot_precision_recall()
-    matplotlib.pyplot.close("all")  # type: ignore[attr-defined]
+    matplotlib.pyplot.close("all")

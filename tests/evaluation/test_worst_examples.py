@@ -1,7 +1,3 @@
-"""The worst examples of parts add up to those of the whole, ties included."""
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -9,14 +5,12 @@ from hypothesis import given, strategies as st
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import WorstExamples
 
-Losses = list[list[float]]
-
 # Few different losses: most of them are tied. NaN and infinity are among them.
 LOSS = st.sampled_from([0.0, 0.5, 1.0, 2.0, float("inf"), float("nan")])
 PARTITIONS = st.lists(st.lists(LOSS, max_size=7), min_size=1, max_size=5)
 
 
-def worst_of(losses: list[float], *, partition: int, count: int, first_row: int = 0) -> Any:
+def worst_of(losses, *, partition, count, first_row=0):
     rows = np.arange(first_row, first_row + len(losses))
     features = {"x": (100 * partition + rows).astype(float)[:, None]}
     labels = {"y": rows}
@@ -25,7 +19,7 @@ def worst_of(losses: list[float], *, partition: int, count: int, first_row: int 
     )
 
 
-def by_sorting(partitions: Losses, count: int) -> list[tuple[int, int]]:
+def by_sorting(partitions, count):
     """The oracle: all examples in one list, NaN first, then by loss, then by place."""
     every = [
         (not np.isnan(loss), 0.0 if np.isnan(loss) else -loss, partition, row)
@@ -36,9 +30,7 @@ def by_sorting(partitions: Losses, count: int) -> list[tuple[int, int]]:
 
 
 @given(PARTITIONS, st.integers(1, 9), st.randoms(use_true_random=False))
-def test_merging_parts_in_any_order_keeps_the_worst_examples(
-    partitions: Losses, count: int, random: Any
-) -> None:
+def test_merging_parts_in_any_order_keeps_the_worst_examples(partitions, count, random):
     parts = [worst_of(losses, partition=p, count=count) for p, losses in enumerate(partitions)]
     random.shuffle(parts)
     while len(parts) > 1:
@@ -49,7 +41,7 @@ def test_merging_parts_in_any_order_keeps_the_worst_examples(
 
 
 @given(st.lists(LOSS, min_size=1, max_size=30), st.integers(1, 9), st.data())
-def test_merged_blocks_equal_their_partition(losses: list[float], count: int, data: Any) -> None:
+def test_merged_blocks_equal_their_partition(losses, count, data):
     cut = data.draw(st.integers(0, len(losses)))
     first = worst_of(losses[:cut], partition=3, count=count)
     second = worst_of(losses[cut:], partition=3, count=count, first_row=cut)
@@ -61,7 +53,7 @@ def test_merged_blocks_equal_their_partition(losses: list[float], count: int, da
         assert example.labels["y"].tolist() == example.row
 
 
-def test_predictions_follow_the_order_of_the_examples() -> None:
+def test_predictions_follow_the_order_of_the_examples():
     worst = worst_of([1.0, 3.0, 2.0], partition=0, count=2)
     found = worst.with_predictions({"y": np.array(k)} for k in (10, 20))
     assert [(e.row, int(e.predictions["y"])) for e in found] == [(1, 10), (2, 20)]
@@ -69,7 +61,7 @@ def test_predictions_follow_the_order_of_the_examples() -> None:
         worst.with_predictions([{"y": np.array(0)}])
 
 
-def test_mismatched_arguments_raise() -> None:
+def test_mismatched_arguments_raise():
     with pytest.raises(ConfigurationError, match="`count` must be an integer"):
         WorstExamples(0)
     with pytest.raises(DataError, match=r"count=2 and 3"):

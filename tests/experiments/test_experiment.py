@@ -5,14 +5,13 @@ from types import SimpleNamespace
 import keras
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.cases import cases
 from tests.configurations import configurations
 
 import sparkwright as sw
 from sparkwright.data import DataSource, DataSplit
-from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import (
     EarlyStoppingOptions,
-    Experiment,
     PreparedExperiment,
     ReduceLROnPlateauOptions,
 )
@@ -21,7 +20,7 @@ from sparkwright.networks import PRESETS, CosineSchedule, LayerSpec, NetworkSpec
 
 CSV = DataSource(format="csv", url="a.csv", label="y")
 experiments = st.builds(
-    Experiment,
+    sw.Experiment,
     title=st.text(max_size=20),
     data=st.builds(
         DataSource, format=st.just("csv"), url=st.text(min_size=1, max_size=9), label=st.just("y")
@@ -46,15 +45,15 @@ experiments = st.builds(
 @settings(max_examples=10)
 @given(experiments)
 def test_experiment_round_trips_through_yaml_and_json(experiment):
-    assert Experiment.from_yaml(experiment.to_yaml()) == experiment
-    assert Experiment.from_json(experiment.to_json()) == experiment
+    assert sw.Experiment.from_yaml(experiment.to_yaml()) == experiment
+    assert sw.Experiment.from_json(experiment.to_json()) == experiment
 
 
 def test_notebook_contains_the_code_and_the_yaml(tmp_path):
     import nbformat
 
     url = str(tmp_path / "experiment.ipynb")
-    experiment = Experiment(title="Digits", epochs=3)
+    experiment = sw.Experiment(title="Digits", epochs=3)
     experiment.save(url)
     notebook = nbformat.read(url, as_version=4)
     nbformat.validate(notebook)
@@ -123,7 +122,7 @@ def test_notebook_with_its_parameters_equals_the_script(experiment):
 def test_parameter_cell_contains_commonly_varied_values():
     source = replace(CSV, url='a "b"/*.csv')
     master = sw.SharedTrainingMaster(workers=2, seed=5, batch_size_per_worker=8)
-    experiment = Experiment(data=source, master=master, epochs=4)
+    experiment = sw.Experiment(data=source, master=master, epochs=4)
     assert parameters_cell(experiment).splitlines() == [
         "data_url = 'a \"b\"/*.csv'",
         "split_seed = 0",
@@ -137,7 +136,7 @@ def test_parameter_cell_contains_commonly_varied_values():
 
 def test_executors_and_workers_have_separate_names_if_counts_differ():
     spark = sw.SparkSettings(workers=2, cores_per_worker=2)
-    experiment = Experiment(spark=spark, master=sw.SharedTrainingMaster(workers=4))
+    experiment = sw.Experiment(spark=spark, master=sw.SharedTrainingMaster(workers=4))
     assert "executors = 2\nworkers = 4\n" in parameters_cell(experiment)
     code = "\n".join(step.code for step in steps(experiment, in_notebook=True))
     assert "sw.start_spark(workers=executors, cores_per_worker=2)" in code
@@ -147,12 +146,12 @@ def test_executors_and_workers_have_separate_names_if_counts_differ():
 
 def test_invalid_experiment_raises_before_anything_starts():
     network = PRESETS["lenet"].make()
-    broken = Experiment(network=type(network)(layers=network.layers[1:]))
+    broken = sw.Experiment(network=type(network)(layers=network.layers[1:]))
     assert broken.reason is not None
-    with pytest.raises(ConfigurationError, match="network cannot be built"):
+    with pytest.raises(sw.ConfigurationError, match="network cannot be built"):
         broken.prepare()
-    with pytest.raises(ConfigurationError, match="data cannot be loaded"):
-        Experiment(data=DataSource(format="csv")).prepare()
+    with pytest.raises(sw.ConfigurationError, match="data cannot be loaded"):
+        sw.Experiment(data=DataSource(format="csv")).prepare()
 
 
 class Run:
@@ -169,17 +168,17 @@ def prepared(experiment):
     return PreparedExperiment(experiment=experiment, spark=None, data=data, network=network)
 
 
-WITHOUT_VALIDATION = Experiment(data=DataSource(split=DataSplit(validation=0.0, test=0.2)))
+WITHOUT_VALIDATION = sw.Experiment(data=DataSource(split=DataSplit(validation=0.0, test=0.2)))
 TEST_VALIDATES = "Validation: the test set; its scores are not independent."
 
 
 def test_test_set_validates_only_on_request():
     asked = replace(WITHOUT_VALIDATION, validate_on="test")
     for experiment, part, note in (
-        (Experiment(), "validation", ""),
+        (sw.Experiment(), "validation", ""),
         (WITHOUT_VALIDATION, None, ""),
         (asked, "test", TEST_VALIDATES),
-        (Experiment(validate_on="test"), "test", TEST_VALIDATES),
+        (sw.Experiment(validate_on="test"), "test", TEST_VALIDATES),
         (replace(asked, validate=False), None, ""),
     ):
         assert (experiment.validation, experiment.note) == (part, note)
@@ -189,19 +188,17 @@ def test_test_set_validates_only_on_request():
         assert ("not independent" in text) == bool(note)
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        {"early_stopping": EarlyStoppingOptions()},
-        {"reduce_lr_on_plateau": ReduceLROnPlateauOptions()},
-    ],
+    {"early_stopping": EarlyStoppingOptions()},
+    {"reduce_lr_on_plateau": ReduceLROnPlateauOptions()},
 )
 def test_callbacks_do_not_use_the_test_set_by_default(options):
-    with pytest.raises(ConfigurationError, match="`val_loss` is a score of validation data"):
+    with pytest.raises(sw.ConfigurationError, match="`val_loss` is a score of validation data"):
         prepared(replace(WITHOUT_VALIDATION, **options)).start()
 
 
-def test_options_make_keras_callbacks():
+def test_options_make_keras_callbacks_and_a_plateau_needs_a_constant_rate():
     rules = EarlyStoppingOptions(monitor="val_f1", mode="max", patience=1, start_from_epoch=2)
     made = rules.to_keras()
     found = made.monitor, made.mode, made.patience, made.start_from_epoch
@@ -210,53 +207,50 @@ def test_options_make_keras_callbacks():
         again = eval(options.to_call(), {"keras": keras})
         kept = {n: v for n, v in vars(options.to_keras()).items() if not n.startswith("_")}
         assert {name: vars(again)[name] for name in kept} == kept
-
-
-def test_plateau_requires_a_constant_rate():
-    experiment = Experiment(reduce_lr_on_plateau=ReduceLROnPlateauOptions(patience=2))
+    experiment = sw.Experiment(reduce_lr_on_plateau=ReduceLROnPlateauOptions(patience=2))
     call = "keras.callbacks.ReduceLROnPlateau(patience=2, factor=0.2)"
     assert f"callbacks=[{call}]," in experiment.to_code()
     network = experiment.network
     falling = replace(network.optimizer, schedule=CosineSchedule())
     both = replace(experiment, network=replace(network, optimizer=falling))
     assert "Leave out one of the two" in str(both.reason)
-    assert Experiment.from_yaml(both.to_yaml()) == both
+    assert sw.Experiment.from_yaml(both.to_yaml()) == both
 
 
 def test_file_of_an_earlier_version_keeps_its_meaning_and_adds_a_note():
     for new, meaning in (
         (WITHOUT_VALIDATION, replace(WITHOUT_VALIDATION, validate_on="test")),
-        (Experiment(), Experiment()),
+        (sw.Experiment(), sw.Experiment()),
     ):
         old = new.to_dict()
         del old["validate_on"]
-        assert Experiment.from_dict(old) == meaning
-    assert Experiment.from_yaml(WITHOUT_VALIDATION.to_yaml()) == WITHOUT_VALIDATION
-    assert Experiment.from_dict({"data": {"format": "digits"}}).validation == "validation"
+        assert sw.Experiment.from_dict(old) == meaning
+    assert sw.Experiment.from_yaml(WITHOUT_VALIDATION.to_yaml()) == WITHOUT_VALIDATION
+    assert sw.Experiment.from_dict({"data": {"format": "digits"}}).validation == "validation"
 
 
 def test_resumed_run_notes_that_its_code_trains_from_the_beginning():
-    experiment = Experiment(epochs=2)
+    experiment = sw.Experiment(epochs=2)
     note, _, code = prepared(experiment).start(resume="ch\nk").code.partition("\n")
     assert note == "# The run went on from 'ch\\nk'; this trains from the very beginning."
     assert code == experiment.to_code()
 
 
 def test_run_that_continues_from_trained_weights_has_no_code():
-    made = prepared(Experiment())
+    made = prepared(sw.Experiment())
     assert made.start().code == made.experiment.to_code()
     assert made.start().code is None
 
 
-@pytest.mark.parametrize("url", ["s3://ann:abc@host/x.csv", "https://host/x.csv?token=abc"])
+@cases("url", "s3://ann:abc@host/x.csv", "https://host/x.csv?token=abc")
 def test_run_on_data_with_a_secret_url_has_no_code(url):
-    assert prepared(Experiment(data=replace(CSV, url=url))).start().code is None
+    assert prepared(sw.Experiment(data=replace(CSV, url=url))).start().code is None
 
 
-@pytest.mark.parametrize("text", ["{", "title: &a [*a]", "[" * 100_000, "seed: 0b_"])
-@pytest.mark.parametrize("read", [Experiment.from_json, Experiment.from_yaml])
+@cases("text", "{", "title: &a [*a]", "[" * 100_000, "seed: 0b_")
+@cases("read", sw.Experiment.from_json, sw.Experiment.from_yaml)
 def test_text_that_is_not_an_experiment_is_rejected(read, text):
-    with pytest.raises(ConfigurationError, match="Received: "):
+    with pytest.raises(sw.ConfigurationError, match="Received: "):
         read(text)
 
 
@@ -272,7 +266,7 @@ def test_layer_names_do_not_shadow_script_names():
         LayerSpec(kind="Dense", name="keras", options=softmax),
     )
     output = OutputSpec(layer="keras", loss="sparse_categorical_crossentropy")
-    code = Experiment(network=NetworkSpec(layers=layers, outputs=(output,))).to_code()
+    code = sw.Experiment(network=NetworkSpec(layers=layers, outputs=(output,))).to_code()
     body = code[code.index("# Task") : code.index("model.compile")]
     inside, around = names_in(body), names_in(code.replace(body, "\n"))
     stored = {node.id for node in inside if isinstance(node.ctx, ast.Store)}
@@ -285,6 +279,6 @@ def names_in(code):
 
 
 def test_seed_of_the_master_takes_precedence():
-    assert Experiment(seed=5).seeded_master.seed == 5
+    assert sw.Experiment(seed=5).seeded_master.seed == 5
     master = sw.ParameterAveragingTrainingMaster(seed=2)
-    assert Experiment(seed=5, master=master).seeded_master.seed == 2
+    assert sw.Experiment(seed=5, master=master).seeded_master.seed == 2

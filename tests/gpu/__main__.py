@@ -1,4 +1,4 @@
-"""Everything that needs a GPU, by one command; the report is reports/gpu.json and gpu.html.
+"""Everything that needs a GPU, by one command; the report is reports/gpu.json.
 
     make gpu                                    in the environment of the project
     python3 -m tests.gpu --wheels FOLDER        on a machine with JAX alone; see `wheels`
@@ -15,11 +15,9 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from tests.gpu.machine import look
-from tests.gpu.page import page_of
-from tests.gpu.runner import ROOT, Check, Result, perform, run_all
+from tests.gpu.runner import ROOT, Check, perform, run_all
 from tests.gpu.wheels import install
 
 # The most valuable ones first.
@@ -44,7 +42,7 @@ CHECKS = (
 _NOTE = "On CPUs, with small networks: this run tests the checks. Its figures mean nothing."
 
 
-def main() -> int:
+def main():
     """Run what the arguments ask for; the exit status."""
     names = [check.name for check in CHECKS]
     parser = argparse.ArgumentParser(prog="python -m tests.gpu")
@@ -71,12 +69,12 @@ def main() -> int:
         return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 
-def _path(*first: str) -> str:
+def _path(*first):
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     return os.pathsep.join(dict.fromkeys([*first, str(ROOT / "kit"), str(ROOT), *given]))
 
 
-def _checked(given: Any) -> int:
+def _checked(given):
     machine = look(given.tier)
     if not machine["gpus"] and not given.cpu:
         print(f"No NVIDIA GPU on this machine: {machine['problem']}. --cpu tests the checks.")
@@ -86,15 +84,14 @@ def _checked(given: Any) -> int:
         return 1
     print(machine["sentence"], flush=True)
 
-    def keep(results: list[Result]) -> None:
+    def keep(results):
         date, note = datetime.now(UTC).isoformat(timespec="seconds"), _NOTE if given.cpu else ""
         document = {"date": date, "note": note, "machine": machine, "checks": results}
         given.reports.mkdir(parents=True, exist_ok=True)
-        for name, text in (("json", json.dumps(document, indent=2)), ("html", page_of(document))):
-            # At once or not at all: the run may be cut off.
-            new = given.reports / f"gpu.{name}.new"
-            new.write_text(text)
-            new.replace(given.reports / f"gpu.{name}")
+        # At once or not at all: the run may be cut off.
+        new = given.reports / "gpu.json.new"
+        new.write_text(json.dumps(document, indent=2))
+        new.replace(given.reports / "gpu.json")
 
     with tempfile.TemporaryDirectory(prefix="sparkwright-compiled-") as compiled:
         results = run_all(
@@ -106,11 +103,11 @@ def _checked(given: Any) -> int:
         )
     outcomes = [result["status"] for result in results]
     counts = ", ".join(f"{outcomes.count(k)} {k}" for k in ("passed", "failed", "skipped"))
-    print(f"{counts}; see {given.reports / 'gpu.html'}")
+    print(f"{counts}; see {given.reports / 'gpu.json'}")
     return 1 if "failed" in outcomes else 0
 
 
-def _environment(machine: dict[str, Any], *, cpu: bool, compiled: str) -> dict[str, str]:
+def _environment(machine, *, cpu, compiled):
     """Of all checks: one GPU, the first, of which no process takes more memory than it uses."""
     common = {"PYTHONPATH": _path(), "KERAS_BACKEND": machine["backend"], "SPARKWRIGHT_RUNS": "off"}
     common = {**os.environ, **common, "TF_CPP_MIN_LOG_LEVEL": "2"}

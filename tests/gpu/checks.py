@@ -22,15 +22,15 @@ _TOLERANCE, _TF32_TOLERANCE = 1e-3, 5e-3  # TF32 has 10 bits
 Found = tuple[str, list[Any]]
 
 
-def discovery() -> Found:
+def discovery():
     """The script of the kit beside nvidia-smi, with and without claims."""
     from sparkwright.workers.gpus import CLAIM_VARIABLE, addresses_in, script_text
 
     gpus, problem = nvidia_gpus()
     expected = ("0",) if IS_FAKE else tuple(gpu["index"] for gpu in gpus)
-    found: list[tuple[str, ...]] = []
+    found = []
     for claims in ({}, {CLAIM_VARIABLE: "1"}):
-        options: dict[str, Any] = {"env": {**os.environ, **claims}, "check": True, "text": True}
+        options = {"env": {**os.environ, **claims}, "check": True, "text": True}
         done = subprocess.run(["sh", "-c", script_text()], stdout=subprocess.PIPE, **options)
         found.append(addresses_in(done.stdout))
     assert found[0] == expected, f"the script prints {found[0]}, nvidia-smi {expected} {problem}"
@@ -38,24 +38,24 @@ def discovery() -> Found:
     return f"Both name {', '.join(expected)}; an executor claims {found[1][0]}.", []
 
 
-def equal_to_cpu() -> Found:
+def equal_to_cpu():
     """Averaging of two workers and sharing of one, from the same weights on GPU and CPU."""
     os.environ.update(_EXACT)
     sharing = sw.SharedTrainingMaster(batch_size_per_worker=16, minibatches_per_message=1, seed=1)
-    differences: dict[str, float] = {}
+    differences = {}
     for name, master, workers in (("averaging", averaging(), 2), ("sharing", sharing, 1)):
         on_gpu, on_cpu = (_weights(master, [where] * workers) for where in (GPU, "cpu"))
         differences[name] = float(np.abs(on_gpu - on_cpu).max())
     return _equal(differences)
 
 
-def _weights(master: Any, devices: list[str]) -> Any:
+def _weights(master, devices):
     model = learner()
     losses_of(train(model, master, stripes(), devices, epochs=2))
     return np.concatenate([weight.ravel() for weight in model.get_weights()])
 
 
-def _equal(differences: dict[str, float]) -> Found:
+def _equal(differences):
     said = ", ".join(f"{name} {difference:.1e}" for name, difference in differences.items())
     assert max(differences.values()) <= _TOLERANCE, f"weights differ: {said}; may {_TOLERANCE:g}"
     return f"Weights differ by at most {said} (tolerance {_TOLERANCE:g}).", []
@@ -64,14 +64,13 @@ def _equal(differences: dict[str, float]) -> Found:
 class _Witness:
     """A hook that writes down what a worker's process sees."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file):
         self.file = file
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch
+    def pre_update(self, minibatch, model):
         held = model.trainable_variables[0].value
         if hasattr(held, "devices"):
-            import jax  # pyright: ignore[reportMissingImports]
+            import jax
 
             seen, where = [each.platform for each in jax.devices()], str(*held.devices())
         else:
@@ -85,11 +84,11 @@ class _Witness:
         visible = os.environ["CUDA_VISIBLE_DEVICES"]
         self.file.write_text(json.dumps([visible, kinds, "gpu" if on_gpu else "cpu"]))
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
+    def post_update(self, minibatch, model):
         """Nothing is left to do."""
 
 
-def own_gpu() -> Found:
+def own_gpu():
     """What a worker's process sees, and what it does with a GPU that is not there."""
     kind = "cpu" if IS_FAKE else "gpu"
     with tempfile.TemporaryDirectory() as folder:
@@ -105,9 +104,9 @@ def own_gpu() -> Found:
     raise AssertionError("a worker computes although there is no GPU 99")
 
 
-def shared_gpu() -> Found:
+def shared_gpu():
     """Both masters with two workers on one GPU, validation there, and what they take of memory."""
-    data, said = stripes(480), list[str]()
+    data, said = stripes(480), []
     sharing = sw.SharedTrainingMaster(batch_size_per_worker=16, seed=1)
     for master in (averaging(), sharing):
         model = learner()
@@ -125,7 +124,7 @@ def shared_gpu() -> Found:
     return f"Averaging: {said[0]}. Sharing: {said[1]}.", []
 
 
-def _memory_share() -> float:
+def _memory_share():
     query = ["nvidia-smi", f"--id={GPU}", "--query-gpu=memory.used,memory.total"]
     command = [*query, "--format=csv,noheader,nounits"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
@@ -133,7 +132,7 @@ def _memory_share() -> float:
     return float(used) / float(total)
 
 
-def killed() -> Found:
+def killed():
     """One of two workers on the GPU ends in mid-run; the run must go on and lose nothing."""
     data, epochs = stripes(), 6 if IS_FAKE else 60
     # An averaging after each minibatch, so that it ends in the midst of something.
@@ -153,11 +152,11 @@ def killed() -> Found:
     return f"Process {before} was replaced by {after}; no example was lost or doubled.", []
 
 
-def mixed_precision() -> Found:
+def mixed_precision():
     """Losses fall, variables stay in single precision, and the loss scale is a power of two."""
     import keras
 
-    said: list[str] = []
+    said = []
     for policy in ("mixed_bfloat16", "mixed_float16"):
         model = learner(policy)
         losses = losses_of(train(model, averaging(), stripes(), [GPU, GPU], epochs=3))
@@ -169,7 +168,7 @@ def mixed_precision() -> Found:
     return f"{said[0]}; {said[1]}, with a loss scale of {scale:g}.", []
 
 
-def xla() -> Found:
+def xla():
     """The trial of "measure" puts all variables back: weights are those of "off" and "on"."""
     import keras
 
@@ -180,7 +179,7 @@ def xla() -> Found:
     return _equal({name: float(np.abs(each - found["off"]).max()) for name, each in found.items()})
 
 
-def spark() -> Found:
+def spark():
     """A session whose executor has a GPU: settings, training, evaluation, prediction."""
     data, model = stripes(), learner()
     features, labels = data.features["features"], data.labels["labels"]

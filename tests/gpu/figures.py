@@ -1,7 +1,5 @@
 """Figures of a GPU: each beside what it is compared with, measured in the same run."""
 
-from typing import Any
-
 import numpy as np
 from tests.benchmarks._harness import Row, row, steady
 from tests.gpu.networks import GPU, SMALL, averaging, network, random_data, train, wide
@@ -13,7 +11,7 @@ _ROUNDS = 6 if SMALL else 12
 Found = tuple[str, list[Row]]
 
 
-def throughput(name: str) -> Found:
+def throughput(name):
     """Examples/s of plain Keras, of the best plain loop, and of one and two workers on the GPU."""
     plain = measured("steps", name)
     print(f"Without Sparkwright: {plain}", flush=True)  # for the log of a check that takes too long
@@ -38,7 +36,7 @@ def throughput(name: str) -> Found:
     return f"One worker has {one / loop:.2f} of the best plain loop ({rates} examples/s).", rows
 
 
-def _rate(name: str, expected: float, devices: list[str], **options: Any) -> float:
+def _rate(name, expected, devices, **options):
     """Examples/s of Sparkwright from the second epoch on, in epochs of about a second."""
     model, batch = network(name)
     most = (4 if SMALL else 20) if name == "resnet50" else 2_000
@@ -51,7 +49,7 @@ def _rate(name: str, expected: float, devices: list[str], **options: Any) -> flo
     return rate
 
 
-def exchange(millions: str) -> Found:
+def exchange(millions):
     """An averaging round of two workers on the GPU, beside the same bytes copied and sent bare."""
     bare = measured("vectors", millions)
     sent_s, parameters = measured("sockets", millions)["seconds"], bare["parameters"]

@@ -6,13 +6,12 @@ import platform
 import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 _QUERY = ("index", "uuid", "name", "memory.total", "driver_version")
 _PACKAGES = ("keras", "tensorflow", "jax", "jax-cuda13-plugin", "jax-cuda12-plugin", "numpy")
 
 
-def look(tier: str | None = None) -> dict[str, Any]:
+def look(tier=None):
     """Facts for the report.
 
     "tier" is "full" where TensorFlow, PySpark and Java are there, else "bare"; "backend" is Keras'
@@ -39,7 +38,7 @@ def look(tier: str | None = None) -> dict[str, Any]:
     }
 
 
-def nvidia_gpus() -> tuple[list[dict[str, str]], str]:
+def nvidia_gpus():
     """What nvidia-smi prints of each GPU, and why there is none."""
     command = ["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits"]
     try:
@@ -55,7 +54,7 @@ def nvidia_gpus() -> tuple[list[dict[str, str]], str]:
     return found, "" if found else "nvidia-smi lists none"
 
 
-def version_of(distribution: str) -> str:
+def version_of(distribution):
     """Its version; "" if it is not installed."""
     try:
         return version(distribution)
@@ -63,7 +62,7 @@ def version_of(distribution: str) -> str:
         return ""
 
 
-def _has(package: str) -> bool:
+def _has(package):
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):  # sys.modules has None for it

@@ -3,8 +3,6 @@
 import atexit
 import contextlib
 import os
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +17,7 @@ atexit.register(_open.close)
 _LOSS = "sparse_categorical_crossentropy"
 
 
-def network(name: str) -> tuple[Any, int]:
+def network(name):
     """A network of figures, compiled without metrics, and the size of its minibatches."""
     import keras
 
@@ -27,7 +25,7 @@ def network(name: str) -> tuple[Any, int]:
     layers = keras.layers
     if name == "lenet":
         x, batch = keras.Input((28, 28, 1)), 16 if SMALL else 64
-        inside: list[Any] = [layers.Conv2D(20, 5, activation="relu"), layers.MaxPooling2D()]
+        inside = [layers.Conv2D(20, 5, activation="relu"), layers.MaxPooling2D()]
         inside += [layers.Conv2D(50, 5, activation="relu"), layers.MaxPooling2D()]
         inner = keras.Sequential([x, *inside, layers.Flatten(), layers.Dense(500, "relu")])
     elif name == "resnet50":
@@ -37,7 +35,7 @@ def network(name: str) -> tuple[Any, int]:
         if SMALL:
             x = layers.Flatten()(layers.BatchNormalization()(layers.Conv2D(4, 3)(x)))
         else:
-            options: dict[str, Any] = {"include_top": False, "pooling": "avg", "weights": None}
+            options = {"include_top": False, "pooling": "avg", "weights": None}
             x = keras.applications.ResNet50(input_shape=(side, side, 3), **options)(x)
         inner = keras.Model(given, x)
     else:
@@ -57,7 +55,7 @@ def network(name: str) -> tuple[Any, int]:
     return model, batch
 
 
-def random_data(model: Any, count: int) -> tuple[Any, Any]:
+def random_data(model, count):
     """So many examples for a network of figures."""
     random, shape = np.random.default_rng(0), (count, *model.input_shape[1:])
     kind = str(model.inputs[0].dtype)
@@ -68,7 +66,7 @@ def random_data(model: Any, count: int) -> tuple[Any, Any]:
     return features, random.integers(0, 10, count).astype(np.int32)
 
 
-def wide(parameters: int) -> Any:
+def wide(parameters):
     """A network of about so many parameters, whose optimizer has no state."""
     import keras
 
@@ -79,7 +77,7 @@ def wide(parameters: int) -> Any:
     return model
 
 
-def learner(policy: str = "float32") -> Any:
+def learner(policy="float32"):
     """A small convolutional network for `stripes`; it always begins with the same weights."""
     sw.leave_gpus_to_workers()
     import keras
@@ -99,7 +97,7 @@ def learner(policy: str = "float32") -> Any:
     return model
 
 
-def stripes(count: int = 960) -> sw.DataSet:
+def stripes(count=960):
     """Noisy images of three kinds of stripes."""
     random = np.random.default_rng(1)
     kinds = random.integers(0, 3, count).astype(np.int32)
@@ -108,19 +106,19 @@ def stripes(count: int = 960) -> sw.DataSet:
     return sw.DataSet(images[..., None].astype(np.float32), kinds)
 
 
-def averaging(**options: Any) -> Any:
+def averaging(**options):
     given = {"batch_size_per_worker": 16, "averaging_frequency": 5, "seed": 1, **options}
     return sw.ParameterAveragingTrainingMaster(**given)
 
 
-def wrapper(model: Any, master: Any, devices: Sequence[str]) -> sw.ParallelWrapper:
+def wrapper(model, master, devices):
     """A worker for each device: the address of a GPU, or "cpu"; processes stay until the end."""
     where, cores = "cpu" if devices[0] == "cpu" else devices, 1 if IS_FAKE else 4
-    options: dict[str, Any] = {"workers": len(devices), "cores_per_worker": cores}
+    options = {"workers": len(devices), "cores_per_worker": cores}
     return _open.enter_context(sw.ParallelWrapper(model, master, devices=where, **options))
 
 
-def train(model: Any, master: Any, data: Any, devices: Sequence[str], **options: Any) -> Any:
+def train(model, master, data, devices, **options):
     """Train `model` in place; the run, after its end, of workers that computed on `devices`."""
     run = wrapper(model, master, devices).start(data, display=False, **options)
     run.wait(300.0)
@@ -131,7 +129,7 @@ def train(model: Any, master: Any, data: Any, devices: Sequence[str], **options:
     return run
 
 
-def losses_of(run: Any) -> list[float]:
+def losses_of(run):
     """The mean loss of each epoch, which must fall."""
     losses = run.history.groupby("epoch").loss.mean().tolist()
     assert losses[-1] < 0.9 * losses[0], f"the losses of epochs are {losses}"

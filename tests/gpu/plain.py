@@ -10,10 +10,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from itertools import cycle, repeat
-from typing import Any
 
 import numpy as np
 from tests.benchmarks._harness import seconds
@@ -24,7 +22,7 @@ _SECONDS, _REPEATS, _SCANNED = (0.2 if SMALL else 1.5), 3, 8
 Rates = dict[str, float]
 
 
-def measured(*arguments: str) -> dict[str, Any]:
+def measured(*arguments):
     """What this module prints in a process of its own."""
     command = [sys.executable, "-m", "tests.gpu.plain", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -33,13 +31,13 @@ def measured(*arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def steps(name: str) -> dict[str, Any]:
+def steps(name):
     """Examples/s of `fit`, of loops by name, and of a step `alone` that needs no new minibatch."""
     import keras
 
     model, batch = network(name)
     features, labels = random_data(model, 24 * batch)
-    ends: list[float] = []
+    ends = []
     timer = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: ends.append(time.perf_counter()))
     model.fit(features, labels, batch_size=batch, epochs=4, verbose=0, callbacks=[timer])
     fit = 2 * len(features) / (ends[-1] - ends[1])
@@ -53,7 +51,7 @@ def steps(name: str) -> dict[str, Any]:
     return {**counts, "fit": fit, "alone": alone, "loops": loops, "loop": max(loops.values())}
 
 
-def _rate(batch: int, act: Callable[[int], object]) -> float:
+def _rate(batch, act):
     """Examples/s of `act(n)`, which trains n minibatches and waits for the last one; the best."""
     act(_SCANNED)  # compiles
     act(_SCANNED)
@@ -62,21 +60,21 @@ def _rate(batch: int, act: Callable[[int], object]) -> float:
     return count * batch / min(seconds(lambda: act(count)) for _ in range(_REPEATS))
 
 
-def _jax_loops(model: Any, batch: int, minibatches: list[Any]) -> Rates:
+def _jax_loops(model, batch, minibatches):
     """A jitted step with donated buffers that is fed ahead; eight steps in a scan likewise."""
-    import jax  # pyright: ignore[reportMissingImports]
+    import jax
     import keras
 
     optimizer = model.optimizer
     optimizer.build(model.trainable_variables)
     kinds = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
-    state: Any = tuple([variable.value.copy() for variable in kind] for kind in kinds)
+    state = tuple([variable.value.copy() for variable in kind] for kind in kinds)
 
-    def loss_of(trainable: Any, others: Any, x: Any, y: Any) -> Any:
+    def loss_of(trainable, others, x, y):
         found, others = model.stateless_call(trainable, others, x, training=True)
         return keras.ops.mean(keras.losses.sparse_categorical_crossentropy(y, found)), others
 
-    def step(state: Any, minibatch: Any) -> Any:
+    def step(state, minibatch):
         trainable, others, moments = state
         with_gradients = jax.value_and_grad(loss_of, has_aux=True)
         (loss, others), gradients = with_gradients(trainable, others, *minibatch)
@@ -86,7 +84,7 @@ def _jax_loops(model: Any, batch: int, minibatches: list[Any]) -> Rates:
     one = jax.jit(step, donate_argnums=0)
     several = jax.jit(lambda state, block: jax.lax.scan(step, state, block), donate_argnums=0)
 
-    def loop(call: Any, given: list[Any], count: int) -> None:
+    def loop(call, given, count):
         nonlocal state
         source, loss = cycle(given), None
         ahead = jax.device_put(next(source))
@@ -105,7 +103,7 @@ def _jax_loops(model: Any, batch: int, minibatches: list[Any]) -> Rates:
     return found
 
 
-def _tf_loops(model: Any, batch: int, minibatches: list[Any]) -> Rates:
+def _tf_loops(model, batch, minibatches):
     """A tf.function with and without XLA, fed by tf.data that prefetches onto the GPU."""
     import tensorflow as tf
 
@@ -117,18 +115,18 @@ def _tf_loops(model: Any, batch: int, minibatches: list[Any]) -> Rates:
         data = data.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))
     held = tuple(tf.identity(tf.constant(part)) for part in minibatches[0])
 
-    def train(x: Any, y: Any) -> Any:
+    def train(x, y):
         with tf.GradientTape() as tape:
             loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=True))
         optimizer.apply_gradients(zip(tape.gradient(loss, trainable), trainable, strict=True))
         return loss
 
-    def loop(step: Any, source: Any, count: int) -> None:
+    def loop(step, source, count):
         for _ in range(count):
             loss = step(*next(source))
         loss.numpy()
 
-    found: Rates = {}
+    found = {}
     for xla in (False, True):
         step = tf.function(train, jit_compile=xla)
         rates = [_rate(batch, partial(loop, step, source)) for source in (iter(data), repeat(held))]
@@ -137,7 +135,7 @@ def _tf_loops(model: Any, batch: int, minibatches: list[Any]) -> Rates:
     return found
 
 
-def vectors(millions: str) -> dict[str, float]:
+def vectors(millions):
     """Seconds of the engine to read and write a network's vector, and of one bare array."""
     import keras
 
@@ -146,9 +144,9 @@ def vectors(millions: str) -> dict[str, float]:
     on_jax = keras.backend.backend() == "jax"
     state = ModelState.of(wide(_parameters(millions)))
     vector = np.zeros(state.averaged_size, np.float32)
-    out, held = np.empty_like(vector), list[Any]()
+    out, held = np.empty_like(vector), []
     down = _jax_pinned if on_jax else np.asarray
-    times: dict[str, list[float]] = {"read": [], "write": [], "down": [], "up": []}
+    times = {"read": [], "write": [], "down": [], "up": []}
     for number in range(2 + _REPEATS):
         vector[:] = number
         times["write"].append(seconds(lambda: state.write(vector)))
@@ -161,21 +159,21 @@ def vectors(millions: str) -> dict[str, float]:
     return {"parameters": state.averaged_size, **medians}
 
 
-def _jax_put(vector: Any) -> Any:
-    import jax  # pyright: ignore[reportMissingImports]
+def _jax_put(vector):
+    import jax
 
     # A sum, because JAX remembers the host's memory of an array that it was given.
     return jax.block_until_ready(jax.device_put(vector) + 0)
 
 
-def _jax_pinned(array: Any) -> Any:
-    import jax  # pyright: ignore[reportMissingImports]
+def _jax_pinned(array):
+    import jax
 
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
     return np.asarray(jax.device_put(array, sharding))
 
 
-def _tf_put(vector: Any) -> Any:
+def _tf_put(vector):
     import tensorflow as tf
 
     tensor = tf.identity(tf.convert_to_tensor(vector))
@@ -183,14 +181,14 @@ def _tf_put(vector: Any) -> Any:
     return tensor
 
 
-def sockets(millions: str) -> dict[str, float]:
+def sockets(millions):
     """Seconds in which two processes send each other a vector of float32, over loopback."""
     from tests.benchmarks.training import _bare_sockets_ms
 
     return {"seconds": _bare_sockets_ms(4 * _parameters(millions), 2) / 1e3}
 
 
-def _parameters(millions: str) -> int:
+def _parameters(millions):
     return int(float(millions) * (1e4 if SMALL else 1e6))
 
 

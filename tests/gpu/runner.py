@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,20 +32,13 @@ class Check(NamedTuple):
     tier: str = "bare"  # "full": it needs TensorFlow, PySpark and Java
 
     @property
-    def name(self) -> str:
+    def name(self):
         return self.call.partition(":")[2].replace(":", " ")
 
 
-def run_all(
-    checks: Sequence[Check],
-    *,
-    tier: str,
-    environment: Mapping[str, str],
-    budget_s: float,
-    keep: Callable[[list[Result]], None],
-) -> list[Result]:
+def run_all(checks, *, tier, environment, budget_s, keep):
     """Run the checks in order within `budget_s`; `keep` gets all results after each of them."""
-    deadline, results = time.monotonic() + budget_s, list[Result]()
+    deadline, results = time.monotonic() + budget_s, []
     for check in checks:
         left_s = deadline - time.monotonic()
         if check.tier == "full" != tier:
@@ -57,11 +49,15 @@ def run_all(
             result = run(check, environment, min(check.timeout_s, left_s))
         results.append({"name": check.name, "what": check.what, **result})
         print(f"{result['status']:<8}{check.name:<24}{result['said'][:400]}", flush=True)
+        for row in result["rows"]:
+            ratio = "" if row.get("ratio") is None else f"{row['ratio']:.2f}"
+            texts = f"{row['what']:<84}{row['value']:>12,.2f} {row['unit']:<11}{ratio:>6}"
+            print(f"        {texts}  {row.get('target', '')}", flush=True)
         keep(results)
     return results
 
 
-def run(check: Check, environment: Mapping[str, str], timeout_s: float) -> Result:
+def run(check, environment, timeout_s):
     """Run one check; a process that ends without a result, or too late, has failed."""
     with tempfile.TemporaryDirectory(prefix="sparkwright-gpu-") as folder:
         into, log = Path(folder) / "result.json", Path(folder) / "log"
@@ -82,7 +78,7 @@ def run(check: Check, environment: Mapping[str, str], timeout_s: float) -> Resul
         return {**result, "seconds": round(time.monotonic() - began_s, 1)}
 
 
-def perform(call: str, into: Path) -> None:
+def perform(call, into):
     """Do one check in this process, and write its result."""
     module, name, *arguments = call.split(":")
     try:
@@ -98,11 +94,11 @@ def perform(call: str, into: Path) -> None:
     new.replace(into)
 
 
-def _result(status: str, said: str, **more: Any) -> Result:
+def _result(status, said, **more):
     return {"status": status, "said": said, "seconds": 0.0, "rows": [], **more}
 
 
-def _end_group(process: "subprocess.Popen[bytes]") -> None:
+def _end_group(process):
     """End the check and the workers that it has started, which are of its group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):

@@ -1,15 +1,11 @@
-"""The suite for GPUs itself: what it says without one, what is left of a run that is cut off."""
-
 import json
 import os
+import re
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.gpu.machine import look, nvidia_gpus
-from tests.gpu.page import meets, page_of
+from tests.gpu.machine import nvidia_gpus
 from tests.gpu.runner import ROOT, Check, run_all
 from tests.gpu.wheels import NAMES, pinned
 
@@ -39,7 +35,7 @@ echo "0, GPU-aa, NVIDIA H100, 81559, 580.1"
 
 
 @pytest.mark.thorough
-def test_outcomes_are_saved_after_each_check(tmp_path: Path) -> None:
+def test_outcomes_are_saved_after_each_check(tmp_path, capsys):
     folder = tmp_path / "tests" / "gpu"
     folder.mkdir(parents=True)
     (folder / "trial.py").write_text(_CHECKS)
@@ -47,9 +43,9 @@ def test_outcomes_are_saved_after_each_check(tmp_path: Path) -> None:
     calls = {"passes:well": 20, "fails": 20, "skips": 20, "dies": 20, "hangs": 2}
     checks = [Check(f"trial:{call}", call, limit) for call, limit in calls.items()]
     checks.append(Check("trial:passes:later", "of Spark", tier="full"))
-    kept: list[int] = []
+    kept = []
     environment = {**os.environ, "PYTHONPATH": path}
-    options: dict[str, Any] = {"tier": "bare", "environment": environment, "budget_s": 100}
+    options = {"tier": "bare", "environment": environment, "budget_s": 100}
     results = run_all(checks, keep=lambda found: kept.append(len(found)), **options)
     assert kept == [1, 2, 3, 4, 5, 6]
     outcomes = ["passed", "failed", "skipped", "failed", "failed", "skipped"]
@@ -59,20 +55,10 @@ def test_outcomes_are_saved_after_each_check(tmp_path: Path) -> None:
     assert ["status 3" in said[3], "no result within 2 s" in said[4]] == [True, True]
     late = run_all(checks[:1], keep=lambda found: None, **{**options, "budget_s": 1})
     assert late[0]["said"] == "The 1 s for all checks were over."
-    document = {"date": "", "note": "", "machine": look("bare"), "checks": results}
-    page = page_of(document)
-    assert "ValueError: a &lt; b" in page
-    assert '<td class="number">2.00</td><td class="">x</td>' in page
+    assert re.search(r"speed +2\.00 x +\n", capsys.readouterr().out)
 
 
-def test_goal_is_met_or_missed() -> None:
-    assert [meets(">= 0.98", 0.98), meets(">= 0.98", 0.97)] == [True, False]
-    assert [meets("<= 1.5", 1.6), meets("", 1.0), meets("<= 1.5", None)] == [False, None, None]
-
-
-def test_nvidia_smi_lists_the_available_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvidia_smi_lists_the_available_gpus(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert nvidia_gpus() == ([], "nvidia-smi is not on the PATH")
     program = tmp_path / "nvidia-smi"
@@ -82,23 +68,22 @@ def test_nvidia_smi_lists_the_available_gpus(
     assert (gpu["index"], gpu["name"], problem) == ("0", "NVIDIA H100", "")
 
 
-def test_without_a_gpu_the_suite_prints_one_sentence(tmp_path: Path) -> None:
+def test_without_a_gpu_the_suite_prints_one_sentence(tmp_path):
     command = [sys.executable, "-m", "tests.gpu", "--reports", str(tmp_path)]
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": ROOT}
-    done = subprocess.run(command, env=environment, **options)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0
     assert done.stdout.startswith("No NVIDIA GPU on this machine: nvidia-smi is not on the PATH.")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_each_wheel_has_a_pinned_version() -> None:
+def test_each_wheel_has_a_pinned_version():
     assert [line.partition("==")[0] for line in pinned()] == list(NAMES)
 
 
 @pytest.mark.cluster
 @pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
-def test_bare_tier_checks_pass_on_cpus(tmp_path: Path) -> None:
+def test_bare_tier_checks_pass_on_cpus(tmp_path):
     only = ["own_gpu", "killed", "exchange 25", "throughput resnet50"]
     command = [sys.executable, "-m", "tests.gpu", "--cpu", "--tier", "bare", "--only", *only]
     path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])

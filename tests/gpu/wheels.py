@@ -27,14 +27,14 @@ _PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (28, 27, 17, 5)] + ["ma
 _FOR = ["--no-deps", "--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp"]
 
 
-def pinned() -> list[str]:
+def pinned():
     """Each package with its version of constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     found = {line.partition("==")[0].lower(): line for line in lines}
     return [found[name.lower()] for name in NAMES]
 
 
-def fetch(folder: Path) -> int:
+def fetch(folder):
     """Download the wheels into `folder`, which then holds nothing else; returns their bytes."""
     shutil.rmtree(folder, ignore_errors=True)
     platforms = [option for name in _PLATFORMS for option in ("--platform", name)]
@@ -45,7 +45,7 @@ def fetch(folder: Path) -> int:
     return total
 
 
-def install(folder: Path, target: Path) -> list[str]:
+def install(folder, target):
     """Install into `target` those wheels whose packages this Python lacks; returns their names."""
     wheels = {path.name.split("-")[0]: path for path in sorted(folder.glob("*.whl"))}
     if not wheels:

@@ -10,9 +10,7 @@ from sparkwright.masters import Checkpointing
     rounds_since=st.integers(0, 200),
     seconds_since=st.floats(0, 200),
 )
-def test_checkpoint_is_due_at_the_first_bound_reached(
-    rounds: int, seconds: float, rounds_since: int, seconds_since: float
-) -> None:
+def test_checkpoint_is_due_at_the_first_bound_reached(rounds, seconds, rounds_since, seconds_since):
     by_rounds = Checkpointing("/data", every_rounds=rounds)
     by_time = Checkpointing("/data", every_s=seconds)
     by_both = Checkpointing("/data", every_rounds=rounds, every_s=seconds)

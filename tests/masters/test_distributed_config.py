@@ -1,18 +1,15 @@
-"""Settings of Deeplearning4j and Elephas become training masters."""
-
-from typing import Any
-
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.masters.reading import master_from_distributed_config
 
 
-def read(**config: Any) -> Any:
+def read(**config):
     return master_from_distributed_config({"class_name": "SparkModel", "config": config})
 
 
-def test_synchronous_training_is_averaging_with_the_defaults_of_deeplearning4j() -> None:
+def test_synchronous_training_is_averaging_with_the_defaults_of_deeplearning4j():
     assert read(
         mode="synchronous", num_workers=3, batch_size=8
     ) == sw.ParameterAveragingTrainingMaster(
@@ -27,7 +24,7 @@ def test_synchronous_training_is_averaging_with_the_defaults_of_deeplearning4j()
     )  # fmt: skip
 
 
-def test_asynchronous_training_is_sharing_with_a_fixed_threshold() -> None:
+def test_asynchronous_training_is_sharing_with_a_fixed_threshold():
     found = read(mode="asynchronous", num_workers=3, batch_size=8)
     assert found == sw.SharedTrainingMaster(
         workers=3, batch_size_per_worker=8, prefetch_batches=0, threshold=sw.FixedThreshold()
@@ -40,25 +37,23 @@ def test_asynchronous_training_is_sharing_with_a_fixed_threshold() -> None:
     assert (found.workers, found.workers_per_node) == (3, None)
 
 
-def test_unsupported_settings_change_nothing() -> None:
+def test_unsupported_settings_change_nothing():
     plain = {"mode": "synchronous", "num_workers": None, "batch_size": 8}
     more = {"parameter_server_mode": "http", "frequency": "epoch", "shake_frequency": 1}
     assert read(**plain, **more, update_threshold=1e-4) == read(**plain)
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"mode": "hogwild"}, "mode='hogwild'"),
-        ({"num_workers": 0}, "num_workers=0"),
-        ({"batch_size": 2.5}, "batch_size=2.5"),
-        ({"collect_stats": "yes"}, "collect_stats='yes'"),
-        ({"update_threshold": float("nan")}, "update_threshold=nan"),
-        ({"worker": 2}, "worker=2"),
-        ({"mode": ...}, "['batch_size', 'num_workers']"),
-    ],
+@cases(
+    "change, text",
+    ({"mode": "hogwild"}, "mode='hogwild'"),
+    ({"num_workers": 0}, "num_workers=0"),
+    ({"batch_size": 2.5}, "batch_size=2.5"),
+    ({"collect_stats": "yes"}, "collect_stats='yes'"),
+    ({"update_threshold": float("nan")}, "update_threshold=nan"),
+    ({"worker": 2}, "worker=2"),
+    ({"mode": ...}, "['batch_size', 'num_workers']"),
 )
-def test_invalid_options_raise(change: dict[str, Any], text: str) -> None:
+def test_invalid_options_raise(change, text):
     config = {"mode": "synchronous", "num_workers": 2, "batch_size": 8, **change}
     with pytest.raises(sw.ConfigurationError) as refused:
         read(**{name: value for name, value in config.items() if value is not ...})

@@ -1,7 +1,3 @@
-"""The step of the outer optimizer against SGD as other libraries do it."""
-
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -13,7 +9,7 @@ from sparkwright.masters import OuterOptimizer
 numbers = arrays(np.float64, (5, 3), elements=st.floats(-10, 10, width=32))
 
 
-def trajectory(outer: OuterOptimizer, means: Any) -> Any:
+def trajectory(outer, means):
     """The parameters after each averaging, from 0, whose change is what the workers did."""
     x, velocity = np.zeros(means.shape[1]), np.zeros(means.shape[1])
     found = []
@@ -35,7 +31,7 @@ def trajectory(outer: OuterOptimizer, means: Any) -> Any:
         nesterov=st.booleans(),
     ),
 )
-def test_a_step_is_that_of_sgd_on_the_change(changes: Any, outer: OuterOptimizer) -> None:
+def test_a_step_is_that_of_sgd_on_the_change(changes, outer):
     sgd = keras.optimizers.SGD(
         outer.learning_rate, momentum=outer.momentum, nesterov=outer.nesterov
     )
@@ -47,7 +43,7 @@ def test_a_step_is_that_of_sgd_on_the_change(changes: Any, outer: OuterOptimizer
     np.testing.assert_allclose(trajectory(outer, changes), expected, rtol=1e-4, atol=1e-3)
 
 
-def test_the_cut_into_pieces_does_not_show() -> None:
+def test_the_cut_into_pieces_does_not_show():
     random = np.random.default_rng(0)
     before, mean, velocity = random.normal(size=(3, 200_001)).astype(np.float32)
     outer, whole, new = OuterOptimizer(), mean.copy(), np.empty_like(velocity)

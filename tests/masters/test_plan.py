@@ -1,17 +1,16 @@
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.masters import (
     Exchange,
     ParameterAveragingTrainingMaster as Averaging,
     SharedTrainingMaster,
-    TrainingMaster,
     TrainingPlan,
 )
 from sparkwright.masters.plan import calls, epoch_order, minibatch_count
@@ -33,9 +32,7 @@ plans = st.builds(
 
 
 @given(plan=plans, schedule=SCHEDULES, first=st.integers(0, 9), epochs=st.integers(0, 9))
-def test_an_epochs_rounds_follow_the_last_change_of_frequency(
-    plan: TrainingPlan, schedule: dict[int, int], first: int, epochs: int
-) -> None:
+def test_an_epochs_rounds_follow_the_last_change_of_frequency(plan, schedule, first, epochs):
     plan = replace(plan, averaging_frequency=schedule, first_epoch=first)
     rounds = []
     for epoch in range(first, first + epochs):
@@ -44,20 +41,14 @@ def test_an_epochs_rounds_follow_the_last_change_of_frequency(
     assert [plan.rounds_in(epoch) for epoch in range(first, first + epochs)] == rounds
 
 
-def test_a_plan_of_uneven_workers() -> None:
+def test_a_plan_of_uneven_workers_and_of_the_options_of_a_master():
     plan = TrainingPlan(rows=(70, 10, 0), batch_size=10, averaging_frequency=5, epochs=1)
     assert (plan.workers, plan.minibatches, plan.rounds) == (3, (7, 1, 0), 2)
     assert (plan.idle_workers, plan.idle_fraction) == ((2,), pytest.approx(13 / 21))
-
-
-def test_a_master_makes_the_plan_of_its_options() -> None:
     master = Averaging(batch_size_per_worker=7, averaging_frequency=3)
     assert master.plan([10, 20], epochs=4) == TrainingPlan(
         rows=(10, 20), batch_size=7, averaging_frequency=3, epochs=4
     )
-
-
-# -- the order of examples ------------------------------------------------------------------
 
 
 @given(
@@ -66,9 +57,7 @@ def test_a_master_makes_the_plan_of_its_options() -> None:
     epoch=st.integers(0, 50),
     worker=st.integers(0, 50),
 )
-def test_an_epochs_order_is_a_permutation_that_depends_on_nothing_else(
-    rows: int, seed: int, epoch: int, worker: int
-) -> None:
+def test_an_epochs_order_is_a_permutation_that_depends_on_nothing_else(rows, seed, epoch, worker):
     order = epoch_order(rows, seed=seed, epoch=epoch, worker=worker, shuffle=True)
     assert order.dtype == np.int64
     assert sorted(order) == list(range(rows))
@@ -79,21 +68,15 @@ def test_an_epochs_order_is_a_permutation_that_depends_on_nothing_else(
     np.testing.assert_array_equal(unshuffled, range(rows))
 
 
-def test_each_epoch_worker_and_seed_has_its_own_order() -> None:
+def test_each_epoch_worker_and_seed_has_an_order_that_versions_keep():
     orders = {
         epoch_order(50, seed=seed, epoch=epoch, worker=worker, shuffle=True).tobytes()
         for seed, epoch, worker in itertools.product(range(3), repeat=3)
     }
     assert len(orders) == 27
-
-
-def test_the_orders_stay_the_same_over_versions() -> None:
     # A replacement continues in the order that its predecessor began; so does a resumed run.
     order = epoch_order(10, seed=7, epoch=1, worker=2, shuffle=True)
     assert order.tolist() == [4, 1, 7, 2, 5, 3, 6, 8, 9, 0]
-
-
-# -- calls ----------------------------------------------------------------------------------
 
 
 @given(
@@ -102,9 +85,7 @@ def test_the_orders_stay_the_same_over_versions() -> None:
     position=st.integers(0, 60),
     minibatches=st.integers(0, 20),
 )
-def test_calls_cover_their_minibatches_exactly_once(
-    rows: int, batch_size: int, position: int, minibatches: int
-) -> None:
+def test_calls_cover_their_minibatches_exactly_once(rows, batch_size, position, minibatches):
     order = np.random.default_rng(rows).permutation(rows)
     found = list(calls(order, position=position, minibatches=minibatches, batch_size=batch_size))
     flat = np.concatenate([np.empty(0, np.int64), *(block.ravel() for block in found)])
@@ -118,33 +99,27 @@ def test_calls_cover_their_minibatches_exactly_once(
     assert len(found) <= 2
 
 
-def by_ring(*what: str, **options: Any) -> Exchange:
+def by_ring(*what, **options):
     return Exchange(what=what, **{"every": 5, "precision": "float32", "among": "ring", **options})
 
 
-@pytest.mark.parametrize(
-    ("master", "exchange"),
-    [
-        (Averaging(averaging_frequency=7), by_ring("parameters", "moments", every=7)),
-        (Averaging(updater="reset", communication="spark"), by_ring("parameters", among="spark")),
-        (
-            Averaging(updater="local", exchange_precision="int8"),
-            by_ring("parameters", precision="int8", density=65 / 256),
+@cases(
+    "master, exchange",
+    (Averaging(averaging_frequency=7), by_ring("parameters", "moments", every=7)),
+    (Averaging(updater="reset", communication="spark"), by_ring("parameters", among="spark")),
+    (
+        Averaging(updater="local", exchange_precision="int8"),
+        by_ring("parameters", precision="int8", density=65 / 256),
+    ),
+    (
+        SharedTrainingMaster(threshold=TargetSparsity(target=1e-3), minibatches_per_message=2),
+        by_ring(
+            *("residuals", "moments"), every=2, precision="threshold", density=1e-3, among="mesh"
         ),
-        (
-            SharedTrainingMaster(threshold=TargetSparsity(target=1e-3), minibatches_per_message=2),
-            by_ring(
-                *("residuals", "moments"),
-                every=2,
-                precision="threshold",
-                density=1e-3,
-                among="mesh",
-            ),
-        ),
-    ],
+    ),
     ids=["averaging", "without the optimizer's state", "rounded", "sharing"],
 )
-def test_plan_follows_from_the_exchanged_data(master: TrainingMaster, exchange: Exchange) -> None:
+def test_plan_follows_from_the_exchanged_data(master, exchange):
     assert master.exchange == exchange
     plan = master.plan([160, 320])
     assert plan.kind == exchange.kind

@@ -1,9 +1,6 @@
-from typing import Any
-
 import pytest
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 
 MASTERS = [
     sw.ParameterAveragingTrainingMaster(workers=3, averaging_frequency=7, share_work=True),
@@ -12,14 +9,14 @@ MASTERS = [
 
 
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
-def test_settings_give_a_master_of_the_class_they_name(master: Any) -> None:
+def test_settings_give_a_master_of_the_class_they_name(master):
     assert sw.masters.training_master_from_dict(master.to_dict()) == master
     assert sw.masters.training_master_from_json(master.to_json()) == master
     assert sw.masters.training_master_from_yaml(master.to_yaml()) == master
 
 
 @pytest.mark.parametrize(("saved", "updater"), [(True, "average"), (False, "reset")])
-def test_settings_of_older_versions_can_be_read(saved: bool, updater: Any) -> None:
+def test_settings_of_older_versions_can_be_read(saved, updater):
     old = {
         "name": "ParameterAveragingTrainingMaster",
         "save_updater": saved,
@@ -34,15 +31,15 @@ def test_settings_of_older_versions_can_be_read(saved: bool, updater: Any) -> No
 
 
 @pytest.mark.parametrize("name", ["TrainingMaster", "", None, ["SharedTrainingMaster"]])
-def test_other_classes_are_rejected(name: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"`name` must be one of .* Received: name="):
+def test_other_classes_are_rejected(name):
+    with pytest.raises(sw.ConfigurationError, match=r"`name` must be one of .* Received: name="):
         sw.masters.training_master_from_dict({"name": name})
-    with pytest.raises(ConfigurationError, match="`save_updater`"):
+    with pytest.raises(sw.ConfigurationError, match="`save_updater`"):
         sw.masters.training_master_from_dict({**MASTERS[0].to_dict(), "save_updater": name})
 
 
 @pytest.mark.parametrize("text", ["[]", "null", '"SharedTrainingMaster"'])
-def test_values_that_are_not_dictionaries_raise(text: str) -> None:
+def test_values_that_are_not_dictionaries_raise(text):
     for read in (sw.masters.training_master_from_json, sw.masters.training_master_from_yaml):
-        with pytest.raises(ConfigurationError, match="`settings` must be a dictionary of opt"):
+        with pytest.raises(sw.ConfigurationError, match="`settings` must be a dictionary of opt"):
             read(text)

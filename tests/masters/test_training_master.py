@@ -1,20 +1,15 @@
-"""What both training masters share: their defaults, hooks, and options that need one another."""
-
 import dataclasses
 import json
 import pickle
-from typing import Any
 
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Hook
 
+import sparkwright as sw
 from sparkwright.configuration import to_code
-from sparkwright.errors import ConfigurationError
-from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster, SharedTrainingMaster
-from sparkwright.partitions import DefaultRepartitioner
-from sparkwright.updates import AdaptiveThreshold
 
-MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
+MASTERS = [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster]
 # What the documentation says of them beside Deeplearning4j's.
 COMMON = {
     "workers": None,
@@ -27,20 +22,20 @@ COMMON = {
     "training_approach": "direct",
     "export_directory": None,
     "collect_training_stats": False,
-    "mesh": MeshConfig(),
+    "mesh": sw.MeshConfig(),
 }
-DEFAULTS: dict[Any, dict[str, Any]] = {
-    ParameterAveragingTrainingMaster: COMMON
+DEFAULTS = {
+    sw.ParameterAveragingTrainingMaster: COMMON
     | {"averaging_frequency": 5, "aggregation_depth": 2, "updater": "average"},
-    SharedTrainingMaster: COMMON
+    sw.SharedTrainingMaster: COMMON
     | {
         "workers_per_node": None,
-        "threshold": AdaptiveThreshold(initial=None, min_sparsity=1e-4, max_sparsity=1e-2),
+        "threshold": sw.AdaptiveThreshold(initial=None, min_sparsity=1e-4, max_sparsity=1e-2),
         "residual_clipping": None,
-        "repartitioner": DefaultRepartitioner(max_partitions=5000),
+        "repartitioner": sw.DefaultRepartitioner(max_partitions=5000),
         "encoding_debug_mode": False,
     },
-    MeshConfig: {
+    sw.MeshConfig: {
         "ports": None,
         "network_mask": None,
         "controller_address": None,
@@ -50,13 +45,13 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("cls", DEFAULTS)
-def test_defaults_are_the_documented_ones(cls: Any) -> None:
+@cases("cls", *DEFAULTS)
+def test_defaults_are_the_documented_ones(cls):
     assert {name: getattr(cls(), name) for name in DEFAULTS[cls]} == DEFAULTS[cls]
 
 
-@pytest.mark.parametrize("cls", MASTERS)
-def test_hooks_are_code_and_no_part_of_settings(cls: Any) -> None:
+@cases("cls", *MASTERS)
+def test_hooks_are_code_and_no_part_of_settings(cls):
     one, other = Hook(), Hook()
     plain = cls(seed=3)
     both = plain.with_hooks(one, other)
@@ -66,20 +61,20 @@ def test_hooks_are_code_and_no_part_of_settings(cls: Any) -> None:
     assert both == cls(seed=3)
     assert "hooks" not in both.to_dict()
     for wrong in (5, [object()]):
-        with pytest.raises(ConfigurationError, match="`hooks` must"):
+        with pytest.raises(sw.ConfigurationError, match="`hooks` must"):
             cls(hooks=wrong)
 
 
-@pytest.mark.parametrize("cls", MASTERS)
-def test_export_directory_needs_the_export_approach(cls: Any) -> None:
+@cases("cls", *MASTERS)
+def test_export_directory_needs_the_export_approach(cls):
     cls(training_approach="export", export_directory="hdfs://name/exports")
-    with pytest.raises(ConfigurationError, match=r"^`export_directory` is used only with "):
+    with pytest.raises(sw.ConfigurationError, match=r"^`export_directory` is used only with "):
         cls(export_directory="hdfs://name/exports")
 
 
-@pytest.mark.parametrize("cls", MASTERS)
-def test_master_is_immutable_and_travels_to_workers(cls: Any) -> None:
-    master = cls(workers=3, mesh=MeshConfig(mode="mesh"))
+@cases("cls", *MASTERS)
+def test_master_is_immutable_and_travels_to_workers(cls):
+    master = cls(workers=3, mesh=sw.MeshConfig(mode="mesh"))
     assert pickle.loads(pickle.dumps(master)) == master
     with pytest.raises(dataclasses.FrozenInstanceError):
         master.workers = 4
@@ -87,47 +82,41 @@ def test_master_is_immutable_and_travels_to_workers(cls: Any) -> None:
         cls(3)
 
 
-@pytest.mark.parametrize(
-    ("settings", "needs"),
-    [
-        ({"updater": "average"}, 'needs `updater="local"` or'),
-        ({"updater": "reset", "communication": "spark"}, 'needs `communication="ring"`'),
-    ],
+@cases(
+    "settings, needs",
+    ({"updater": "average"}, 'needs `updater="local"` or'),
+    ({"updater": "reset", "communication": "spark"}, 'needs `communication="ring"`'),
 )
-def test_rounded_exchanges_need_the_ring_and_no_averaged_moments(
-    settings: dict[str, Any], needs: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=f'`exchange_precision="int8"` {needs}'):
-        ParameterAveragingTrainingMaster(exchange_precision="int8", **settings)
+def test_rounded_exchanges_need_the_ring_and_no_averaged_moments(settings, needs):
+    with pytest.raises(sw.ConfigurationError, match=f'`exchange_precision="int8"` {needs}'):
+        sw.ParameterAveragingTrainingMaster(exchange_precision="int8", **settings)
 
 
-def test_a_frequency_by_epoch_is_kept_in_settings_and_code() -> None:
+def test_a_frequency_by_epoch_is_kept_in_settings_and_code():
     given = {1: 1, 3: 5, 10: 20}
-    master = ParameterAveragingTrainingMaster(averaging_frequency=given)
+    master = sw.ParameterAveragingTrainingMaster(averaging_frequency=given)
     given[1] = 0  # the master has a copy
     assert [master.frequency_in(epoch) for epoch in (0, 1, 2, 8, 9, 99)] == [1, 1, 5, 5, 20, 20]
     assert json.loads(master.to_json())["averaging_frequency"] == {"1": 1, "3": 5, "10": 20}
-    assert ParameterAveragingTrainingMaster.from_json(master.to_json()) == master
+    assert sw.ParameterAveragingTrainingMaster.from_json(master.to_json()) == master
     by_hand = "averaging_frequency: {1: 1, 3: 5, 10: 20}"
-    assert ParameterAveragingTrainingMaster.from_yaml(by_hand) == master
+    assert sw.ParameterAveragingTrainingMaster.from_yaml(by_hand) == master
     assert to_code(master).endswith("(averaging_frequency={1: 1, 3: 5, 10: 20})")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{}, {2: 5}, {1: 1, 3: 0}, {3: 1, 1: 1}, {1: 2.5}, {"x": 1}, {"1" * 5000: 1}, [1]]
-)
-def test_an_invalid_frequency_by_epoch_is_rejected_with_an_example(wrong: Any) -> None:
+@cases("wrong", {}, {2: 5}, {1: 1, 3: 0}, {3: 1, 1: 1}, {1: 2.5}, {"x": 1}, {"1" * 5000: 1}, [1])
+def test_an_invalid_frequency_by_epoch_is_rejected_with_an_example(wrong):
     rule = r"^`averaging_frequency` must be .* such as {1: 1, 3: 5}, of at least 1. Received: "
-    with pytest.raises(ConfigurationError, match=rule):
-        ParameterAveragingTrainingMaster(averaging_frequency=wrong)
-    with pytest.raises(ConfigurationError, match=rule):
-        ParameterAveragingTrainingMaster.from_dict({"averaging_frequency": wrong})
+    with pytest.raises(sw.ConfigurationError, match=rule):
+        sw.ParameterAveragingTrainingMaster(averaging_frequency=wrong)
+    with pytest.raises(sw.ConfigurationError, match=rule):
+        sw.ParameterAveragingTrainingMaster.from_dict({"averaging_frequency": wrong})
 
 
-def test_a_delay_is_at_most_the_largest_frequency() -> None:
-    options: dict[str, Any] = {"averaging_frequency": {1: 1, 2: 5}, "updater": "local"}
-    assert ParameterAveragingTrainingMaster(averaging_delay=5, **options).exchange.delay == 5
-    with pytest.raises(ConfigurationError, match=r"averaging_delay=6, .*={1: 1, 2: 5}\."):
-        ParameterAveragingTrainingMaster(averaging_delay=6, **options)
+def test_a_delay_is_at_most_the_largest_frequency():
+    options = {"averaging_frequency": {1: 1, 2: 5}, "updater": "local"}
+    assert sw.ParameterAveragingTrainingMaster(averaging_delay=5, **options).exchange.delay == 5
+    with pytest.raises(sw.ConfigurationError, match=r"averaging_delay=6, .*={1: 1, 2: 5}\."):
+        sw.ParameterAveragingTrainingMaster(averaging_delay=6, **options)
     options["averaging_frequency"] = {1: 5, 2: 2}  # predictions are about the last epochs
-    assert ParameterAveragingTrainingMaster(averaging_delay=5, **options).exchange.delay == 2
+    assert sw.ParameterAveragingTrainingMaster(averaging_delay=5, **options).exchange.delay == 2

@@ -1,22 +1,20 @@
 """Ports and rings on this machine, closed after each test."""
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from tests.support.mesh import SECRET, Ports, RingOf, joined
+from tests.support.mesh import SECRET, joined
 
 from sparkwright.mesh.port import PeerPort
-from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.ring import RingPort
 
 
 @pytest.fixture
-def ports() -> Iterator[Ports]:
+def ports():
     with contextlib.ExitStack() as stack:
 
-        def open_ports(count: int) -> list[RingPort]:
-            found: list[RingPort] = []
+        def open_ports(count):
+            found = []
             for rank in range(count):
                 shared = PeerPort(
                     secret=SECRET,
@@ -34,16 +32,16 @@ def ports() -> Iterator[Ports]:
 
 
 @pytest.fixture
-def meet() -> Iterator[RingOf]:
+def meet():
     """Ports meet in a ring, which is left after the test."""
     with contextlib.ExitStack() as stack:
 
-        def build(ports: list[RingPort], **options: Any) -> list[Ring]:
+        def build(ports, **options):
             return [stack.enter_context(ring) for ring in joined(ports, **options)]
 
         yield build
 
 
 @pytest.fixture
-def ring_of(ports: Ports, meet: RingOf) -> RingOf:
+def ring_of(ports, meet):
     return lambda size, **options: meet(ports(size), **options)

@@ -1,13 +1,9 @@
-"""Whoever sits between two ends, without the secret, can cut the connection and nothing else."""
-
 import contextlib
 import queue
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +13,7 @@ from tests.waiting import wait_until
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, Listener, connect
 from sparkwright.mesh.framing import HEADER, Message, encode_head
-from sparkwright.mesh.handshake import Address, close_socket
+from sparkwright.mesh.handshake import close_socket
 from sparkwright.mesh.ring import Link, Ring
 
 SECRET = bytes(range(32))
@@ -28,16 +24,16 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an a
 class Relay:
     """Forwards the handshake between a client and a server, then holds both ends itself."""
 
-    def __init__(self, server: Address) -> None:
+    def __init__(self, server):
         self._server = server
         self._listening = socket.create_server((HOST, 0))
-        self.address: Address = self._listening.getsockname()
-        self.to_client: socket.socket | None = None
-        self.to_server: socket.socket | None = None
+        self.address = self._listening.getsockname()
+        self.to_client = None
+        self.to_server = None
         self._thread = threading.Thread(target=self._forward, daemon=True)
         self._thread.start()
 
-    def _forward(self) -> None:
+    def _forward(self):
         with contextlib.suppress(OSError):
             self.to_client, _ = self._listening.accept()
             self.to_server = socket.create_connection(self._server, timeout=5)
@@ -47,14 +43,14 @@ class Relay:
             self.to_client.sendall(self.to_server.recv(65, socket.MSG_WAITALL))
             self.to_server.sendall(self.to_client.recv(32, socket.MSG_WAITALL))
 
-    def wait(self) -> tuple[socket.socket, socket.socket]:
+    def wait(self):
         """(client's end, server's end) when the handshake has been forwarded."""
         self._thread.join(10)
         assert self.to_client is not None
         assert self.to_server is not None
         return self.to_client, self.to_server
 
-    def close(self) -> None:
+    def close(self):
         for sock in (self._listening, self.to_client, self.to_server):
             if sock is not None:
                 close_socket(sock)
@@ -63,12 +59,12 @@ class Relay:
 class Scene:
     """A driver's listener, a worker's, and a relay in front of each."""
 
-    def __init__(self, stack: contextlib.ExitStack, *, encrypt: bool) -> None:
-        self.arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+    def __init__(self, stack, *, encrypt):
+        self.arrived = queue.SimpleQueue()
         self._stack, self._encrypt = stack, encrypt
 
-    def listener(self, identity: str) -> Listener:
-        def take(connection: Connection) -> None:
+    def listener(self, identity):
+        def take(connection):
             connection.socket.settimeout(5)
             self._stack.callback(connection.close)
             self.arrived.put(connection)
@@ -85,18 +81,18 @@ class Scene:
         self._stack.callback(listener.close)
         return listener
 
-    def relay(self, server: Address) -> Relay:
+    def relay(self, server):
         relay = Relay(server)
         self._stack.callback(relay.close)
         return relay
 
-    def client(self, address: Address, *, to: str = "driver") -> Connection:
+    def client(self, address, *, to="driver"):
         connection = connect(address, secret=SECRET, timeout_s=5, to=to)
         connection.socket.settimeout(5)
         self._stack.callback(connection.close)
         return connection
 
-    def relayed(self) -> tuple[Connection, socket.socket, Connection]:
+    def relayed(self):
         """(client, the relay's socket to the server, the server's end) after the handshake."""
         relay = self.relay(self.listener("driver").address)
         client = self.client(relay.address)
@@ -105,18 +101,18 @@ class Scene:
 
 
 @pytest.fixture(params=[False, True], ids=["authenticated", "encrypted"])
-def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+def scene(request):
     with contextlib.ExitStack() as stack:
         yield Scene(stack, encrypt=request.param)
 
 
-def wire_of(connection: Connection, number: int, payload: bytes = b"") -> bytes:
+def wire_of(connection, number, payload=b""):
     """What `connection` sends as its message `number`."""
     head = encode_head("row", {"number": number}, len(payload))
     return b"".join(chain.from_iterable(connection.sealed(head, (payload,))))
 
 
-def test_a_relay_cannot_put_words_into_the_line(scene: Scene) -> None:
+def test_a_relay_cannot_put_words_into_the_line(scene):
     """A forged `failed` would end a run."""
     _, to_server, server = scene.relayed()
     failed = {"worker": 0, "host": "h", "reason": "forged", "kind": "error"}
@@ -127,7 +123,7 @@ def test_a_relay_cannot_put_words_into_the_line(scene: Scene) -> None:
 
 
 # The tests of seals have all other changes.
-TAMPERING: dict[str, Callable[[list[bytes]], bytes]] = {
+TAMPERING = {
     "moved": lambda frames: frames[1] + frames[0],
     "another payload": lambda frames: frames[0][:-20] + b"\xff\xff\xff" + frames[0][-17:],
     "more payload": lambda frames: (
@@ -141,9 +137,7 @@ TAMPERING: dict[str, Callable[[list[bytes]], bytes]] = {
 
 
 @pytest.mark.parametrize("tamper", TAMPERING.values(), ids=TAMPERING.keys())
-def test_tampering_with_frames_is_rejected(
-    scene: Scene, tamper: Callable[[list[bytes]], bytes]
-) -> None:
+def test_tampering_with_frames_is_rejected(scene, tamper):
     client, to_server, server = scene.relayed()
     frames = [wire_of(client, number, b"payload" * 20) for number in range(2)]
     frames.append(wire_of(scene.relayed()[0], 0))
@@ -154,9 +148,7 @@ def test_tampering_with_frames_is_rejected(
 
 
 @pytest.mark.parametrize(("meant", "found"), [("worker 1", "driver"), ("driver", "worker 1")])
-def test_handshake_relayed_to_another_server_is_rejected(
-    scene: Scene, meant: str, found: str
-) -> None:
+def test_handshake_relayed_to_another_server_is_rejected(scene, meant, found):
     relay = scene.relay(scene.listener(found).address)
     with pytest.raises(
         NetworkError, match=f"this run's secret as its {meant}: the server's proof is"
@@ -165,13 +157,13 @@ def test_handshake_relayed_to_another_server_is_rejected(
     assert scene.arrived.empty()
 
 
-def test_relay_cannot_finish_a_handshake_for_the_client(scene: Scene) -> None:
+def test_relay_cannot_finish_a_handshake_for_the_client(scene):
     """The server's proof sent on to it as the client's, or with another wish to encrypt."""
     listener = scene.listener("driver")
     with contextlib.closing(socket.create_server((HOST, 0))) as listening:
-        refused: list[Exception] = []
+        refused = []
 
-        def dial() -> None:
+        def dial():
             try:
                 scene.client(listening.getsockname())
             except NetworkError as error:
@@ -192,24 +184,24 @@ def test_relay_cannot_finish_a_handshake_for_the_client(scene: Scene) -> None:
     assert scene.arrived.empty()
 
 
-def test_a_changed_vector_breaks_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_vector_breaks_the_ring(monkeypatch):
     """Of two workers, what the second sends has another code on its way."""
     with contextlib.ExitStack() as stack:
         scene = Scene(stack, encrypt=False)
-        ends: list[tuple[Connection, Connection]] = []
+        ends = []
         for worker in range(2):
             client = scene.client(scene.listener(f"worker {worker}").address, to=f"worker {worker}")
             ends.append((client, scene.arrived.get(timeout=5)))
         sealer = ends[0][0].sealer
         seal = sealer.seal
 
-        def changed(content: Any, clear: bytes = b"") -> tuple[Any, Any]:
+        def changed(content, clear=b""):
             piece, tag = seal(content, clear)
             return piece, bytes([tag[0] ^ 1, *tag[1:]])
 
         monkeypatch.setattr(sealer, "seal", changed)
 
-        def add(rank: int, links: dict[str, list[Link]]) -> str:
+        def add(rank, links):
             with Ring(rank=rank, size=2, **links, timeout_s=5) as ring:
                 try:
                     ring.all_reduce(np.ones(1_000_000, np.float32))
@@ -226,12 +218,9 @@ def test_a_changed_vector_breaks_the_ring(monkeypatch: pytest.MonkeyPatch) -> No
     assert found[1]
 
 
-# -- strangers that say nothing -------------------------------------------------------------
-
-
 @pytest.mark.thorough(but=["authenticated-127.0.0.2", "encrypted-127.0.0.2"])
 @pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("127.0.0.2", marks=on_linux)])
-def test_silent_connections_do_not_keep_a_peer_out(scene: Scene, host: str) -> None:
+def test_silent_connections_do_not_keep_a_peer_out(scene, host):
     listener = scene.listener("driver")
     with contextlib.ExitStack() as stack:
         silent = [
@@ -253,7 +242,7 @@ def test_silent_connections_do_not_keep_a_peer_out(scene: Scene, host: str) -> N
 
 
 @on_linux
-def test_the_oldest_handshake_of_the_busiest_address_makes_room() -> None:
+def test_the_oldest_handshake_of_the_busiest_address_makes_room():
     with contextlib.ExitStack() as stack:
         listener = Listener(
             secret=SECRET,
@@ -265,7 +254,7 @@ def test_the_oldest_handshake_of_the_busiest_address_makes_room() -> None:
         )
         stack.callback(listener.close)
 
-        def stranger(host: str, number: int = 1) -> socket.socket:
+        def stranger(host, number=1):
             sock = socket.create_connection(listener.address, source_address=(host, 0), timeout=5)
             stack.enter_context(sock)
             wait_until(lambda: [h for h, _ in listener._handshakes.values()].count(host) == number)

@@ -6,8 +6,6 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,25 +16,22 @@ from tests.waiting import join_threads, names_of_threads
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import handshake as _handshake
 from sparkwright.mesh.auth import DRIVER, HELLO, Handshake
-from sparkwright.mesh.connection import Connection, Listener, connect
+from sparkwright.mesh.connection import Listener, connect
 
 SECRET = bytes(range(32))
 ANSWER_BYTES = 65
 HOST = "127.0.0.1"
-Pair = tuple[Connection, Connection]
-Dialed = tuple[Connection, Connection, Listener]
-Listening = Callable[..., tuple[Listener, "queue.SimpleQueue[Connection]"]]
 
 
 @pytest.fixture
-def listening() -> Iterator[Listening]:
+def listening():
     """Opens listeners whose connections land in a queue; everything is closed at the end."""
     with contextlib.ExitStack() as stack:
 
-        def listen(**options: Any) -> Any:
-            arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        def listen(**options):
+            arrived = queue.SimpleQueue()
 
-            def take(connection: Connection) -> None:
+            def take(connection):
                 stack.callback(connection.close)
                 connection.socket.settimeout(10)
                 arrived.put(connection)
@@ -50,7 +45,7 @@ def listening() -> Iterator[Listening]:
 
 
 @pytest.fixture
-def dialed(listening: Listening) -> Iterator[Dialed]:
+def dialed(listening):
     """A client, the server's end of its connection, and the listener."""
     listener, arrived = listening(name="dialed-port")
     with contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=5)) as client:
@@ -59,7 +54,7 @@ def dialed(listening: Listening) -> Iterator[Dialed]:
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
+def pair():
     left, right = socket_pair()
     for end in (left, right):
         end.socket.settimeout(10)
@@ -68,24 +63,20 @@ def pair() -> Iterator[Pair]:
     right.close()
 
 
-def raw_client(listener: Listener) -> socket.socket:
+def raw_client(listener):
     return socket.create_connection(listener.address, timeout=5.0)
 
 
-# -- the handshake --------------------------------------------------------------------------
-
-
-def test_peers_with_the_same_secret_exchange_messages(dialed: Dialed) -> None:
+def test_peers_with_the_same_secret_exchange_messages(dialed):
     client, server, _ = dialed
     client.send("hello", {"worker": 3}, (b"abc", np.arange(2, dtype=np.float32)))
     message = server.receive()
-    assert message is not None
     assert (message.kind, message.fields) == ("hello", {"worker": 3})
     assert bytes(message.payload) == b"abc" + struct.pack("<2f", 0, 1)
     assert server.peer_host == HOST
 
 
-def test_a_client_with_another_secret_rejects_the_server_at_once(listening: Listening) -> None:
+def test_a_client_with_another_secret_rejects_the_server_at_once(listening):
     listener, arrived = listening()
     port = listener.address[1]
     text = f"^the listener at {HOST}:{port} did not prove this run's secret as its driver: the"
@@ -95,7 +86,7 @@ def test_a_client_with_another_secret_rejects_the_server_at_once(listening: List
 
 
 @pytest.mark.parametrize("proof", ["none", "replayed", "the server's"])
-def test_client_without_a_fresh_proof_is_rejected(listening: Listening, proof: str) -> None:
+def test_client_without_a_fresh_proof_is_rejected(listening, proof):
     listener, arrived = listening()
     nonce, sent = b"n" * 32, b"p" * 32
     if proof == "replayed":
@@ -119,9 +110,7 @@ def test_client_without_a_fresh_proof_is_rejected(listening: Listening, proof: s
     [b"GET / HTTP/1.1\r\nHost: spark\r\n\r\n" * 3, b"\0" * 100, os.urandom(1000)],
     ids=["http", "zeros", "random"],
 )
-def test_a_stranger_that_speaks_something_else_is_rejected(
-    listening: Listening, garbage: bytes
-) -> None:
+def test_a_stranger_that_speaks_something_else_is_rejected(listening, garbage):
     listener, arrived = listening()
     with raw_client(listener) as sock:
         sock.sendall(garbage)
@@ -131,8 +120,8 @@ def test_a_stranger_that_speaks_something_else_is_rejected(
 
 
 def test_a_stranger_that_dribbles_is_dropped_when_the_handshake_should_be_over(
-    listening: Listening, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    listening, monkeypatch
+):
     monkeypatch.setattr(_handshake, "HANDSHAKE_TIMEOUT_S", 0.4)
     listener, arrived = listening()
     with raw_client(listener) as sock, contextlib.suppress(ConnectionError):
@@ -147,7 +136,7 @@ def test_a_stranger_that_dribbles_is_dropped_when_the_handshake_should_be_over(
     assert arrived.empty()
 
 
-def test_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_times_out(monkeypatch):
     monkeypatch.setattr(_handshake, "HANDSHAKE_TIMEOUT_S", 0.3)
     with socket.create_server((HOST, 0)) as silent:
         address = silent.getsockname()
@@ -157,7 +146,7 @@ def test_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
             connect(address, secret=SECRET, timeout_s=5)
 
 
-def test_rejected_client_retries_until_its_timeout(listening: Listening) -> None:
+def test_rejected_client_retries_until_its_timeout(listening):
     listener, arrived = listening(max_handshakes=1)
     text = f"{HOST}:{listener.address[1]} could not be reached within 0.3 s: it disconnected before"
     with raw_client(listener) as busy:
@@ -170,13 +159,11 @@ def test_rejected_client_retries_until_its_timeout(listening: Listening) -> None
             arrived.get(timeout=5)
 
 
-def test_an_error_while_accepting_is_not_the_end(
-    listening: Listening, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_while_accepting_is_not_the_end(listening, monkeypatch):
     accept = socket.socket.accept
     problems = iter([OSError(errno.EMFILE, "Too many open files")])
 
-    def failing(sock: socket.socket) -> Any:
+    def failing(sock):
         for problem in problems:
             raise problem
         return accept(sock)
@@ -188,10 +175,7 @@ def test_an_error_while_accepting_is_not_the_end(
     assert next(problems, None) is None
 
 
-# -- ports ----------------------------------------------------------------------------------
-
-
-def test_the_first_free_port_of_a_range_is_taken(listening: Listening) -> None:
+def test_the_first_free_port_of_a_range_is_taken(listening):
     first, _ = listening()
     port = first.address[1]
     with held_port() as other:
@@ -200,7 +184,7 @@ def test_the_first_free_port_of_a_range_is_taken(listening: Listening) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_occupied_ports_end_in_an_error_that_names_them(listening: Listening, count: int) -> None:
+def test_occupied_ports_end_in_an_error_that_names_them(listening, count):
     ports = sorted(listening()[0].address[1] for _ in range(count))
     span = "-".join(map(str, ports)) or "none"
     text = f"no port could be opened on {HOST}.*ports={span}.*MeshConfig"
@@ -208,7 +192,7 @@ def test_occupied_ports_end_in_an_error_that_names_them(listening: Listening, co
         listening(ports=ports)
 
 
-def test_a_fixed_port_serves_the_next_run_at_once(listening: Listening) -> None:
+def test_a_fixed_port_serves_the_next_run_at_once(listening):
     listener, arrived = listening()
     client = connect(listener.address, secret=SECRET, timeout_s=5)
     arrived.get(timeout=5).close()  # the side that closes first keeps the port in TIME_WAIT
@@ -218,7 +202,7 @@ def test_a_fixed_port_serves_the_next_run_at_once(listening: Listening) -> None:
     assert again.address == listener.address
 
 
-def test_unanswered_connection_raises_with_address_and_time() -> None:
+def test_unanswered_connection_raises_with_address_and_time():
     began_s = time.monotonic()
     with held_port() as port:
         text = rf"{HOST}:{port} could not be reached within 0\.3 s: .*`MeshConfig\(ports=…, network"
@@ -227,8 +211,8 @@ def test_unanswered_connection_raises_with_address_and_time() -> None:
     assert time.monotonic() - began_s >= 0.3
 
 
-def test_a_server_that_comes_later_is_still_found(listening: Listening) -> None:
-    late: list[Any] = []
+def test_a_server_that_comes_later_is_still_found(listening):
+    late = []
     with held_port() as port:
         timer = threading.Timer(0.3, lambda: late.append(listening(ports=[port])))
         timer.start()
@@ -237,15 +221,13 @@ def test_a_server_that_comes_later_is_still_found(listening: Listening) -> None:
             late[0][1].get(timeout=5)
 
 
-def test_cancelled_connect_ends() -> None:
+def test_cancelled_connect_ends():
     given_up = iter([False, False, True])
     with held_port() as port, pytest.raises(NetworkError, match="could not be reached"):
         connect((HOST, port), secret=SECRET, timeout_s=600, give_up=lambda: next(given_up))
 
 
-def test_a_handshake_that_ends_after_the_listener_was_closed_leads_nowhere(
-    listening: Listening,
-) -> None:
+def test_a_handshake_that_ends_after_the_listener_was_closed_leads_nowhere(listening):
     listener, arrived = listening()
     nonce = b"n" * 32
     with raw_client(listener) as sock:
@@ -257,7 +239,7 @@ def test_a_handshake_that_ends_after_the_listener_was_closed_leads_nowhere(
     assert arrived.empty()
 
 
-def test_a_closed_listener_leaves_neither_port_nor_thread(dialed: Dialed) -> None:
+def test_a_closed_listener_leaves_neither_port_nor_thread(dialed):
     client, server, listener = dialed
     assert names_of_threads("dialed-port")
     listener.close()
@@ -266,18 +248,14 @@ def test_a_closed_listener_leaves_neither_port_nor_thread(dialed: Dialed) -> Non
         connect(listener.address, secret=SECRET, timeout_s=0.1)
     server.send("still", {})  # connections already made stay open
     message = client.receive()
-    assert message is not None
     assert message.kind == "still"
 
 
-# -- messages -------------------------------------------------------------------------------
-
-
-def test_messages_of_several_threads_do_not_mix(pair: Pair) -> None:
+def test_messages_of_several_threads_do_not_mix(pair):
     left, right = pair
     payload = os.urandom(200_000)
 
-    def send(number: int) -> None:
+    def send(number):
         for _ in range(20):
             left.send("row", {"from": number}, (payload[:100_000], payload[100_000:]))
 
@@ -289,7 +267,7 @@ def test_messages_of_several_threads_do_not_mix(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 15, 17, 30])
-def test_the_end_or_silence_inside_a_message_is_an_error(pair: Pair, cut: int) -> None:
+def test_the_end_or_silence_inside_a_message_is_an_error(pair, cut):
     left, right = pair
     right.socket.settimeout(0.1)
     with pytest.raises(TimeoutError):
@@ -309,19 +287,17 @@ def test_the_end_or_silence_inside_a_message_is_an_error(pair: Pair, cut: int) -
         right.send("row", {}, (b"x" * 100_000,) * 10)
 
 
-def test_a_payload_beyond_the_receivers_limit_is_rejected(pair: Pair) -> None:
+def test_a_payload_beyond_the_receivers_limit_is_rejected(pair):
     left, right = pair
     left.send("join", {}, (b"x" * 11,))
     with pytest.raises(NetworkError, match="and 10 bytes of payload"):
         right.receive(max_payload_bytes=10)
 
 
-def test_an_announced_payload_that_fits_no_memory_is_an_error(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_announced_payload_that_fits_no_memory_is_an_error(pair, monkeypatch):
     left, right = pair
 
-    def no_memory(count: int) -> bytearray:
+    def no_memory(count):
         if count > 1 << 30:
             raise MemoryError
         return bytearray(count)
@@ -332,9 +308,9 @@ def test_an_announced_payload_that_fits_no_memory_is_an_error(
         right.receive()
 
 
-def test_close_wakes_a_reader(dialed: Dialed) -> None:
+def test_close_wakes_a_reader(dialed):
     _, server, _ = dialed
-    found: list[Any] = []
+    found = []
     reader = threading.Thread(target=lambda: found.append(server.receive()))
     reader.start()
     time.sleep(0.1)
@@ -344,7 +320,7 @@ def test_close_wakes_a_reader(dialed: Dialed) -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system has no such option")
-def test_connections_enable_tcp_keepalive_within_30_seconds(dialed: Dialed) -> None:
+def test_connections_enable_tcp_keepalive_within_30_seconds(dialed):
     for connection in dialed[:2]:
         options = connection.socket.getsockopt
         assert options(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

@@ -1,19 +1,14 @@
-"""A mesh as large as it may get, in one process."""
-
 import gc
 import random
-from collections.abc import Iterator
 
 import pytest
 from tests.support.mesh import InMemoryMesh
-
-from sparkwright.mesh._messages import Origin, Update
 
 NODES, UPDATES = 8192, 100
 
 
 @pytest.fixture
-def without_collector() -> Iterator[None]:
+def without_collector():
     """Millions of tuples that live on make it search in vain."""
     gc.disable()
     yield
@@ -21,11 +16,11 @@ def without_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_8000_nodes_get_every_update_once_and_a_restarted_node_catches_up() -> None:
+def test_8000_nodes_get_every_update_once_and_a_restarted_node_catches_up():
     counts = [bytearray(UPDATES) for _ in range(NODES)]
-    calls: list[tuple[Origin, Origin]] = []
+    calls = []
 
-    def count(me: Origin, update: Update) -> None:
+    def count(me, update):
         counts[me[0]][int.from_bytes(update.payload, "little")] += 1
 
     mesh = InMemoryMesh(on_deliver=count, on_catch_up=lambda *call: calls.append(call))

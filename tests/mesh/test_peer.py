@@ -1,13 +1,11 @@
 import contextlib
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._messages import (
-    PeerMessage,
     TooFarBehind,
     Update,
     UpdateLog,
@@ -15,41 +13,38 @@ from sparkwright.mesh._messages import (
     fields_of,
     from_frame,
 )
-from sparkwright.mesh._peer import Action, CatchUp, Deliver, Drop, Peer, Send
+from sparkwright.mesh._peer import CatchUp, Deliver, Drop, Peer, Send
 from sparkwright.mesh.framing import HEADER, Message, decode_fields, encode_head
 
 A, B, C, D = (0, 0), (1, 0), (2, 0), (3, 0)
 
 
-def update(origin: tuple[int, int], sequence: int, size: int = 1) -> Update:
+def update(origin, sequence, size=1):
     return Update(origin, sequence, bytes(size))
 
 
-def delivered(actions: list[Action]) -> list[tuple[tuple[int, int], int]]:
+def delivered(actions):
     return [action.update[:2] for action in actions if isinstance(action, Deliver)]
 
 
-def sent(actions: list[Action], kind: type) -> list[Any]:
+def sent(actions, kind):
     return [a.message for a in actions if isinstance(a, Send) and isinstance(a.message, kind)]
 
 
-def with_neighbors(*neighbors: tuple[int, int], **options: Any) -> Peer:
+def with_neighbors(*neighbors, **options):
     peer = Peer(A, **options)
     for neighbor in neighbors:
         peer.neighbor_up(neighbor)
     return peer
 
 
-# -- updates --------------------------------------------------------------------------------
-
-
-def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin() -> None:
+def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin():
     peer = with_neighbors(B, C, D)
     new = update(C, 1)
     assert peer.received(B, new) == [Deliver(new), Send([D], new)]
 
 
-def test_no_more_than_some_updates_wait_for_their_turn() -> None:
+def test_no_more_than_some_updates_wait_for_their_turn():
     peer = with_neighbors(B, max_log_messages=2)
     for sequence in (4, 3, 2):
         peer.received(B, update(D, sequence))
@@ -60,7 +55,7 @@ def test_no_more_than_some_updates_wait_for_their_turn() -> None:
     assert delivered(peer.received(B, update(D, 1))) == [(D, 1)]
 
 
-def test_messages_of_non_neighbors_are_ignored() -> None:
+def test_messages_of_non_neighbors_are_ignored():
     peer = with_neighbors(B)
     peer.neighbor_down(B)
     for message in (update(B, 1), Versions(1, 0, {}), TooFarBehind({B: 3}, {})):
@@ -69,17 +64,14 @@ def test_messages_of_non_neighbors_are_ignored() -> None:
     assert peer.neighbors == ()
 
 
-def test_only_a_worker_publishes_under_its_name() -> None:
+def test_only_a_worker_publishes_under_its_name():
     peer = with_neighbors(B)
     assert peer.received(B, update(A, 1)) == []
     peer.published(b"mine")
     assert peer.versions == {A: 1}
 
 
-# -- comparing versions ---------------------------------------------------------------------
-
-
-def test_updates_in_transit_are_not_resent() -> None:
+def test_updates_in_transit_are_not_resent():
     peer = with_neighbors(B)
     peer.timer_fired(0.0)
     peer.published(b"")
@@ -90,7 +82,7 @@ def test_updates_in_transit_are_not_resent() -> None:
     assert peer.received(B, Versions(2, beat.tick - 1, {})) == []
 
 
-def test_lost_updates_are_resent_once_then_after_two_heartbeats() -> None:
+def test_lost_updates_are_resent_once_then_after_two_heartbeats():
     peer = with_neighbors(B)
     peer.timer_fired(0.0)
     peer.published(b"")  # lost
@@ -104,7 +96,7 @@ def test_lost_updates_are_resent_once_then_after_two_heartbeats() -> None:
     assert 2 <= repairs <= 5
 
 
-def test_versions_that_were_overtaken_are_not_believed() -> None:
+def test_versions_that_were_overtaken_are_not_believed():
     peer = with_neighbors(B)
     peer.published(b"")
     peer.neighbor_up(C)
@@ -112,12 +104,9 @@ def test_versions_that_were_overtaken_are_not_believed() -> None:
     assert peer.received(C, Versions(4, 0, {})) == []
 
 
-# -- time -----------------------------------------------------------------------------------
-
-
-def test_only_silent_neighbors_are_dropped() -> None:
+def test_only_silent_neighbors_are_dropped():
     peer = with_neighbors(B, C, D, timeout_s=3.0)
-    dropped: list[Action] = []
+    dropped = []
     for second in range(5):
         peer.received_from(C)
         peer.received(D, Versions(second + 1, 0, {}))
@@ -126,7 +115,7 @@ def test_only_silent_neighbors_are_dropped() -> None:
     assert peer.neighbors == (C, D)
 
 
-def test_a_neighbor_that_comes_late_is_given_as_much_time() -> None:
+def test_a_neighbor_that_comes_late_is_given_as_much_time():
     peer = with_neighbors(timeout_s=3.0)
     peer.timer_fired(0.0)
     peer.timer_fired(10.0)
@@ -136,10 +125,7 @@ def test_a_neighbor_that_comes_late_is_given_as_much_time() -> None:
     assert Drop(B) in peer.timer_fired(15.0)
 
 
-# -- falling behind -------------------------------------------------------------------------
-
-
-def test_catch_up_is_requested_once_until_restored_or_timed_out() -> None:
+def test_catch_up_is_requested_once_until_restored_or_timed_out():
     peer = with_neighbors(B, timeout_s=3.0)
     word = TooFarBehind({B: 5}, {B: 6})
     peer.timer_fired(0.0)
@@ -154,8 +140,8 @@ def test_catch_up_is_requested_once_until_restored_or_timed_out() -> None:
     assert peer.received(B, TooFarBehind({B: 9}, {B: 9})) == [CatchUp(B)]
 
 
-def test_of_two_incomplete_peers_only_the_lower_state_is_replaced() -> None:
-    def one(me: tuple[int, int], own: int) -> Peer:
+def test_of_two_incomplete_peers_only_the_lower_state_is_replaced():
+    def one(me, own):
         peer = Peer(me, max_log_messages=1)
         for _ in range(own):
             peer.published(b"")
@@ -170,7 +156,7 @@ def test_of_two_incomplete_peers_only_the_lower_state_is_replaced() -> None:
     assert right.received(A, to_right[0]) == [CatchUp(A)]
 
 
-def test_a_restored_state_makes_newer_updates_come_again_own_ones_too() -> None:
+def test_a_restored_state_makes_newer_updates_come_again_own_ones_too():
     peer = with_neighbors(B)
     for sequence in (1, 2, 3):
         peer.received(B, update(B, sequence))
@@ -178,12 +164,12 @@ def test_a_restored_state_makes_newer_updates_come_again_own_ones_too() -> None:
     actions = peer.restored({A: 2, B: 1, C: 7})
     assert sorted(delivered(actions)) == [(A, 3), (B, 2), (B, 3)]
     assert peer.versions == {A: 3, B: 3, C: 7}
-    assert peer.published(b"")[0].message.sequence == 4  # type: ignore[union-attr]
+    assert peer.published(b"")[0].message.sequence == 4
     assert peer.received(B, update(C, 7)) == []
     assert delivered(peer.received(B, update(C, 8))) == [(C, 8)]
 
 
-def test_own_updates_missing_everywhere_are_dropped_after_a_restore() -> None:
+def test_own_updates_missing_everywhere_are_dropped_after_a_restore():
     peer = with_neighbors(B, max_log_messages=2)
     for _ in range(5):
         peer.published(b"")
@@ -193,17 +179,12 @@ def test_own_updates_missing_everywhere_are_dropped_after_a_restore() -> None:
     assert word.floors == {A: 3}
 
 
-# -- the log --------------------------------------------------------------------------------
-
-
 @given(
     sizes=st.lists(st.integers(0, 20), max_size=30),
     most=st.integers(1, 10),
     most_bytes=st.integers(1, 60),
 )
-def test_the_log_keeps_the_newest_within_its_bounds(
-    sizes: list[int], most: int, most_bytes: int
-) -> None:
+def test_the_log_keeps_the_newest_within_its_bounds(sizes, most, most_bytes):
     log = UpdateLog(max_messages=most, max_bytes=most_bytes)
     for sequence, size in enumerate(sizes, 1):
         log.append(update(A, sequence, size))
@@ -229,7 +210,7 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_message_arrives_unchanged(message: PeerMessage) -> None:
+def test_message_arrives_unchanged(message):
     payload = message.payload if isinstance(message, Update) else b""
     head = encode_head(*fields_of(message), len(payload))
     kind, fields = decode_fields(head[HEADER.size :])
@@ -244,20 +225,19 @@ JSON = st.recursive(
     max_leaves=8,
 )
 FIELDS = st.fixed_dictionaries(
-    {},
-    optional=dict.fromkeys(["origin", "sequence", "tick", "echo", "vector", "floors"], JSON),
+    {}, optional=dict.fromkeys(["origin", "sequence", "tick", "echo", "vector", "floors"], JSON)
 )
 
 
 @given(kind=st.sampled_from(["update", "versions", "behind", "", "x" * 99]), fields=FIELDS)
-def test_whatever_is_sent_is_a_message_or_rejected(kind: str, fields: dict[str, Any]) -> None:
+def test_whatever_is_sent_is_a_message_or_rejected(kind, fields):
     fields = json.loads(json.dumps(fields))
     with contextlib.suppress(NetworkError):
         assert fields_of(from_frame(Message(kind=kind, fields=fields)))[0] == kind
 
 
 @pytest.mark.parametrize("number", [True, -1, 1.0, "1", None, [1]])
-def test_numbers_are_whole_and_not_negative(number: Any) -> None:
+def test_numbers_are_whole_and_not_negative(number):
     with pytest.raises(NetworkError):
         from_frame(Message(kind="update", fields={"origin": [number, 0], "sequence": 1}))
     with pytest.raises(NetworkError):

@@ -4,13 +4,10 @@ A model's state is, of each origin, how many of its updates it includes.
 """
 
 import random
-from typing import Any
 
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.support.mesh import InMemoryMesh
-
-from sparkwright.mesh._messages import Origin, Update
 
 MAX_WORKERS = 6
 CHANCES = st.sampled_from([0.0, 0.1, 0.4])
@@ -28,12 +25,12 @@ class PeerMachine(RuleBasedStateMachine):
         log_bytes=st.sampled_from([60, 1 << 20]),
     )
     def begin(
-        self, count: int, mode: str, seed: int, loss: float, repeat: float, reorder: float,
-        log: int, log_bytes: int,
-    ) -> None:  # fmt: skip
+        self, count, mode, seed, loss, repeat, reorder,
+        log, log_bytes,
+    ):  # fmt: skip
         self.mode, self.chance = mode, random.Random(seed)
-        self.states: dict[Origin, dict[Origin, int]] = {}
-        self.catching_up: list[tuple[Origin, Origin]] = []
+        self.states = {}
+        self.catching_up = []
         self.keeps_all = log == 1000 and log_bytes > 60
         self.mesh = InMemoryMesh(
             seed=seed, loss=loss, repeat=repeat, reorder=reorder, timeout_s=6.0,
@@ -41,7 +38,7 @@ class PeerMachine(RuleBasedStateMachine):
             on_deliver=self.deliver,
             on_catch_up=lambda me, neighbor: self.catching_up.append((me, neighbor)),
         )  # fmt: skip
-        self.newest: dict[int, int] = dict.fromkeys(range(count), 0)
+        self.newest = dict.fromkeys(range(count), 0)
         for worker in range(count):
             self.states[worker, 0] = {}
             self.mesh.start((worker, 0))
@@ -49,21 +46,21 @@ class PeerMachine(RuleBasedStateMachine):
 
     # -- the model --------------------------------------------------------------------------
 
-    def deliver(self, me: Origin, update: Update) -> None:
+    def deliver(self, me, update):
         state = self.states[me]
         assert update.sequence == state.get(update.origin, 0) + 1, "once, and in order"
         assert update.payload == f"{update.origin}{update.sequence}".encode()
         state[update.origin] = update.sequence
 
-    def alive(self) -> list[Origin]:
+    def alive(self):
         return sorted(self.mesh.peers)
 
-    def reshape(self) -> None:
+    def reshape(self):
         members = self.alive()
         self.chance.shuffle(members)
         self.mesh.reshape(members, self.mode)
 
-    def restore(self, me: Origin, versions: dict[Origin, int]) -> None:
+    def restore(self, me, versions):
         # A state includes updates that no log may hold; two such states may exclude each other.
         self.keeps_all = False
         self.states[me] = dict(versions)
@@ -75,7 +72,7 @@ class PeerMachine(RuleBasedStateMachine):
             self.states[me][me] = own - len(delivered)
         self.mesh.carry_out(me, actions)
 
-    def catch_up(self) -> None:
+    def catch_up(self):
         while self.catching_up:
             me, neighbor = self.catching_up.pop()
             if me in self.mesh.peers and neighbor in self.mesh.peers:
@@ -84,7 +81,7 @@ class PeerMachine(RuleBasedStateMachine):
     # -- what happens -----------------------------------------------------------------------
 
     @rule(data=st.data(), count=st.integers(1, 5))
-    def publish(self, data: Any, count: int) -> None:
+    def publish(self, data, count):
         me = data.draw(st.sampled_from(self.alive()))
         for _ in range(count):
             sequence = self.states[me].get(me, 0) + 1
@@ -92,30 +89,30 @@ class PeerMachine(RuleBasedStateMachine):
             self.mesh.publish(me, f"{me}{sequence}".encode())
 
     @rule(count=st.integers(1, 30))
-    def some_messages_arrive(self, count: int) -> None:
+    def some_messages_arrive(self, count):
         for _ in range(count):
             self.mesh.step()
 
     @rule(seconds=st.floats(0.1, 2.5))
-    def time_passes(self, seconds: float) -> None:
+    def time_passes(self, seconds):
         self.mesh.tick(seconds)
 
     @rule()
-    def states_arrive(self) -> None:
+    def states_arrive(self):
         self.catch_up()
 
     @rule(data=st.data())
-    def a_connection_breaks(self, data: Any) -> None:
+    def a_connection_breaks(self, data):
         if self.mesh._links:
             links = sorted(sorted(link) for link in self.mesh._links)
             self.mesh.cut(*data.draw(st.sampled_from(links)))
 
     @rule()
-    def a_new_tree_is_announced(self) -> None:
+    def a_new_tree_is_announced(self):
         self.reshape()
 
     @rule(data=st.data(), from_a_state=st.booleans())
-    def a_worker_starts_again(self, data: Any, from_a_state: bool) -> None:
+    def a_worker_starts_again(self, data, from_a_state):
         worker, old = data.draw(st.sampled_from(self.alive()))
         self.mesh.stop((worker, old))
         self.newest[worker] += 1
@@ -129,16 +126,16 @@ class PeerMachine(RuleBasedStateMachine):
     # -- what must hold ---------------------------------------------------------------------
 
     @invariant()
-    def a_peer_knows_what_its_state_includes(self) -> None:
+    def a_peer_knows_what_its_state_includes(self):
         if hasattr(self, "mesh"):
             for origin, peer in self.mesh.peers.items():
                 assert peer.versions == {o: n for o, n in self.states[origin].items() if n}
 
-    def teardown(self) -> None:
+    def teardown(self):
         """Once the network is good again, everybody gets everything."""
         if not hasattr(self, "mesh"):
             return
-        best: dict[Origin, int] = {}
+        best = {}
         for origin in self.alive():
             for each, number in self.states[origin].items():
                 best[each] = max(number, best.get(each, 0))
@@ -156,7 +153,7 @@ class PeerMachine(RuleBasedStateMachine):
             # What was still on its way may have arrived as well.
             assert all(found[0].get(origin, 0) >= number for origin, number in best.items())
 
-    def reshape_if_broken(self) -> None:
+    def reshape_if_broken(self):
         if len(self.mesh._links) < len(self.mesh.peers) - 1:
             self.reshape()
 

@@ -1,33 +1,30 @@
 import queue
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from typing import Any
 
 import pytest
+from tests.cases import cases
 from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh import port as _port
-from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.framing import Message
+from sparkwright.mesh.connection import connect
 from sparkwright.mesh.port import PeerPort
 
 SECRET = bytes(range(32))
-Dial = Callable[[], Connection]
 
 
 @pytest.fixture
-def port() -> Iterator[PeerPort]:
+def port():
     found = PeerPort(secret=SECRET, worker=0, host="127.0.0.1", ports=range(1), name="test-port")
     yield found
     found.close()
 
 
 @pytest.fixture
-def dial(port: PeerPort) -> Iterator[Dial]:
+def dial(port):
     with ExitStack() as stack:
 
-        def connected() -> Connection:
+        def connected():
             connection = connect(port.address, secret=SECRET, to="worker 0", timeout_s=5)
             stack.callback(connection.close)
             connection.socket.settimeout(10)
@@ -36,11 +33,11 @@ def dial(port: PeerPort) -> Iterator[Dial]:
         yield connected
 
 
-def test_each_connection_goes_to_the_handler_of_its_kind(port: PeerPort, dial: Dial) -> None:
-    taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
+def test_each_connection_goes_to_the_handler_of_its_kind(port, dial):
+    taken = queue.SimpleQueue()
     for kind in ("join", "mesh"):
 
-        def take(connection: Connection, message: Message, kind: str = kind) -> None:
+        def take(connection, message, kind=kind):
             taken.put((kind, message.fields))
             connection.send("welcome", {"to": kind})
             connection.close()
@@ -50,17 +47,14 @@ def test_each_connection_goes_to_the_handler_of_its_kind(port: PeerPort, dial: D
         client = dial()
         client.send(kind, {"number": number})
         answer = client.receive()
-        assert answer is not None
         assert answer.fields == {"to": kind}
         assert taken.get(timeout=5) == (kind, {"number": number})
 
 
-def test_silent_peer_is_dropped(
-    port: PeerPort, dial: Dial, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_peer_is_dropped(port, dial, monkeypatch):
     monkeypatch.setattr(_port, "HANDSHAKE_TIMEOUT_S", 0.1)
     assert dial().receive() is None
-    taken: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+    taken = queue.SimpleQueue()
     port.on("mesh", lambda connection, _: taken.put(connection))
     dial().send("mesh")
     server = taken.get(timeout=5)  # its handler may wait for the next message as long as it takes
@@ -68,18 +62,16 @@ def test_silent_peer_is_dropped(
     server.close()
 
 
-@pytest.mark.parametrize(
+@cases(
     "send",
-    [
-        lambda client: client.send("dance"),
-        lambda client: client.send("off"),
-        lambda client: client.send("mesh", {}, (b"x",)),
-        lambda client: client.socket.sendall(b"\0" * 100),
-        lambda client: client.socket.sendall(b"SWR1" + b"\xff" * 30),
-    ],
+    lambda client: client.send("dance"),
+    lambda client: client.send("off"),
+    lambda client: client.send("mesh", {}, (b"x",)),
+    lambda client: client.socket.sendall(b"\0" * 100),
+    lambda client: client.socket.sendall(b"SWR1" + b"\xff" * 30),
     ids=["unknown kind", "taken no more", "a payload", "zeros", "huge"],
 )
-def test_invalid_introductions_are_rejected(port: PeerPort, dial: Dial, send: Any) -> None:
+def test_invalid_introductions_are_rejected(port, dial, send):
     for kind in ("mesh", "off"):
         port.on(kind, lambda connection, _: connection.send("welcome"))
     port.off("off")
@@ -89,7 +81,7 @@ def test_invalid_introductions_are_rejected(port: PeerPort, dial: Dial, send: An
         assert client.receive() is None
 
 
-def test_close_drops_unidentified_peers_and_leaves_no_thread(dial: Dial, port: PeerPort) -> None:
+def test_close_drops_unidentified_peers_and_leaves_no_thread(dial, port):
     client = dial()
     port.close()
     assert client.receive() is None

@@ -2,13 +2,11 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.mesh import SECRET, Ports, RingOf, each, joined, places, socket_pair
+from tests.support.mesh import SECRET, each, joined, places, socket_pair
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
@@ -18,14 +16,13 @@ from sparkwright.mesh.ring import Link, Ring, RingPort
 LENGTHS = [0, 1, 2, 7, 100_003]
 SIZES = [1, 2, 3, 5]
 LONGER_THAN_A_TEST_S = 600.0  # a wait of this length fails the test by its own time-out
-Dial = Callable[[RingPort], Connection]
 
 
 @pytest.fixture
-def dial() -> Iterator[Dial]:
+def dial():
     with contextlib.ExitStack() as stack:
 
-        def connected(port: RingPort) -> Connection:
+        def connected(port):
             to = f"worker {port._port.worker}"
             connection = connect(port.address, secret=SECRET, to=to, timeout_s=5)
             stack.callback(connection.close)
@@ -35,15 +32,15 @@ def dial() -> Iterator[Dial]:
         yield connected
 
 
-def seals(ring: Ring) -> tuple[bool, bool]:
+def seals(ring):
     """Whether vectors are authenticated on the way onward and inward."""
     return ring._onward[0].sealed, ring._inward[0].sealed
 
 
-def outcomes(rings: list[Ring], work: Callable[[int, Ring], Any]) -> list[Any]:
+def outcomes(rings, work):
     """Return result or exception by rank; each leaves its ring as workers do."""
 
-    def guarded(rank: int, ring: Ring) -> Any:
+    def guarded(rank, ring):
         with ring:
             try:
                 return work(rank, ring)
@@ -53,15 +50,10 @@ def outcomes(rings: list[Ring], work: Callable[[int, Ring], Any]) -> list[Any]:
     return each(rings, guarded)
 
 
-# -- what they compute ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_all_reduce_gives_all_workers_the_same_sum(
-    ring_of: RingOf, size: int, length: int, dtype: Any
-) -> None:
+def test_all_reduce_gives_all_workers_the_same_sum(ring_of, size, length, dtype):
     vectors = np.random.default_rng(0).normal(size=(size, length)).astype(dtype)
     expected = vectors.sum(axis=0, dtype=np.float64)
     each(ring_of(size), lambda rank, ring: ring.all_reduce(vectors[rank]))
@@ -73,7 +65,7 @@ def test_all_reduce_gives_all_workers_the_same_sum(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_contents_are_gathered_by_rank_and_vectors_broadcast(ring_of: RingOf, size: int) -> None:
+def test_contents_are_gathered_by_rank_and_vectors_broadcast(ring_of, size):
     rings = ring_of(size)
     contents = [bytes([rank]) * (1000 * rank) for rank in range(size)]  # the first is empty
     assert each(rings, lambda rank, ring: ring.all_gather(contents[rank])) == [contents] * size
@@ -87,7 +79,7 @@ def test_contents_are_gathered_by_rank_and_vectors_broadcast(ring_of: RingOf, si
         np.testing.assert_array_equal(vectors, np.tile(expected, (size, 1)))
 
 
-def test_numbers_that_arrive_in_pieces_are_added_whole() -> None:
+def test_numbers_that_arrive_in_pieces_are_added_whole():
     onward, its_inward = socket_pair()
     inward, its_onward = socket_pair()
     for end in (its_inward, its_onward):
@@ -96,7 +88,7 @@ def test_numbers_that_arrive_in_pieces_are_added_whole() -> None:
     mine, its = np.random.default_rng(3).normal(size=(2, 100_001))
     half = 50_001  # the first segment is the longer one
 
-    def play_worker_1() -> bytes:
+    def play_worker_1():
         arriving.read(8 * half)
         content = its[half:].tobytes()
         for start in range(0, len(content), 99_997):
@@ -119,28 +111,23 @@ def test_numbers_that_arrive_in_pieces_are_added_whole() -> None:
     its_onward.close()
 
 
-# -- what goes wrong ------------------------------------------------------------------------
-
-
-def reduce(_: int, ring: Ring) -> None:
+def reduce(_, ring):
     ring.all_reduce(np.zeros(2_000_000))
 
 
-def gather(_: int, ring: Ring) -> None:
+def gather(_, ring):
     ring.all_gather(b"meta")
 
 
-def broadcast(_: int, ring: Ring) -> None:
+def broadcast(_, ring):
     ring.broadcast(np.zeros(2_000_000), source=0)
     ring.all_gather(b"")  # the source itself may be done before it can know
 
 
 @pytest.mark.parametrize("work", [reduce, gather, broadcast])
 @pytest.mark.parametrize("gone", range(4))
-def test_lost_neighbor_raises_immediately_on_all_workers(
-    ring_of: RingOf, work: Callable[[int, Ring], None], gone: int
-) -> None:
-    def member(rank: int, ring: Ring) -> None:
+def test_lost_neighbor_raises_immediately_on_all_workers(ring_of, work, gone):
+    def member(rank, ring):
         if rank == gone:
             time.sleep(0.1)
             ring.abort()
@@ -153,9 +140,7 @@ def test_lost_neighbor_raises_immediately_on_all_workers(
 
 
 @pytest.mark.parametrize("work", [reduce, gather, broadcast])
-def test_abort_from_another_thread_ends_a_wait_at_once(
-    ring_of: RingOf, work: Callable[[int, Ring], None]
-) -> None:
+def test_abort_from_another_thread_ends_a_wait_at_once(ring_of, work):
     ring = ring_of(2, peer_timeout_s=LONGER_THAN_A_TEST_S)[0]
     timer = threading.Timer(0.1, ring.abort)
     timer.start()
@@ -165,7 +150,7 @@ def test_abort_from_another_thread_ends_a_wait_at_once(
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_ring_that_was_aborted_before_is_an_error_too(ring_of: RingOf, size: int) -> None:
+def test_a_ring_that_was_aborted_before_is_an_error_too(ring_of, size):
     """Also of one worker: else a lone survivor would train on, and let no replacement join."""
     ring = ring_of(size)[0]
     ring.abort()
@@ -175,9 +160,7 @@ def test_a_ring_that_was_aborted_before_is_an_error_too(ring_of: RingOf, size: i
 
 
 @pytest.mark.parametrize(("rank", "previous"), [(0, 2), (1, 0), (2, 1)])
-def test_time_out_names_both_workers_and_the_duration(
-    ring_of: RingOf, rank: int, previous: int
-) -> None:
+def test_time_out_names_both_workers_and_the_duration(ring_of, rank, previous):
     ring = ring_of(3, peer_timeout_s=0.3)[rank]
     began_s = time.monotonic()
     text = rf"worker {rank} of the ring waited 0\.3 s for worker {previous}\..*peer_timeout_s"
@@ -187,15 +170,15 @@ def test_time_out_names_both_workers_and_the_duration(
 
 
 @pytest.mark.thorough
-def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(ring_of: RingOf) -> None:
+def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(ring_of):
     ring = ring_of(3, peer_timeout_s=0.3)[0]
     with pytest.raises(NetworkError, match=r"worker 0 of the ring waited 0\.3 s for worker 1\."):
         ring.broadcast(np.zeros(5_000_000), source=0)
 
 
 @pytest.mark.thorough
-def test_the_meeting_before_an_averaging_waits_for_slow_workers(ring_of: RingOf) -> None:
-    def member(rank: int, ring: Ring) -> list[bytes]:
+def test_the_meeting_before_an_averaging_waits_for_slow_workers(ring_of):
+    def member(rank, ring):
         time.sleep(1.0 if rank == 1 else 0)
         return ring.all_gather(bytes([rank]))
 
@@ -203,18 +186,13 @@ def test_the_meeting_before_an_averaging_waits_for_slow_workers(ring_of: RingOf)
     assert found == [[b"\0", b"\1", b"\2"]] * 3
 
 
-def test_metadata_of_absurd_size_is_rejected(ring_of: RingOf) -> None:
+def test_metadata_of_absurd_size_is_rejected(ring_of):
     found = outcomes(ring_of(2), lambda rank, ring: ring.all_gather(b"x" * (rank * 300_000)))
     assert "at most 262144 bytes a worker. Received: 300000." in str(found[0])
 
 
-# -- meeting --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("met", ["before the ring has met", "after it"])
-def test_late_peer_of_an_older_generation_is_rejected(
-    ports: Ports, meet: RingOf, dial: Dial, met: str
-) -> None:
+def test_late_peer_of_an_older_generation_is_rejected(ports, meet, dial, met):
     both = ports(2)
     latecomer = dial(both[0])
     rings = meet(both, generation=2) if met == "after it" else []
@@ -226,9 +204,7 @@ def test_late_peer_of_an_older_generation_is_rejected(
     assert each(rings, lambda rank, ring: ring.all_gather(bytes([rank]))) == [[b"\0", b"\1"]] * 2
 
 
-def test_a_worker_that_comes_before_its_ring_is_kept_for_it(
-    ports: Ports, meet: RingOf, dial: Dial
-) -> None:
+def test_a_worker_that_comes_before_its_ring_is_kept_for_it(ports, meet, dial):
     both = ports(2)
     early = dial(both[0])
     early.send("join", {"generation": 9, "rank": 1})
@@ -244,9 +220,7 @@ def test_a_worker_that_comes_before_its_ring_is_kept_for_it(
     [{}, {"generation": 2, "rank": 0}, {"generation": "2", "rank": 1}, {"rank": [1]}],
     ids=str,
 )
-def test_peer_with_an_invalid_introduction_is_dropped(
-    ports: Ports, meet: RingOf, dial: Dial, fields: dict[str, Any]
-) -> None:
+def test_peer_with_an_invalid_introduction_is_dropped(ports, meet, dial, fields):
     both = ports(2)
     wrong = dial(both[0])
     wrong.send("join", fields)
@@ -255,7 +229,7 @@ def test_peer_with_an_invalid_introduction_is_dropped(
         assert wrong.receive() is None
 
 
-def test_a_neighbor_that_does_not_come_is_named(ports: Ports) -> None:
+def test_a_neighbor_that_does_not_come_is_named(ports):
     three = ports(3)
     timeouts = {"connect_timeout_s": 1, "peer_timeout_s": 60}
     text = r"worker 0 of the ring waited 1 s for worker 2 to join it\..*connect_timeout_s"
@@ -267,7 +241,7 @@ def test_a_neighbor_that_does_not_come_is_named(ports: Ports) -> None:
     ("there", "reason"),
     [(True, "ring 4 was abandoned before all workers joined it"), (False, "could not be reached")],
 )
-def test_cancelled_rendezvous_ends_immediately(ports: Ports, there: bool, reason: str) -> None:
+def test_cancelled_rendezvous_ends_immediately(ports, there, reason):
     both = ports(2)
     if not there:
         both[1]._port.close()
@@ -279,7 +253,7 @@ def test_cancelled_rendezvous_ends_immediately(ports: Ports, there: bool, reason
     timer.join()
 
 
-def test_giving_up_one_generation_does_not_spoil_the_next(ports: Ports, meet: RingOf) -> None:
+def test_giving_up_one_generation_does_not_spoil_the_next(ports, meet):
     both = ports(2)
     for port in both:
         port.abandon(1)
@@ -288,7 +262,7 @@ def test_giving_up_one_generation_does_not_spoil_the_next(ports: Ports, meet: Ri
     meet(both, generation=2)
 
 
-def test_ports_serve_a_smaller_ring_after_a_larger_one(ports: Ports) -> None:
+def test_ports_serve_a_smaller_ring_after_a_larger_one(ports):
     three = ports(3)
     for generation, members in ((1, three), (2, three[:2]), (3, three[2:]), (4, three)):
         rings = joined(members, generation=generation)
@@ -308,19 +282,14 @@ def test_ports_serve_a_smaller_ring_after_a_larger_one(ports: Ports) -> None:
     ],
 )
 def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
-    ports: Ports,
-    meet: RingOf,
-    monkeypatch: pytest.MonkeyPatch,
-    authenticate: bool | None,
-    host: str,
-    sealed: bool,
-) -> None:
+    ports, meet, monkeypatch, authenticate, host, sealed
+):
     both = [RingPort(port._port, authenticate=authenticate) for port in ports(2)]
     monkeypatch.setattr(Connection, "peer_host", host)
     assert [seals(ring) for ring in meet(both)] == [(sealed, sealed)] * 2
 
 
-def test_next_worker_learns_whether_vectors_are_authenticated(ports: Ports, meet: RingOf) -> None:
+def test_next_worker_learns_whether_vectors_are_authenticated(ports, meet):
     """Addresses may look different at the two ends, as behind a proxy."""
     both = [
         RingPort(port._port, authenticate=authenticate)
@@ -333,9 +302,9 @@ def test_next_worker_learns_whether_vectors_are_authenticated(ports: Ports, meet
     np.testing.assert_array_equal(vectors, 2.0)
 
 
-def test_an_encrypted_ring_gives_the_same_bits(ports: Ports, meet: RingOf) -> None:
+def test_an_encrypted_ring_gives_the_same_bits(ports, meet):
     vectors = np.random.default_rng(4).normal(size=(2, 1_000_003)).astype(np.float32)
-    found: list[bytes] = []
+    found = []
     for encrypt in (False, True):
         opened = ports(2)
         for port in opened:
@@ -347,7 +316,7 @@ def test_an_encrypted_ring_gives_the_same_bits(ports: Ports, meet: RingOf) -> No
     assert len(set(found)) == 1
 
 
-def test_closed_ring_port_drops_waiting_and_later_joiners(ports: Ports, dial: Dial) -> None:
+def test_closed_ring_port_drops_waiting_and_later_joiners(ports, dial):
     (port,) = ports(1)
     joiners = [dial(port) for _ in range(2)]
     joiners[0].send("join", {"generation": 1, "rank": 0})

@@ -1,23 +1,18 @@
-"""All-reduce in fewer bits: what it loses stays with whoever rounded, and nothing else is lost."""
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
-from tests.support.mesh import RingOf, each
+from tests.support.mesh import each
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh.ring import Ring
-from sparkwright.mesh.rounded_sum import ROUNDINGS, Precision, all_reduce_rounded
+from sparkwright.mesh.rounded_sum import ROUNDINGS, all_reduce_rounded
 
 # Of each rounding: bytes a number, and the largest error relative to a block's largest magnitude.
-LIMITS: dict[Precision, tuple[float, float]] = {"bfloat16": (2, 2**-8), "int8": (1.016, 1 / 253)}
+LIMITS = {"bfloat16": (2, 2**-8), "int8": (1.016, 1 / 253)}
 PRECISIONS = list(ROUNDINGS)
 
 
-def added(rounding: Any, content: Any, size: int) -> Any:
+def added(rounding, content, size):
     found = np.zeros(size, np.float32)
     rounding.add(content, found)
     return found
@@ -32,7 +27,7 @@ def added(rounding: Any, content: Any, size: int) -> Any:
         elements=st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=True),
     )
 )
-def test_sent_and_residual_values_add_up(precision: Precision, values: Any) -> None:
+def test_sent_and_residual_values_add_up(precision, values):
     rounding, kept = ROUNDINGS[precision](), values.copy()
     content = rounding.encode(kept)
     assert content.nbytes == rounding.size(values.size)
@@ -45,7 +40,7 @@ def test_sent_and_residual_values_add_up(precision: Precision, values: Any) -> N
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_vector_takes_as_many_bytes_as_promised(precision: Precision) -> None:
+def test_a_vector_takes_as_many_bytes_as_promised(precision):
     size = 10 * 65_536 + 1_000
     values = np.random.default_rng(0).normal(size=size).astype(np.float32)
     rounding, kept = ROUNDINGS[precision](), values.copy()
@@ -57,15 +52,13 @@ def test_a_vector_takes_as_many_bytes_as_promised(precision: Precision) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("length", [0, 1, 7, 1_500, 100_003])
-def test_all_get_the_same_sum_and_nothing_is_lost(
-    ring_of: RingOf, precision: Precision, size: int, length: int
-) -> None:
+def test_all_get_the_same_sum_and_nothing_is_lost(ring_of, precision, size, length):
     random = np.random.default_rng(length)
     given = [random.normal(size=length).astype(np.float32) for _ in range(size)]
     kept, rounding = [vector.copy() for vector in given], ROUNDINGS[precision]()
     totals = [np.ones(length, np.float32) for _ in range(size)]
 
-    def work(rank: int, ring: Ring) -> None:
+    def work(rank, ring):
         all_reduce_rounded(ring, kept[rank], totals[rank], rounding)
 
     each(ring_of(size, each_with_each=True), work)
@@ -76,14 +69,14 @@ def test_all_get_the_same_sum_and_nothing_is_lost(
         assert not np.array_equal(totals[0] - 1, sum(given))
 
 
-def test_errors_do_not_add_up_over_rounds(ring_of: RingOf) -> None:
+def test_errors_do_not_add_up_over_rounds(ring_of):
     rings, rounding = ring_of(2, each_with_each=True), ROUNDINGS["int8"]()
     random = np.random.default_rng(3)
     change = [random.normal(size=999).astype(np.float32) for _ in rings]
     kept = [np.zeros(999, np.float32) for _ in rings]
     total = [np.zeros(999, np.float32) for _ in rings]
 
-    def work(rank: int, ring: Ring) -> None:
+    def work(rank, ring):
         for _ in range(100):
             kept[rank] += change[rank]
             all_reduce_rounded(ring, kept[rank], total[rank], rounding)
@@ -93,8 +86,8 @@ def test_errors_do_not_add_up_over_rounds(ring_of: RingOf) -> None:
     assert np.abs(total[0] - 100 * sum(change)).max() < 0.05
 
 
-def test_a_lost_worker_ends_it(ring_of: RingOf) -> None:
-    def work(rank: int, ring: Ring) -> Any:
+def test_a_lost_worker_ends_it(ring_of):
+    def work(rank, ring):
         vector, total = np.ones((2, 9), np.float32)
         if rank == 2:
             return ring.abort()

@@ -1,8 +1,8 @@
 import itertools
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.mesh._ring_blocks import all_gather_steps, reduce_scatter_steps, segment_bounds
 
@@ -10,7 +10,7 @@ SIZES = range(1, 10)
 
 
 @given(length=st.integers(0, 1000), parts=st.integers(1, 20))
-def test_segments_cover_the_vector_in_almost_equal_pieces(length: int, parts: int) -> None:
+def test_segments_cover_the_vector_in_almost_equal_pieces(length, parts):
     bounds = segment_bounds(length, parts)
     assert len(bounds) == parts
     assert bounds[0][0] == 0
@@ -20,7 +20,7 @@ def test_segments_cover_the_vector_in_almost_equal_pieces(length: int, parts: in
     assert max(sizes) - min(sizes) <= 1
 
 
-def after_reduce_scatter(size: int) -> list[list[list[int]]]:
+def after_reduce_scatter(size):
     """holding[worker][segment]: whose contributions the worker has in that segment, in order."""
     holding = [[[worker] for _ in range(size)] for worker in range(size)]
     for step in zip(*(reduce_scatter_steps(rank, size) for rank in range(size)), strict=True):
@@ -32,8 +32,8 @@ def after_reduce_scatter(size: int) -> list[list[list[int]]]:
     return holding
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_all_gather_gives_every_worker_the_same_sums(size: int) -> None:
+@cases("size", *SIZES)
+def test_all_gather_gives_every_worker_the_same_sums(size):
     holding = after_reduce_scatter(size)
     for step in zip(*(all_gather_steps(rank, size) for rank in range(size)), strict=True):
         sent = [holding[rank][step[rank].send] for rank in range(size)]
@@ -46,8 +46,8 @@ def test_all_gather_gives_every_worker_the_same_sums(size: int) -> None:
         assert all(sorted(segment) == list(range(size)) for segment in holding[rank])
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_each_worker_sends_all_but_one_segment_in_each_half(size: int) -> None:
+@cases("size", *SIZES)
+def test_each_worker_sends_all_but_one_segment_in_each_half(size):
     for rank in range(size):
         for steps in (reduce_scatter_steps(rank, size), all_gather_steps(rank, size)):
             assert len({step.send for step in steps}) == size - 1

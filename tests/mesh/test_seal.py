@@ -1,31 +1,30 @@
-"""Sealed pieces: what is accepted is what the other end sent, in its order."""
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import assume, given
+from tests.cases import cases
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._seal import pieces, seals
-from sparkwright.mesh.auth import Handshake, Keys
+from sparkwright.mesh.auth import Handshake
 
 NONCES = b"c" * 32, b"s" * 32
 CONTENTS = st.lists(st.binary(max_size=50), min_size=1, max_size=6)
 
 
-def keys_of(role: str, *, encrypt: bool = False, identity: str = "driver") -> Keys:
+def keys_of(role, *, encrypt=False, identity="driver"):
     return Handshake(b"k" * 32, identity, *NONCES, encrypt).keys(role)
 
 
-def sealed(contents: list[bytes], *, encrypt: bool) -> list[tuple[bytes, bytes]]:
+def sealed(contents, *, encrypt):
     """(piece, tag) of each, as the client sends them."""
     sealer, _ = seals(keys_of("client", encrypt=encrypt))
     return [(bytes(piece), bytes(tag)) for piece, tag in map(sealer.seal, contents)]
 
 
-def opened(wire: list[tuple[bytes, bytes]], *, encrypt: bool) -> list[bytes]:
+def opened(wire, *, encrypt):
     """What the server makes of them."""
     _, opener = seals(keys_of("server", encrypt=encrypt))
-    found: list[bytes] = []
+    found = []
     for piece, tag in wire:
         content = bytearray(piece)
         opener.open(memoryview(content), tag)
@@ -34,7 +33,7 @@ def opened(wire: list[tuple[bytes, bytes]], *, encrypt: bool) -> list[bytes]:
 
 
 @given(contents=CONTENTS, encrypt=st.booleans())
-def test_pieces_arrive_as_they_were(contents: list[bytes], encrypt: bool) -> None:
+def test_pieces_arrive_as_they_were(contents, encrypt):
     wire = sealed(contents, encrypt=encrypt)
     assert opened(wire, encrypt=encrypt) == contents
     for (piece, _), content in zip(wire, contents, strict=True):
@@ -42,9 +41,7 @@ def test_pieces_arrive_as_they_were(contents: list[bytes], encrypt: bool) -> Non
 
 
 @given(contents=CONTENTS, encrypt=st.booleans(), data=st.data())
-def test_another_sequence_of_pieces_is_rejected(
-    contents: list[bytes], encrypt: bool, data: st.DataObject
-) -> None:
+def test_another_sequence_of_pieces_is_rejected(contents, encrypt, data):
     """Pieces repeated, left out and moved: all that comes before the first wrong one is right."""
     wire = sealed(contents, encrypt=encrypt)
     order = data.draw(st.lists(st.sampled_from(range(len(wire))), min_size=1, max_size=8))
@@ -54,7 +51,7 @@ def test_another_sequence_of_pieces_is_rejected(
 
 
 @given(content=st.binary(min_size=1, max_size=50), encrypt=st.booleans(), data=st.data())
-def test_a_changed_bit_is_rejected(content: bytes, encrypt: bool, data: st.DataObject) -> None:
+def test_a_changed_bit_is_rejected(content, encrypt, data):
     ((piece, tag),) = sealed([content], encrypt=encrypt)
     whole = bytearray(piece + tag)
     bit = data.draw(st.integers(0, 8 * len(whole) - 1))
@@ -63,26 +60,24 @@ def test_a_changed_bit_is_rejected(content: bytes, encrypt: bool, data: st.DataO
         opened([(bytes(whole[:-16]), bytes(whole[-16:]))], encrypt=encrypt)
 
 
-@pytest.mark.parametrize("encrypt", [False, True])
-def test_a_piece_sent_back_to_its_sender_is_rejected(encrypt: bool) -> None:
+@cases("encrypt", False, True)
+def test_a_piece_sent_back_to_its_sender_is_rejected(encrypt):
     sealer, opener = seals(keys_of("client", encrypt=encrypt))
     piece, tag = sealer.seal(b"abc")
     with pytest.raises(NetworkError):
         opener.open(memoryview(bytearray(piece)), tag)
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        Handshake(b"K" * 32, "driver", *NONCES),
-        Handshake(b"k" * 32, "worker 1", *NONCES),
-        Handshake(b"k" * 32, "driver", b"C" * 32, NONCES[1]),
-        Handshake(b"k" * 32, "driver", NONCES[0], b"S" * 32),
-        Handshake(b"k" * 32, "driver", *NONCES, True),
-    ],
+    Handshake(b"K" * 32, "driver", *NONCES),
+    Handshake(b"k" * 32, "worker 1", *NONCES),
+    Handshake(b"k" * 32, "driver", b"C" * 32, NONCES[1]),
+    Handshake(b"k" * 32, "driver", NONCES[0], b"S" * 32),
+    Handshake(b"k" * 32, "driver", *NONCES, True),
     ids=["secret", "identity", "client nonce", "server nonce", "encryption"],
 )
-def test_keys_and_proofs_depend_on_all_of_the_handshake(other: Handshake) -> None:
+def test_keys_and_proofs_depend_on_all_of_the_handshake(other):
     mine = Handshake(b"k" * 32, "driver", *NONCES)
     values = [
         *mine.keys("client")[:2],
@@ -93,9 +88,7 @@ def test_keys_and_proofs_depend_on_all_of_the_handshake(other: Handshake) -> Non
 
 
 @given(views=st.lists(st.binary(max_size=20)), size=st.integers(1, 15))
-def test_pieces_are_cut_at_the_same_places_however_the_payload_is_divided(
-    views: list[bytes], size: int
-) -> None:
+def test_pieces_are_cut_at_the_same_places_however_the_payload_is_divided(views, size):
     whole = b"".join(views)
     expected = [whole[start : start + size] for start in range(0, len(whole), size)]
     assert [bytes(piece) for piece in pieces(views, size)] == expected

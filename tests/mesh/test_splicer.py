@@ -1,9 +1,6 @@
-"""Bytes between pairs of sockets: whole, in order, in bounded memory, and until either closes."""
-
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -27,7 +24,7 @@ class Line(NamedTuple):
 
 
 @pytest.fixture
-def splicer() -> Iterator[Splicer]:
+def splicer():
     found = Splicer(name=NAME)
     yield found
     found.close()
@@ -35,10 +32,10 @@ def splicer() -> Iterator[Splicer]:
 
 
 @pytest.fixture
-def line(splicer: Splicer) -> Iterator[Callable[[], Line]]:
+def line(splicer):
     with ExitStack() as stack:
 
-        def make() -> Line:
+        def make():
             one, left = socket.socketpair()
             other, right = socket.socketpair()
             for each in (one, other, left, right):
@@ -50,14 +47,14 @@ def line(splicer: Splicer) -> Iterator[Callable[[], Line]]:
         yield make
 
 
-def received(sock: socket.socket, count: int) -> bytes:
+def received(sock, count):
     found = bytearray()
     while len(found) < count and (piece := sock.recv(1 << 20)):
         found += piece
     return bytes(found)
 
 
-def fill(sock: socket.socket) -> int:
+def fill(sock):
     """Send zeros until the socket takes no more now; how many."""
     sock.setblocking(False)
     sent = 0
@@ -67,14 +64,14 @@ def fill(sock: socket.socket) -> int:
     return sent
 
 
-def test_bytes_pass_both_ways_at_once_on_several_lines(line: Callable[[], Line]) -> None:
+def test_bytes_pass_both_ways_at_once_on_several_lines(line):
     random = np.random.default_rng(0)
     lines = [line() for _ in range(3)]
     ends = [(a, b) for each in lines for a, b in ((each.one, each.other), (each.other, each.one))]
     contents = [random.bytes(SIZE) for _ in ends]
-    found: dict[int, bytes] = {}
+    found = {}
 
-    def take(number: int, sock: socket.socket) -> None:
+    def take(number, sock):
         found[number] = received(sock, SIZE)
 
     threads = [
@@ -92,7 +89,7 @@ def test_bytes_pass_both_ways_at_once_on_several_lines(line: Callable[[], Line])
     assert [found[number] == content for number, content in enumerate(contents)] == [True] * 6
 
 
-def test_slow_receiver_blocks_only_its_sender(splicer: Splicer, line: Callable[[], Line]) -> None:
+def test_slow_receiver_blocks_only_its_sender(splicer, line):
     slow, quick = line(), line()
     sent = fill(slow.one)
     while (more := fill(slow.one)) or not any(half.waiting for half in splicer._halves):
@@ -109,9 +106,7 @@ def test_slow_receiver_blocks_only_its_sender(splicer: Splicer, line: Callable[[
 
 
 @pytest.mark.parametrize("end", ["one", "other"])
-def test_data_sent_before_the_end_arrives_and_both_sockets_close(
-    splicer: Splicer, line: Callable[[], Line], end: str
-) -> None:
+def test_data_sent_before_the_end_arrives_and_both_sockets_close(splicer, line, end):
     pair = line()
     closing, open_ = (pair.one, pair.other) if end == "one" else (pair.other, pair.one)
     sender = threading.Thread(target=lambda: (closing.sendall(b"x" * SIZE), closing.close()))
@@ -123,9 +118,7 @@ def test_data_sent_before_the_end_arrives_and_both_sockets_close(
     assert [each.fileno() for each in pair.inside] == [-1, -1]
 
 
-def test_lost_receiver_with_bytes_in_transit_ends_the_sender(
-    splicer: Splicer, line: Callable[[], Line]
-) -> None:
+def test_lost_receiver_with_bytes_in_transit_ends_the_sender(splicer, line):
     pair, rest = line(), line()
     fill(pair.one)
     pair.other.close()
@@ -136,7 +129,7 @@ def test_lost_receiver_with_bytes_in_transit_ends_the_sender(
     assert received(rest.other, 2) == b"on"
 
 
-def test_closing_closes_lines_and_those_that_come_later(line: Callable[[], Line]) -> None:
+def test_closing_closes_lines_and_those_that_come_later(line):
     splicer, first = Splicer(name=NAME), socket.socketpair()
     second = socket.socketpair()
     splicer.splice(first[0], second[0])

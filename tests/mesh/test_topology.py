@@ -1,5 +1,6 @@
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.mesh.topology import MODES, Topology
@@ -8,7 +9,7 @@ MEMBERS = st.lists(st.integers(0, 10_000), unique=True, min_size=1, max_size=200
 
 
 @given(members=MEMBERS, mode=st.sampled_from(MODES), most=st.integers(1, 9))
-def test_all_hang_together_in_one_tree(members: tuple[int, ...], mode: str, most: int) -> None:
+def test_all_hang_together_in_one_tree(members, mode, most):
     tree = Topology(members=members, mode=mode, max_downstreams=most)
     assert tree.upstream(members[0]) is None
     steps = {members[0]: 0}
@@ -26,31 +27,27 @@ def test_all_hang_together_in_one_tree(members: tuple[int, ...], mode: str, most
     assert tree.depth == max(steps.values())
 
 
-@pytest.mark.parametrize(
-    ("size", "depth"), [(1, 0), (2, 1), (9, 1), (10, 2), (73, 2), (74, 3), (4681, 4), (8192, 5)]
-)
-def test_eight_below_each_reach_far(size: int, depth: int) -> None:
+@cases("size, depth", (1, 0), (2, 1), (9, 1), (10, 2), (73, 2), (74, 3), (4681, 4), (8192, 5))
+def test_eight_below_each_reach_far(size, depth):
     assert Topology(members=tuple(range(size)), mode="mesh").depth == depth
 
 
-def test_plain_topology_connects_all_workers_to_the_first() -> None:
+def test_plain_topology_connects_all_workers_to_the_first():
     tree = Topology(members=(7, *range(5)), mode="plain")
     assert tree.downstreams(7) == (0, 1, 2, 3, 4)
     assert tree.depth == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"mode": "ring"}, "`mode` must be one of 'plain', 'mesh'. Received: mode='ring'."),
-        (
-            {"max_downstreams": 0},
-            "`max_downstreams` must be an integer of at least 1. Received: max_downst",
-        ),
-        ({"members": (1, 2, 1)}, "`members` must be unique. Received: members=(1, 2"),
-    ],
+@cases(
+    "options, text",
+    ({"mode": "ring"}, "`mode` must be one of 'plain', 'mesh'. Received: mode='ring'."),
+    (
+        {"max_downstreams": 0},
+        "`max_downstreams` must be an integer of at least 1. Received: max_downst",
+    ),
+    ({"members": (1, 2, 1)}, "`members` must be unique. Received: members=(1, 2"),
 )
-def test_invalid_trees_raise(options: dict[str, object], text: str) -> None:
+def test_invalid_trees_raise(options, text):
     with pytest.raises(ConfigurationError) as refused:
-        Topology(**{"members": (1, 2), "mode": "mesh", **options})  # type: ignore[arg-type]
+        Topology(**{"members": (1, 2), "mode": "mesh", **options})
     assert str(refused.value).startswith(text)

@@ -2,16 +2,15 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError, NetworkError
-from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.connection import connect
 from sparkwright.mesh.framing import encode_head
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.topology import Seat
@@ -25,50 +24,45 @@ WAIT_S = 20.0
 class Workers:
     """Meshes of this process, by worker, and where each listens."""
 
-    def __init__(self, stack: contextlib.ExitStack) -> None:
+    def __init__(self, stack):
         self._stack = stack
-        self.meshes: dict[int, UpdateMesh] = {}
-        self.ports: dict[int, PeerPort] = {}
-        self.attempts: dict[int, int] = {}
+        self.meshes = {}
+        self.ports = {}
+        self.attempts = {}
 
-    def start(self, worker: int, attempt: int = 0, **options: Any) -> UpdateMesh:
+    def start(self, worker, attempt=0, **options):
         port = PeerPort(
             secret=SECRET, worker=worker, host=HOST, ports=range(1), name=f"port-{worker}"
         )
         self._stack.callback(port.close)
-        settings: dict[str, Any] = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
+        settings = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
         mesh = UpdateMesh(port, me=(worker, attempt), name=f"test-{worker}", **settings)
         self._stack.callback(mesh.close)
         self.meshes[worker], self.ports[worker] = mesh, port
         self.attempts[worker] = attempt
         return mesh
 
-    def stop(self, worker: int) -> None:
+    def stop(self, worker):
         self.meshes.pop(worker).close()
         self.ports[worker].close()
 
-    def seats(self, order: Sequence[int]) -> list[Seat]:
+    def seats(self, order):
         return [
-            Seat(
-                worker=w,
-                attempt=self.attempts[w],
-                host=HOST,
-                port=self.ports[w].address[1],
-            )
+            Seat(worker=w, attempt=self.attempts[w], host=HOST, port=self.ports[w].address[1])
             for w in order
         ]
 
-    def reshape(self, order: Sequence[int] = (), *, mode: str = "mesh") -> None:
+    def reshape(self, order=(), *, mode="mesh"):
         seats = self.seats(order or sorted(self.meshes))
         for mesh in self.meshes.values():
             mesh.reshape(seats, mode=mode)
 
-    def all_have(self, versions: dict[tuple[int, int], int]) -> bool:
+    def all_have(self, versions):
         return all(mesh.wait_for(versions, timeout_s=WAIT_S) for mesh in self.meshes.values())
 
 
 @pytest.fixture
-def workers() -> Iterator[Workers]:
+def workers():
     before = set(threading.enumerate())
     with contextlib.ExitStack() as stack:
         yield Workers(stack)
@@ -77,7 +71,7 @@ def workers() -> Iterator[Workers]:
         assert not thread.is_alive(), thread.name
 
 
-def of(workers: Workers, count: int, *, mode: str = "mesh", **options: Any) -> list[UpdateMesh]:
+def of(workers, count, *, mode="mesh", **options):
     """`count` connected workers."""
     meshes = [workers.start(worker, **options) for worker in range(count)]
     workers.reshape(mode=mode)
@@ -86,25 +80,20 @@ def of(workers: Workers, count: int, *, mode: str = "mesh", **options: Any) -> l
     return meshes
 
 
-def numbers(mesh: UpdateMesh) -> dict[tuple[int, int], list[int]]:
+def numbers(mesh):
     """Sequence numbers that could be taken, by origin, in order."""
-    found: dict[tuple[int, int], list[int]] = {}
+    found = {}
     for update in mesh.take():
         found.setdefault(update.origin, []).append(update.sequence)
     return found
 
 
-# -- delivery -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["plain", "mesh"])
-@pytest.mark.parametrize("count", [2, 3, 5, 11])
-def test_each_worker_gets_every_update_of_others_once_in_order(
-    workers: Workers, mode: str, count: int
-) -> None:
+@cases("mode", "plain", "mesh")
+@cases("count", 2, 3, 5, 11)
+def test_each_worker_gets_every_update_of_others_once_in_order(workers, mode, count):
     meshes = of(workers, count, mode=mode)
 
-    def publish(mesh: UpdateMesh) -> None:
+    def publish(mesh):
         for number in range(1, 31):
             assert mesh.publish(f"{mesh.me[0]}:{number}".encode()) == number
 
@@ -126,7 +115,7 @@ def test_each_worker_gets_every_update_of_others_once_in_order(
         assert not mesh.wait(0.0)
 
 
-def test_workers_may_receive_the_tree_in_any_order(workers: Workers) -> None:
+def test_workers_may_receive_the_tree_in_any_order(workers):
     meshes = [workers.start(worker) for worker in range(4)]
     seats = workers.seats([2, 0, 3, 1])
     for worker in (1, 0, 3):
@@ -137,7 +126,7 @@ def test_workers_may_receive_the_tree_in_any_order(workers: Workers) -> None:
     assert workers.all_have({(0, 0): 1})
 
 
-def test_an_array_is_sent_as_it_is_and_may_be_empty(workers: Workers) -> None:
+def test_an_array_is_sent_as_it_is_and_may_be_empty(workers):
     first, second = of(workers, 2)
     first.publish(np.arange(3, dtype=np.int32))
     first.publish(np.empty(0, np.int32))
@@ -149,7 +138,7 @@ def test_an_array_is_sent_as_it_is_and_may_be_empty(workers: Workers) -> None:
 
 
 @pytest.mark.thorough
-def test_a_big_update_passes_relays_whole(workers: Workers) -> None:
+def test_a_big_update_passes_relays_whole(workers):
     meshes = of(workers, 3, mode="plain", max_log_bytes=1 << 20)
     payload = os.urandom(50_000_003)
     meshes[1].publish(payload)
@@ -161,10 +150,7 @@ def test_a_big_update_passes_relays_whole(workers: Workers) -> None:
         assert after.payload == b"next"
 
 
-# -- what goes wrong ------------------------------------------------------------------------
-
-
-def test_a_cut_connection_heals_without_loss_or_repeats(workers: Workers) -> None:
+def test_a_cut_connection_heals_without_loss_or_repeats(workers):
     meshes = of(workers, 3)
     for number in range(1, 101):
         for mesh in meshes:
@@ -177,7 +163,7 @@ def test_a_cut_connection_heals_without_loss_or_repeats(workers: Workers) -> Non
         assert numbers(mesh) == {(w, 0): list(range(1, 101)) for w in range(3) if w != mesh.me[0]}
 
 
-def test_two_workers_with_much_to_send_when_they_connect_do_not_block(workers: Workers) -> None:
+def test_two_workers_with_much_to_send_when_they_connect_do_not_block(workers):
     options = {"max_pending_bytes": 100_000, "peer_timeout_s": 60.0}
     meshes = [workers.start(worker, **options) for worker in (0, 1)]
     for mesh in meshes:
@@ -187,11 +173,11 @@ def test_two_workers_with_much_to_send_when_they_connect_do_not_block(workers: W
     assert workers.all_have({(0, 0): 40, (1, 0): 40})
 
 
-def publishing(mesh: UpdateMesh, count: int) -> threading.Event:
+def publishing(mesh, count):
     """Set when `mesh` has published so many updates of a megabyte; then it waits for others."""
     done = threading.Event()
 
-    def publish() -> None:
+    def publish():
         for _ in range(count):
             mesh.publish(bytes(1_000_000))
         done.set()
@@ -202,7 +188,7 @@ def publishing(mesh: UpdateMesh, count: int) -> threading.Event:
     return done
 
 
-def waits(mesh: UpdateMesh) -> bool:
+def waits(mesh):
     """Whether `mesh` sends nothing for a while, though much is to be sent."""
     before = mesh.pending_bytes
     for _ in range(20):
@@ -213,10 +199,10 @@ def waits(mesh: UpdateMesh) -> bool:
 
 
 @pytest.mark.thorough
-def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
+def test_a_busy_worker_reads_no_more_than_its_limit(workers):
     busy, other = of(workers, 2, max_pending_bytes=4_000_000, peer_timeout_s=60.0)
     done = publishing(other, 100)
-    found: list[int] = []
+    found = []
     while len(found) < 100:
         wait_until(lambda: done.is_set() or waits(other))
         taken = busy.take()
@@ -228,8 +214,8 @@ def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
     assert busy.neighbors == {(1, 0)}
 
 
-@pytest.mark.parametrize("how", ["wait_for", "reading_all"])
-def test_a_worker_that_waits_reads_all_that_comes(workers: Workers, how: str) -> None:
+@cases("how", "wait_for", "reading_all")
+def test_a_worker_that_waits_reads_all_that_comes(workers, how):
     first, second = of(workers, 2, max_pending_bytes=100_000, peer_timeout_s=60.0)
     done = publishing(second, 40)
     wait_until(lambda: waits(second))
@@ -242,7 +228,7 @@ def test_a_worker_that_waits_reads_all_that_comes(workers: Workers, how: str) ->
 
 
 @pytest.mark.thorough
-def test_neighbor_with_unread_data_is_not_silent(workers: Workers) -> None:
+def test_neighbor_with_unread_data_is_not_silent(workers):
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=0.5)
     for sequence in range(1, 5):
         update = {"origin": (2, 0), "sequence": sequence}
@@ -257,7 +243,7 @@ def test_neighbor_with_unread_data_is_not_silent(workers: Workers) -> None:
     wait_until(lambda: (2, 0) not in meshes[0].neighbors)  # now its silence is heard
 
 
-def test_the_death_of_a_relay_heals_after_a_reshape(workers: Workers) -> None:
+def test_the_death_of_a_relay_heals_after_a_reshape(workers):
     meshes = of(workers, 5, mode="plain")
     for mesh in meshes:
         mesh.publish(b"before")
@@ -271,7 +257,7 @@ def test_the_death_of_a_relay_heals_after_a_reshape(workers: Workers) -> None:
         assert all(found == sorted(set(found)) for found in numbers(mesh).values())
 
 
-def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers: Workers) -> None:
+def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers):
     meshes = of(workers, 3)
     for mesh in meshes:
         mesh.publish(b"first life")
@@ -286,14 +272,14 @@ def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers:
     assert set(numbers(workers.meshes[1])) == {(0, 0), (1, 0), (2, 0)}
 
 
-def test_peer_that_missed_discarded_updates_must_catch_up(workers: Workers) -> None:
+def test_peer_that_missed_discarded_updates_must_catch_up(workers):
     told = threading.Event()
     first = workers.start(0, max_log_messages=4)
     for _ in range(10):
         first.publish(b"x")
     second = workers.start(1)
 
-    def catch_up(neighbor: tuple[int, int]) -> None:
+    def catch_up(neighbor):
         assert neighbor == (0, 0)
         second.restored(first.taken_versions)
         told.set()
@@ -306,7 +292,7 @@ def test_peer_that_missed_discarded_updates_must_catch_up(workers: Workers) -> N
     assert numbers(second) == {(0, 0): [11]}
 
 
-def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
+def introduced(workers, fields):
     """A connection to worker 0 that begins with these fields."""
     connection = connect(workers.ports[0].address, secret=SECRET, to="worker 0", timeout_s=5)
     connection.socket.settimeout(WAIT_S)
@@ -314,7 +300,7 @@ def introduced(workers: Workers, fields: dict[str, Any]) -> Connection:
     return connection
 
 
-def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh], Connection]:
+def with_an_impostor(workers, **options):
     """Workers 0 and 1, connected, and the raw connection of a worker 2 below worker 0."""
     meshes = [workers.start(worker, **options) for worker in range(2)]
     quiet = PeerPort(secret=SECRET, worker=2, host=HOST, ports=range(1), name="port-2")
@@ -327,19 +313,16 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
     impostor = introduced(workers, {"worker": 2, "attempt": 0, "to": (0, 0)})
     workers._stack.callback(impostor.close)
     welcome = impostor.receive()
-    assert welcome is not None
     assert welcome.kind == "welcome"
     return meshes, impostor
 
 
 @pytest.mark.thorough
-def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
-    workers: Workers,
-) -> None:
+def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(workers):
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=1.0)
     stopped = threading.Event()
 
-    def stay_alive() -> None:
+    def stay_alive():
         with contextlib.suppress(NetworkError):
             while not stopped.wait(0.1):
                 impostor.send("versions", {"tick": 1, "echo": 0, "vector": []})
@@ -358,11 +341,11 @@ def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
     assert numbers(meshes[1]) == {(0, 0): list(range(1, 101))}
 
 
-def test_sender_faster_than_its_relay_waits(workers: Workers) -> None:
+def test_sender_faster_than_its_relay_waits(workers):
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=60.0)
     done = threading.Event()
 
-    def publish() -> None:
+    def publish():
         for _ in range(200):
             meshes[1].publish(bytes(200_000))
         done.set()
@@ -379,13 +362,13 @@ def test_sender_faster_than_its_relay_waits(workers: Workers) -> None:
 
 
 @pytest.mark.thorough
-def test_a_silent_neighbor_is_dropped(workers: Workers) -> None:
+def test_a_silent_neighbor_is_dropped(workers):
     meshes, _ = with_an_impostor(workers, peer_timeout_s=1.5)
     wait_until(lambda: meshes[0].neighbors == {(1, 0)})
 
 
 @pytest.mark.thorough
-def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers: Workers) -> None:
+def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers):
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=1.5)
     payload = bytes(60)
     head = encode_head("update", {"origin": (2, 0), "sequence": 1}, len(payload))
@@ -397,15 +380,13 @@ def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers: Worke
     assert meshes[1].wait_for({(2, 0): 1}, timeout_s=WAIT_S)
 
 
-@pytest.mark.parametrize(
+@cases(
     "head",
-    [
-        None,
-        encode_head("dance", {}, 0),
-        encode_head("update", {"origin": [1, True], "sequence": 1}, 0),
-    ],
+    None,
+    encode_head("dance", {}, 0),
+    encode_head("update", {"origin": [1, True], "sequence": 1}, 0),
 )
-def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None) -> None:
+def test_garbage_drops_that_connection_only(workers, head):
     # Mere silence would be borne for longer than this test waits.
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=60.0)
     sealed = b"\0" * 100 if head is None else b"".join(chain(*impostor.sealed(head)))
@@ -415,12 +396,10 @@ def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None
     assert meshes[1].wait_for({(0, 0): 1}, timeout_s=WAIT_S)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"attempt": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"attempt": None}],
-    ids=str,
+@cases(
+    "fields", {"attempt": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"attempt": None}, ids=str
 )
-def test_a_stale_or_mistaken_worker_is_rejected(workers: Workers, fields: dict[str, Any]) -> None:
+def test_a_stale_or_mistaken_worker_is_rejected(workers, fields):
     workers.start(0)
     workers.start(1, attempt=2)
     workers.reshape()
@@ -431,20 +410,20 @@ def test_a_stale_or_mistaken_worker_is_rejected(workers: Workers, fields: dict[s
     assert workers.meshes[0].neighbors == {(1, 2)}
 
 
-def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:
+def test_a_worker_must_be_part_of_its_tree(workers):
     mesh = workers.start(0)
     with pytest.raises(ConfigurationError, match=r"`seats` must contain this worker, \(0, 0\)"):
         mesh.reshape([Seat(worker=0, attempt=1, host=HOST, port=1)], mode="mesh")
 
 
-def test_close_ends_a_publisher_and_waiting_threads(workers: Workers) -> None:
+def test_close_ends_a_publisher_and_waiting_threads(workers):
     meshes, _ = with_an_impostor(workers, max_pending_bytes=1000, peer_timeout_s=60.0)
 
-    def publish() -> None:
+    def publish():
         while not meshes[0]._closed.is_set():
             meshes[0].publish(bytes(1_000_000))
 
-    found: list[bool] = []
+    found = []
     threads = [
         threading.Thread(target=work, daemon=True)
         for work in (

@@ -1,7 +1,4 @@
-"""A model written as text and built again is the same model, whoever builds it."""
-
 import threading
-from typing import Any
 
 import keras
 import numpy as np
@@ -13,7 +10,7 @@ from sparkwright.networks.signature import output_names
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
-def test_mixed_precision_policy_propagates_to_other_threads(policy: str) -> None:
+def test_mixed_precision_policy_propagates_to_other_threads(policy):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:
@@ -22,7 +19,7 @@ def test_mixed_precision_policy_propagates_to_other_threads(policy: str) -> None
         definition = ModelDefinition.of(model)
     finally:
         keras.config.set_dtype_policy(before)
-    built: list[Any] = []
+    built = []
     thread = threading.Thread(target=lambda: built.append(definition.build()))
     thread.start()
     thread.join()
@@ -34,15 +31,15 @@ def test_mixed_precision_policy_propagates_to_other_threads(policy: str) -> None
 class Unnamed(keras.layers.Layer):
     """Its `__init__` takes no name, so each one gets another."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
 
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         return x * 2.0
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_outputs_keep_their_names(several: bool) -> None:
+def test_outputs_keep_their_names(several):
     Unnamed()
     x, last = keras.Input((4,)), Unnamed()
     if several:
@@ -61,16 +58,16 @@ def test_outputs_keep_their_names(several: bool) -> None:
     assert built.evaluate(x, y, verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))
 
 
-def test_outputs_of_a_function_built_model_keep_their_names() -> None:
+def test_outputs_of_a_function_built_model_keep_their_names():
     class Undescribed(keras.layers.Layer):
-        def __init__(self, function: Any) -> None:
+        def __init__(self, function):
             super().__init__()
             self.function = function
 
-        def call(self, x: Any) -> Any:
+        def call(self, x):
             return self.function(x)
 
-    def build() -> Any:
+    def build():
         x = keras.Input((4,))
         model = keras.Model(x, keras.layers.Dense(3)(Undescribed(keras.ops.abs)(x)))
         model.compile("sgd", "mse")
@@ -82,7 +79,7 @@ def test_outputs_of_a_function_built_model_keep_their_names() -> None:
     assert output_names(definition.build()) == output_names(model)
 
 
-def _named(policy: str | None = None) -> keras.Model:
+def _named(policy=None):
     """Its name is that of its first layer, and a layer's name is that of an activation."""
     inputs = keras.Input((4,))
     hidden = keras.layers.Dense(5, dtype=policy)(inputs)
@@ -94,7 +91,7 @@ def _named(policy: str | None = None) -> keras.Model:
     return model
 
 
-def _crossed(*, swapped: bool) -> keras.Model:
+def _crossed(*, swapped):
     inputs = keras.Input((4,))
     pair = [keras.layers.Dense(4, activation="relu")(inputs), keras.layers.Dense(4)(inputs)]
     model = keras.Model(inputs, keras.layers.Subtract()(pair[::-1] if swapped else pair))
@@ -102,7 +99,7 @@ def _crossed(*, swapped: bool) -> keras.Model:
     return model
 
 
-def test_architecture_ignores_the_numbers_in_names_and_nothing_else() -> None:
+def test_architecture_ignores_the_numbers_in_names_and_nothing_else():
     keras.utils.clear_session(free_memory=False)
     found = [ModelDefinition.of(_named()).architecture for _ in range(2)]
     assert found[0] == found[1]

@@ -1,8 +1,3 @@
-"""Layers, losses, metrics and optimizers of the installed Keras, and registered ones."""
-
-from collections.abc import Iterator
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -10,7 +5,6 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
     PRESETS,
-    LayerKind,
     LayerSpec,
     NetworkSpec,
     OptimizerSpec,
@@ -33,7 +27,7 @@ NEED_MORE = {
 KINDS = [kind for kind in layer_kinds() if kind.name != "Input" and ">" not in kind.name]
 
 
-def networks_with(kind: LayerKind) -> Iterator[NetworkSpec]:
+def networks_with(kind):
     """The layer as a form begins it, after inputs of several ranks."""
     for dtype in ("float32", "int32"):
         for shape in SHAPES:
@@ -50,7 +44,7 @@ def networks_with(kind: LayerKind) -> Iterator[NetworkSpec]:
 @pytest.mark.thorough(but=["Dense", "Conv2D", "LSTM", "Embedding", "MultiHeadAttention", "Add"])
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_layer_is_analyzed_built_described_and_written_as_code(kind: LayerKind) -> None:
+def test_every_layer_is_analyzed_built_described_and_written_as_code(kind):
     found = [spec for spec in networks_with(kind) if spec.analysis.reason is None]
     if kind.name in NEED_MORE:
         assert not found
@@ -64,7 +58,7 @@ def test_every_layer_is_analyzed_built_described_and_written_as_code(kind: Layer
     model = spec.build()
     assert model.count_params() == spec.analysis.parameters
     assert tuple(model.outputs[0].shape[1:]) == spec.analysis.rows[-1].output_shape
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code(), made)
     assert made["model"].count_params() == model.count_params()
     described = describe_model(model)
@@ -73,7 +67,7 @@ def test_every_layer_is_analyzed_built_described_and_written_as_code(kind: Layer
     assert describe_model(described.build()).layers == described.layers
 
 
-def test_palette_names_keras_layers_and_lists_other_layers_after_them() -> None:
+def test_palette_names_keras_layers_and_lists_other_layers_after_them():
     names = [kind.name for kind in layer_kinds()]
     common = [name for group in PALETTE.values() for name in group]
     assert names[: len(common)] == common
@@ -82,7 +76,7 @@ def test_palette_names_keras_layers_and_lists_other_layers_after_them() -> None:
     assert all(kind.sentence.endswith(".") for kind in layer_kinds() if kind.name in common)
 
 
-def test_form_reads_back_the_defaults_of_every_layer_and_optimizer() -> None:
+def test_form_reads_back_the_defaults_of_every_layer_and_optimizer():
     for kind in (*layer_kinds(), *optimizer_kinds()):
         names = [option.name for option in kind.options]
         assert len(set(names)) == len(names)
@@ -92,7 +86,7 @@ def test_form_reads_back_the_defaults_of_every_layer_and_optimizer() -> None:
             assert option.text(option.parse(text)) == text
 
 
-def test_losses_and_metrics_without_help_text_are_offered_and_used() -> None:
+def test_losses_and_metrics_without_help_text_are_offered_and_used():
     assert {"dice", "tversky", "mean_squared_error"} <= {*keras_catalog.names_of("losses")}
     assert {"f1_score", "true_positives"} <= {*keras_catalog.names_of("metrics")}
     spec = PRESETS["regression"].make()
@@ -101,7 +95,7 @@ def test_losses_and_metrics_without_help_text_are_offered_and_used() -> None:
     assert describe_model(model).outputs == (output,)
 
 
-def test_layer_of_any_size_is_analyzed_without_allocating() -> None:
+def test_layer_of_any_size_is_analyzed_without_allocating():
     spec = NetworkSpec(
         layers=(
             LayerSpec(kind="Input", name="in", options={"shape": [10**7]}),
@@ -113,7 +107,7 @@ def test_layer_of_any_size_is_analyzed_without_allocating() -> None:
         pass
 
 
-def test_shapes_are_computed_once_keras_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_are_computed_once_keras_is_loaded(monkeypatch):
     monkeypatch.setattr("sparkwright.networks.analysis.is_loaded", lambda: False)
     spec = PRESETS["residual_cnn"].make()
     pending = analysis_now(spec)
@@ -124,26 +118,26 @@ def test_shapes_are_computed_once_keras_is_loaded(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def registered() -> Iterator[None]:
+def registered():
     """A layer, a loss and an optimizer of the user."""
 
     @keras.saving.register_keras_serializable(package="tests")
     class Scale(keras.layers.Layer):
-        def __init__(self, factor: float = 2.0, **kwargs: Any) -> None:
+        def __init__(self, factor=2.0, **kwargs):
             super().__init__(**kwargs)
             self.factor = factor
 
-        def build(self, shape: Any) -> None:
+        def build(self, shape):
             self.offset = self.add_weight(shape=(shape[-1],), initializer="zeros")
 
-        def call(self, inputs: Any) -> Any:
+        def call(self, inputs):
             return inputs * self.factor + self.offset
 
-        def get_config(self) -> dict[str, Any]:
+        def get_config(self):
             return {**super().get_config(), "factor": self.factor}
 
     @keras.saving.register_keras_serializable(package="tests")
-    def fourth_power(y_true: Any, y_pred: Any) -> Any:
+    def fourth_power(y_true, y_pred):
         return keras.ops.mean((y_true - y_pred) ** 4)
 
     @keras.saving.register_keras_serializable(package="tests")
@@ -156,9 +150,8 @@ def registered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("registered")
-def test_registered_classes_are_used_like_keras_classes() -> None:
+def test_registered_classes_are_used_like_keras_classes():
     kind = layer_kind("tests>Scale")
-    assert kind is not None
     assert kind.defaults == {"factor": 2.0}
     assert "tests>fourth_power" in keras_catalog.names_of("losses")
     spec = NetworkSpec(
@@ -174,7 +167,7 @@ def test_registered_classes_are_used_like_keras_classes() -> None:
     assert spec.analysis.reason is None
     assert spec.analysis.parameters == 4
     model = spec.build()
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code(), made)
     for each in (model, made["model"]):
         assert describe_model(each).layers == spec.layers

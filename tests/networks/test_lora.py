@@ -1,8 +1,3 @@
-"""What LoRA freezes is neither averaged nor changed; LoRA within other layers reaches workers."""
-
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -22,11 +17,11 @@ MASTERS = [
 
 
 @pytest.fixture(autouse=True)
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_process(monkeypatch):
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
 
 
-def adapted() -> Any:
+def adapted():
     """LoRA in an embedding, a dense layer, and within a layer that does not mention it."""
     tokens = keras.Input((6,), dtype="int32")
     embedding = keras.layers.Embedding(20, 8)
@@ -42,11 +37,11 @@ def adapted() -> Any:
     return model
 
 
-def paths(variables: Any) -> list[str]:
+def paths(variables):
     return [variable.path.partition("/")[2] or variable.path for variable in variables]
 
 
-def test_only_trainable_variables_are_averaged() -> None:
+def test_only_trainable_variables_are_averaged():
     state = ModelState.of(adapted())
     statistics = paths(state.averaged[state.trainable :])
     assert [name.rpartition("/")[2] for name in statistics] == ["moving_mean", "moving_variance"]
@@ -56,7 +51,7 @@ def test_only_trainable_variables_are_averaged() -> None:
 
 @pytest.mark.thorough(but=["True"])
 @pytest.mark.parametrize("frozen", [False, True])
-def test_rebuilt_network_has_the_same_variables(frozen: bool) -> None:
+def test_rebuilt_network_has_the_same_variables(frozen):
     """Also with parts of layers frozen as KerasHub's `backbone.enable_lora` does, and by hand."""
     model = adapted()
     if frozen:
@@ -75,7 +70,7 @@ def test_rebuilt_network_has_the_same_variables(frozen: bool) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
-def test_fine_tuning_keeps_frozen_weights_bit_for_bit(master: Any) -> None:
+def test_fine_tuning_keeps_frozen_weights_bit_for_bit(master):
     keras.utils.set_random_seed(1)
     model = adapted()
     frozen = [variable for variable in model.weights if not variable.trainable]
@@ -90,7 +85,7 @@ def test_fine_tuning_keeps_frozen_weights_bit_for_bit(master: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_saved_network_predicts_the_same_and_its_lora_trains_again(tmp_path: Path) -> None:
+def test_saved_network_predicts_the_same_and_its_lora_trains_again(tmp_path):
     keras.utils.set_random_seed(1)
     model = adapted()
     with sw.ParallelWrapper(model, MASTERS[0], workers=2) as wrapper:
@@ -107,7 +102,7 @@ def test_saved_network_predicts_the_same_and_its_lora_trains_again(tmp_path: Pat
     assert all(v.numpy().any() for v in gone)
 
 
-def test_float8_network_trains_by_averaging_after_loading(tmp_path: Path) -> None:
+def test_float8_network_trains_by_averaging_after_loading(tmp_path):
     keras.utils.set_random_seed(1)
     layers = [keras.layers.Dense(8, activation="relu"), keras.layers.Dense(2, activation="softmax")]
     model = keras.Sequential([keras.Input((6,)), *layers])

@@ -1,91 +1,70 @@
-"""Networks as values: fields are checked, problems are told at the row, edits keep them whole."""
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
+import sparkwright as sw
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import (
-    LayerSpec,
-    NetworkSpec,
-    OptimizerSpec,
-    OutputSpec,
-    add_layer,
-    defaults_for,
-    duplicate_layer,
-    move_layer,
-    remove_layer,
-    rename_layer,
-    replace_layer,
-    switch_layer,
-)
 
 
-def layer(kind: str, name: str, *inputs: str, **options: Any) -> LayerSpec:
-    return LayerSpec(kind=kind, name=name, inputs=inputs, options=options)
+def layer(kind, name, *inputs, **options):
+    return sw.networks.LayerSpec(kind=kind, name=name, inputs=inputs, options=options)
 
 
-def chain(
-    *layers: LayerSpec, loss: str = "mse", metrics: tuple[str, ...] = (), **fields: Any
-) -> NetworkSpec:
-    outputs = (OutputSpec(layer=layers[-1].name, loss=loss, metrics=metrics),)
-    return NetworkSpec(layers=layers, outputs=outputs, **fields)
+def chain(*layers, loss="mse", metrics=(), **fields):
+    outputs = (sw.networks.OutputSpec(layer=layers[-1].name, loss=loss, metrics=metrics),)
+    return sw.networks.NetworkSpec(layers=layers, outputs=outputs, **fields)
 
 
 IMAGE = layer("Input", "image", shape=[12, 12, 1])
 TABLE = layer("Input", "table", shape=[4])
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"layers": "Dense"}, "layers"),
-        ({"layers": [{"kind": "Dense"}]}, r"layers\[0\].*name"),
-        ({"layers": [{"kind": "Dense", "name": "d", "units": 3}]}, "units"),
-        ({"layers": [{"kind": "Dense", "name": "d", "options": [3]}]}, "options"),
-        ({"layers": [{"kind": "Dense", "name": "d", "enabled": 1}]}, "enabled"),
-        ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": float("nan")}}]}, "units"),
-        ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": {3}}}]}, "units"),
-        ({"outputs": [{"layer": "d"}]}, "loss"),
-        ({"outputs": [{"layer": "d", "loss": "mse", "weight": -1}]}, "weight"),
-        ({"task": "clustering"}, "task"),
-        ({"seed": -1}, "seed"),
-        ({"seed": True}, "seed"),
-        ({"optimizer": "adam"}, "optimizer"),
-        ({"loss": "mse"}, "loss"),
-        ([], "settings"),
-    ],
+@cases(
+    "settings, named",
+    ({"layers": "Dense"}, "layers"),
+    ({"layers": [{"kind": "Dense"}]}, r"layers\[0\].*name"),
+    ({"layers": [{"kind": "Dense", "name": "d", "units": 3}]}, "units"),
+    ({"layers": [{"kind": "Dense", "name": "d", "options": [3]}]}, "options"),
+    ({"layers": [{"kind": "Dense", "name": "d", "enabled": 1}]}, "enabled"),
+    ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": float("nan")}}]}, "units"),
+    ({"layers": [{"kind": "Dense", "name": "d", "options": {"units": {3}}}]}, "units"),
+    ({"outputs": [{"layer": "d"}]}, "loss"),
+    ({"outputs": [{"layer": "d", "loss": "mse", "weight": -1}]}, "weight"),
+    ({"task": "clustering"}, "task"),
+    ({"seed": -1}, "seed"),
+    ({"seed": True}, "seed"),
+    ({"optimizer": "adam"}, "optimizer"),
+    ({"loss": "mse"}, "loss"),
+    ([], "settings"),
 )
-def test_invalid_fields_are_rejected_by_name(settings: Any, named: str) -> None:
+def test_invalid_fields_are_rejected_by_name(settings, named):
     with pytest.raises(ConfigurationError, match=named):
-        NetworkSpec.from_dict(settings)
+        sw.networks.NetworkSpec.from_dict(settings)
 
 
 ANCHORS = "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(40))
 PASTED = {
-    NetworkSpec.from_json: [
+    sw.networks.NetworkSpec.from_json: [
         "{",
         "[" * 100_000,
         *('{"seed": 1' + "0" * n + "}" for n in (400, 9000)),
     ],
-    NetworkSpec.from_yaml: [
+    sw.networks.NetworkSpec.from_yaml: [
         *("{", "[" * 100_000, "- a: !!python/object:os.system x", "name: &a [*a]", "seed: 0b_"),
         *("name: !!timestamp later", "name: !!bool later", f"a0: &a0 [x, x]\n{ANCHORS}"),
     ],
 }
 
 
-@pytest.mark.parametrize(
-    ("read", "text"), [(r, text) for r, texts in PASTED.items() for text in texts]
-)
-def test_invalid_pasted_text_is_rejected_with_the_expected_format(read: Any, text: str) -> None:
+@cases("read, text", *[(r, text) for r, texts in PASTED.items() for text in texts])
+def test_invalid_pasted_text_is_rejected_with_the_expected_format(read, text):
     with pytest.raises(ConfigurationError, match=r"must be .*\. Received: "):
         read(text)
 
 
-def test_incomplete_row_is_reported_and_later_rows_wait_for_it() -> None:
+def test_incomplete_row_is_reported_and_later_rows_wait_for_it():
     spec = chain(
         IMAGE,
         layer("Conv2D", "conv_1", filters=20, kernel_size=5),
@@ -103,41 +82,39 @@ def test_incomplete_row_is_reported_and_later_rows_wait_for_it() -> None:
     assert beside.analysis.rows[4].output_shape == (144,)
 
 
-@pytest.mark.parametrize(
-    ("broken", "words"),
-    [
-        (layer("Dense", "d"), "argument: 'units'"),
-        (layer("Dense", "d", units=0), "units=0"),
-        (layer("Dense", "d", units=3, bias=True), "'bias': True"),
-        (layer("Densest", "d"), "Received: 'Densest'"),
-        (layer("Dense", "d", "nobody", units=3), "no layer has that name"),
-        (layer("Dense", "d", "d", units=3), "is itself or comes later"),
-        (layer("Dense", "d", "end", units=3), "comes later"),
-        (layer("Dense", "d", "table", "table", units=3), "takes 1 input, receives 2"),
-        (layer("Add", "d"), "takes at least 2 inputs"),
-        (layer("Subtract", "d", "table", "table", "table"), "takes 2 inputs, receives 3"),
-        (layer("Dense", "table", units=3), "same name as row 1"),
-        (layer("Dense", "my layer", units=3), "letters"),
-        (layer("Conv2D", "d", filters=3, kernel_size=3), "expected min_ndim=4"),
-        (layer("Input", "d", "table", shape=[3]), "takes nothing"),
-    ],
+@cases(
+    "broken, words",
+    (layer("Dense", "d"), "argument: 'units'"),
+    (layer("Dense", "d", units=0), "units=0"),
+    (layer("Dense", "d", units=3, bias=True), "'bias': True"),
+    (layer("Densest", "d"), "Received: 'Densest'"),
+    (layer("Dense", "d", "nobody", units=3), "no layer has that name"),
+    (layer("Dense", "d", "d", units=3), "is itself or comes later"),
+    (layer("Dense", "d", "end", units=3), "comes later"),
+    (layer("Dense", "d", "table", "table", units=3), "takes 1 input, receives 2"),
+    (layer("Add", "d"), "takes at least 2 inputs"),
+    (layer("Subtract", "d", "table", "table", "table"), "takes 2 inputs, receives 3"),
+    (layer("Dense", "table", units=3), "same name as row 1"),
+    (layer("Dense", "my layer", units=3), "letters"),
+    (layer("Conv2D", "d", filters=3, kernel_size=3), "expected min_ndim=4"),
+    (layer("Input", "d", "table", shape=[3]), "takes nothing"),
 )
-def test_row_error_is_one_sentence(broken: LayerSpec, words: str) -> None:
+def test_row_error_is_one_sentence(broken, words):
     spec = chain(TABLE, broken, layer("Dense", "end", units=1))
     problem = spec.analysis.rows[1].problem
     assert problem is not None
     assert words in problem
 
 
-def test_integers_are_rejected_where_keras_requires_fractions() -> None:
+def test_integers_are_rejected_where_keras_requires_fractions():
     words = layer("Input", "words", shape=[7], dtype="int32")
     dense = layer("Dense", "d", units=2)
     assert "int32" in (chain(words, dense).analysis.rows[1].problem or "")
     assert chain(words, layer("Embedding", "e", input_dim=9, output_dim=2), dense).analysis.ok
 
 
-def test_disabled_layer_passes_on_its_first_input() -> None:
-    spec = NetworkSpec(
+def test_disabled_layer_passes_on_its_first_input():
+    spec = sw.networks.NetworkSpec(
         layers=(
             TABLE,
             layer("Dense", "wide", units=9),
@@ -146,7 +123,7 @@ def test_disabled_layer_passes_on_its_first_input() -> None:
             layer("Dense", "named", "off", units=2),
             replace(layer("Add", "sum", "next", "named"), enabled=False),
             layer("Dense", "end", "sum", units=1),
-        ),
+        )
     )
     rows = spec.analysis.rows
     assert rows[2].parameters == 0
@@ -159,36 +136,34 @@ ONE = layer("Dense", "d", units=1)
 CLASSES = "sparse_categorical_crossentropy"
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        (NetworkSpec(), "no layers"),
-        (NetworkSpec(layers=(TABLE, ONE)), "no output"),
-        (chain(TABLE), "an Input"),
-        (chain(TABLE, ONE, name="my network"), "network's name"),
-        (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "not a layer of the network"),
-        (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "uses the output of row 2"),
-        (chain(TABLE, ONE, loss="mile"), "'mile'"),
-        (chain(TABLE, ONE, loss=CLASSES), "at least 2"),
-        (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Use softmax"),
-        (chain(TABLE, ONE, loss="binary_crossentropy"), "sigmoid"),
-        (chain(TABLE, ONE, metrics=("accuracy", "recall")), "labels that are zeros and ones"),
-        (chain(TABLE, ONE, optimizer=OptimizerSpec(kind="Sdg")), "'Sdg'"),
-        *(
-            (chain(TABLE, ONE, optimizer=OptimizerSpec(options=options)), words)
-            for options, words in (
-                ({"learning_rate": 1}, "learning_rate"),
-                ({"clipnorm": 1.0, "clipvalue": 1.0}, "Only one of"),
-            )
-        ),
-    ],
+@cases(
+    "spec, words",
+    (sw.networks.NetworkSpec(), "no layers"),
+    (sw.networks.NetworkSpec(layers=(TABLE, ONE)), "no output"),
+    (chain(TABLE), "an Input"),
+    (chain(TABLE, ONE, name="my network"), "network's name"),
+    (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "not a layer of the network"),
+    (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "uses the output of row 2"),
+    (chain(TABLE, ONE, loss="mile"), "'mile'"),
+    (chain(TABLE, ONE, loss=CLASSES), "at least 2"),
+    (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Use softmax"),
+    (chain(TABLE, ONE, loss="binary_crossentropy"), "sigmoid"),
+    (chain(TABLE, ONE, metrics=("accuracy", "recall")), "labels that are zeros and ones"),
+    (chain(TABLE, ONE, optimizer=sw.networks.OptimizerSpec(kind="Sdg")), "'Sdg'"),
+    *(
+        (chain(TABLE, ONE, optimizer=sw.networks.OptimizerSpec(options=options)), words)
+        for options, words in (
+            ({"learning_rate": 1}, "learning_rate"),
+            ({"clipnorm": 1.0, "clipvalue": 1.0}, "Only one of"),
+        )
+    ),
 )
-def test_errors_of_the_whole_network_are_reported(spec: NetworkSpec, words: str) -> None:
+def test_errors_of_the_whole_network_are_reported(spec, words):
     assert any(words in problem for problem in spec.analysis.problems), spec.analysis.problems
     assert not spec.analysis.ok
 
 
-def test_activation_is_found_through_value_preserving_layers() -> None:
+def test_activation_is_found_through_value_preserving_layers():
     dense = layer("Dense", "d", units=3, activation="softmax")
     assert chain(TABLE, dense, layer("Dropout", "o", rate=0.1), loss=CLASSES).analysis.ok
     apart = (TABLE, layer("Dense", "d", units=3), layer("Softmax", "s"))
@@ -196,38 +171,40 @@ def test_activation_is_found_through_value_preserving_layers() -> None:
     assert not chain(*apart[:2], layer("ReLU", "r"), loss=CLASSES).analysis.ok
 
 
-@pytest.mark.parametrize("task", ["classification", "binary", "regression", "other"])
-def test_task_defaults_are_consistent(task: Any) -> None:
+@cases("task", "classification", "binary", "regression", "other")
+def test_task_defaults_are_consistent(task):
     for shape in ((1,), (5,)):
-        fitting = defaults_for(task, shape)
+        fitting = sw.networks.defaults_for(task, shape)
         units = 1 if task == "binary" else shape[0]
         end = layer("Dense", "end", units=units, activation=fitting.activation)
-        output = OutputSpec(layer="end", loss=fitting.loss, metrics=fitting.metrics)
-        spec = NetworkSpec(layers=(TABLE, end), outputs=(output,), task=task)
+        output = sw.networks.OutputSpec(layer="end", loss=fitting.loss, metrics=fitting.metrics)
+        spec = sw.networks.NetworkSpec(layers=(TABLE, end), outputs=(output,), task=task)
         assert spec.analysis.reason is None
 
 
-def test_adding_layers_one_by_one_makes_a_trainable_network() -> None:
-    spec = add_layer(NetworkSpec(), "Input", options={"shape": [28, 28, 1]})
-    spec = add_layer(spec, "Conv2D", options={"filters": 4})
+def test_adding_layers_one_by_one_makes_a_trainable_network():
+    spec = sw.networks.add_layer(sw.networks.NetworkSpec(), "Input", options={"shape": [28, 28, 1]})
+    spec = sw.networks.add_layer(spec, "Conv2D", options={"filters": 4})
     assert spec.outputs[0].layer == "conv2d"
-    spec = add_layer(spec, "Flatten")
-    spec = add_layer(spec, "Dense", options={"units": 10, "activation": "softmax"})
+    spec = sw.networks.add_layer(spec, "Flatten")
+    spec = sw.networks.add_layer(spec, "Dense", options={"units": 10, "activation": "softmax"})
     assert [output.layer for output in spec.outputs] == ["dense"]
-    spec = add_layer(spec, "Dense", after=2)
+    spec = sw.networks.add_layer(spec, "Dense", after=2)
     assert [x.name for x in spec.layers][3:] == ["dense_2", "dense"]
     assert spec.analysis.reason is None
 
 
-def test_merging_layer_takes_all_unconnected_outputs() -> None:
-    spec = NetworkSpec(layers=(TABLE, layer("Dense", "a", units=3), layer("Dense", "b", "table")))
-    assert add_layer(spec, "Add").layers[-1].inputs == ("a", "b")
+def test_merging_layer_takes_all_unconnected_outputs():
+    spec = sw.networks.NetworkSpec(
+        layers=(TABLE, layer("Dense", "a", units=3), layer("Dense", "b", "table"))
+    )
+    assert sw.networks.add_layer(spec, "Add").layers[-1].inputs == ("a", "b")
     for wrong in ({"kind": "No"}, {"kind": "Dense", "after": 9}, {"kind": "Dense", "name": "a"}):
         with pytest.raises(ConfigurationError):
-            add_layer(spec, **wrong)
+            sw.networks.add_layer(spec, **wrong)
 
 
-def residual() -> NetworkSpec:
+def residual():
     return chain(
         TABLE,
         layer("Dense", "a", units=4),
@@ -237,56 +214,65 @@ def residual() -> NetworkSpec:
     )
 
 
-def inputs_of(spec: NetworkSpec, row: int) -> tuple[str, ...]:
+def inputs_of(spec, row):
     return spec.layers[row].inputs
 
 
-def test_edits_keep_names_unique_and_references_valid() -> None:
+def test_edits_keep_names_unique_and_references_valid():
     spec = residual()
-    renamed = rename_layer(rename_layer(spec, 1, "first"), 4, "last")
+    renamed = sw.networks.rename_layer(sw.networks.rename_layer(spec, 1, "first"), 4, "last")
     assert (inputs_of(renamed, 3), renamed.outputs[0].layer) == (("b", "first"), "last")
     with pytest.raises(ConfigurationError):
-        rename_layer(renamed, 1, "last")
-    wider = replace_layer(spec, 1, layer("Dense", "wider", units=4, activation="relu"))
+        sw.networks.rename_layer(renamed, 1, "last")
+    wider = sw.networks.replace_layer(spec, 1, layer("Dense", "wider", units=4, activation="relu"))
     assert inputs_of(wider, 3) == ("b", "wider")
-    off = switch_layer(spec, 2)
+    off = sw.networks.switch_layer(spec, 2)
     assert not off.layers[2].enabled
-    assert (switch_layer(off, 2, False), switch_layer(off, 2)) == (off, spec)
-    assert inputs_of(remove_layer(spec, 2), 2) == ("a",)
-    assert inputs_of(remove_layer(spec, 1), 2) == ("b", "table")
-    assert remove_layer(spec, 4).outputs[0].layer == "sum"
-    assert remove_layer(chain(TABLE, layer("Dense", "d", units=1)), 1).outputs == ()
-    copied = duplicate_layer(spec, 1)
+    assert (sw.networks.switch_layer(off, 2, False), sw.networks.switch_layer(off, 2)) == (
+        off,
+        spec,
+    )
+    assert inputs_of(sw.networks.remove_layer(spec, 2), 2) == ("a",)
+    assert inputs_of(sw.networks.remove_layer(spec, 1), 2) == ("b", "table")
+    assert sw.networks.remove_layer(spec, 4).outputs[0].layer == "sum"
+    assert sw.networks.remove_layer(chain(TABLE, layer("Dense", "d", units=1)), 1).outputs == ()
+    copied = sw.networks.duplicate_layer(spec, 1)
     assert (copied.layers[2].name, copied.analysis.rows[2].inputs) == ("a_2", ("a",))
-    assert inputs_of(duplicate_layer(spec, 3), 4) == ("b", "a")
-    assert duplicate_layer(spec, 4).outputs[0].layer == "end_2"
-    for found in (renamed, wider, off, remove_layer(spec, 3), duplicate_layer(spec, 4)):
+    assert inputs_of(sw.networks.duplicate_layer(spec, 3), 4) == ("b", "a")
+    assert sw.networks.duplicate_layer(spec, 4).outputs[0].layer == "end_2"
+    for found in (
+        renamed,
+        wider,
+        off,
+        sw.networks.remove_layer(spec, 3),
+        sw.networks.duplicate_layer(spec, 4),
+    ):
         assert found.analysis.ok
 
 
-@pytest.mark.parametrize(("row", "by", "to"), [(2, -1, 1), (1, -9, 0), (1, 9, 4)])
-def test_moving_stops_at_the_ends(row: int, by: int, to: int) -> None:
-    assert move_layer(residual(), row, by).layers[to] == residual().layers[row]
-    assert "comes later" in (move_layer(residual(), 3, -3).analysis.reason or "")
+@cases("row, by, to", (2, -1, 1), (1, -9, 0), (1, 9, 4))
+def test_moving_stops_at_the_ends(row, by, to):
+    assert sw.networks.move_layer(residual(), row, by).layers[to] == residual().layers[row]
+    assert "comes later" in (sw.networks.move_layer(residual(), 3, -3).analysis.reason or "")
 
 
-@pytest.mark.parametrize("value", [10**400, [10**400], -(2**63)])
-def test_integers_over_64_bits_are_rejected(value: Any) -> None:
+@cases("value", 10**400, [10**400], -(2**63))
+def test_integers_over_64_bits_are_rejected(value):
     with pytest.raises(ConfigurationError, match=r"2\*\*63"):
         layer("Dropout", "d", rate=value)
 
 
-@pytest.mark.parametrize("padding", [1, [1, 1], [[1, 1], [1, 1]]])
-def test_edges_are_given_per_axis_or_per_side(padding: Any) -> None:
+@cases("padding", 1, [1, 1], [[1, 1], [1, 1]])
+def test_edges_are_given_per_axis_or_per_side(padding):
     rows = chain(IMAGE, layer("ZeroPadding2D", "p", padding=padding)).analysis.rows
     assert rows[1].output_shape == (14, 14, 1)
 
 
-def test_values_are_normalized_to_their_json_form() -> None:
-    spec = NetworkSpec(
+def test_values_are_normalized_to_their_json_form():
+    spec = sw.networks.NetworkSpec(
         layers=(layer("Dropout", "d", rate=np.float64(0.3), noise_shape=(3, 5)),),
-        outputs=(OutputSpec(layer="d", loss="mse", weight=np.float64(0.5)),),
-        optimizer=OptimizerSpec(options={"learning_rate": np.float64(0.1)}),
+        outputs=(sw.networks.OutputSpec(layer="d", loss="mse", weight=np.float64(0.5)),),
+        optimizer=sw.networks.OptimizerSpec(options={"learning_rate": np.float64(0.1)}),
     )
     assert spec.layers[0].options["noise_shape"] == [3, 5]
     values = (
@@ -294,4 +280,4 @@ def test_values_are_normalized_to_their_json_form() -> None:
         spec.optimizer.options["learning_rate"],
     )
     assert {type(value) for value in values} == {float}
-    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
+    assert sw.networks.NetworkSpec.from_yaml(spec.to_yaml()) == spec

@@ -1,24 +1,14 @@
-"""Random networks come back from text, and their code makes the model that building makes."""
-
 import random
-from typing import Any
 
 import keras
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from sparkwright.networks import (
-    LayerSpec,
-    NetworkSpec,
-    OptimizerSpec,
-    OutputSpec,
-    describe_model,
-    layer_kind,
-)
+import sparkwright as sw
 from sparkwright.networks._keras_graph import layers_of, uses_of
 
 # Layers that fit sequences of any length, with options to draw from.
-LAYERS: dict[str, dict[str, list[Any]]] = {
+LAYERS = {
     "Dense": {
         "units": [1, 3],
         "activation": ["relu", "linear"],
@@ -43,17 +33,16 @@ LAYERS: dict[str, dict[str, list[Any]]] = {
 }
 
 
-def random_layer(chance: random.Random, number: int, names: list[str]) -> LayerSpec:
+def random_layer(chance, number, names):
     kind = chance.choice([*LAYERS])
-    known = layer_kind(kind)
-    assert known is not None
+    known = sw.networks.layer_kind(kind)
     options = {
         name: chance.choice(values)
         for name, values in LAYERS[kind].items()
         if name in known.required or name == "return_sequences" or chance.random() < 0.4
     }
     count = 2 if kind in ("Add", "Concatenate") else int(chance.random() < 0.3)
-    return LayerSpec(
+    return sw.networks.LayerSpec(
         kind=kind,
         name=chance.choice(["for", "keras", "x", "2d", "dense"]) + f"_{number}",
         options=known.tidy(options),
@@ -63,27 +52,31 @@ def random_layer(chance: random.Random, number: int, names: list[str]) -> LayerS
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> NetworkSpec:
+def networks(draw):
     """Chains and graphs, with layers that are switched off."""
     chance = random.Random(draw(st.integers(0, 2**32)))
     layers = [
-        LayerSpec(kind="Input", name="first", options={"shape": [chance.choice([None, 4]), 3]})
+        sw.networks.LayerSpec(
+            kind="Input", name="first", options={"shape": [chance.choice([None, 4]), 3]}
+        )
     ]
     for number in range(chance.randint(1, 6)):
         layers.append(random_layer(chance, number, [layer.name for layer in layers]))
-    layers.append(LayerSpec(kind="GlobalAveragePooling1D", name="end"))
-    return NetworkSpec(
+    layers.append(sw.networks.LayerSpec(kind="GlobalAveragePooling1D", name="end"))
+    return sw.networks.NetworkSpec(
         name=chance.choice(["net", "a.b", "n-1"]),
         layers=tuple(layers),
         outputs=(
-            OutputSpec(
+            sw.networks.OutputSpec(
                 layer="end",
                 loss=chance.choice(["mean_squared_error", "mse", "huber"]),
                 metrics=tuple(chance.sample(["mae", "mean_squared_error"], chance.randint(0, 2))),
                 weight=chance.choice([1.0, 0.5]),
             ),
         ),
-        optimizer=OptimizerSpec(kind=chance.choice(["SGD", "Adam"]), options={"clipnorm": 0.5}),
+        optimizer=sw.networks.OptimizerSpec(
+            kind=chance.choice(["SGD", "Adam"]), options={"clipnorm": 0.5}
+        ),
         seed=chance.choice([None, 0, 42]),
         task="other",
     )
@@ -91,24 +84,24 @@ def networks(draw: st.DrawFn) -> NetworkSpec:
 
 @settings(max_examples=30)
 @given(spec=networks())
-def test_networks_round_trip_through_json_yaml_and_dicts(spec: NetworkSpec) -> None:
-    assert NetworkSpec.from_dict(spec.to_dict()) == spec
-    assert NetworkSpec.from_json(spec.to_json()) == spec
-    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
+def test_networks_round_trip_through_json_yaml_and_dicts(spec):
+    assert sw.networks.NetworkSpec.from_dict(spec.to_dict()) == spec
+    assert sw.networks.NetworkSpec.from_json(spec.to_json()) == spec
+    assert sw.networks.NetworkSpec.from_yaml(spec.to_yaml()) == spec
 
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*does not support masking")
 @settings(max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None)
 @given(spec=networks())
-def test_code_builds_the_same_model_as_the_spec(spec: NetworkSpec) -> None:
+def test_code_builds_the_same_model_as_the_spec(spec):
     # Layers that nobody takes are a problem of the network, and no part of this test.
     assume(spec.analysis.ok)
     # Names count from one; collecting garbage would take most of the time.
     keras.backend.clear_session(free_memory=False)
     built = spec.build()
     keras.backend.clear_session(free_memory=False)
-    made: dict[str, Any] = {}
+    made = {}
     exec(spec.to_code(), made)
     model = made["model"]
     assert type(model) is type(built)
@@ -117,17 +110,17 @@ def test_code_builds_the_same_model_as_the_spec(spec: NetworkSpec) -> None:
     assert built.count_params() == spec.analysis.parameters
     shapes = {row.name: row.output_shape for row in spec.analysis.rows}
     assert [tuple(o.shape[1:]) for o in built.outputs] == [shapes[o.layer] for o in spec.outputs]
-    described = describe_model(built).build()
+    described = sw.networks.describe_model(built).build()
     assert seedless_layers(described) == seedless_layers(built)
     assert uses_of(described) == uses_of(built)
 
 
-def seedless_layers(model: Any) -> dict[str, Any]:
+def seedless_layers(model):
     """Configurations by layer, without seeds and names that Keras counts on within a process."""
     return {x.name: seedless(x.get_config()) for x in layers_of(model)}
 
 
-def seedless(value: Any) -> Any:
+def seedless(value):
     if isinstance(value, dict):
         left_out = ("seed", "build_config", "shared_object_id")
         kept = {key: seedless(inner) for key, inner in value.items() if key not in left_out}

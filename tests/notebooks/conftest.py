@@ -1,5 +1,7 @@
 """A module names the notebook that it tests as `NOTEBOOK`; each runs once, two at a time.
 
+No report needs a network.
+
 `SHORTER` in a module replaces texts of the notebook, such as numbers of epochs.
 """
 
@@ -7,14 +9,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 from tests.scripts import started_ahead
+
+from sparkwright_widgets._offline_html import outside_resources
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 # `python -m sparkwright_widgets.report`, which starts sooner without what tests/conftest.py blocks.
 _REPORT = """
@@ -25,15 +27,14 @@ sys.exit(main())
 """
 
 
-def _name(module: ModuleType) -> str:
+def _name(module):
     """What the notebook calls its results: `03_csv.ipynb` writes `csv.json`."""
-    notebook: Path = module.NOTEBOOK
-    return notebook.stem.partition("_")[2]
+    return Path(module.NOTEBOOK).stem.partition("_")[2]
 
 
-def _executed(module: ModuleType, folder: Path) -> Path:
+def _executed(module, folder):
     """The folder, with everything that executing the notebook leaves."""
-    notebook: Path = module.NOTEBOOK
+    notebook = NOTEBOOKS / module.NOTEBOOK
     if shorter := getattr(module, "SHORTER", None):
         text = notebook.read_text(encoding="utf-8")
         assert all(given in text for given in shorter)
@@ -62,12 +63,10 @@ def _executed(module: ModuleType, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def executions(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[ModuleType, Future[Path]]]:
+def executions(request, tmp_path_factory):
     """The notebooks of all selected tests, in the order of the tests."""
 
-    def execute(module: ModuleType) -> Path:
+    def execute(module):
         return _executed(module, tmp_path_factory.mktemp("a place for reports"))
 
     with started_ahead(request, execute, attribute="NOTEBOOK", at_a_time=2) as started:
@@ -75,16 +74,18 @@ def executions(
 
 
 @pytest.fixture(scope="module")
-def reports(request: pytest.FixtureRequest, executions: dict[ModuleType, Future[Path]]) -> Path:
+def reports(request, executions):
     """The folder with everything that executing the notebook leaves."""
     return executions[request.module].result()
 
 
 @pytest.fixture(scope="module")
-def results(request: pytest.FixtureRequest, reports: Path) -> Any:
+def results(request, reports):
     return json.loads((reports / f"{_name(request.module)}.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def html(request: pytest.FixtureRequest, reports: Path) -> str:
-    return (reports / f"{_name(request.module)}.html").read_text()
+def html(request, reports):
+    text = (reports / f"{_name(request.module)}.html").read_text()
+    assert outside_resources(text) == []
+    return text

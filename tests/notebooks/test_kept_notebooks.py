@@ -1,15 +1,13 @@
-"""Notebooks as they are kept in the repository, without executing them."""
-
 from pathlib import Path
 
 import nbformat
-import pytest
+from tests.cases import cases
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_committed_notebook_has_no_outputs(path: Path) -> None:
+@cases("path", *NOTEBOOKS, ids=lambda path: path.stem)
+def test_committed_notebook_has_no_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -1,13 +1,7 @@
-"""The quickstart, executed from top to bottom as `make demo` does it."""
-
 from pathlib import Path
-
-import pytest
 
 import sparkwright as sw
 from sparkwright_widgets._offline_html import outside_resources
-
-pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 KEYS = {

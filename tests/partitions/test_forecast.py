@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
+import sparkwright as sw
 from sparkwright.partitions import (
     PartitionSurvey,
     RepartitionMode,
@@ -29,7 +28,7 @@ def survey_of(partitions, most_rows=10_000):
     for number, labels in enumerate(partitions):
         sample = LabelSample.empty(most_rows)
         if len(labels):
-            chunk = DataSet(np.zeros((len(labels), 1)), np.asarray(labels))
+            chunk = sw.DataSet(np.zeros((len(labels), 1)), np.asarray(labels))
             sample = sample.extended(chunk, output=None, start=0, partition=number, seed=0)
         samples.append(sample)
     return PartitionSurvey.of_samples([len(labels) for labels in partitions], samples)
@@ -133,7 +132,7 @@ def test_cost_is_shown_beside_the_benefit():
     assert (unknown.bytes_moved, unknown.move_s, unknown.epochs_to_pay_off) == (None,) * 3
 
 
-def test_advice_names_a_better_repartition():
+def test_advice_names_a_better_repartition_and_what_is_uneven():
     survey = PartitionSurvey(rows=(960, 64))
     forecasts = compare_repartitions(survey, workers=2, batch_size=32)
     never = next(each for each in forecasts if each.plan.mode == "never")
@@ -141,9 +140,6 @@ def test_advice_names_a_better_repartition():
     assert 'Better: mode "always"' in text
     best = recommended(forecasts)
     assert not any(line.startswith(("Better", "Cheaper")) for line in advice_on(best, forecasts))
-
-
-def test_advice_mentions_workers_without_rows_and_tiny_last_minibatches():
     found = forecast(PartitionSurvey(rows=(33,)), workers=3, mode="never", batch_size=32)
     text = " ".join(advice_on(found, ()))
     assert "2 of 3 workers get no rows" in text
@@ -153,5 +149,5 @@ def test_advice_mentions_workers_without_rows_and_tiny_last_minibatches():
 
 @pytest.mark.parametrize("options", [{"batch_size": 0}, {"bandwidth_bytes_per_s": 0.0}])
 def test_invalid_options_raise(options):
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
+    with pytest.raises(sw.ConfigurationError, match=next(iter(options))):
         forecast(PartitionSurvey(rows=(3,)), workers=1, **options)

@@ -3,15 +3,15 @@ import json
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
-from sparkwright.data import DataSet
-from sparkwright.errors import DataError
+import sparkwright as sw
 from sparkwright.partitions import PartitionSurvey
 from sparkwright.partitions.survey import LabelSample
 
 
 def sample_of(labels, *, most_rows, chunk=7, partition=0, masks=None):
-    dataset = DataSet(np.zeros((len(labels), 1)), labels, labels_masks=masks)
+    dataset = sw.DataSet(np.zeros((len(labels), 1)), labels, labels_masks=masks)
     sample, start = LabelSample.empty(most_rows), 0
     for piece in dataset.batches(chunk):
         sample = sample.extended(piece, output=None, start=start, partition=partition, seed=3)
@@ -46,14 +46,11 @@ def test_samples_of_sequences_keep_all_unmasked_labels_of_a_row():
     assert (long.rows, long.complete) == (1, False)
 
 
-def test_one_hot_labels_count_classes_without_examples():
+def test_classes_without_examples_count_and_names_must_cover_all():
     sample = sample_of(np.eye(4, dtype=np.float32)[[1, 1, 2]], most_rows=10)
     survey = PartitionSurvey.of_samples([3], [sample])
     assert survey.label_counts == ((0, 2, 1, 0),)
     assert survey.class_names == ("0", "1", "2", "3")
-
-
-def test_class_names_are_used_only_if_they_cover_all_classes():
     sample = sample_of(np.array([0, 5]), most_rows=10)
     fits = PartitionSurvey.of_samples([2], [sample], class_names=["a", "b", "c", "d", "e", "f"])
     assert fits.label_counts == ((1, 0, 0, 0, 0, 1),)
@@ -66,7 +63,7 @@ def test_labels_that_are_not_classes_raise():
     assert survey.label_basis == "none"
     assert "more than 1,000 different labels" in survey.description
     for labels in (np.array([0.5, 1.0]), np.array([[1.0, 1.0]])):
-        with pytest.raises(DataError, match="labels must be classes"):
+        with pytest.raises(sw.DataError, match="labels must be classes"):
             sample_of(labels, most_rows=10)
 
 
@@ -86,18 +83,16 @@ def test_survey_distinguishes_counted_from_sampled_values():
     assert sampled.labels.tolist() == [[600.0, 400.0], [0.0, 500.0]]
 
 
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"rows": (3, -1)}, "at least 0"),
-        ({"rows": (3, 1.5)}, "integers"),
-        ({"rows": (3,), "label_counts": ((1,), (2,))}, "each of the 1 partitions"),
-        ({"rows": (3, 1), "label_counts": ((1, 1), (2,))}, "2 entries per partition"),
-        ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
-    ],
+@cases(
+    "settings, match",
+    ({"rows": (3, -1)}, "at least 0"),
+    ({"rows": (3, 1.5)}, "integers"),
+    ({"rows": (3,), "label_counts": ((1,), (2,))}, "each of the 1 partitions"),
+    ({"rows": (3, 1), "label_counts": ((1, 1), (2,))}, "2 entries per partition"),
+    ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
 )
 def test_inconsistent_survey_raises(settings, match):
-    with pytest.raises(DataError, match=match):
+    with pytest.raises(sw.DataError, match=match):
         PartitionSurvey(**settings)
 
 

@@ -3,11 +3,8 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import from_bytes
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.partitions import forecast, plan_repartition
 from sparkwright.spark import measure_repartition, survey_partitions
-
-pytestmark = pytest.mark.spark
 
 
 def labels_of(data):
@@ -60,10 +57,10 @@ def test_rows_are_counted_without_classes(spark, data):
     nothing = survey_partitions(sw.data.from_arrays(spark, np.zeros((9, 1)), partitions=2))
     assert "no labels" in nothing.description
     assert survey_partitions(data, sample_rows=0).label_basis == "none"
-    with pytest.raises(ConfigurationError, match="sample_rows"):
+    with pytest.raises(sw.ConfigurationError, match="sample_rows"):
         survey_partitions(data, sample_rows=-1)
 
 
 def test_measuring_a_plan_for_other_data_raises(data):
-    with pytest.raises(DataError, match="the plan does not match the data"):
+    with pytest.raises(sw.DataError, match="the plan does not match the data"):
         measure_repartition(data, plan_repartition([1, 2], workers=2))

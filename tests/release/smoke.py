@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 
-def main(folder: Path, *, widgets: bool) -> None:
+def main(folder, *, widgets):
     """Train on two executors, keep the network in `folder`, and show it."""
     import numpy as np
 

@@ -3,16 +3,14 @@
 import contextlib
 import sys
 import threading
-from typing import Any
 
 import numpy as np
 
+import sparkwright as sw
 from sparkwright.masters import TrainingPlan
-from sparkwright.runs import TrainingRun
 from sparkwright.runs._recorder import RunRecorder
 from sparkwright.runs.engine import Outcome
 from sparkwright.runs.record import RunRecord
-from sparkwright.runs.store import RunStore
 from sparkwright.workers.protocol import Progress
 
 WORKERS, MINIBATCHES = 2, 10
@@ -21,12 +19,12 @@ WORKERS, MINIBATCHES = 2, 10
 class ScriptedEngine:
     """Reports `epochs` epochs; the last one ends when `may_end` is set."""
 
-    def __init__(self, epochs: int, error: Exception | None = None) -> None:
+    def __init__(self, epochs, error=None):
         self._epochs, self._error = epochs, error
         self.may_train, self.may_end = threading.Event(), threading.Event()
         self.trained = threading.Event()
 
-    def run(self, record: RunRecord) -> Outcome:
+    def run(self, record):
         self.may_train.wait(60)
         rows = (10 * MINIBATCHES,) * WORKERS
         plan = TrainingPlan(rows=rows, batch_size=10, averaging_frequency=5, epochs=self._epochs)
@@ -44,20 +42,20 @@ class ScriptedEngine:
         )
         return Outcome(vector=None, counters=None, progress=progress, error=self._error)
 
-    def stop(self) -> None:
+    def stop(self):
         self.may_end.set()
 
     cancel = stop
 
 
-def run_of(engine: Any, record: RunRecord, **more: Any) -> TrainingRun:
+def run_of(engine, record, **more):
     """A run without a model, which `engine` trains."""
-    fields: dict[str, Any] = {"id": "run-1", "title": "dense on 2 workers", "configuration": {}}
+    fields = {"id": "run-1", "title": "dense on 2 workers", "configuration": {}}
     fields |= {"model": None, "take_result": lambda outcome: outcome}
-    return TrainingRun(engine=engine, record=record, **(fields | more))
+    return sw.TrainingRun(engine=engine, record=record, **(fields | more))
 
 
-def report(record: RunRecord, worker: int, epoch: int, round: int, more: Any = 0.0) -> None:
+def report(record, worker, epoch, round, more=0.0):
     """Half an epoch of minibatches of one worker."""
     count = MINIBATCHES // 2
     block = {
@@ -69,14 +67,7 @@ def report(record: RunRecord, worker: int, epoch: int, round: int, more: Any = 0
     record.rows_trained(worker, [block], losses, np.full(count, 10, np.int32))
 
 
-def begin(
-    store: RunStore,
-    *,
-    epochs: int = 3,
-    error: Exception | None = None,
-    trains: bool = True,
-    **more: Any,
-) -> tuple[TrainingRun, ScriptedEngine, RunRecorder]:
+def begin(store, *, epochs=3, error=None, trains=True, **more):
     """A run that has trained all but its end, or waits for its workers, and what records it."""
     engine = ScriptedEngine(epochs, error)
     record = RunRecord(workers=WORKERS, epochs=epochs, name="sparkwright-run-1")
@@ -91,7 +82,7 @@ def begin(
     return run, engine, recorder
 
 
-def train(store: RunStore, **more: Any) -> TrainingRun:
+def train(store, **more):
     """A run that has ended and is stored."""
     run, engine, recorder = begin(store, **more)
     engine.may_end.set()
@@ -104,9 +95,9 @@ def train(store: RunStore, **more: Any) -> TrainingRun:
 if __name__ == "__main__":
     path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     for _ in range(count):
-        train(RunStore(path), name=name)
+        train(sw.RunStore(path), name=name)
     print("begins", flush=True)
-    run, engine, _ = begin(RunStore(path), name=f"{name}-open")
+    run, engine, _ = begin(sw.RunStore(path), name=f"{name}-open")
     if sys.stdin.readline():
         engine.may_end.set()
         run.wait()

@@ -1,16 +1,13 @@
 """Scripts of events for both coordinators, and the actions that are expected."""
 
 from dataclasses import replace
-from typing import Any
 
 from sparkwright.mesh.topology import Seat
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
-    Action,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
-    Event,
     RequestResult,
     ResultReceived,
     SendGroup,
@@ -26,33 +23,33 @@ from sparkwright.runs._decisions import (
     WorkReported,
 )
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
-from sparkwright.workers.protocol import Ending, Failure, Group, Progress
+from sparkwright.workers.protocol import Failure, Group, Progress
 from sparkwright.workers.work import Span
 
 GRACE_S = 2.0
 FAILURE = Failure(worker=1, host="b", kind="non_finite", reason="the loss is NaN")
-NOTHING: list[Action] = []
+NOTHING = []
 
 
 class Script:
     """A coordinator, the clock, and its workers' connections: 10 * worker + attempt."""
 
-    def __init__(self, coordinator: Any, workers: int, now_s: float = 0.0) -> None:
+    def __init__(self, coordinator, workers, now_s=0.0):
         self.coordinator = coordinator
         self.workers, self.now_s = workers, now_s
         self.attempts = [0] * workers
 
     @property
-    def progress(self) -> Progress:
+    def progress(self):
         return self.coordinator.progress
 
-    def handle(self, event: Event) -> list[Action]:
+    def handle(self, event):
         return self.coordinator.handle(event, now_s=self.now_s)
 
-    def connection(self, worker: int) -> int:
+    def connection(self, worker):
         return 10 * worker + self.attempts[worker]
 
-    def register(self, worker: int, attempt: int = 0) -> list[Action]:
+    def register(self, worker, attempt=0):
         self.attempts[worker] = max(attempt, self.attempts[worker])
         return self.handle(
             WorkerRegistered(
@@ -66,28 +63,28 @@ class Script:
             )
         )
 
-    def lose(self, worker: int) -> list[Action]:
+    def lose(self, worker):
         return self.handle(ConnectionLost(connection=self.connection(worker)))
 
-    def fail(self, failure: Failure = FAILURE) -> list[Action]:
+    def fail(self, failure=FAILURE):
         return self.handle(WorkerFailed(failure=failure))
 
-    def stop(self) -> list[Action]:
+    def stop(self):
         return self.handle(StopRequested())
 
-    def tick(self, later_s: float = 0.0) -> list[Action]:
+    def tick(self, later_s=0.0):
         self.now_s += later_s
         return self.handle(TimerFired())
 
-    def lives(self, worker: int, *, steps: int) -> list[Action]:
+    def lives(self, worker, *, steps):
         """Its heartbeat."""
         connection = self.connection(worker)
         return self.handle(WorkerAlive(connection=connection, steps=steps, computing=False))
 
-    def deliver(self, worker: int) -> list[Action]:
+    def deliver(self, worker):
         return self.handle(ResultReceived(connection=self.connection(worker)))
 
-    def reports(self, worker: int, ending: Any, progress: Progress | None, **more: Any) -> Any:
+    def reports(self, worker, ending, progress, **more):
         event = WorkerReported(
             connection=self.connection(worker),
             ending=ending,
@@ -98,7 +95,7 @@ class Script:
 
     # -- what is expected -------------------------------------------------------------------
 
-    def group(self, generation: int, members: list[int], progress: Progress, source: int) -> Group:
+    def group(self, generation, members, progress, source):
         return Group(
             generation=generation,
             seats=tuple(
@@ -116,40 +113,31 @@ class Script:
             source=source,
         )
 
-    def regroups(self, generation: int, *members: int) -> list[Action]:
+    def regroups(self, generation, *members):
         return [SendRegroup(connection=self.connection(w), generation=generation) for w in members]
 
-    def request(self, worker: int) -> list[Action]:
+    def request(self, worker):
         return [RequestResult(connection=self.connection(worker))]
 
-    def dismissals(self, *members: int, reason: str = "") -> list[Action]:
+    def dismissals(self, *members, reason=""):
         return [Dismiss(connection=self.connection(w), reason=reason) for w in members]
 
 
 class AveragingScript(Script):
     """A run of parameter averaging."""
 
-    def __init__(self, workers: int = 3, **settings: Any) -> None:
+    def __init__(self, workers=3, **settings):
         super().__init__(Coordinator(workers=workers, **settings), workers)
 
-    def report(
-        self, worker: int, ending: Ending, progress: Progress | None, **more: Any
-    ) -> list[Action]:
+    def report(self, worker, ending, progress, **more):
         return self.reports(worker, ending, progress, **more)
 
-    def groups(
-        self,
-        generation: int,
-        members: list[int],
-        progress: Progress,
-        source: int,
-        order: list[int] | None = None,
-    ) -> list[Action]:
+    def groups(self, generation, members, progress, source, order=None):
         """The group of `members`, sent in `order` of arrival if that is not theirs."""
         group = self.group(generation, members, progress, source)
         return [SendGroup(connection=self.connection(w), group=group) for w in order or members]
 
-    def finish(self, *workers: int) -> list[Action]:
+    def finish(self, *workers):
         """All report the end of the last epoch."""
         end = after(9, workers=self.workers, epoch=2)
         sent = [self.report(worker, "finished", end) for worker in workers]
@@ -162,7 +150,7 @@ class SharingScript(Script):
     Each worker has four minibatches of ten examples an epoch; pieces are of two.
     """
 
-    def __init__(self, workers: int = 2, epochs: int = 2, **settings: Any) -> None:
+    def __init__(self, workers=2, epochs=2, **settings):
         coordinator = SharingCoordinator(
             workers=workers,
             epochs=epochs,
@@ -171,20 +159,20 @@ class SharingScript(Script):
             **settings,
         )
         super().__init__(coordinator, workers)
-        self.pieces: dict[int, Span] = {}  # by worker: the last that it was sent
+        self.pieces = {}  # by worker: the last that it was sent
 
-    def handle(self, event: Event) -> list[Action]:
+    def handle(self, event):
         actions = super().handle(event)
         for action in actions:
             if isinstance(action, SendPiece):
                 self.pieces[action.connection // 10] = action.piece
         return actions
 
-    def asks(self, worker: int) -> list[Action]:
+    def asks(self, worker):
         """It has its state, and wants its first piece."""
         return self.handle(WorkReported(connection=self.connection(worker)))
 
-    def works(self, worker: int, minibatches: int = 2, *, wants_more: bool = True) -> list[Action]:
+    def works(self, worker, minibatches=2, *, wants_more=True):
         """It has done so many minibatches of its piece."""
         return self.handle(
             WorkReported(
@@ -197,34 +185,27 @@ class SharingScript(Script):
             )
         )
 
-    def report(self, worker: int, ending: Any, *, validated: int = 0, **more: Any) -> list[Action]:
+    def report(self, worker, ending, *, validated=0, **more):
         return self.reports(worker, ending, replace(self.progress, validated=validated), **more)
 
-    def all_meet(self, *workers: int, validated: int = 0) -> list[Action]:
+    def all_meet(self, *workers, validated=0):
         actions = NOTHING
         for worker in workers:
             assert actions == NOTHING
             actions = self.report(worker, "met", validated=validated)
         return actions
 
-    def lose(self, worker: int) -> list[Action]:
+    def lose(self, worker):
         self.pieces.pop(worker, None)
         return super().lose(worker)
 
-    def checkpoint(self) -> list[Action]:
+    def checkpoint(self):
         return self.handle(CheckpointReceived(progress=self.progress))
 
-    def present_group(self, members: list[int], source: int) -> Group:
+    def present_group(self, members, source):
         return self.group(self.coordinator.generation, members, self.progress, source)
 
-    def groups(
-        self,
-        members: list[int],
-        *,
-        source: int,
-        to: list[int] | None = None,
-        progress: Progress | None = None,
-    ) -> list[Action]:
+    def groups(self, members, *, source, to=None, progress=None):
         """The present group of `members`, sent to all or only `to` some.
 
         Where it leads to a piece at once, `progress` is that before.
@@ -233,26 +214,21 @@ class SharingScript(Script):
         told = members if to is None else to
         return [SendGroup(connection=self.connection(w), group=group) for w in told]
 
-    def meeting(
-        self, members: list[int], *, validate: bool = False, checkpoint: bool = False
-    ) -> list[Action]:
+    def meeting(self, members, *, validate=False, checkpoint=False):
         group = self.present_group(members, source=0)
         return [
             SendMeeting(
-                connection=self.connection(w),
-                group=group,
-                validate=validate,
-                checkpoint=checkpoint,
+                connection=self.connection(w), group=group, validate=validate, checkpoint=checkpoint
             )
             for w in members
         ]
 
-    def piece(self, worker: int, owner: int, epoch: int, start: int, stop: int) -> list[Action]:
+    def piece(self, worker, owner, epoch, start, stop):
         span = Span(owner, epoch, start, stop)
         return [SendPiece(connection=self.connection(worker), piece=span)]
 
 
-def after(averagings: int, *, workers: int = 3, epoch: int = 0) -> Progress:
+def after(averagings, *, workers=3, epoch=0):
     return Progress(
         epoch=epoch,
         round=averagings,

@@ -1,5 +1,3 @@
-"""Checkpoints: what is written is read, damage is not, the newest are kept, and who may go on."""
-
 import io
 import itertools
 import json
@@ -7,16 +5,14 @@ import logging
 import math
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters import ParameterAveragingTrainingMaster
@@ -41,18 +37,18 @@ _NUMBERS = itertools.count()
 NAME_0 = "checkpoint-00000000.swc"
 
 
-def new_folder() -> str:
+def new_folder():
     return f"memory://checkpoints {next(_NUMBERS)}/of a run"
 
 
 @pytest.fixture(params=["path", "file", "memory"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def folder(request, tmp_path):
     places = {"path": str(tmp_path / "a b"), "file": f"file://{tmp_path}/a b"}
     return places.get(request.param) or new_folder()
 
 
-def checkpoint_at(averagings: int = 0, **fields: Any) -> Checkpoint:
-    defaults: dict[str, Any] = {
+def checkpoint_at(averagings=0, **fields):
+    defaults = {
         "progress": Progress(epoch=2, averagings=averagings),
         "vector": np.linspace(0, 1, 7, dtype=np.float32) + averagings,
         "has_updater": True,
@@ -65,7 +61,7 @@ def checkpoint_at(averagings: int = 0, **fields: Any) -> Checkpoint:
     return Checkpoint(**(defaults | fields))
 
 
-def assert_same(one: Checkpoint, other: Checkpoint) -> None:
+def assert_same(one, other):
     for name in Checkpoint.__dataclass_fields__.keys() - {"vector", "history", "validation"}:
         assert getattr(one, name) == getattr(other, name), name
     assert list(one.validation) == list(other.validation)
@@ -77,14 +73,11 @@ def assert_same(one: Checkpoint, other: Checkpoint) -> None:
         assert array.tobytes() == same.tobytes()
 
 
-def numbers_in(folder: str) -> list[int]:
+def numbers_in(folder):
     return [int(name[11:-4]) for name in list_folder(folder)]
 
 
-# -- the file -----------------------------------------------------------------------------------
-
-
-def test_checkpoint_round_trips(folder: str) -> None:
+def test_checkpoint_round_trips(folder):
     log = History()
     log.append({"worker": np.array([0, 1]), "loss": np.array([2.0, np.nan]), "a/c c": np.ones(2)})
     callbacks = (
@@ -139,30 +132,24 @@ def test_checkpoint_round_trips(folder: str) -> None:
     extras=st.lists(st.binary(max_size=9), max_size=4).map(tuple),
     text=st.text(),
 )
-def test_any_arrays_and_texts_survive(
-    vector: Any, columns: dict[str, Any], extras: tuple[bytes, ...], text: str
-) -> None:
+def test_any_arrays_and_texts_survive(vector, columns, extras, text):
     whole = checkpoint_at(
         vector=vector, history=columns, extras=extras, rows=(5,) * len(extras), run=text
     )
     assert_same(read_checkpoint(write_checkpoint(new_folder(), whole, keep=1)), whole)
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"vector": np.zeros((2, 2), np.float32)}, "vector"),
-        ({"vector": np.zeros(2, np.int32)}, "vector"),
-        ({"vector": np.zeros(2, ">f4")}, "vector"),
-        ({"history": {"loss": np.array([None])}}, "loss"),
-        ({"history": {"loss": np.zeros(2), "step": np.zeros(3)}}, "equal lengths"),
-        ({"extras": (b"",)}, "1 of 2 workers"),
-        ({"progress": Progress(averagings=-1)}, "integers of at least 0"),
-    ],
+@cases(
+    "fields, reason",
+    ({"vector": np.zeros((2, 2), np.float32)}, "vector"),
+    ({"vector": np.zeros(2, np.int32)}, "vector"),
+    ({"vector": np.zeros(2, ">f4")}, "vector"),
+    ({"history": {"loss": np.array([None])}}, "loss"),
+    ({"history": {"loss": np.zeros(2), "step": np.zeros(3)}}, "equal lengths"),
+    ({"extras": (b"",)}, "1 of 2 workers"),
+    ({"progress": Progress(averagings=-1)}, "integers of at least 0"),
 )
-def test_a_checkpoint_that_could_not_be_read_is_rejected(
-    fields: dict[str, Any], reason: str
-) -> None:
+def test_a_checkpoint_that_could_not_be_read_is_rejected(fields, reason):
     with pytest.raises(DataError, match=reason):
         checkpoint_at(**fields)
     folder = new_folder()
@@ -171,13 +158,13 @@ def test_a_checkpoint_that_could_not_be_read_is_rejected(
     assert list_folder(folder) == []
     for keep in (0, -1, True, 1.5, None):
         with pytest.raises(ConfigurationError, match="keep"):
-            write_checkpoint(folder, checkpoint_at(), keep=keep)  # pyright: ignore[reportArgumentType]
+            write_checkpoint(folder, checkpoint_at(), keep=keep)
 
 
-def test_failed_write_keeps_the_existing_file(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_the_existing_file(folder, monkeypatch):
     write_checkpoint(folder, checkpoint_at(1), keep=1)
 
-    def encode_half(file: Any, checkpoint: Checkpoint) -> None:
+    def encode_half(file, checkpoint):
         file.write(b"PK half of it")
         raise OSError("the disk is full")
 
@@ -189,10 +176,7 @@ def test_failed_write_keeps_the_existing_file(folder: str, monkeypatch: pytest.M
     assert_same(read_checkpoint(folder), checkpoint_at(1))
 
 
-# -- the folder ---------------------------------------------------------------------------------
-
-
-def test_the_newest_are_kept_and_only_files_of_a_killed_writer_are_removed(folder: str) -> None:
+def test_the_newest_are_kept_and_only_files_of_a_killed_writer_are_removed(folder):
     others = ["notes.txt", "checkpoint-1.swc", "checkpoint-00000001.swc.bak", "model.keras"]
     of_another = ".checkpoint-200000000.swc.0a1b2c3d.tmp"  # that writes now
     killed = [".checkpoint-00000004.swc.0a1b2c3d.tmp", ".checkpoint-00000005.swc.0a1b2c3d.tmp.old"]
@@ -206,9 +190,7 @@ def test_the_newest_are_kept_and_only_files_of_a_killed_writer_are_removed(folde
     assert list_folder(folder) == sorted([*others, of_another, *kept])
 
 
-def test_later_checkpoints_of_another_run_stay_with_a_warning(
-    folder: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_later_checkpoints_of_another_run_stay_with_a_warning(folder, caplog):
     write_checkpoint(folder, checkpoint_at(50), keep=1)
     assert not caplog.messages
     for number in (3, 4):
@@ -217,14 +199,12 @@ def test_later_checkpoints_of_another_run_stay_with_a_warning(
     assert "checkpoint-00000050.swc" in caplog.text
 
 
-@pytest.mark.parametrize("what", ["remove", "list_folder"])
-def test_files_that_cannot_be_removed_cause_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
-) -> None:
+@cases("what", "remove", "list_folder")
+def test_files_that_cannot_be_removed_cause_a_warning(monkeypatch, caplog, what):
     folder = new_folder()
     write_checkpoint(folder, checkpoint_at(1), keep=1)
 
-    def refuse(url: str) -> None:
+    def refuse(url):
         raise PermissionError(f"{url} is not yours")
 
     with monkeypatch.context() as patch:
@@ -234,10 +214,8 @@ def test_files_that_cannot_be_removed_cause_a_warning(
     assert numbers_in(folder) == [1, 2]
 
 
-@pytest.mark.parametrize("damage", ["half", "nan"])
-def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(
-    folder: str, caplog: pytest.LogCaptureFixture, damage: str
-) -> None:
+@cases("damage", "half", "nan")
+def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(folder, caplog, damage):
     for number in (1, 2, 3):
         url = write_checkpoint(folder, checkpoint_at(number), keep=3)
     if damage == "half":
@@ -255,14 +233,12 @@ def test_a_damaged_newest_one_is_named_and_the_one_before_is_read(
         read_checkpoint(url)
 
 
-def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(monkeypatch):
     folder = new_folder()
     for number in (1, 2):
         write_checkpoint(folder, checkpoint_at(number), keep=2)
 
-    def refuse(file: Any) -> None:
+    def refuse(file):
         raise TimeoutError("no answer")
 
     monkeypatch.setattr(_checkpoint, "decode", refuse)
@@ -270,7 +246,7 @@ def test_a_store_that_does_not_answer_is_no_reason_to_take_an_older_one(
         read_checkpoint(folder)
 
 
-def test_one_that_its_run_removes_meanwhile_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_its_run_removes_meanwhile_is_passed_over(monkeypatch):
     folder = new_folder()
     write_checkpoint(folder, checkpoint_at(1), keep=1)
     names = ["checkpoint-00000001.swc", "checkpoint-00000002.swc"]
@@ -278,8 +254,8 @@ def test_one_that_its_run_removes_meanwhile_is_passed_over(monkeypatch: pytest.M
     assert read_checkpoint(folder).progress.averagings == 1
 
 
-@pytest.mark.parametrize("content", [{}, {"notes.txt": b""}, {NAME_0: b"damaged"}])
-def test_a_folder_without_a_whole_one_is_named(folder: str, content: dict[str, bytes]) -> None:
+@cases("content", {}, {"notes.txt": b""}, {NAME_0: b"damaged"})
+def test_a_folder_without_a_whole_one_is_named(folder, content):
     for name, text in content.items():
         with write_atomically(join(folder, name)) as file:
             file.write(text)
@@ -288,35 +264,28 @@ def test_a_folder_without_a_whole_one_is_named(folder: str, content: dict[str, b
     assert issubclass(CheckpointNotFoundError, FileNotFoundError)
 
 
-# -- what is in the file ------------------------------------------------------------------------
-
-
-def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+def change_meta(**fields):
     return lambda meta, members: meta.update(fields)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (change_meta(format=1), "its format is 1"),
-        (change_meta(rows="12"), "its rows is '12'"),
-        (change_meta(rows=[1, 2, 3]), "2 of 3 workers"),
-        (change_meta(epochs=None), "its epochs is None"),
-        (change_meta(progress={**Progress().to_dict(), "newer": 1}), "metadata is invalid"),
-        (change_meta(progress={**Progress().to_dict(), "epoch": "1"}), "integers of at least 0"),
-        (change_meta(columns=[]), "members do not match"),
-        (lambda meta, members: members.pop("vector.npy"), "vector.npy"),
-        (lambda meta, members: members.pop("extras/0.bin"), "extras/0.bin"),
-        (lambda meta, members: members.update({"more.txt": b""}), "members do not match"),
-        (lambda meta, members: members.update({"callbacks.json": b"{"}), "metadata is invalid"),
-        (lambda meta, members: members.update({"callbacks.json": b"[[1]]"}), "metadata is invalid"),
-        (lambda meta, members: members.update({"callbacks/0/a.bin": b""}), "members do not match"),
-        (lambda meta, members: members.update({"vector.npy": np.zeros(2, int)}), "1-D, of float"),
-    ],
+@cases(
+    "change, reason",
+    (change_meta(format=1), "its format is 1"),
+    (change_meta(rows="12"), "its rows is '12'"),
+    (change_meta(rows=[1, 2, 3]), "2 of 3 workers"),
+    (change_meta(epochs=None), "its epochs is None"),
+    (change_meta(progress={**Progress().to_dict(), "newer": 1}), "metadata is invalid"),
+    (change_meta(progress={**Progress().to_dict(), "epoch": "1"}), "integers of at least 0"),
+    (change_meta(columns=[]), "members do not match"),
+    (lambda meta, members: members.pop("vector.npy"), "vector.npy"),
+    (lambda meta, members: members.pop("extras/0.bin"), "extras/0.bin"),
+    (lambda meta, members: members.update({"more.txt": b""}), "members do not match"),
+    (lambda meta, members: members.update({"callbacks.json": b"{"}), "metadata is invalid"),
+    (lambda meta, members: members.update({"callbacks.json": b"[[1]]"}), "metadata is invalid"),
+    (lambda meta, members: members.update({"callbacks/0/a.bin": b""}), "members do not match"),
+    (lambda meta, members: members.update({"vector.npy": np.zeros(2, int)}), "1-D, of float"),
 )
-def test_a_file_of_another_form_is_rejected(
-    change: Callable[[dict[str, Any], dict[str, Any]], None], reason: str
-) -> None:
+def test_a_file_of_another_form_is_rejected(change, reason):
     whole = checkpoint_at(extras=(b"1", b"2"), history={"loss": np.zeros(3)})
     url = write_checkpoint(new_folder(), whole, keep=1)
     with open_to_read(url) as file:
@@ -328,18 +297,15 @@ def test_a_file_of_another_form_is_rejected(
         read_checkpoint(url)
 
 
-# -- going on -----------------------------------------------------------------------------------
-
-
-def resume(saved: Checkpoint | None = None, /, **changes: Any) -> None:
+def resume(saved=None, /, **changes):
     master = ParameterAveragingTrainingMaster().to_dict()
-    settings: dict[str, Any] = {"fingerprint": "abc", "rows": [100, 101], "epochs": 5}
+    settings = {"fingerprint": "abc", "rows": [100, 101], "epochs": 5}
     settings["is_stream"] = False
     settings.update({name: changes.pop(name) for name in settings.keys() & changes.keys()})
     check_resumable(saved or checkpoint_at(), master={**master, **changes}, **settings)
 
 
-def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from() -> None:
+def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from():
     settings = ParameterAveragingTrainingMaster(seed=7).to_dict()
     del settings["updater"], settings["outer_optimizer"]
     for saved, updater, other in ((True, "average", "reset"), (False, "reset", "local")):
@@ -349,46 +315,40 @@ def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from() -> 
             resume(old, updater=other)
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        {"prefetch_batches": 0, "xla": "off", "mesh": {"ports": 5000}, "averaging_frequency": 9},
-        {"checkpoint": {"url": "elsewhere"}, "collect_training_stats": True, "epochs": 3},
-        {"unknown_to_the_other": 1},
-        {"seed": 7},
-        {"rows": [67, 67, 67]},
-        {"rows": [100, 101, 0, 0]},
-    ],
+    {"prefetch_batches": 0, "xla": "off", "mesh": {"ports": 5000}, "averaging_frequency": 9},
+    {"checkpoint": {"url": "elsewhere"}, "collect_training_stats": True, "epochs": 3},
+    {"unknown_to_the_other": 1},
+    {"seed": 7},
+    {"rows": [67, 67, 67]},
+    {"rows": [100, 101, 0, 0]},
 )
-def test_options_that_keep_minibatches_may_differ(changes: dict[str, Any]) -> None:
+def test_options_that_keep_minibatches_may_differ(changes):
     resume(**changes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"fingerprint": "another"}, "another network"),
-        ({"rows": [200]}, "200 examples instead of 201"),
-        ({"rows": [201], "is_stream": True}, "1 workers instead of 2, which is possible only"),
-        ({"rows": [100, 99]}, "worker 1 has 99 examples instead of 101"),
-        ({"batch_size_per_worker": 8}, "batch_size_per_worker=8 instead of 16"),
-        ({"shuffle": False}, "shuffle=False instead of True"),
-        ({"repartition": "never"}, "repartition='never'"),
-        ({"repartition_strategy": "spark_default"}, "repartition_strategy='spark_default'"),
-        ({"seed": 8}, "seed=8 instead of 7"),
-        ({"updater": "reset"}, "updater='reset' instead of 'average'"),
-        ({"outer_optimizer": {"momentum": 0.9}}, "outer_optimizer={'momentum': 0.9} instead of"),
-        ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
-    ],
+@cases(
+    "changes, reason",
+    ({"fingerprint": "another"}, "another network"),
+    ({"rows": [200]}, "200 examples instead of 201"),
+    ({"rows": [201], "is_stream": True}, "1 workers instead of 2, which is possible only"),
+    ({"rows": [100, 99]}, "worker 1 has 99 examples instead of 101"),
+    ({"batch_size_per_worker": 8}, "batch_size_per_worker=8 instead of 16"),
+    ({"shuffle": False}, "shuffle=False instead of True"),
+    ({"repartition": "never"}, "repartition='never'"),
+    ({"repartition_strategy": "spark_default"}, "repartition_strategy='spark_default'"),
+    ({"seed": 8}, "seed=8 instead of 7"),
+    ({"updater": "reset"}, "updater='reset' instead of 'average'"),
+    ({"outer_optimizer": {"momentum": 0.9}}, "outer_optimizer={'momentum': 0.9} instead of"),
+    ({"name": "SharedTrainingMaster"}, "a SharedTrainingMaster instead of a Parameter"),
 )
-def test_options_that_change_minibatches_must_not_differ(
-    changes: dict[str, Any], reason: str
-) -> None:
+def test_options_that_change_minibatches_must_not_differ(changes, reason):
     with pytest.raises(ConfigurationError, match=reason):
         resume(**changes)
 
 
-def test_settings_without_a_name_are_those_of_parameter_averaging() -> None:
+def test_settings_without_a_name_are_those_of_parameter_averaging():
     named = checkpoint_at()
     settings = {key: value for key, value in named.master.items() if key != "name"}
     resume(replace(named, master=settings))
@@ -396,7 +356,7 @@ def test_settings_without_a_name_are_those_of_parameter_averaging() -> None:
         resume(replace(named, master=settings), name="SharedTrainingMaster")
 
 
-def test_a_run_that_has_trained_its_epochs_needs_more() -> None:
+def test_a_run_that_has_trained_its_epochs_needs_more():
     done = checkpoint_at(progress=Progress(epoch=5))
     with pytest.raises(ConfigurationError, match=r"already trained all 5 epochs.*more than 5"):
         resume(done)
@@ -409,18 +369,15 @@ def test_a_run_that_has_trained_its_epochs_needs_more() -> None:
         resume(checkpoint_at(progress=Progress(epoch=1)), epochs=1)
 
 
-# -- the writer ---------------------------------------------------------------------------------
-
-
 class Gate:
     """Stands in for `write_checkpoint`: holds each write until it is let through."""
 
-    def __init__(self, write: Callable[..., str]) -> None:
+    def __init__(self, write):
         self.begun, self.let = threading.Semaphore(0), threading.Semaphore(0)
-        self.problems: list[Exception] = []
+        self.problems = []
         self._write = write
 
-    def __call__(self, *arguments: Any, **options: Any) -> str:
+    def __call__(self, *arguments, **options):
         self.begun.release()
         assert self.let.acquire(timeout=20)
         if self.problems:
@@ -429,17 +386,17 @@ class Gate:
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+def gate(monkeypatch):
     gate = Gate(write_checkpoint)
     monkeypatch.setattr(_checkpoint, "write_checkpoint", gate)
     return gate
 
 
 @pytest.fixture
-def writers() -> Iterator[Callable[..., CheckpointWriter]]:
-    made: list[CheckpointWriter] = []
+def writers():
+    made = []
 
-    def make(*arguments: Any, **options: Any) -> CheckpointWriter:
+    def make(*arguments, **options):
         made.append(CheckpointWriter(*arguments, **options))
         return made[-1]
 
@@ -447,12 +404,7 @@ def writers() -> Iterator[Callable[..., CheckpointWriter]]:
     assert all(writer.close(20) for writer in made)
 
 
-Make = Callable[..., CheckpointWriter]
-
-
-def test_a_newer_one_takes_the_place_of_the_one_that_waits(
-    gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_newer_one_takes_the_place_of_the_one_that_waits(gate, writers, caplog):
     folder = new_folder()
     writer = writers(folder, keep=9)
     writer.submit(checkpoint_at(1))
@@ -469,9 +421,7 @@ def test_a_newer_one_takes_the_place_of_the_one_that_waits(
         writer.submit(checkpoint_at(5))
 
 
-def test_a_failed_write_is_kept_and_the_next_one_is_tried(
-    gate: Gate, writers: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_write_is_kept_and_the_next_one_is_tried(gate, writers, caplog):
     folder = new_folder()
     gate.problems.append(PermissionError("not yours"))
     writer = writers(folder, keep=1)

@@ -1,23 +1,16 @@
-"""The contract of both coordinators: who comes, who is refused, how a run ends."""
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, SharingScript
 
 from sparkwright.runs._decisions import ConnectionLost, Dismiss, EndRun, SendGroup
 from sparkwright.workers.protocol import Failure, Progress
 
-Make = Callable[..., Any]
-
 
 @pytest.fixture(params=[AveragingScript, SharingScript], ids=["averaging", "sharing"])
-def make(request: pytest.FixtureRequest) -> Make:
+def make(request):
     return request.param
 
 
-def gathered(make: Make, workers: int = 2) -> Any:
+def gathered(make, workers=2):
     """All have come and are in the first group."""
     script = make(workers)
     for worker in range(workers):
@@ -26,7 +19,7 @@ def gathered(make: Make, workers: int = 2) -> Any:
     return script
 
 
-def training(make: Make, workers: int = 2) -> Any:
+def training(make, workers=2):
     """Likewise, and all have a state and work."""
     script = gathered(make, workers)
     if isinstance(script, SharingScript):
@@ -35,7 +28,7 @@ def training(make: Make, workers: int = 2) -> Any:
     return script
 
 
-def delivering(make: Make, workers: int = 3) -> Any:
+def delivering(make, workers=3):
     """All have trained everything, and worker 0 is asked for the result."""
     if make is AveragingScript:
         script = training(make, workers)
@@ -52,10 +45,7 @@ def delivering(make: Make, workers: int = 3) -> Any:
     return script
 
 
-# -- gathering ------------------------------------------------------------------------------
-
-
-def test_run_continues_from_the_given_progress(make: Make) -> None:
+def test_run_continues_from_the_given_progress(make):
     start = Progress(epoch=2, averagings=7, opened=2, steps=(9,), examples=(90,), iterations=70)
     (sent,) = make(1, start=start).register(0)
     assert isinstance(sent, SendGroup)
@@ -63,9 +53,7 @@ def test_run_continues_from_the_given_progress(make: Make) -> None:
 
 
 @pytest.mark.parametrize("came", [(), (2, 0)])
-def test_when_not_all_come_in_time_the_run_ends_and_names_the_missing(
-    make: Make, came: tuple[int, ...]
-) -> None:
+def test_when_not_all_come_in_time_the_run_ends_and_names_the_missing(make, came):
     script = make(4, slots=3, rendezvous_timeout_s=60, queue_timeout_s=600)
     script.tick(500.0)
     for worker in came:
@@ -79,10 +67,7 @@ def test_when_not_all_come_in_time_the_run_ends_and_names_the_missing(
     assert dismissed == script.dismissals(*came, reason=end.timed_out)
 
 
-# -- members --------------------------------------------------------------------------------
-
-
-def test_newer_attempt_replaces_an_older_one_still_thought_alive(make: Make) -> None:
+def test_newer_attempt_replaces_an_older_one_still_thought_alive(make):
     script = training(make)
     old = script.connection(1)
     reason = "attempt 1 of worker 1 has taken its place"
@@ -92,7 +77,7 @@ def test_newer_attempt_replaces_an_older_one_still_thought_alive(make: Make) -> 
     assert script.coordinator.present[1].attempt == 1
 
 
-def test_a_lost_worker_is_waited_for_during_the_grace(make: Make) -> None:
+def test_a_lost_worker_is_waited_for_during_the_grace(make):
     script = gathered(make, 3)
     assert script.lose(1) == script.regroups(1, 0, 2)
     for worker in (0, 2):
@@ -102,17 +87,14 @@ def test_a_lost_worker_is_waited_for_during_the_grace(make: Make) -> None:
     assert sorted(action.connection for action in sent) == [0, 20]
 
 
-# -- stop and failure -----------------------------------------------------------------------
-
-
-def test_stop_before_all_have_come_ends_at_once(make: Make) -> None:
+def test_stop_before_all_have_come_ends_at_once(make):
     script = make(2)
     script.register(0)
     assert script.stop() == [*script.dismissals(0), EndRun(stopped=True)]
     assert script.register(1) == script.dismissals(1, reason="the run has ended")
 
 
-def test_the_first_failure_is_named_and_neither_stop_nor_others_hide_it(make: Make) -> None:
+def test_the_first_failure_is_named_and_neither_stop_nor_others_hide_it(make):
     script = training(make)
     sent = [*script.fail(), *script.fail(Failure(worker=0, reason="second")), *script.stop()]
     sent += [*script.lose(0), *script.lose(1)]
@@ -120,10 +102,7 @@ def test_the_first_failure_is_named_and_neither_stop_nor_others_hide_it(make: Ma
     assert end.failure == FAILURE
 
 
-# -- delivering -----------------------------------------------------------------------------
-
-
-def test_only_the_requested_worker_delivers(make: Make) -> None:
+def test_only_the_requested_worker_delivers(make):
     script = delivering(make)
     assert script.deliver(1) == NOTHING
     assert script.coordinator.phase == "delivering"
@@ -131,7 +110,7 @@ def test_only_the_requested_worker_delivers(make: Make) -> None:
     assert script.coordinator.phase == "over"
 
 
-def test_when_all_are_lost_before_one_delivered_the_run_fails(make: Make) -> None:
+def test_when_all_are_lost_before_one_delivered_the_run_fails(make):
     script = delivering(make, 2)
     script.lose(0)
     assert script.lose(1) == [

@@ -1,14 +1,10 @@
-"""Event scripts with the exact actions that follow."""
-
-from typing import Any
-
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import Dismiss, EndRun, LaunchTask, SendGroup, SendPause, SendStop
 
 
-def training(workers: int = 3, **settings: Any) -> AveragingScript:
+def training(workers=3, **settings):
     """A run whose first group trains."""
     script = AveragingScript(workers, **settings)
     for worker in range(workers):
@@ -17,7 +13,7 @@ def training(workers: int = 3, **settings: Any) -> AveragingScript:
     return script
 
 
-def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> None:
+def test_rings_that_break_again_and_again_without_an_averaging_end_the_run():
     script = training(2)
     for generation in range(1, MAX_FRUITLESS_GROUPS):
         script.report(0, "broken", None, generation=generation)
@@ -29,13 +25,10 @@ def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> 
         "driver but not each other. Open the ports between them (`MeshConfig(ports=…)`), or use "
         '`communication="driver"`.'
     )
-    assert script.report(1, "broken", None) == [
-        *script.dismissals(0, 1),
-        EndRun(timed_out=reason),
-    ]
+    assert script.report(1, "broken", None) == [*script.dismissals(0, 1), EndRun(timed_out=reason)]
 
 
-def without_worker_1() -> AveragingScript:
+def without_worker_1():
     """Workers 0 and 2 have used up their data; that of worker 1 is missing."""
     script = training()
     script.lose(1)
@@ -47,7 +40,7 @@ def without_worker_1() -> AveragingScript:
     return script
 
 
-def test_an_absent_worker_is_not_waited_for_without_end() -> None:
+def test_an_absent_worker_is_not_waited_for_without_end():
     script = without_worker_1()
     reason = (
         "worker 1 was lost, and its replacement did not register within 120 s. See the log "
@@ -59,17 +52,13 @@ def test_an_absent_worker_is_not_waited_for_without_end() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 2), EndRun(timed_out=reason)]
 
 
-def test_while_waiting_a_stop_ends_the_run() -> None:
+def test_while_waiting_a_stop_ends_the_run():
     script = without_worker_1()
-    assert script.stop() == [
-        SendStop(connection=0),
-        SendStop(connection=20),
-        *script.request(0),
-    ]
+    assert script.stop() == [SendStop(connection=0), SendStop(connection=20), *script.request(0)]
     assert script.deliver(0) == [*script.dismissals(0, 2), EndRun(stopped=True)]
 
 
-def test_stop_while_training_ends_with_the_next_averaging() -> None:
+def test_stop_while_training_ends_with_the_next_averaging():
     script = training()
     assert script.stop() == [SendStop(connection=c) for c in (0, 10, 20)]
     assert script.stop() == NOTHING
@@ -79,7 +68,7 @@ def test_stop_while_training_ends_with_the_next_averaging() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 1, 2), EndRun(stopped=True)]
 
 
-def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure() -> None:
+def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure():
     script = training()
     script.report(1, "failed", after(3), failure=FAILURE)
     script.report(0, "broken", after(3))
@@ -87,7 +76,7 @@ def test_a_worker_that_does_not_answer_is_not_waited_for_after_a_failure() -> No
     assert script.tick(0.1) == script.request(0)
 
 
-def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress() -> None:
+def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress():
     script = AveragingScript(3, required=2)
     script.register(0)
     assert script.register(1)[0] == LaunchTask(worker=2)
@@ -95,11 +84,11 @@ def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress() ->
     assert script.register(2) == pauses
     assert script.report(0, "stopped", after(4)) == NOTHING
     groups = script.report(1, "stopped", after(4))
-    assert [action.connection for action in groups] == [0, 10, 20]  # pyright: ignore[reportAttributeAccessIssue]
+    assert [action.connection for action in groups] == [0, 10, 20]
     assert script.progress == after(4)
 
 
-def test_a_worker_that_cedes_its_slot_is_in_no_later_group() -> None:
+def test_a_worker_that_cedes_its_slot_is_in_no_later_group():
     script = AveragingScript(3, required=2)
     for worker in range(3):
         script.register(worker)

@@ -1,8 +1,6 @@
-"""A coordinator and simulated workers, with messages that are late, lost and repeated."""
-
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis.stateful import invariant, precondition, rule
@@ -19,14 +17,12 @@ from tests.runs.machine import (
 
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
-    Action,
     CallbacksAnswered,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     Drop,
     EndRun,
-    Event,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
@@ -47,8 +43,8 @@ from sparkwright.runs._decisions import (
     WorkerAlive,
     WorkerReported,
 )
-from sparkwright.workers.protocol import Ending, Failure, Group, Progress
-from sparkwright.workers.work import Span, share_out
+from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import share_out
 
 MINIBATCHES = 4  # of each worker in an epoch; one a round
 _REPEATED = (WorkerReported, ConnectionLost, ResultReceived, StopRequested)
@@ -78,10 +74,10 @@ class Worker(Attempt):
     hung: bool = False  # its training thread, not the one that reads and sends heartbeats
 
     @property
-    def has_average(self) -> bool:
+    def has_average(self):
         return self.progress is not None and self.progress.averagings > 0
 
-    def take(self, action: Action, rings: dict[int, AveragingRing]) -> None:
+    def take(self, action, rings):
         match action:
             case SendGroup(group=group):
                 assert self.ring is None, "a group came before the report about the last one"
@@ -111,7 +107,7 @@ class Worker(Attempt):
             case _:
                 raise AssertionError(action)
 
-    def work(self) -> bool:
+    def work(self):
         """The next thing that the ring allows; False if there is none."""
         ring = self.ring
         if ring is None or self.hung or not ring.joined.issuperset(ring.connections):
@@ -138,8 +134,7 @@ class Worker(Attempt):
             return False
         return True
 
-    def prepare(self, ring: AveragingRing) -> Ending | Literal["calling"] | None:
-        assert self.progress is not None
+    def prepare(self, ring):
         while True:
             epoch = self.progress.epoch
             if self.calls_back and self.progress.awaits_callbacks(self.frequency):
@@ -157,24 +152,23 @@ class Worker(Attempt):
                 return "waiting" if self.progress.todo else "finished"
             self.progress = self.progress.after_epoch()
 
-    def shares(self, ring: AveragingRing) -> dict[int, Span]:
+    def shares(self, ring):
         assert self.progress is not None
         quotas = {seat.worker: 1 for seat in ring.group.seats}
         lend = ring.group.has_joined
         return share_out(self.progress.todo, epoch=self.progress.epoch, quotas=quotas, lend=lend)
 
-    def average(self, ring: AveragingRing) -> None:
+    def average(self, ring):
         assert self.progress is not None
         shares = self.shares(ring)
         done = {worker: (share.size, share.size) for worker, share in shares.items()}
         self.progress = self.progress.after_round(shares, done, iterations=0)
         self.rounds += 1
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure):
         self.leave("failed", failure)
 
-    def leave(self, ending: Ending, failure: Failure | None = None) -> None:
-        assert self.ring is not None
+    def leave(self, ending, failure=None):
         generation, self.ring = self.ring.group.generation, None
         self.sent.append(
             WorkerReported(
@@ -190,25 +184,25 @@ class Worker(Attempt):
 class Runs(RunMachine):
     """Runs of parameter averaging."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.copy = Progress.first(workers=WORKERS)
         self.beats = 0
         self.delivered = False
-        self.reports: dict[int, Progress | None] = {}  # by connection: the last
+        self.reports = {}  # by connection: the last
         super().__init__()
 
-    def coordinate(self, common: dict[str, Any]) -> Coordinator:
+    def coordinate(self, common):
         return Coordinator(**common)
 
-    def new_worker(self, **fields: Any) -> Worker:
+    def new_worker(self, **fields):
         return Worker(epochs=self.epochs, required=self.required, **fields)
 
-    def rows(self, worker: int) -> tuple[int, int]:
+    def rows(self, worker):
         return MINIBATCHES if worker < self.required else 0, 0
 
     # -- the driver's side ------------------------------------------------------------------
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event):
         if self.end is not None:
             return
         if isinstance(event, _REPEATED):
@@ -257,7 +251,7 @@ class Runs(RunMachine):
                 case _:
                     raise AssertionError(action)
 
-    def check_that_no_average_is_lost(self, present: set[int]) -> None:
+    def check_that_no_average_is_lost(self, present):
         """A run ends with an average if the driver or a connected worker has one."""
         holders = [
             c
@@ -267,7 +261,7 @@ class Runs(RunMachine):
         ]
         assert self.delivered or self.copy.averagings or not holders
 
-    def check(self, group: Group, actions: list[Action]) -> None:
+    def check(self, group, actions):
         sent = [action.connection for action in actions if isinstance(action, SendGroup)]
         assert group.generation == self.generation + 1
         assert any(seat.worker < self.required for seat in group.seats), "nobody has data"
@@ -285,7 +279,7 @@ class Runs(RunMachine):
             assert has[group.source] == group.progress
             assert group.progress.order == max(orders)
 
-    def reported(self, connection: int) -> Progress | None:
+    def reported(self, connection):
         worker = self.attempts[connection]
         if worker.alive:
             assert worker.ring is None, "somebody is still in the last ring"
@@ -297,14 +291,14 @@ class Runs(RunMachine):
 
     @going_on
     @rule(data=st.data())
-    def a_message_arrives_at_the_driver(self, data: st.DataObject) -> None:
+    def a_message_arrives_at_the_driver(self, data):
         waiting = [w for w in self.attempts.values() if w.sent]
         if waiting:
             self.handle(data.draw(st.sampled_from(waiting)).sent.popleft())
 
     @going_on
     @rule(data=st.data())
-    def an_order_arrives_at_a_worker(self, data: st.DataObject) -> None:
+    def an_order_arrives_at_a_worker(self, data):
         waiting = [w for w in self.attempts.values() if w.orders and w.alive and not w.hung]
         if waiting:
             worker = data.draw(st.sampled_from(waiting))
@@ -312,15 +306,15 @@ class Runs(RunMachine):
 
     @going_on
     @rule(data=st.data())
-    def one_worker_works(self, data: st.DataObject) -> None:
+    def one_worker_works(self, data):
         self.one_in_a_ring(data, Worker.work)
 
-    def one_in_a_ring(self, data: st.DataObject, act: Any) -> None:
+    def one_in_a_ring(self, data, act):
         worker = self.one(data, lambda w: w.ring is not None)
         if worker is not None:
             act(worker)
 
-    def a_worker_is_killed(self, data: st.DataObject) -> None:
+    def a_worker_is_killed(self, data):
         worker = self.one(data)
         if worker is None:
             return
@@ -332,13 +326,13 @@ class Runs(RunMachine):
 
     @going_on
     @rule(data=st.data(), moments=st.integers(0, 6))
-    def a_worker_is_killed_and_replaced(self, data: st.DataObject, moments: int) -> None:
+    def a_worker_is_killed_and_replaced(self, data, moments):
         self.a_worker_is_killed(data)
         self.all_goes_well(moments)
 
     @going_on
     @rule(data=st.data())
-    def the_driver_gets_a_copy(self, data: st.DataObject) -> None:
+    def the_driver_gets_a_copy(self, data):
         """From the first of a ring, as right after an averaging."""
         firsts = [
             w
@@ -353,26 +347,26 @@ class Runs(RunMachine):
 
     @precondition(lambda self: self.end is None and self.generation > 0)
     @rule(data=st.data())
-    def a_training_thread_hangs(self, data: st.DataObject) -> None:
+    def a_training_thread_hangs(self, data):
         self.one_in_a_ring(data, lambda worker: setattr(worker, "hung", True))
 
     # -- what must hold ---------------------------------------------------------------------
 
-    def teardown(self) -> None:
+    def teardown(self):
         """A run with a hung worker ends if it is stopped."""
         if self.end is None and any(worker.hung for worker in self.attempts.values()):
             self.asked_to_stop = True
             self.handle(StopRequested())
         super().teardown()
 
-    def check_the_time_out(self, timed_out: str) -> None:
+    def check_the_time_out(self, timed_out):
         assert timed_out.startswith(("the workers' ring broke", "all workers were lost"))
 
-    def check_the_end(self, progress: Progress) -> None:
+    def check_the_end(self, progress):
         assert (progress.epoch, progress.todo) == (EPOCHS, ())
         assert sum(progress.examples) == EPOCHS * MINIBATCHES * self.required
 
-    def everything_goes_well_for_a_moment(self) -> None:
+    def everything_goes_well_for_a_moment(self):
         for latest in list(self.latest.values()):
             if not latest.alive and not latest.sent:
                 self.begin(latest.worker, attempt=latest.attempt + 1)
@@ -399,7 +393,7 @@ class Runs(RunMachine):
         if self.answered < len(self.called):
             self.the_callbacks_answer()
 
-    def is_broken(self, ring: AveragingRing) -> bool:
+    def is_broken(self, ring):
         """Whether a member is gone from it, and so closed its connections."""
         members = [self.attempts[connection] for connection in ring.connections]
         left = [m for m in members if m.connection in ring.joined and m.ring is not ring]
@@ -416,7 +410,7 @@ class CalledBackRuns(CalledBack, Runs):
     """Runs with callbacks."""
 
     @invariant()
-    def nobody_trains_on_before_an_answer(self) -> None:
+    def nobody_trains_on_before_an_answer(self):
         for worker in self.attempts.values():
             if worker.progress is not None:
                 self.check_the_answers(worker.progress)

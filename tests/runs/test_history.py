@@ -1,19 +1,17 @@
 import re
 import threading
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
-import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.runs import History
 from sparkwright.runs._history import COLUMNS
 
 
-def some_rows(count: int, *, worker: int = 0, first_step: int = 1, **more: Any) -> dict[str, Any]:
+def some_rows(count, *, worker=0, first_step=1, **more):
     return {
         "worker": np.full(count, worker),
         "epoch": np.ones(count),
@@ -28,7 +26,7 @@ def some_rows(count: int, *, worker: int = 0, first_step: int = 1, **more: Any) 
 
 
 @given(counts=st.lists(st.integers(0, 3000), max_size=6))
-def test_appended_rows_are_read_in_order(counts: list[int]) -> None:
+def test_appended_rows_are_read_in_order(counts):
     log = History()
     for number, count in enumerate(counts):
         log.append(some_rows(count, worker=number))
@@ -41,7 +39,7 @@ def test_appended_rows_are_read_in_order(counts: list[int]) -> None:
         np.testing.assert_array_equal(log.rows(part.start, part.stop)["step"], steps[part])
 
 
-def test_metrics_become_columns_that_are_nan_where_they_are_not_known() -> None:
+def test_metrics_become_columns_that_are_nan_where_they_are_not_known():
     log = History()
     log.append(some_rows(2))
     log.append(some_rows(2, accuracy=np.array([np.nan, 0.5])))
@@ -51,8 +49,8 @@ def test_metrics_become_columns_that_are_nan_where_they_are_not_known() -> None:
     assert log.rows()["loss"].min() >= 1
 
 
-@pytest.mark.parametrize("drop", [History.clear, partial(History.discard, worker=1, after_step=0)])
-def test_dropped_rows_do_not_reappear(drop: Callable[[History], None]) -> None:
+@cases("drop", History.clear, partial(History.discard, worker=1, after_step=0))
+def test_dropped_rows_do_not_reappear(drop):
     log = History()
     log.append(some_rows(5, worker=1, accuracy=np.full(5, 0.9)))
     drop(log)
@@ -68,9 +66,7 @@ def test_dropped_rows_do_not_reappear(drop: Callable[[History], None]) -> None:
     worker=st.integers(0, 2),
     after_step=st.integers(0, 10),
 )
-def test_discarding_drops_one_workers_later_rows_and_keeps_the_order(
-    steps: list[tuple[int, int]], worker: int, after_step: int
-) -> None:
+def test_discarding_drops_one_workers_later_rows_and_keeps_the_order(steps, worker, after_step):
     log = History()
     for of, step in steps:
         log.append(some_rows(1, worker=of, first_step=step, accuracy=np.array([of + step / 10])))
@@ -82,7 +78,7 @@ def test_discarding_drops_one_workers_later_rows_and_keeps_the_order(
         np.testing.assert_allclose(rows["accuracy"], [of + step / 10 for of, step in expected])
 
 
-def test_the_frame_has_the_same_columns_and_rows() -> None:
+def test_the_frame_has_the_same_columns_and_rows():
     log = History()
     log.append(some_rows(3, accuracy=np.full(3, 0.5)))
     frame = log.to_frame()
@@ -92,11 +88,11 @@ def test_the_frame_has_the_same_columns_and_rows() -> None:
     assert all(re.search(rf"\b{name}\b", str(History.__doc__)) for name in COLUMNS)
 
 
-def test_it_can_be_read_while_it_grows() -> None:
+def test_it_can_be_read_while_it_grows():
     log = History()
     done = threading.Event()
 
-    def write() -> None:
+    def write():
         for number in range(300):
             log.append(some_rows(100, first_step=1 + 100 * number))
         done.set()

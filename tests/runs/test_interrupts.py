@@ -6,9 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from tests.runs.recorded import run_of
 
 from sparkwright._interrupts import interrupts_held, interrupts_raise
 from sparkwright.errors import RunInterrupted
-from sparkwright.runs import TrainingRun
 from sparkwright.runs.engine import Outcome
 from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
@@ -25,12 +22,12 @@ from sparkwright.workers.protocol import Progress
 class FakeEngine:
     """Ends when it is stopped, with the average of so many averagings; 0: without one."""
 
-    def __init__(self, averagings: int = 0, *, stops: bool = True, delivers: bool = True) -> None:
-        self.calls: list[str] = []
+    def __init__(self, averagings=0, *, stops=True, delivers=True):
+        self.calls = []
         self.asked, self.over = threading.Event(), threading.Event()
         self._averagings, self._stops, self._delivers = averagings, stops, delivers
 
-    def run(self, record: RunRecord) -> Outcome:
+    def run(self, record):
         self.over.wait(60)
         vector = np.ones(1) if self._averagings and self._delivers else None
         return Outcome(
@@ -40,28 +37,28 @@ class FakeEngine:
             stopped=True,
         )
 
-    def stop(self) -> None:
+    def stop(self):
         self.calls.append("stop")
         self.asked.set()
         if self._stops:
             self.over.set()
 
-    def cancel(self) -> None:
+    def cancel(self):
         self.calls.append("cancel")
         self.over.set()
 
 
-def pyspark_handler(_number: int, _frame: object) -> None:
+def pyspark_handler(_number, _frame):
     cancelled.append("all jobs")
     raise KeyboardInterrupt
 
 
 pyspark_handler.__module__ = "pyspark.core.context"
-cancelled: list[str] = []
+cancelled = []
 
 
 @pytest.fixture(autouse=True)
-def _spark_has_set_its_handler() -> Iterator[None]:
+def _spark_has_set_its_handler():
     cancelled.clear()
     before = signal.signal(signal.SIGINT, pyspark_handler)
     yield
@@ -69,10 +66,10 @@ def _spark_has_set_its_handler() -> Iterator[None]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[FakeEngine], TrainingRun]]:
-    engines: list[FakeEngine] = []
+def start():
+    engines = []
 
-    def begin(engine: FakeEngine) -> TrainingRun:
+    def begin(engine):
         engines.append(engine)
         return run_of(engine, RunRecord(workers=1, epochs=3, name="sparkwright-run-1"))
 
@@ -81,12 +78,10 @@ def start() -> Iterator[Callable[[FakeEngine], TrainingRun]]:
         engine.over.set()
 
 
-def interrupt_when(
-    condition: Callable[[], object], number: int = signal.SIGINT, *, times: int = 1
-) -> None:
+def interrupt_when(condition, number=signal.SIGINT, *, times=1):
     """A signal, such as Ctrl-C, as soon as the main thread waits, as `condition` says."""
 
-    def send() -> None:
+    def send():
         while not condition():
             time.sleep(0.001)
         for _ in range(times):
@@ -96,7 +91,7 @@ def interrupt_when(
     threading.Thread(target=send, daemon=True).start()
 
 
-def waits() -> bool:
+def waits():
     """Whether PySpark's handler has been replaced."""
     return signal.getsignal(signal.SIGINT) is not pyspark_handler
 
@@ -109,9 +104,7 @@ def waits() -> bool:
         (FakeEngine(7, delivers=False), "unchanged since the run began: no worker could deliver"),
     ],
 )
-def test_interrupt_stops_the_run_and_reports_the_model_state(
-    start: Any, engine: FakeEngine, held: str
-) -> None:
+def test_interrupt_stops_the_run_and_reports_the_model_state(start, engine, held):
     run = start(engine)
     interrupt_when(waits)
     with pytest.raises(RunInterrupted, match=held):
@@ -120,8 +113,8 @@ def test_interrupt_stops_the_run_and_reports_the_model_state(
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_interrupt_names_the_epoch_whose_weights_were_restored() -> None:
-    callbacks: Any = SimpleNamespace(restored_epoch=2)
+def test_interrupt_names_the_epoch_whose_weights_were_restored():
+    callbacks = SimpleNamespace(restored_epoch=2)
     run = run_of(FakeEngine(7), RunRecord(workers=1, epochs=3, name="run"), callbacks=callbacks)
     interrupt_when(waits)
     with pytest.raises(RunInterrupted, match="the model holds the weights of epoch 2"):
@@ -130,15 +123,13 @@ def test_interrupt_names_the_epoch_whose_weights_were_restored() -> None:
 
 
 @pytest.mark.parametrize("waits_with", ["wait", "await"])
-def test_more_interrupts_cancel_the_tasks_and_keep_the_average(
-    start: Any, monkeypatch: pytest.MonkeyPatch, waits_with: str
-) -> None:
+def test_more_interrupts_cancel_the_tasks_and_keep_the_average(start, monkeypatch, waits_with):
     for limit in ("_POLITE_STOP_S", "_HARD_STOP_S"):
         monkeypatch.setattr(f"sparkwright.runs._waiting.{limit}", 60.0)
     engine = FakeEngine(7, stops=False)
     run = start(engine)
 
-    async def cell() -> None:
+    async def cell():
         await run
 
     interrupt_when(waits)
@@ -154,19 +145,15 @@ def test_more_interrupts_cancel_the_tasks_and_keep_the_average(
     [(signal.SIGTERM, "wait"), (signal.SIGHUP, "wait"), (signal.SIGTERM, "await")],
 )
 def test_a_script_that_is_asked_to_end_writes_its_model_first(
-    start: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    number: signal.Signals,
-    waits_with: str,
-) -> None:
-    saved: list[str] = []
+    start, monkeypatch, capsys, number, waits_with
+):
+    saved = []
     monkeypatch.setattr("sparkwright.runs._waiting.save_model", lambda _, url: saved.append(url))
     before = signal.signal(number, signal.SIG_DFL)  # `nohup` ignores SIGHUP, and that stays
     run = start(FakeEngine(7))
     interrupt_when(lambda: signal.getsignal(number) is not signal.SIG_DFL, number)
 
-    async def cell() -> None:
+    async def cell():
         await run
 
     with pytest.raises(SystemExit) as ended:
@@ -179,7 +166,7 @@ def test_a_script_that_is_asked_to_end_writes_its_model_first(
     assert f"It is in {url}: `sw.load_model`." in told
 
 
-def test_a_script_that_ends_before_its_run_stops_it_and_writes_the_model() -> None:
+def test_a_script_that_ends_before_its_run_stops_it_and_writes_the_model():
     code = """
 import os, sys
 from sparkwright.runs import _waiting
@@ -215,10 +202,10 @@ run.wait()
     )
 
 
-def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: Any) -> None:
+def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start):
     engine = FakeEngine(7)
 
-    def fit() -> None:
+    def fit():
         with interrupts_held():
             signal.raise_signal(signal.SIGINT)
             start(engine).wait()
@@ -229,10 +216,10 @@ def test_an_interrupt_while_a_run_begins_waits_until_it_can_be_stopped(start: An
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_deferred_interrupt_is_raised_at_the_end_or_by_a_second_one() -> None:
-    after: list[int] = []
+def test_deferred_interrupt_is_raised_at_the_end_or_by_a_second_one():
+    after = []
 
-    def interrupt(times: int) -> None:
+    def interrupt(times):
         with interrupts_held():
             for _ in range(times):
                 signal.raise_signal(signal.SIGINT)
@@ -244,11 +231,11 @@ def test_deferred_interrupt_is_raised_at_the_end_or_by_a_second_one() -> None:
     assert after == [1]
 
 
-def test_a_handler_of_the_users_own_stays_and_so_does_one_set_meanwhile(start: Any) -> None:
+def test_a_handler_of_the_users_own_stays_and_so_does_one_set_meanwhile(start):
     engine = FakeEngine(7)
     run = start(engine)
 
-    def own(_number: int, _frame: object) -> None:
+    def own(_number, _frame):
         run.stop()
 
     signal.signal(signal.SIGINT, own)
@@ -261,10 +248,10 @@ def test_a_handler_of_the_users_own_stays_and_so_does_one_set_meanwhile(start: A
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_an_interrupted_await_stops_the_run_where_spark_began_in_the_same_cell(start: Any) -> None:
+def test_an_interrupted_await_stops_the_run_where_spark_began_in_the_same_cell(start):
     engine = FakeEngine(7)
 
-    async def cell() -> None:
+    async def cell():
         run = start(engine)
         interrupt_when(waits)
         with pytest.raises(RunInterrupted, match="averaging 7"):
@@ -275,14 +262,14 @@ def test_an_interrupted_await_stops_the_run_where_spark_began_in_the_same_cell(s
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_an_await_leaves_the_kernels_handler_in_place(start: Any) -> None:
+def test_an_await_leaves_the_kernels_handler_in_place(start):
     engine = FakeEngine(7)
 
-    async def cell() -> None:
+    async def cell():
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
-        def kernels(_number: int, _frame: object) -> None:
+        def kernels(_number, _frame):
             loop.call_soon_threadsafe(task.cancel)
 
         kernels.__module__ = "ipykernel.ipkernel"

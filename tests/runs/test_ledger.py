@@ -1,5 +1,3 @@
-"""How large the pieces are that the ledger hands out."""
-
 import pytest
 
 from sparkwright.runs._ledger import Ledger
@@ -7,7 +5,7 @@ from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 
 
-def begun(minibatches: int = 100, *, lends: bool = True) -> Ledger:
+def begun(minibatches=100, *, lends=True):
     """An epoch of so many minibatches for each of two workers, in pieces of five."""
     ledger = Ledger(
         Progress.first(workers=2),
@@ -26,15 +24,12 @@ def begun(minibatches: int = 100, *, lends: bool = True) -> Ledger:
     # At most half of a worker's share of the 200 left; small pieces if many share what is left.
     [(0, 2, 5), (3, 2, 5), (20, 2, 20), (1_000, 2, 50), (1_000, 10, 10), (1_000, 100, 5)],
 )
-def test_fast_worker_gets_at_most_half_of_its_share_at_a_time(
-    wanted: int, workers: int, size: int
-) -> None:
+def test_fast_worker_gets_at_most_half_of_its_share_at_a_time(wanted, workers, size):
     found = begun().hand_out(0, present={0, 1}, wanted=wanted, workers=workers)
-    assert found is not None
     assert found.size == size
 
 
-def test_without_lending_each_worker_trains_its_own_data_in_order() -> None:
+def test_without_lending_each_worker_trains_its_own_data_in_order():
     ledger = begun(8, lends=False)
     first = ledger.hand_out(0, present={0, 1})
     assert first == Span(0, 0, 0, 5)

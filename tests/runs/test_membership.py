@@ -1,7 +1,4 @@
-"""Membership: present and lost workers, their tasks, progress and time-outs."""
-
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -18,7 +15,7 @@ from sparkwright.runs.membership import DriverClock, Membership
 from sparkwright.workers.protocol import Failure
 
 
-def roll(workers: int = 2, **options: Any) -> Membership:
+def roll(workers=2, **options):
     return Membership(
         workers=workers,
         slots=None,
@@ -30,7 +27,7 @@ def roll(workers: int = 2, **options: Any) -> Membership:
     )
 
 
-def came(worker: int, attempt: int = 0) -> WorkerRegistered:
+def came(worker, attempt=0):
     return WorkerRegistered(
         connection=10 * worker + attempt,
         worker=worker,
@@ -42,7 +39,7 @@ def came(worker: int, attempt: int = 0) -> WorkerRegistered:
     )
 
 
-def test_lost_worker_is_a_problem_until_it_rejoins() -> None:
+def test_lost_worker_is_a_problem_until_it_rejoins():
     found = roll()
     found.admit(came(0), 0.0)
     found.admit(came(1), 0.0)
@@ -59,7 +56,7 @@ def test_lost_worker_is_a_problem_until_it_rejoins() -> None:
 KILLED = Failure(worker=1, reason="killed")
 
 
-def test_a_lost_worker_is_launched_when_no_task_of_it_is_left() -> None:
+def test_a_lost_worker_is_launched_when_no_task_of_it_is_left():
     found = roll()
     found.admit(came(1), 0.0)
     found.lose(10, 1.0)
@@ -69,7 +66,7 @@ def test_a_lost_worker_is_launched_when_no_task_of_it_is_left() -> None:
     assert found.launch(1) == []
 
 
-def test_a_silent_worker_is_replaced_unless_its_task_ends() -> None:
+def test_a_silent_worker_is_replaced_unless_its_task_ends():
     found = roll()
     for worker in (0, 1):
         found.admit(came(worker), 0.0)
@@ -80,7 +77,7 @@ def test_a_silent_worker_is_replaced_unless_its_task_ends() -> None:
     assert found.replace_silent(99.0) == []
 
 
-def test_failures_count_until_a_minibatch_of_the_worker_counts() -> None:
+def test_failures_count_until_a_minibatch_of_the_worker_counts():
     found = roll(max_failures=3)
     assert [found.task_ended(1, KILLED, steps=(9, 0)) for _ in range(2)] == [None, None]
     assert found.task_ended(1, KILLED, steps=(9, 1)) is None
@@ -89,34 +86,28 @@ def test_failures_count_until_a_minibatch_of_the_worker_counts() -> None:
     assert final == replace(KILLED, reason="killed (3 attempts failed)")
 
 
-def test_a_minibatch_that_ends_its_process_again_and_again_ends_the_run() -> None:
+def test_a_minibatch_that_ends_its_process_again_and_again_ends_the_run():
     """Whoever trains it, and although others count in between."""
     found = roll(3, max_failures=3, place_of=lambda span: f"minibatches {span.start}, {span.stop}")
     for worker, at in enumerate([(1, 0, 4, 9), (1, 0, 0, 6), (2, 0, 4, 9)]):
         failure = replace(KILLED, worker=worker, at=at)
         assert found.task_ended(worker, failure, steps=(100 + worker,) * 3) is None
     last = found.task_ended(2, replace(KILLED, worker=2, at=(1, 0, 5, 7)), steps=(200,) * 3)
-    assert last is not None
     assert last.reason.startswith("minibatches 5, 6 ended the process that trained it 3 times; ")
 
 
 @pytest.mark.parametrize("kind", ["data", "configuration", "non_finite"])
-def test_a_permanent_failure_is_not_retried(kind: str) -> None:
+def test_a_permanent_failure_is_not_retried(kind):
     failure = replace(KILLED, kind=kind)
     assert roll().task_ended(1, failure, steps=(0, 0)) == failure
 
 
-# -- progress -------------------------------------------------------------------------------
-
-
-def beat(
-    found: Membership, worker: int, now_s: float, *, steps: int, computing: bool = True
-) -> Any:
+def beat(found, worker, now_s, *, steps, computing=True):
     event = WorkerAlive(connection=10 * worker, steps=steps, computing=computing)
     return found.heartbeat(event, now_s)
 
 
-def test_a_worker_that_computes_without_progress_is_shown_as_stalled_once() -> None:
+def test_a_worker_that_computes_without_progress_is_shown_as_stalled_once():
     found = roll(stall_timeout_s=5.0)
     for worker in (0, 1):
         found.admit(came(worker), 0.0)
@@ -128,7 +119,7 @@ def test_a_worker_that_computes_without_progress_is_shown_as_stalled_once() -> N
 
 
 @pytest.mark.parametrize("asked", ["replace", "stop"])
-def test_a_stalled_worker_is_dropped_after_its_average_was_requested(asked: str) -> None:
+def test_a_stalled_worker_is_dropped_after_its_average_was_requested(asked):
     found = roll(stall_timeout_s=10.0, replace_stalled=asked == "replace")
     found.admit(came(1), 0.0)
     beat(found, 1, 0.0, steps=3)
@@ -140,7 +131,7 @@ def test_a_stalled_worker_is_dropped_after_its_average_was_requested(asked: str)
     assert found.stalled(13.0) == [Drop(connection=10)]
 
 
-def test_the_drivers_clock_stands_still_while_the_driver_does() -> None:
+def test_the_drivers_clock_stands_still_while_the_driver_does():
     clock = DriverClock(0.0, longest_gap_s=1.0)
     assert clock.tick(0.2) == pytest.approx(0.2)
     assert clock.at(20.2) == pytest.approx(1.2)  # before the tick that was held up
@@ -148,7 +139,7 @@ def test_the_drivers_clock_stands_still_while_the_driver_does() -> None:
     assert clock.tick(20.4) == pytest.approx(1.4)
 
 
-def test_copies_take_less_than_one_percent() -> None:
+def test_copies_take_less_than_one_percent():
     schedule = CopySchedule()
     assert schedule.is_due(0.0)
     schedule.begin(0.0)
@@ -164,7 +155,7 @@ def test_copies_take_less_than_one_percent() -> None:
     assert schedule.is_due(161.0)
 
 
-def test_workers_without_data_are_launched_when_all_required_ones_are_there() -> None:
+def test_workers_without_data_are_launched_when_all_required_ones_are_there():
     membership = roll(4, required=2)
     membership.admit(came(0), 0.0)
     assert (membership.all_present, membership.launch_joining()) == (False, [])
@@ -176,7 +167,7 @@ def test_workers_without_data_are_launched_when_all_required_ones_are_there() ->
     assert membership.all_rows == (100, 101, 0, 0)
 
 
-def test_a_lost_worker_without_data_is_not_waited_for() -> None:
+def test_a_lost_worker_without_data_is_not_waited_for():
     membership = roll(4, required=2)
     for worker in (0, 1, 2):
         membership.admit(came(worker), 0.0)
@@ -185,7 +176,7 @@ def test_a_lost_worker_without_data_is_not_waited_for() -> None:
     assert membership.replacement_problem(1000.0) == ""
 
 
-def test_a_worker_without_data_leaves_its_slot_once_to_a_lost_one() -> None:
+def test_a_worker_without_data_leaves_its_slot_once_to_a_lost_one():
     membership = roll(4, required=2)
     for worker in (0, 1, 2, 3):
         membership.admit(came(worker), 0.0)
@@ -204,7 +195,7 @@ def test_a_worker_without_data_leaves_its_slot_once_to_a_lost_one() -> None:
     assert membership.cede_slots(80.0) == [31]
 
 
-def test_failures_of_a_worker_without_data_never_end_the_run() -> None:
+def test_failures_of_a_worker_without_data_never_end_the_run():
     membership = roll(4, required=2, max_failures=2)
     membership.admit(came(0), 0.0)
     membership.admit(came(1), 0.0)

@@ -1,5 +1,3 @@
-"""Names of runs are readable, and distinct."""
-
 import random
 
 import pytest
@@ -9,14 +7,12 @@ from sparkwright.runs.fit_options import checked_options
 from sparkwright.runs.names import RunNames
 
 
-def test_names_of_a_session_are_distinct_even_after_all_have_been_drawn():
+def test_names_are_distinct_and_independent_of_the_seeds_of_a_training():
     names = RunNames()
     drawn = [names.take() for _ in range(12_000)]
     assert len(set(drawn)) == len(drawn)
     assert all(len(name.split("-")) in (2, 3) for name in drawn)
 
-
-def test_names_do_not_depend_on_the_seeds_of_a_training():
     def name_after_seed():
         random.seed(1)
         return RunNames().take()

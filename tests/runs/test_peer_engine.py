@@ -1,25 +1,22 @@
-"""How a run ends, and with which state."""
-
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
-import pytest
+from tests.cases import cases
 
 from sparkwright.errors import DataError, NonFiniteLossError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs.callbacks import DriverCallbacks
-from sparkwright.runs.engine import Outcome, held
+from sparkwright.runs.engine import held
 from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Failure, Progress
 
 
-def engine_with(**of_launcher: Any) -> PeerEngine:
+def engine_with(**of_launcher):
     """One of a single worker, whose launcher does what is given."""
     host = "127.0.0.1"
     common = {
@@ -36,11 +33,11 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
         "finish": lambda timeout_s: True,
     }
     hosts = {"bind_host": host, "advertised_host": host, "worker_host": host}
-    launcher: Any = SimpleNamespace(**{**common, **hosts, **of_launcher})
-    start: Any = SimpleNamespace(
+    launcher = SimpleNamespace(**{**common, **hosts, **of_launcher})
+    start = SimpleNamespace(
         thresholds=(), iterations=0, counter_bytes=8, vector=lambda: np.zeros(1), extras=lambda: []
     )
-    beginning: Any = SimpleNamespace(
+    beginning = SimpleNamespace(
         id="run-1",
         master=ParameterAveragingTrainingMaster(seed=1),
         definition=SimpleNamespace(architecture=""),
@@ -54,7 +51,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
     return PeerEngine(beginning, launcher)
 
 
-def ended(**of_launcher: Any) -> tuple[Exception, list[str]]:
+def ended(**of_launcher):
     """The error and the phases on the driver of a run that such a launcher ends."""
     record = RunRecord(workers=1, epochs=1, name="test")
     outcome = engine_with(**{"prepare": lambda enter: None} | of_launcher).run(record)
@@ -63,8 +60,8 @@ def ended(**of_launcher: Any) -> tuple[Exception, list[str]]:
     return outcome.error, phases
 
 
-def test_phases_before_a_failure_of_preparing_are_in_the_timeline() -> None:
-    def fail(enter: Any) -> Any:
+def test_phases_before_a_failure_of_preparing_are_in_the_timeline():
+    def fail(enter):
         enter(PhaseCode.COUNT)
         raise DataError("there are no examples")
 
@@ -73,8 +70,8 @@ def test_phases_before_a_failure_of_preparing_are_in_the_timeline() -> None:
     assert phases == ["count", "finish"]
 
 
-def test_gathering_begins_before_the_first_worker_can_register() -> None:
-    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+def test_gathering_begins_before_the_first_worker_can_register():
+    def launch(worker, template, ended, *, replaces):
         ended(Failure(worker=worker, kind="data", reason="no such column"))
 
     error, phases = ended(launch=launch)
@@ -83,62 +80,56 @@ def test_gathering_begins_before_the_first_worker_can_register() -> None:
     assert phases == ["submit", "gather", "finish"]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no Spark"), SystemExit(1)])
-@pytest.mark.parametrize("action", ["clean_up", "finish", "cancel"])
-def test_clean_up_that_raises_does_not_replace_the_outcome(
-    action: str, error: BaseException
-) -> None:
-    def launch(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+@cases("error", RuntimeError("no Spark"), SystemExit(1))
+@cases("action", "clean_up", "finish", "cancel")
+def test_clean_up_that_raises_does_not_replace_the_outcome(action, error):
+    def launch(worker, template, ended, *, replaces):
         ended(Failure(worker=worker, kind="data", reason="no such column"))
 
-    def fail(*_: Any) -> Any:
+    def fail(*_):
         raise error
 
-    actions: dict[str, Any] = {"finish": lambda timeout_s: False, "cancel": lambda: None}
+    actions = {"finish": lambda timeout_s: False, "cancel": lambda: None}
     found, _ = ended(launch=launch, **{**actions, action: fail})
     assert isinstance(found, DataError)
     assert "no such column" in str(found)
 
 
-@pytest.mark.parametrize(
-    ("progress", "words"),
-    [
-        (None, "is unchanged: no averaging was completed."),
-        (Progress.first(workers=2), "is unchanged: no averaging was completed."),
-        (Progress(steps=(3, 4), opened=1), "holds the state after 7 minibatches, in epoch 1."),
-        (
-            Progress(steps=(5, 5), opened=2, epoch=1, averagings=2),
-            "holds the average after averaging 2, in epoch 2.",
-        ),
-    ],
+@cases(
+    "progress, words",
+    (None, "is unchanged: no averaging was completed."),
+    (Progress.first(workers=2), "is unchanged: no averaging was completed."),
+    (Progress(steps=(3, 4), opened=1), "holds the state after 7 minibatches, in epoch 1."),
+    (
+        Progress(steps=(5, 5), opened=2, epoch=1, averagings=2),
+        "holds the average after averaging 2, in epoch 2.",
+    ),
 )
-def test_error_names_the_state_of_the_model(progress: Progress | None, words: str) -> None:
+def test_error_names_the_state_of_the_model(progress, words):
     assert held(progress) == f"The model {words}"
 
 
-def fails_later(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+def fails_later(worker, template, ended, *, replaces):
     failure = Failure(worker=worker, host="a", reason="the trainer process ended")
     threading.Thread(target=ended, args=(failure,)).start()
 
 
-def fails_at_once(worker: int, template: Any, ended: Any, *, replaces: bool) -> None:
+def fails_at_once(worker, template, ended, *, replaces):
     raise RuntimeError("the Spark session has been stopped")
 
 
-@pytest.mark.parametrize(
-    ("launch", "reason"),
-    [
-        (fails_later, "the trainer process ended (3 attempts failed)"),
-        (fails_at_once, "the Spark session has been stopped (3 attempts failed)"),
-    ],
+@cases(
+    "launch, reason",
+    (fails_later, "the trainer process ended (3 attempts failed)"),
+    (fails_at_once, "the Spark session has been stopped (3 attempts failed)"),
 )
-def test_a_worker_is_launched_until_its_attempts_are_exhausted(launch: Any, reason: str) -> None:
+def test_a_worker_is_launched_until_its_attempts_are_exhausted(launch, reason):
     error, _ = ended(launch=launch)
     assert isinstance(error, WorkerError)
     assert reason in str(error)
 
 
-def state(values: list[float], *, averagings: int) -> Message:
+def state(values, *, averagings):
     """A delivered state, followed by one counter of 8 bytes and one of another worker."""
     vector = np.array(values, np.float32)
     progress = Progress(averagings=averagings, opened=1, steps=(5 * averagings,), examples=(9,))
@@ -146,11 +137,9 @@ def state(values: list[float], *, averagings: int) -> Message:
     return Message(kind="checkpoint", fields=fields, payload=vector.tobytes() + bytes(range(16)))
 
 
-def ended_with(
-    *, copy: Message, result: Message | None, end: EndRun, rejected: bool = False
-) -> Outcome:
+def ended_with(*, copy, result, end, rejected=False):
     """What a run comes to after these messages."""
-    one: Any = engine_with()
+    one = engine_with()
     one._record = RunRecord(workers=1, epochs=1, name="test")
     one._server = SimpleNamespace(result=result, rejected=rejected)
     one._end = end
@@ -158,27 +147,25 @@ def ended_with(
     return one._outcome(Progress())
 
 
-def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver() -> None:
+def test_a_run_that_lost_all_workers_ends_with_the_copy_on_the_driver():
     end = EndRun(timed_out="all workers were lost before one delivered the result.")
     outcome = ended_with(copy=state([1.0, 2.0], averagings=7), result=None, end=end)
-    assert outcome.vector is not None
     assert outcome.vector.tolist() == [1.0, 2.0]
     assert outcome.counters == bytes(range(8))
     assert outcome.progress.averagings == 7
     assert "the average after averaging 7, in epoch 1" in str(outcome.error)
 
 
-def test_a_rejected_result_is_an_error_that_names_the_copy() -> None:
+def test_a_rejected_result_is_an_error_that_names_the_copy():
     outcome = ended_with(copy=state([1.0], averagings=7), result=None, end=EndRun(), rejected=True)
     assert isinstance(outcome.error, NonFiniteLossError)
     assert "after averaging 7" in str(outcome.error)
 
 
-@pytest.mark.parametrize(("delivered", "expected"), [(9, [3.0]), (6, [1.0])])
-def test_the_later_of_result_and_copy_counts(delivered: int, expected: list[float]) -> None:
+@cases("delivered, expected", (9, [3.0]), (6, [1.0]))
+def test_the_later_of_result_and_copy_counts(delivered, expected):
     outcome = ended_with(
         copy=state([1.0], averagings=7), result=state([3.0], averagings=delivered), end=EndRun()
     )
-    assert outcome.vector is not None
     assert outcome.vector.tolist() == expected
     assert outcome.error is None

@@ -1,5 +1,3 @@
-"""One line an epoch outside notebooks; a bar, rewritten in place, on a terminal."""
-
 import contextlib
 import io
 import re
@@ -17,15 +15,13 @@ from sparkwright.runs.record import RunRecord
 
 
 class Terminal(io.StringIO):
-    encoding = "utf-8"  # pyright: ignore
+    encoding = "utf-8"
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def begin(
-    stream: io.StringIO, *, validates: bool = False, epochs: int = 2
-) -> tuple[RunRecord, ProgressLines]:
+def begin(stream, *, validates=False, epochs=2):
     record = RunRecord(workers=2, epochs=epochs, name="sparkwright-test")
     lines = ProgressLines(
         record, name="brisk-heron", title="mlp on 2 workers", validates=validates, stream=stream
@@ -35,7 +31,7 @@ def begin(
     return record, lines
 
 
-def train(record: RunRecord, *, epoch: int, worker: int, loss: float = 0.5) -> None:
+def train(record, *, epoch, worker, loss=0.5):
     block = {"epoch": epoch, "round": 1, "count": 2, "age_s": 0.0, "seconds": 0.1}
     record.rows_trained(
         worker,
@@ -45,20 +41,18 @@ def train(record: RunRecord, *, epoch: int, worker: int, loss: float = 0.5) -> N
     )
 
 
-def ended(
-    record: RunRecord, lines: ProgressLines, state: str = "done", message: str = "done"
-) -> None:
-    record.state_changed(state, message)  # pyright: ignore
+def ended(record, lines, state="done", message="done"):
+    record.state_changed(state, message)
     record.close()
     lines.join(10)
 
 
-def plain(text: str) -> list[str]:
+def plain(text):
     """Lines without what depends on the clock."""
     return re.sub(r"[\d:,]+(ms|s) - [\d,]+ examples/s", "TIME", text).splitlines()
 
 
-def test_each_epoch_is_one_finished_line_in_a_file() -> None:
+def test_each_epoch_is_one_finished_line_in_a_file():
     stream = io.StringIO()
     record, lines = begin(stream, validates=True)
     for epoch in (1, 2):
@@ -75,7 +69,7 @@ def test_each_epoch_is_one_finished_line_in_a_file() -> None:
 
 
 @pytest.mark.thorough
-def test_line_of_an_epoch_waits_for_late_rows() -> None:
+def test_line_of_an_epoch_waits_for_late_rows():
     stream = io.StringIO()
     record, lines = begin(stream, epochs=4)
     for worker in range(2):
@@ -88,7 +82,7 @@ def test_line_of_an_epoch_waits_for_late_rows() -> None:
     ]
 
 
-def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
+def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came():
     stream = io.StringIO()
     record, lines = begin(stream, epochs=4)
     train(record, epoch=3, worker=0)  # resumed: earlier epochs are not its own
@@ -99,7 +93,7 @@ def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
     ]
 
 
-def test_queues_and_lost_workers_are_separate_lines() -> None:
+def test_queues_and_lost_workers_are_separate_lines():
     stream = io.StringIO()
     record, lines = begin(stream)
     record.set_waiting_for(("calm-otter",))
@@ -113,7 +107,7 @@ def test_queues_and_lost_workers_are_separate_lines() -> None:
 
 
 @pytest.mark.parametrize("attended", [True, False])
-def test_a_failure_is_printed_unless_it_is_raised(attended: bool) -> None:
+def test_a_failure_is_printed_unless_it_is_raised(attended):
     stream = io.StringIO()
     record, lines = begin(stream)
     with lines.attended() if attended else contextlib.nullcontext():
@@ -122,9 +116,7 @@ def test_a_failure_is_printed_unless_it_is_raised(attended: bool) -> None:
 
 
 @pytest.mark.parametrize(("columns", "bar"), [(100, "━{10}╌{10} "), (40, "")])
-def test_a_terminal_shows_the_epoch_in_place_while_the_script_waits(
-    columns: int, bar: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_the_epoch_in_place_while_the_script_waits(columns, bar, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = Terminal()
     record, lines = begin(stream)
@@ -144,17 +136,17 @@ def test_a_terminal_shows_the_epoch_in_place_while_the_script_waits(
 
 
 @pytest.mark.thorough
-def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners() -> None:
+def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners():
     """As after Ctrl-S."""
     may_write = threading.Event()
 
     class Blocked(io.StringIO):
-        def write(self, text: str) -> int:
+        def write(self, text):
             if "Epoch" in text:
                 may_write.wait(60)
             return super().write(text)
 
-    stream, heard = Blocked(), list[object]()
+    stream, heard = Blocked(), []
     record, lines = begin(stream)
     record.add_listener(heard.append)
     with lines.attended():
@@ -169,7 +161,7 @@ def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners() -> None
     assert "Epoch 1/2 - 4/4" in stream.getvalue()
 
 
-def test_a_closed_stream_does_not_end_the_training() -> None:
+def test_a_closed_stream_does_not_end_the_training():
     stream = io.StringIO()
     record, lines = begin(stream)
     stream.close()
@@ -182,5 +174,5 @@ def test_a_closed_stream_does_not_end_the_training() -> None:
     ("seconds", "text"),
     [(0.25, "250ms"), (3.4, "3s"), (62, "1:02"), (3723, "1:02:03"), (90_000, "25:00:00")],
 )
-def test_durations_are_written_as_keras_does(seconds: float, text: str) -> None:
+def test_durations_are_written_as_keras_does(seconds, text):
     assert duration(seconds) == text

@@ -1,9 +1,5 @@
-"""Runs take their turn: each starts when it can have all the task slots that it needs."""
-
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -15,32 +11,32 @@ from sparkwright.runs._queue import Claim, Place, RunQueue
 from sparkwright.runs.record import RunRecord
 
 
-def record() -> RunRecord:
+def record():
     return RunRecord(workers=2, epochs=1, name="sparkwright-test")
 
 
-def claim(workers: int = 2, slots: int | None = 4, place: str = "app-1") -> Claim:
+def claim(workers=2, slots=4, place="app-1"):
     return Claim(place, workers, slots)
 
 
 class Runs:
     """A queue and the threads of its runs."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.queue = RunQueue()
-        self.at_work: list[str] = []
+        self.at_work = []
 
-    def start(self, name: str, claimed: Claim) -> "Run":
+    def start(self, name, claimed):
         return Run(self, name, claimed)
 
 
 class Run:
-    def __init__(self, runs: Runs, name: str, claimed: Claim) -> None:
+    def __init__(self, runs, name, claimed):
         self.record, self.stopped, self._ends = record(), threading.Event(), threading.Event()
         place = Place(name, claimed, self.record)
         runs.queue.enter(place)
 
-        def work() -> None:
+        def work():
             with runs.queue.turn(place, is_stopped=self.stopped.is_set):
                 runs.at_work.append(name)
                 self._ends.wait(30)
@@ -48,7 +44,7 @@ class Run:
         self.thread = threading.Thread(target=work)
         self.thread.start()
 
-    def end(self) -> None:
+    def end(self):
         self.stopped.set()
         self._ends.set()
         self.thread.join(10)
@@ -56,7 +52,7 @@ class Run:
 
 
 @contextmanager
-def started(runs: Runs, *claims: tuple[str, Claim]) -> Iterator[list[Run]]:
+def started(runs, *claims):
     with ExitStack() as ends:
         found = [runs.start(name, claimed) for name, claimed in claims]
         for run in found:
@@ -64,7 +60,7 @@ def started(runs: Runs, *claims: tuple[str, Claim]) -> Iterator[list[Run]]:
         yield found
 
 
-def test_a_run_starts_when_it_can_have_all_its_slots_in_the_order_of_asking() -> None:
+def test_a_run_starts_when_it_can_have_all_its_slots_in_the_order_of_asking():
     runs = Runs()
     claims = ("brisk-heron", claim(3)), ("calm-otter", claim()), ("keen-wren", claim(1))
     with started(runs, *claims) as (first, second, third):
@@ -80,7 +76,7 @@ def test_a_run_starts_when_it_can_have_all_its_slots_in_the_order_of_asking() ->
         assert second.record.status().message == "waiting for 2 workers"
 
 
-def test_a_queued_run_can_be_stopped() -> None:
+def test_a_queued_run_can_be_stopped():
     runs = Runs()
     with started(runs, ("brisk-heron", claim(4)), ("calm-otter", claim())) as (_, second):
         second.end()
@@ -88,13 +84,13 @@ def test_a_queued_run_can_be_stopped() -> None:
 
 
 @pytest.mark.parametrize("other", [claim(), claim(4, place="app-2"), claim(4, slots=None)])
-def test_runs_that_have_slots_of_their_own_wait_for_nothing(other: Claim) -> None:
+def test_runs_that_have_slots_of_their_own_wait_for_nothing(other):
     runs = Runs()
     with started(runs, ("brisk-heron", claim()), ("calm-otter", other)):
         wait_until(lambda: len(runs.at_work) == 2)
 
 
-def test_workers_that_joined_hold_slots_too() -> None:
+def test_workers_that_joined_hold_slots_too():
     runs = Runs()
     with started(runs, ("brisk-heron", claim(1, slots=2))) as (grown,):
         for worker in range(2):
@@ -110,12 +106,10 @@ def test_workers_that_joined_hold_slots_too() -> None:
     wanted=st.lists(st.integers(1, 4), min_size=1, max_size=6),
     ends=st.lists(st.integers(0, 5), max_size=6),
 )
-def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(
-    wanted: list[int], ends: list[int]
-) -> None:
+def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(wanted, ends):
     queue = RunQueue()
     with ExitStack() as left:
-        turns: list[tuple[Place, ExitStack]] = []
+        turns = []
         for number, workers in enumerate(wanted):
             place = Place(f"run-{number}", claim(workers), record())
             queue.enter(place)
@@ -133,8 +127,8 @@ def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(
                 turns = [each for each in turns if each[0] is not gone]
 
 
-def test_a_job_of_a_callback_raises_instead_of_waiting_for_its_own_run() -> None:
-    spark: Any = type("Spark", (), {"sparkContext": type("C", (), {"applicationId": "app-1"})()})()
+def test_a_job_of_a_callback_raises_instead_of_waiting_for_its_own_run():
+    spark = type("Spark", (), {"sparkContext": type("C", (), {"applicationId": "app-1"})()})()
     with holding("app-1", 2, 2), pytest.raises(SlotsError, match="slots=2, of which the run holds"):
         check_free_slot(spark)
     for free in (("app-1", 2, 3), ("app-2", 2, 2), ("app-1", 2, None)):

@@ -1,52 +1,33 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.waiting import join_threads
 
 from sparkwright.masters import TrainingPlan
 from sparkwright.runs import ValidationPoint
-from sparkwright.runs._events import (
-    RowsLogged,
-    RunEvent,
-    RunState,
-    StateChanged,
-    Validated,
-    WorkerJoined,
-    WorkerLost,
-)
+from sparkwright.runs._events import RowsLogged, StateChanged, Validated, WorkerJoined, WorkerLost
 from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 
 
 @pytest.fixture
-def record() -> Iterator[RunRecord]:
+def record():
     found = RunRecord(workers=2, epochs=3, name="test")
     yield found
     found.close()
 
 
-def plan_of(*rows: int) -> TrainingPlan:
+def plan_of(*rows):
     return TrainingPlan(rows=rows, batch_size=10, averaging_frequency=2, epochs=3)
 
 
-def train(
-    record: RunRecord,
-    worker: int = 0,
-    *,
-    losses: list[float],
-    epoch: int = 1,
-    round: int = 1,
-    age_s: float = 0.0,
-    metrics: dict[str, float] | None = None,
-    **more: Any,
-) -> None:
+def train(record, worker=0, *, losses, epoch=1, round=1, age_s=0.0, metrics=None, **more):
     """One round of minibatches of 10 examples."""
     block = {
         "epoch": epoch,
@@ -61,17 +42,14 @@ def train(
     record.rows_trained(worker, [block], np.array(losses, np.float32), examples)
 
 
-def told(record: RunRecord) -> list[RunEvent]:
+def told(record):
     """Collects events; complete once the record is closed."""
-    events: list[RunEvent] = []
+    events = []
     record.add_listener(events.append)
     return events
 
 
-# -- status ---------------------------------------------------------------------------------
-
-
-def test_rows_become_status_and_log(record: RunRecord) -> None:
+def test_rows_become_status_and_log(record):
     status = record.status()
     assert (status.state, status.epoch, status.epochs, status.rounds) == ("queued", 0, 3, 0)
     assert status.examples_per_s == 0
@@ -96,7 +74,7 @@ def test_rows_become_status_and_log(record: RunRecord) -> None:
     assert (worker.state, worker.steps, worker.loss) == ("training", 0, None)
 
 
-def test_an_epochs_rounds_follow_the_frequency_of_the_epoch(record: RunRecord) -> None:
+def test_an_epochs_rounds_follow_the_frequency_of_the_epoch(record):
     record.set_plan(replace(plan_of(50, 30), averaging_frequency={1: 1, 3: 4}))
     assert record.status().rounds == 5
     train(record, 0, losses=[1.0], epoch=3, round=1, averagings=11)
@@ -105,7 +83,7 @@ def test_an_epochs_rounds_follow_the_frequency_of_the_epoch(record: RunRecord) -
     assert (status.epoch, status.rounds, status.averagings) == (3, 2, 11)
 
 
-def test_readings_are_columns_known_of_a_rounds_last_minibatch(record: RunRecord) -> None:
+def test_readings_are_columns_known_of_a_rounds_last_minibatch(record):
     train(record, losses=[2.0, 1.5], readings={"learning_rate": 0.1, "update_ratio": 1e-3})
     train(record, losses=[1.0], round=2, readings={"learning_rate": 0.05})
     rows = record.log.rows()
@@ -113,7 +91,7 @@ def test_readings_are_columns_known_of_a_rounds_last_minibatch(record: RunRecord
     np.testing.assert_array_equal(rows["update_ratio"], [np.nan, 1e-3, np.nan])
 
 
-def test_worker_reports_its_location(record: RunRecord) -> None:
+def test_worker_reports_its_location(record):
     record.worker_joined(1, host="a", rows=5, device="GPU 0 (X)", pid=42)
     worker = record.status().workers[1]
     assert (worker.partition, worker.host, worker.device, worker.pid) == (1, "a", "GPU 0 (X)", 42)
@@ -124,9 +102,7 @@ def test_worker_reports_its_location(record: RunRecord) -> None:
     assert [w.last_heard_s < 5 or w.last_heard_s for w in record.status().workers] == [True, 7.5]
 
 
-def test_times_are_those_of_the_worker_and_do_not_decrease_after_a_slow_message(
-    record: RunRecord,
-) -> None:
+def test_times_are_those_of_the_worker_and_do_not_decrease_after_a_slow_message(record):
     record.began_s -= 10.0
     train(record, losses=[2.0], age_s=4.0)
     assert record.log.rows()["time_s"][0] == pytest.approx(6.0, abs=0.5)
@@ -135,7 +111,7 @@ def test_times_are_those_of_the_worker_and_do_not_decrease_after_a_slow_message(
     assert (np.diff(record.log.rows()["time_s"]) >= 0).all()
 
 
-def test_several_rounds_in_one_message(record: RunRecord) -> None:
+def test_several_rounds_in_one_message(record):
     blocks = [
         {"epoch": 1, "round": r, "count": n, "age_s": 0, "seconds": 1, "metrics": {}}
         for r, n in ((1, 2), (2, 0), (3, 1))
@@ -147,7 +123,7 @@ def test_several_rounds_in_one_message(record: RunRecord) -> None:
     assert (record.status().round, record.status().workers[0].loss) == (3, 1.0)
 
 
-def test_late_rows_of_a_lost_worker_count_but_do_not_revive_it(record: RunRecord) -> None:
+def test_late_rows_of_a_lost_worker_count_but_do_not_revive_it(record):
     record.worker_joined(1, host="a", rows=5)
     train(record, 1, losses=[1.0] * 2)
     record.worker_lost(1)
@@ -162,17 +138,17 @@ def test_late_rows_of_a_lost_worker_count_but_do_not_revive_it(record: RunRecord
     assert record.status().workers[1].state == "training"
 
 
-def test_status_never_waits_for_the_server_while_holding_the_lock(record: RunRecord) -> None:
+def test_status_never_waits_for_the_server_while_holding_the_lock(record):
     # The server adds rows to the record while it holds its own lock, which `silence_s` takes.
     server = threading.Lock()
     inside = threading.Event()
 
-    def silence_s() -> dict[int, float]:
+    def silence_s():
         inside.set()
         with server:
             return {}
 
-    def tell() -> None:
+    def tell():
         inside.wait(5.0)
         train(record, losses=[1.0])
         server.release()
@@ -187,7 +163,7 @@ def test_status_never_waits_for_the_server_while_holding_the_lock(record: RunRec
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_the_last_seconds_make_the_rate_and_the_remaining_time(record: RunRecord) -> None:
+def test_the_last_seconds_make_the_rate_and_the_remaining_time(record):
     record.set_plan(plan_of(5000, 5000))
     assert record.status().remaining_s is None
     began_s = time.monotonic()
@@ -207,7 +183,7 @@ def test_the_last_seconds_make_the_rate_and_the_remaining_time(record: RunRecord
     assert record.status().remaining_s is None
 
 
-def test_the_clock_stops_with_the_run(record: RunRecord) -> None:
+def test_the_clock_stops_with_the_run(record):
     record.state_changed("failed", "no", error="Traceback")
     elapsed_s = record.status().elapsed_s
     time.sleep(0.05)
@@ -215,23 +191,21 @@ def test_the_clock_stops_with_the_run(record: RunRecord) -> None:
     assert record.status().error == "Traceback"
 
 
-@pytest.mark.parametrize(
-    ("states", "last"),
-    [
-        (["starting", "training"], "training"),
-        (["starting", "stopping", "training"], "stopping"),
-        (["stopping", "stopped"], "stopped"),
-        (["done", "stopping"], "done"),
-        (["failed", "done"], "failed"),
-    ],
+@cases(
+    "states, last",
+    (["starting", "training"], "training"),
+    (["starting", "stopping", "training"], "stopping"),
+    (["stopping", "stopped"], "stopped"),
+    (["done", "stopping"], "done"),
+    (["failed", "done"], "failed"),
 )
-def test_states_do_not_revert(record: RunRecord, states: list[RunState], last: RunState) -> None:
+def test_states_do_not_revert(record, states, last):
     for state in states:
         record.state_changed(state, state)
     assert record.status().state == record.status().message == last
 
 
-def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record: RunRecord) -> None:
+def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record):
     train(record, 0, losses=[1.0] * 3)
     train(record, 1, losses=[1.0] * 2)
     record.validated(epoch=1, loss=0.5, metrics={"accuracy": 0.9})
@@ -243,10 +217,7 @@ def test_a_validation_point_stands_at_the_step_of_the_furthest_worker(record: Ru
     assert [(p.epoch, p.loss) for p in record.status().validation] == [(1, 0.5), (2, 0.3)]
 
 
-# -- what is lost and done again ------------------------------------------------------------
-
-
-def test_rows_that_do_not_count_are_dropped(record: RunRecord) -> None:
+def test_rows_that_do_not_count_are_dropped(record):
     record.set_plan(plan_of(50, 50))
     for worker in range(2):
         train(record, worker, losses=[3.0, 2.0])
@@ -256,7 +227,7 @@ def test_rows_that_do_not_count_are_dropped(record: RunRecord) -> None:
     assert record.log.rows()["round"].tolist() == [1, 1, 1, 1]
 
 
-def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> None:
+def test_rows_that_count_but_never_arrived_are_filled_in(record):
     record.set_plan(plan_of(50, 45))
     for worker in range(2):
         train(record, worker, losses=[3.0, 2.0])
@@ -281,7 +252,7 @@ def test_rows_that_count_but_never_arrived_are_filled_in(record: RunRecord) -> N
     assert [w.steps for w in record.status().workers] == [7, 7]
 
 
-def test_restarted_training_discards_the_log(record: RunRecord) -> None:
+def test_restarted_training_discards_the_log(record):
     record.set_plan(plan_of(50, 50))
     train(record, 0, losses=[3.0, 2.0], epoch=2)
     record.validated(epoch=1, loss=0.5, metrics={})
@@ -294,10 +265,10 @@ def test_restarted_training_discards_the_log(record: RunRecord) -> None:
     assert record.status().epoch == 1
 
 
-@pytest.mark.parametrize(("stopped", "state"), [(False, "done"), (True, "stopped")])
+@cases("stopped, state", (False, "done"), (True, "stopped"))
 def test_the_end_counts_averagings_exactly_and_workers_of_a_stopped_run_are_not_done(
-    record: RunRecord, stopped: bool, state: str
-) -> None:
+    record, stopped, state
+):
     train(record, losses=[1.0])
     record.averagings_counted(17, stopped=stopped)
     status = record.status()
@@ -305,10 +276,7 @@ def test_the_end_counts_averagings_exactly_and_workers_of_a_stopped_run_are_not_
     assert {worker.state for worker in status.workers} == {state}
 
 
-# -- listeners ------------------------------------------------------------------------------
-
-
-def test_listeners_receive_all_events_in_order(record: RunRecord) -> None:
+def test_listeners_receive_all_events_in_order(record):
     events = told(record)
     record.state_changed("starting", "waiting for 2 workers")
     record.worker_joined(0, host="a", rows=5)
@@ -335,15 +303,13 @@ def test_listeners_receive_all_events_in_order(record: RunRecord) -> None:
     assert times == sorted(times)
 
 
-def test_failing_or_removed_listener_does_not_affect_the_run(
-    record: RunRecord, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(_: RunEvent) -> None:
+def test_failing_or_removed_listener_does_not_affect_the_run(record, caplog):
+    def fail(_):
         raise ValueError("no")
 
     record.add_listener(fail)
     events = told(record)
-    unheard: list[RunEvent] = []
+    unheard = []
     record.add_listener(unheard.append)()
     with caplog.at_level(logging.ERROR):
         record.state_changed("starting", "")
@@ -352,11 +318,11 @@ def test_failing_or_removed_listener_does_not_affect_the_run(
     assert "a listener failed on StateChanged; the run continues" in caplog.text
 
 
-def test_slow_listener_does_not_delay_the_run(record: RunRecord) -> None:
+def test_slow_listener_does_not_delay_the_run(record):
     enough = threading.Event()
-    in_time: list[bool] = []
+    in_time = []
 
-    def wait(_: RunEvent) -> None:
+    def wait(_):
         in_time.append(enough.wait(30.0))
 
     record.add_listener(wait)
@@ -368,11 +334,11 @@ def test_slow_listener_does_not_delay_the_run(record: RunRecord) -> None:
     assert all(in_time)
 
 
-def test_a_listener_may_close_the_record() -> None:
+def test_a_listener_may_close_the_record():
     record = RunRecord(workers=1, epochs=1, name="closing")
     closed = threading.Event()
 
-    def close(_: RunEvent) -> None:
+    def close(_):
         record.close()
         closed.set()
 
@@ -383,10 +349,10 @@ def test_a_listener_may_close_the_record() -> None:
     join_threads("closing")
 
 
-def test_many_threads_may_write_at_once(record: RunRecord) -> None:
+def test_many_threads_may_write_at_once(record):
     events = told(record)
 
-    def work(worker: Any) -> None:
+    def work(worker):
         for number in range(200):
             train(record, worker, losses=[1.0, 2.0], round=number + 1)
 

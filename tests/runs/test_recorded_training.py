@@ -1,7 +1,4 @@
-"""Real training is stored, whatever the store does."""
-
 from types import SimpleNamespace
-from typing import Any
 
 import keras
 import pytest
@@ -18,17 +15,15 @@ pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def fit(blobs: Any) -> Any:
-    def fit_blobs(**options: Any) -> Any:
+def fit(blobs):
+    def fit_blobs(**options):
         return train(dense(), averaging(), blobs, validation=blobs, epochs=2, **options)
 
     return fit_blobs
 
 
 @pytest.mark.thorough
-def test_training_is_stored_with_the_settings_of_its_network(
-    fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+def test_training_is_stored_with_the_settings_of_its_network(fit, monkeypatch, tmp_path):
     monkeypatch.setenv("SPARKWRIGHT_RUNS", str(tmp_path / "runs.sqlite"))
     record_run(sw.RunStore(), name="stored")  # by an earlier session
     earlier = sw.RunStore().runs()
@@ -45,7 +40,7 @@ def test_training_is_stored_with_the_settings_of_its_network(
     assert found.configuration["master"] == run.configuration["master"]
 
 
-def test_functions_among_losses_are_stored_by_their_names() -> None:
+def test_functions_among_losses_are_stored_by_their_names():
     loss = {"a": dense, "b": ["mse", keras.losses.MeanSquaredError()]}
     compiled = _compiled(SimpleNamespace(loss=loss))
     assert compiled == {"loss": {"a": "dense", "b": ["mse", "mean_squared_error"]}}
@@ -53,9 +48,7 @@ def test_functions_among_losses_are_stored_by_their_names() -> None:
 
 @pytest.mark.thorough(but=["off-options0"])
 @pytest.mark.parametrize(("variable", "options"), [("off", {}), ("", {"record": False})])
-def test_training_is_not_stored_when_that_is_off(
-    fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, variable: str, options: Any
-) -> None:
+def test_training_is_not_stored_when_that_is_off(fit, monkeypatch, tmp_path, variable, options):
     monkeypatch.setenv("SPARKWRIGHT_RUNS", variable)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     run = fit(**options)

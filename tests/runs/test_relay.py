@@ -1,21 +1,17 @@
-"""Workers that listen nowhere reach one another by way of the coordinator's port."""
-
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import psutil
 import pytest
+from tests.cases import cases
 from tests.support.mesh import SECRET, each, joined
 from tests.waiting import names_of_threads, wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh._seal import Sealed
-from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.framing import Message
+from sparkwright.mesh.connection import connect
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.relay import ACCEPT, CONNECT, RelayClient
 from sparkwright.mesh.ring import RingPort
@@ -24,21 +20,12 @@ from sparkwright.runs._server import CoordinatorServer
 from sparkwright.workers._control import ControlLine
 
 NAME = "sparkwright-relaying"
-Make = Callable[..., Any]
 
 
 class Member:
     """A worker's control line, and its port without a listener."""
 
-    def __init__(
-        self,
-        server: CoordinatorServer,
-        worker: int,
-        attempt: int,
-        *,
-        encrypt: bool = False,
-        answers: bool = True,
-    ) -> None:
+    def __init__(self, server, worker, attempt, *, encrypt=False, answers=True):
         self.control = ControlLine(server.address, secret=SECRET, timeout_s=5, name=NAME)
         relay = RelayClient(
             server.address, secret=SECRET, me=(worker, attempt), encrypt=encrypt, timeout_s=5
@@ -47,20 +34,20 @@ class Member:
             secret=SECRET, worker=worker, host="127.0.0.1", ports=(), name=NAME, encrypt=encrypt,
             relay=relay,
         )  # fmt: skip
-        self._opened: list[Connection] = []
-        self.taken: list[tuple[Connection, Message]] = []
+        self._opened = []
+        self.taken = []
         self.port.on("hello", lambda connection, message: self.taken.append((connection, message)))
         if answers:
             self.control.on_connect_back(self.port.connect_back)
         self.me = worker, attempt
 
-    def register(self) -> None:
+    def register(self):
         worker, attempt = self.me
         fields = {"worker": worker, "attempt": attempt, "host": "here", "rows": 1}
         fields |= {"address": self.port.address, "validation_rows": 0}
         self.control.send("register", fields)
 
-    def reach(self, other: "Member", *, timeout_s: float = 5.0, **options: Any) -> Connection:
+    def reach(self, other, *, timeout_s=5.0, **options):
         connection = self.port.connect(
             other.port.address, worker=other.me[0], timeout_s=timeout_s, **options
         )
@@ -68,7 +55,7 @@ class Member:
         self._opened.append(connection)
         return connection
 
-    def close(self) -> None:
+    def close(self):
         for connection in (*self._opened, *(taken for taken, _ in self.taken)):
             connection.close()
         self.port.close()
@@ -78,7 +65,7 @@ class Member:
 class Site:
     """A driver that relays, and its workers."""
 
-    def __init__(self, stack: contextlib.ExitStack, *, relay_timeout_s: float | None = 5.0) -> None:
+    def __init__(self, stack, *, relay_timeout_s=5.0):
         self._stack = stack
         self.rules = Coordinator(workers=3, now_s=time.monotonic())
         self.server = CoordinatorServer(
@@ -94,19 +81,19 @@ class Site:
         )
         stack.callback(self.server.close)
 
-    def member(self, worker: int, *, attempt: int = 0, **options: Any) -> Member:
+    def member(self, worker, *, attempt=0, **options):
         found = Member(self.server, worker, attempt, **options)
         self._stack.callback(found.close)
         found.register()
 
-        def is_present() -> bool:
+        def is_present():
             event = self.rules.present.get(worker)
             return event is not None and event.attempt == attempt
 
         wait_until(is_present)
         return found
 
-    def stranger(self) -> Connection:
+    def stranger(self):
         connection = connect(self.server.address, secret=SECRET, timeout_s=5)
         self._stack.callback(connection.close)
         connection.socket.settimeout(10)
@@ -114,13 +101,13 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Make]:
+def site():
     with contextlib.ExitStack() as stack:
         yield lambda **options: Site(stack, **options)
     wait_until(lambda: not names_of_threads(NAME))
 
 
-def test_two_workers_talk_end_to_end_and_neither_listens(site: Make) -> None:
+def test_two_workers_talk_end_to_end_and_neither_listens(site):
     here = site()
     one, other = here.member(0), here.member(1)
     connection = one.reach(other)
@@ -130,11 +117,8 @@ def test_two_workers_talk_end_to_end_and_neither_listens(site: Make) -> None:
     assert hello.fields == {"from": 0}
     answer.send("answer", {}, (b"x" * 5_000_000,))
     found = connection.receive()
-    assert found is not None
     assert found.payload == b"x" * 5_000_000
     # Keys of a handshake of their own, of which the driver knows no nonce, and one end each.
-    assert connection.keys is not None
-    assert answer.keys is not None
     assert connection.keys.sending == answer.keys.receiving
     assert connection.keys.receiving == answer.keys.sending
     assert connection.relayed
@@ -150,10 +134,8 @@ def test_two_workers_talk_end_to_end_and_neither_listens(site: Make) -> None:
     assert connection.receive() is None
 
 
-@pytest.mark.parametrize("authenticate", [None, False])
-def test_a_ring_sums_and_authenticates_its_vectors_though_the_driver_is_near(
-    site: Make, authenticate: bool | None
-) -> None:
+@cases("authenticate", None, False)
+def test_a_ring_sums_and_authenticates_its_vectors_though_the_driver_is_near(site, authenticate):
     here = site()
     members = [here.member(worker) for worker in range(3)]
     ports = [RingPort(each.port, authenticate=authenticate) for each in members]
@@ -175,9 +157,7 @@ def test_a_ring_sums_and_authenticates_its_vectors_though_the_driver_is_near(
         ring.abort()
 
 
-def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(
-    site: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(site, monkeypatch):
     from sparkwright.mesh import _splicer
 
     seen = bytearray()
@@ -195,12 +175,12 @@ def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(
     assert b"unmistakable" not in seen
 
 
-def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(site: Make) -> None:
+def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(site):
     """The driver's word that this is worker 1 is not enough."""
     here = site()
     one, other = here.member(0), here.member(1, answers=False)
 
-    def answer(ticket: int) -> None:
+    def answer(ticket):
         connection = here.stranger()
         connection.send(ACCEPT, {"ticket": ticket})
         connection.socket.sendall(bytes(65))
@@ -211,7 +191,7 @@ def test_calling_worker_rejects_an_answer_without_the_secret_of_the_run(site: Ma
 
 
 @pytest.mark.thorough
-def test_unanswered_call_raises_and_names_both_sides(site: Make) -> None:
+def test_unanswered_call_raises_and_names_both_sides(site):
     here = site()
     one, silent = here.member(0), here.member(1, answers=False)
     with pytest.raises(
@@ -227,12 +207,13 @@ def test_unanswered_call_raises_and_names_both_sides(site: Make) -> None:
         one.reach(silent, timeout_s=60, give_up=given_up.is_set)
 
 
-@pytest.mark.parametrize(
-    ("relay_timeout_s", "happens"),
-    [(0.3, lambda partner: None), (60.0, lambda partner: partner.control.hang_up())],
+@cases(
+    "relay_timeout_s, happens",
+    (0.3, lambda partner: None),
+    (60.0, lambda partner: partner.control.hang_up()),
     ids=["it waits for too long", "its partner is lost"],
 )
-def test_the_driver_drops_a_caller(site: Make, relay_timeout_s: float, happens: Any) -> None:
+def test_the_driver_drops_a_caller(site, relay_timeout_s, happens):
     here = site(relay_timeout_s=relay_timeout_s)
     here.member(0)
     partner = here.member(1, answers=False)
@@ -244,7 +225,7 @@ def test_the_driver_drops_a_caller(site: Make, relay_timeout_s: float, happens: 
     assert not here.server._relay._waiting
 
 
-def test_only_the_newest_attempt_of_a_registered_worker_is_called(site: Make) -> None:
+def test_only_the_newest_attempt_of_a_registered_worker_is_called(site):
     here = site()
     one, old = here.member(0), here.member(1)
     address = old.port.address
@@ -256,18 +237,16 @@ def test_only_the_newest_attempt_of_a_registered_worker_is_called(site: Make) ->
             one.port.connect(("127.0.0.1", attempt), worker=worker, timeout_s=0.2)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        (CONNECT, {"from": [2, 0], "to": [1, 0]}),  # is not registered
-        (CONNECT, {"from": [0, 7], "to": [1, 0]}),  # another attempt is
-        (CONNECT, {"from": [0, 0], "to": 1}),
-        (CONNECT, {}),
-        (ACCEPT, {"ticket": 99}),
-        (ACCEPT, {}),
-    ],
+@cases(
+    "kind, fields",
+    (CONNECT, {"from": [2, 0], "to": [1, 0]}),  # is not registered
+    (CONNECT, {"from": [0, 7], "to": [1, 0]}),  # another attempt is
+    (CONNECT, {"from": [0, 0], "to": 1}),
+    (CONNECT, {}),
+    (ACCEPT, {"ticket": 99}),
+    (ACCEPT, {}),
 )
-def test_unexpected_requests_get_no_answer(site: Make, kind: str, fields: dict[str, Any]) -> None:
+def test_unexpected_requests_get_no_answer(site, kind, fields):
     here = site()
     one, other = here.member(0), here.member(1)
     stranger = here.stranger()
@@ -279,7 +258,7 @@ def test_unexpected_requests_get_no_answer(site: Make, kind: str, fields: dict[s
     wait_until(lambda: 0 not in here.rules.present)
 
 
-def test_without_the_option_nothing_is_relayed(site: Make) -> None:
+def test_without_the_option_nothing_is_relayed(site):
     here = site(relay_timeout_s=None)
     here.member(0)
     here.member(1)
@@ -288,7 +267,7 @@ def test_without_the_option_nothing_is_relayed(site: Make) -> None:
     assert stranger.receive() is None
 
 
-def test_the_relay_ends_with_the_run(site: Make) -> None:
+def test_the_relay_ends_with_the_run(site):
     here = site()
     one, other, silent = here.member(0), here.member(1), here.member(2, answers=False)
     connection = one.reach(other)

@@ -1,28 +1,23 @@
-"""The coordinator's server over real loopback connections."""
-
 import contextlib
 import json
 import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import psutil
 import pytest
+from tests.cases import cases
 from tests.waiting import join_threads, names_of_threads, wait_until
 
 from sparkwright.errors import DataError
-from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.framing import Message
+from sparkwright.mesh.connection import connect
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
     MessageReceived,
-    Notification,
     ProgressSettled,
     WorkerDisconnected,
     WorkerRegistered,
@@ -32,26 +27,24 @@ from sparkwright.workers.protocol import Failure, Group, Progress
 
 SECRET = bytes(range(32))
 NAME = "sparkwright-test"
-Make = Callable[..., "Site"]
 ALIVE = {"sent_s": 0.0, "steps": 0, "computing": False}
 
 
 class Sink:
     """Writes down what it is told."""
 
-    def __init__(self) -> None:
-        self.told: list[tuple[str, Any]] = []
+    def __init__(self):
+        self.told = []
         self.ended = threading.Event()
         self.rejects = ""  # messages of this kind
 
-    def __call__(self, notification: Notification, message: Message | None = None) -> None:
+    def __call__(self, notification, message=None):
         match notification:
             case WorkerRegistered(worker=worker):
                 self.told.append(("joined", worker))
             case WorkerDisconnected(worker=worker):
                 self.told.append(("lost", worker))
             case MessageReceived(worker=worker):
-                assert message is not None
                 if message.kind == self.rejects:
                     raise DataError("its content is invalid")
                 if message.kind != "alive":
@@ -65,12 +58,12 @@ class Sink:
             case _:
                 pass
 
-    def end(self) -> EndRun:
+    def end(self):
         assert self.ended.wait(5.0), "the run did not end"
         return self.told[-1][1]
 
 
-def state_of(payload: bytes, averagings: int = 4) -> dict[str, Any]:
+def state_of(payload, averagings=4):
     """The fields of a message whose payload is a vector of bytes."""
     progress = Progress(averagings=averagings, steps=(0, 0), examples=(0, 0))
     return {"dtype": "|u1", "size": len(payload), "progress": progress.to_dict()}
@@ -79,14 +72,14 @@ def state_of(payload: bytes, averagings: int = 4) -> dict[str, Any]:
 class Worker:
     """A worker's end of the line."""
 
-    def __init__(self, server: CoordinatorServer, worker: int, *, attempt: int = 0) -> None:
+    def __init__(self, server, worker, *, attempt=0):
         self.worker, self.attempt = worker, attempt
-        self.connection: Connection = connect(server.address, secret=SECRET, timeout_s=5)
+        self.connection = connect(server.address, secret=SECRET, timeout_s=5)
         self.connection.socket.settimeout(5.0)
         self.generation = 0
         self._quiet = threading.Event()
 
-    def register(self, **changes: Any) -> "Worker":
+    def register(self, **changes):
         fields = {
             "worker": self.worker,
             "attempt": self.attempt,
@@ -98,7 +91,7 @@ class Worker:
         self.connection.send("register", {**fields, **changes})
         return self
 
-    def take(self, kind: str) -> Message:
+    def take(self, kind):
         """The next message, which must be a `kind`."""
         message = self.connection.receive()
         assert message is not None, f"the driver hung up instead of sending {kind!r}"
@@ -107,7 +100,7 @@ class Worker:
             self.generation = int(message.fields["generation"])
         return message
 
-    def report(self, ending: str, progress: Progress | None) -> None:
+    def report(self, ending, progress):
         fields = {
             "generation": self.generation,
             "ending": ending,
@@ -116,29 +109,29 @@ class Worker:
         }
         self.connection.send("report", fields)
 
-    def deliver(self, payload: bytes = b"result") -> None:
+    def deliver(self, payload=b"result"):
         self.take("deliver")
         self.connection.send("result", state_of(payload), (payload,))
         self.take("dismiss")
 
-    def is_hung_up(self) -> bool:
+    def is_hung_up(self):
         with contextlib.suppress(TimeoutError):
             while self.connection.receive() is not None:
                 pass
             return True
         return False
 
-    def stay_alive(self) -> None:
+    def stay_alive(self):
         """Send signs of life until closed."""
 
-        def beat() -> None:
+        def beat():
             while not self._quiet.wait(0.05):
                 with contextlib.suppress(Exception):
                     self.connection.send("alive", ALIVE)
 
         threading.Thread(target=beat, daemon=True).start()
 
-    def close(self) -> None:
+    def close(self):
         self._quiet.set()
         self.connection.close()
 
@@ -146,14 +139,7 @@ class Worker:
 class Site:
     """A server with its sink, and workers that are closed with it."""
 
-    def __init__(
-        self,
-        *,
-        workers: int,
-        peer_timeout_s: float = 30.0,
-        rules: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *, workers, peer_timeout_s=30.0, rules=None, **options):
         self.sink = Sink()
         self.coordinator = Coordinator(workers=workers, now_s=time.monotonic(), **(rules or {}))
         settings = {"start": lambda: ({"size": 1}, (np.zeros(1),)), "name": NAME, **options}
@@ -166,37 +152,37 @@ class Site:
             peer_timeout_s=peer_timeout_s,
             **settings,
         )
-        self.workers: list[Worker] = []
+        self.workers = []
 
-    def worker(self, worker: int, *, attempt: int = 0) -> Worker:
+    def worker(self, worker, *, attempt=0):
         self.workers.append(Worker(self.server, worker, attempt=attempt))
         return self.workers[-1]
 
-    def registered(self, worker: int, *, attempt: int = 0, **changes: Any) -> Worker:
+    def registered(self, worker, *, attempt=0, **changes):
         """A worker whose registration has arrived."""
         before = self.sink.told.count(("joined", worker))
         found = self.worker(worker, attempt=attempt).register(**changes)
         wait_until(lambda: self.sink.told.count(("joined", worker)) > before)
         return found
 
-    def training(self) -> list[Worker]:
+    def training(self):
         """All workers, in their first group."""
         found = [self.registered(w) for w in range(self.coordinator.workers)]
         for worker in found:
             worker.take("group")
         return found
 
-    def close(self) -> None:
+    def close(self):
         for worker in self.workers:
             worker.close()
         self.server.close()
 
 
 @pytest.fixture
-def site() -> Iterator[Make]:
+def site():
     with contextlib.ExitStack() as stack:
 
-        def build(workers: int = 2, **options: Any) -> Site:
+        def build(workers=2, **options):
             found = Site(workers=workers, **options)
             stack.callback(found.close)
             return found
@@ -204,11 +190,11 @@ def site() -> Iterator[Make]:
         yield build
 
 
-def end_of(workers: int = 2) -> Progress:
+def end_of(workers=2):
     return Progress(epoch=1, averagings=4, steps=(0,) * workers, examples=(0,) * workers)
 
 
-def finish(site: Site, workers: list[Worker]) -> None:
+def finish(site, workers):
     """Let `workers`, all in a group, end the run as they should."""
     for worker in workers:
         worker.report("finished", end_of(site.coordinator.workers))
@@ -216,10 +202,7 @@ def finish(site: Site, workers: list[Worker]) -> None:
     assert site.sink.end() == EndRun()
 
 
-# -- the regular run ------------------------------------------------------------------------
-
-
-def test_a_run_from_registration_to_result(site: Make) -> None:
+def test_a_run_from_registration_to_result(site):
     start = np.arange(5, dtype=np.float32)
     here = site(2, start=lambda: ({"size": 5}, (start, b"extras")))
     one, other = here.registered(0, rows=7), here.registered(1, validation_rows=3)
@@ -236,7 +219,6 @@ def test_a_run_from_registration_to_result(site: Make) -> None:
     other.connection.send("rows", {"blocks": []}, (b"",))
     finish(here, [one, other])
     other.take("dismiss")
-    assert here.server.result is not None
     assert here.server.result.payload == b"result"
     assert here.sink.told == [
         ("joined", 0),
@@ -247,7 +229,7 @@ def test_a_run_from_registration_to_result(site: Make) -> None:
     ]
 
 
-def test_worker_that_leaves_its_slot_to_another_is_reported_as_lost(site: Make) -> None:
+def test_worker_that_leaves_its_slot_to_another_is_reported_as_lost(site):
     here = site(2, rules={"required": 1, "replacement_timeout_s": 0.2})
     required, joined = here.registered(0), here.registered(1)
     required.close()
@@ -256,8 +238,8 @@ def test_worker_that_leaves_its_slot_to_another_is_reported_as_lost(site: Make) 
     assert here.sink.told.count(("lost", 1)) == here.sink.told.count(("lost", 0)) == 1
 
 
-@pytest.mark.parametrize("found_by", ["driver", "task", "worker"])
-def test_a_failure_ends_the_run(site: Make, found_by: str) -> None:
+@cases("found_by", "driver", "task", "worker")
+def test_a_failure_ends_the_run(site, found_by):
     here = site(1)
     (worker,) = here.training()
     failure = Failure(worker=0, host="b", kind="data", reason="no such column", traceback="…")
@@ -275,7 +257,7 @@ def test_a_failure_ends_the_run(site: Make, found_by: str) -> None:
     assert here.sink.end() == EndRun(failure=failure)
 
 
-def test_worker_that_registers_after_the_end_is_released(site: Make) -> None:
+def test_worker_that_registers_after_the_end_is_released(site):
     here = site(2)
     here.server.stop()
     assert here.sink.end() == EndRun(stopped=True)
@@ -286,7 +268,7 @@ def test_worker_that_registers_after_the_end_is_released(site: Make) -> None:
     assert here.sink.told == [("ended", EndRun(stopped=True))]
 
 
-def test_newer_attempt_takes_over_and_the_older_is_released(site: Make) -> None:
+def test_newer_attempt_takes_over_and_the_older_is_released(site):
     here = site(2)
     one, other = here.training()
     newer = here.registered(1, attempt=1)
@@ -301,7 +283,7 @@ def test_newer_attempt_takes_over_and_the_older_is_released(site: Make) -> None:
     assert ("settled", 1) in here.sink.told
 
 
-def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site: Make) -> None:
+def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site):
     here = site(2)
     one, other = here.training()
     for worker in (one, other):
@@ -319,22 +301,15 @@ def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site: Mak
     assert heard == [(0, "phases"), (1, "phases")]
 
 
-# -- peers that do not behave ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        *(b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n", struct.pack("<4sIQ", b"SWR1", 2**31, 0)),
-        *(("rows", {"blocks": []}), ("report", {}), ("result", {}), ("fetch_start", {})),
-        *(("register", {"worker": worker}) for worker in (None, "x", -1, 2, 10**9)),
-        None,
-    ],
+    *(b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n", struct.pack("<4sIQ", b"SWR1", 2**31, 0)),
+    *(("rows", {"blocks": []}), ("report", {}), ("result", {}), ("fetch_start", {})),
+    *(("register", {"worker": worker}) for worker in (None, "x", -1, 2, 10**9)),
+    None,
     ids=str,
 )
-def test_invalid_data_of_a_stranger_ends_only_its_connection(
-    site: Make, caplog: pytest.LogCaptureFixture, content: Any
-) -> None:
+def test_invalid_data_of_a_stranger_ends_only_its_connection(site, caplog, content):
     here = site(2)
     workers = here.training()
     stranger = here.worker(0)
@@ -348,16 +323,13 @@ def test_invalid_data_of_a_stranger_ends_only_its_connection(
         stranger.connection.send(*content)
     assert stranger.connection.receive() is None
     finish(here, workers)
-    assert here.server.result is not None
     assert here.server.result.payload == b"result"
     assert [what for kind, what in here.sink.told if kind in ("joined", "lost")] == [0, 1]
     assert all(record.levelno <= logging.WARNING for record in caplog.records)
 
 
-@pytest.mark.parametrize("how", ["nonsense", "rejected", "close"])
-def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
-    site: Make, caplog: pytest.LogCaptureFixture, how: str
-) -> None:
+@cases("how", "nonsense", "rejected", "close")
+def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(site, caplog, how):
     here = site(2)
     one, other = here.training()
     here.sink.rejects = "phases"
@@ -372,22 +344,18 @@ def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
     assert here.sink.told[-1] == ("lost", 1)
 
 
-def test_strangers_get_the_time(site: Make) -> None:
+def test_strangers_get_the_time(site):
     stranger = site(1).worker(0).connection
     stranger.send("clock", {"asked_s": 1.25})
     answer = stranger.receive()
-    assert answer is not None
     assert (answer.kind, answer.fields["asked_s"]) == ("clock", 1.25)
     assert answer.fields["came_s"] <= answer.fields["answered_s"] <= time.monotonic()
     stranger.send("phases", {})
     assert stranger.receive() is None
 
 
-# -- silence --------------------------------------------------------------------------------
-
-
 @pytest.mark.thorough
-def test_silent_worker_is_lost_after_the_time_out(site: Make) -> None:
+def test_silent_worker_is_lost_after_the_time_out(site):
     here = site(2, peer_timeout_s=1.0)
     stranger = here.worker(0)  # never registers
     builder = here.worker(1, attempt=1)  # builds its network for long
@@ -407,7 +375,7 @@ def test_silent_worker_is_lost_after_the_time_out(site: Make) -> None:
 
 
 @pytest.mark.thorough
-def test_a_large_result_on_its_way_is_no_silence(site: Make) -> None:
+def test_a_large_result_on_its_way_is_no_silence(site):
     here = site(1, peer_timeout_s=1.0)
     (worker,) = here.training()
     worker.report("finished", end_of(1))
@@ -420,15 +388,14 @@ def test_a_large_result_on_its_way_is_no_silence(site: Make) -> None:
         time.sleep(0.11)
         worker.connection.socket.sendall(bytes([byte]))
     assert here.sink.end() == EndRun()
-    assert here.server.result is not None
     assert here.server.result.payload == b"r" * 13
 
 
 @pytest.mark.thorough
-def test_heartbeats_are_received_while_the_start_is_sent(site: Make) -> None:
+def test_heartbeats_are_received_while_the_start_is_sent(site):
     ready = threading.Event()
 
-    def start() -> tuple[dict[str, Any], tuple[Any, ...]]:
+    def start():
         ready.wait(30.0)
         return {"size": 1}, (np.zeros(1),)
 
@@ -441,7 +408,7 @@ def test_heartbeats_are_received_while_the_start_is_sent(site: Make) -> None:
     worker.take("start")
 
 
-def test_large_transfer_delays_no_other_worker(site: Make) -> None:
+def test_large_transfer_delays_no_other_worker(site):
     """A worker that does not read its 64 MB holds up neither `stop` nor the other worker."""
     state = np.zeros(16 << 20, np.float32)
     here = site(2, start=lambda: ({"size": state.size}, (state,)))
@@ -458,13 +425,13 @@ def test_large_transfer_delays_no_other_worker(site: Make) -> None:
     slow.take("stop")
 
 
-def test_time_of_the_last_message_of_each_worker_is_recorded(site: Make) -> None:
+def test_time_of_the_last_message_of_each_worker_is_recorded(site):
     here = site(2)
     workers = here.training()
     time.sleep(0.3)
     workers[0].connection.send("alive", ALIVE)
 
-    def one_is_later() -> bool:
+    def one_is_later():
         ago = here.server.silence_s()
         return ago[1] >= 0.3 and ago[1] - ago[0] >= 0.29
 
@@ -472,7 +439,7 @@ def test_time_of_the_last_message_of_each_worker_is_recorded(site: Make) -> None
     wait_until(one_is_later, 5.0)
 
 
-def test_histograms_are_requested_from_every_worker(site: Make) -> None:
+def test_histograms_are_requested_from_every_worker(site):
     here = site(2)
     assert not here.server.request_histograms()
     workers = here.training()
@@ -481,14 +448,11 @@ def test_histograms_are_requested_from_every_worker(site: Make) -> None:
         worker.take("histograms")
 
 
-# -- the end --------------------------------------------------------------------------------
-
-
-def sockets() -> set[Any]:
+def sockets():
     return {c.laddr for c in psutil.Process().net_connections("tcp") if c.status != "TIME_WAIT"}
 
 
-def test_a_closed_server_leaves_no_thread_and_no_socket() -> None:
+def test_a_closed_server_leaves_no_thread_and_no_socket():
     before = sockets()
     here = Site(workers=2, name="closing")
     workers = here.training()

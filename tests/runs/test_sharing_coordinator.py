@@ -1,7 +1,3 @@
-"""Gradient sharing: event scripts with the exact actions that follow."""
-
-from typing import Any
-
 from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
@@ -11,15 +7,15 @@ from sparkwright.runs._decisions import Drop, EndRun, RequestSnapshot, RequestSt
 class Due:
     """A checkpoint every so many minibatches or seconds."""
 
-    def __init__(self, minibatches: int = 10**9, seconds: float = 1e9) -> None:
+    def __init__(self, minibatches=10**9, seconds=1e9):
         self.minibatches, self.seconds = minibatches, seconds
 
-    def due(self, rounds_since: int, seconds_since: float) -> bool:
+    def due(self, rounds_since, seconds_since):
         enough = rounds_since >= self.minibatches or seconds_since >= self.seconds
         return rounds_since > 0 and enough
 
 
-def starting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
+def starting(workers=2, epochs=2, **settings):
     """All have come and are about to get the driver's state."""
     script = SharingScript(workers, epochs, **settings)
     for worker in range(workers):
@@ -27,7 +23,7 @@ def starting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScrip
     return script
 
 
-def training(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
+def training(workers=2, epochs=2, **settings):
     """All have their first piece."""
     script = starting(workers, epochs, **settings)
     for worker in range(workers):
@@ -35,7 +31,7 @@ def training(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScrip
     return script
 
 
-def meeting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript:
+def meeting(workers=2, epochs=2, **settings):
     """All have done their part of the first epoch, and are called to meet."""
     script = training(workers, epochs, **settings)
     for worker in [*range(workers), *range(workers)]:
@@ -44,7 +40,7 @@ def meeting(workers: int = 2, epochs: int = 2, **settings: Any) -> SharingScript
     return script
 
 
-def owed() -> SharingScript:
+def owed():
     """One epoch; worker 1 was lost in it; worker 0 has done its part and met."""
     script = training(epochs=1)
     script.lose(1)
@@ -54,7 +50,7 @@ def owed() -> SharingScript:
     return script
 
 
-def test_data_that_a_worker_cannot_read_is_left_to_others_for_a_while() -> None:
+def test_data_that_a_worker_cannot_read_is_left_to_others_for_a_while():
     script = training()
     assert script.works(0) == script.piece(0, 0, 0, 2, 4)
     assert script.works(0) == script.piece(0, 1, 0, 2, 4)
@@ -66,7 +62,7 @@ def test_data_that_a_worker_cannot_read_is_left_to_others_for_a_while() -> None:
     assert script.works(1) == script.meeting([0, 1], validate=True)
 
 
-def test_a_run_in_which_nothing_counts_is_noticed_with_whom_it_waits_for() -> None:
+def test_a_run_in_which_nothing_counts_is_noticed_with_whom_it_waits_for():
     script = training(stall_timeout_s=60.0)
     script.works(0)
     script.lives(0, steps=2)
@@ -84,7 +80,7 @@ def test_a_run_in_which_nothing_counts_is_noticed_with_whom_it_waits_for() -> No
     assert over.seconds == 0.0
 
 
-def test_stop_ends_a_run_whose_workers_never_leave_their_meeting() -> None:
+def test_stop_ends_a_run_whose_workers_never_leave_their_meeting():
     script = meeting(stall_timeout_s=60.0)
     script.stop()
     both = [script.connection(worker) for worker in range(2)]
@@ -95,7 +91,7 @@ def test_stop_ends_a_run_whose_workers_never_leave_their_meeting() -> None:
     assert script.lose(1)[-1] == EndRun(stopped=True)
 
 
-def test_joining_worker_gets_its_state_from_a_ready_worker_and_all_owed_work_is_done() -> None:
+def test_joining_worker_gets_its_state_from_a_ready_worker_and_all_owed_work_is_done():
     script = owed()
     assert script.coordinator.phase == "training"
     assert script.register(1, attempt=1) == script.groups([0, 1], source=0)
@@ -109,7 +105,7 @@ def test_joining_worker_gets_its_state_from_a_ready_worker_and_all_owed_work_is_
     assert sum(script.progress.examples) == 80
 
 
-def test_a_lost_workers_piece_is_trained_only_while_another_worker_keeps_the_state() -> None:
+def test_a_lost_workers_piece_is_trained_only_while_another_worker_keeps_the_state():
     script = training(epochs=1)
     script.works(0)  # its second piece
     script.works(1)
@@ -126,7 +122,7 @@ def test_a_lost_workers_piece_is_trained_only_while_another_worker_keeps_the_sta
     assert script.works(0)[0] in script.meeting([0, 1], validate=True)
 
 
-def test_repeatedly_failing_meeting_ends_the_run_with_the_learned_state() -> None:
+def test_repeatedly_failing_meeting_ends_the_run_with_the_learned_state():
     script = meeting()
     for _ in range(MAX_FRUITLESS_GROUPS - 1):
         script.report(0, "broken")
@@ -138,7 +134,7 @@ def test_repeatedly_failing_meeting_ends_the_run_with_the_learned_state() -> Non
     assert end.timed_out.startswith("the workers failed to average 5 times in a row.")
 
 
-def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting() -> None:
+def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting():
     script = training()
     script.lose(1)
     script.register(1, attempt=1)
@@ -152,7 +148,7 @@ def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting() -
     ]
 
 
-def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned() -> None:
+def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned():
     script = training(checkpoints=Due(seconds=60))
     assert script.tick(100.0) == NOTHING
     assert script.works(0) == script.meeting([0, 1], checkpoint=True)
@@ -164,7 +160,7 @@ def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned() -> None:
     assert script.tick(1.0) == script.meeting([0, 1], checkpoint=True)
 
 
-def test_stop_while_training_ends_with_a_last_meeting() -> None:
+def test_stop_while_training_ends_with_a_last_meeting():
     script = training()
     assert script.stop() == script.meeting([0, 1])
     assert script.stop() == NOTHING
@@ -175,7 +171,7 @@ def test_stop_while_training_ends_with_a_last_meeting() -> None:
     assert script.progress.steps == (1, 0)
 
 
-def test_worker_that_joins_after_stop_is_released_and_not_missed() -> None:
+def test_worker_that_joins_after_stop_is_released_and_not_missed():
     script = training()
     script.lose(1)
     script.stop()
@@ -183,7 +179,7 @@ def test_worker_that_joins_after_stop_is_released_and_not_missed() -> None:
     assert script.tick(1000.0) == NOTHING
 
 
-def test_failing_worker_causes_a_last_meeting_that_keeps_the_state() -> None:
+def test_failing_worker_causes_a_last_meeting_that_keeps_the_state():
     script = training()
     script.works(1, 1, wants_more=False)
     assert script.report(1, "failed", generation=1, failure=FAILURE) == script.meeting([0, 1])
@@ -192,7 +188,7 @@ def test_failing_worker_causes_a_last_meeting_that_keeps_the_state() -> None:
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(failure=FAILURE)]
 
 
-def test_wait_for_a_lost_worker_times_out_and_keeps_the_state() -> None:
+def test_wait_for_a_lost_worker_times_out_and_keeps_the_state():
     script = owed()
     assert script.tick(120.0) == NOTHING
     assert script.tick(0.1) == script.meeting([0])

@@ -1,8 +1,5 @@
-"""A run of gradient sharing with simulated workers: killed, silent, replaced, failing, late."""
-
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis.stateful import invariant, rule
@@ -25,7 +22,6 @@ from sparkwright.runs._decisions import (
     Dismiss,
     Drop,
     EndRun,
-    Event,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
@@ -46,7 +42,7 @@ from sparkwright.runs._decisions import (
     WorkReported,
 )
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
-from sparkwright.workers.protocol import Failure, Group, Progress
+from sparkwright.workers.protocol import Group, Progress
 from sparkwright.workers.work import Span
 
 MINIBATCHES = (5, 3, 4)  # of each worker in an epoch, of one example each
@@ -56,7 +52,7 @@ ALWAYS = 1 << 62
 Learned = set[tuple[int, int, int]]  # the minibatches that a state has seen
 
 
-def everything(epochs: int) -> Learned:
+def everything(epochs):
     return {
         (worker, epoch, number)
         for epoch in range(epochs)
@@ -65,12 +61,12 @@ def everything(epochs: int) -> Learned:
     }
 
 
-def members(span: Span) -> Learned:
+def members(span):
     return {(span.owner, span.epoch, number) for number in range(span.start, span.stop)}
 
 
 class EveryFourMinibatches:
-    def due(self, rounds_since: int, seconds_since: float) -> bool:
+    def due(self, rounds_since, seconds_since):
         return rounds_since >= 4 or (rounds_since > 0 and seconds_since >= 5.0)
 
 
@@ -87,9 +83,6 @@ class Checkpoint:
 
     progress: Progress
     learned: frozenset[tuple[int, int, int]]
-
-
-Sent = Event | Validation | Checkpoint
 
 
 @dataclass(eq=False)
@@ -117,7 +110,7 @@ class Worker(Attempt):
     piece: Span | None = None
     done: int = 0
 
-    def arrive(self, order: Action) -> None:
+    def arrive(self, order):
         """The reader's thread: what ends a wait acts at once."""
         if isinstance(order, SendRegroup):
             self.abandoned = max(self.abandoned, order.generation)
@@ -130,7 +123,7 @@ class Worker(Attempt):
             self.abandoned = ALWAYS
         self.inbox.append(order)
 
-    def turn(self, world: "Runs") -> bool:
+    def turn(self, world):
         """The next thing that this worker does; False if it has to wait."""
         if not self.alive:
             return False
@@ -143,7 +136,7 @@ class Worker(Attempt):
             return True
         return self.train(world)
 
-    def obey(self, order: Action, world: "Runs") -> None:
+    def obey(self, order, world):
         match order:
             case SendGroup(group=group):
                 self.group = group
@@ -169,7 +162,7 @@ class Worker(Attempt):
             case _:
                 raise AssertionError(order)
 
-    def die(self, arriving: int = ALWAYS) -> None:
+    def die(self, arriving=ALWAYS):
         """Only the first `arriving` messages that are on their way still arrive."""
         self.alive, self.ring, self.source = False, None, None
         while len(self.sent) > arriving:
@@ -178,7 +171,7 @@ class Worker(Attempt):
 
     # -- with others ------------------------------------------------------------------------
 
-    def meet(self, ring: Meeting, world: "Runs") -> bool:
+    def meet(self, ring, world):
         if ring.group.generation <= self.abandoned or world.is_broken(ring):
             self.leave("broken")
         elif self.connection not in ring.contributed:
@@ -192,7 +185,7 @@ class Worker(Attempt):
             self.average(ring.group, ring.order)
         return True
 
-    def average(self, group: Group, order: SendMeeting) -> None:
+    def average(self, group, order):
         assert self.learned is not None
         self.progress = group.progress
         first = group.rank_of(self.worker) == 0
@@ -205,19 +198,18 @@ class Worker(Attempt):
         self.ring = None
         self.report(group, "met")
 
-    def leave(self, ending: str, failure: Failure | None = None) -> None:
+    def leave(self, ending, failure=None):
         assert self.ring is not None
         ring, self.ring = self.ring, None
         ring.left.add(self.connection)
         self.report(ring.group, ending, failure)
 
-    def fetch(self, source: "Worker") -> bool:
+    def fetch(self, source):
         self.waited += 1
         busy = source.silent or source.ring is not None or source.source is not None
         if source.alive and busy and self.waited < 10:
             return False
         self.source = None
-        assert self.group is not None
         if source.alive and not busy:
             self.learned, self.progress = source.learned, self.group.progress
             self.report_work()
@@ -227,11 +219,9 @@ class Worker(Attempt):
 
     # -- alone ------------------------------------------------------------------------------
 
-    def train(self, world: "Runs") -> bool:
+    def train(self, world):
         if self.piece is None:
             return False
-        assert self.group is not None
-        assert self.learned is not None
         if self.piece.owner != self.worker:
             seats = [seat for seat in self.group.seats if seat.worker == self.piece.owner]
             owner = world.attempts[seats[0].port] if seats else None
@@ -246,10 +236,10 @@ class Worker(Attempt):
         return True
 
     @property
-    def may_fail(self) -> bool:
+    def may_fail(self):
         return self.group is not None and not self.silent
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure):
         if self.ring is not None:
             self.leave("failed", failure)
             return
@@ -259,7 +249,7 @@ class Worker(Attempt):
             self.report_work(wants_more=False)
         self.report(self.group, "failed", failure)
 
-    def report_work(self, *, wants_more: bool = True) -> None:
+    def report_work(self, *, wants_more=True):
         self.sent.append(
             WorkReported(
                 connection=self.connection,
@@ -272,12 +262,12 @@ class Worker(Attempt):
         )
         self.piece = None
 
-    def report(self, group: Group, ending: str, failure: Failure | None = None) -> None:
+    def report(self, group, ending, failure=None):
         self.sent.append(
             WorkerReported(
                 connection=self.connection,
                 generation=group.generation,
-                ending=ending,  # pyright: ignore[reportArgumentType]
+                ending=ending,
                 progress=self.progress,
                 failure=failure,
             )
@@ -287,27 +277,27 @@ class Worker(Attempt):
 class Runs(RunMachine):
     """Runs of gradient sharing."""
 
-    def __init__(self) -> None:
-        self.told: dict[int, Group] = {}  # by connection: as the driver sees it
-        self.pieces: dict[int, Span] = {}  # likewise
-        self.arrived: Checkpoint | None = None
-        self.kept: frozenset[tuple[int, int, int]] = frozenset()  # in the last checkpoint
-        self.validated: list[int] = []
-        self.deliverer: Worker | None = None
-        self.deadly: Learned = set()  # what workers had that were lost
+    def __init__(self):
+        self.told = {}  # by connection: as the driver sees it
+        self.pieces = {}  # likewise
+        self.arrived = None
+        self.kept = frozenset()  # in the last checkpoint
+        self.validated = []
+        self.deliverer = None
+        self.deadly = set()  # what workers had that were lost
         # (who reads, whose data); for good, although the others reach both.
-        self.unreadable: set[tuple[int, int]] = set()
+        self.unreadable = set()
         super().__init__()
 
     @property
-    def minibatches(self) -> int:
+    def minibatches(self):
         """Of all workers in an epoch."""
         return sum(MINIBATCHES[: self.required])
 
-    def everything(self, epochs: int) -> Learned:
+    def everything(self, epochs):
         return {part for part in everything(epochs) if part[0] < self.required}
 
-    def coordinate(self, common: dict[str, Any]) -> SharingCoordinator:
+    def coordinate(self, common):
         return SharingCoordinator(
             **common,
             epochs=self.epochs,
@@ -318,26 +308,26 @@ class Runs(RunMachine):
             callbacks=self.calls_back,
         )
 
-    def new_worker(self, **fields: Any) -> Worker:
+    def new_worker(self, **fields):
         return Worker(**fields)
 
-    def rows(self, worker: int) -> tuple[int, int]:
+    def rows(self, worker):
         if worker >= self.required:
             return 0, 0
         return MINIBATCHES[worker], worker
 
-    def ring(self, group: Group, order: SendMeeting | None) -> Meeting:
+    def ring(self, group, order):
         ring = Meeting(group, order, set(self.kept))
         return self.rings.setdefault(group.generation, ring)
 
-    def is_broken(self, ring: Meeting) -> bool:
+    def is_broken(self, ring):
         """Whether a member has closed its connections; a silent one has not."""
         inside = [c for c in ring.connections if c not in ring.contributed]
         return bool(ring.left) or not all(self.attempts[c].alive for c in inside)
 
     # -- the driver's side ------------------------------------------------------------------
 
-    def take(self, sent: Sent) -> None:
+    def take(self, sent):
         match sent:
             case Validation(epoch=epoch):
                 self.validated.append(epoch)
@@ -347,7 +337,7 @@ class Runs(RunMachine):
             case _:
                 self.handle(sent)
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event):
         if isinstance(event, WorkerReported | ConnectionLost | ResultReceived | StopRequested):
             self.past.append(event)
         match event:
@@ -362,7 +352,7 @@ class Runs(RunMachine):
             self.perform(action)
         self.check_the_ledger()
 
-    def perform(self, action: Action) -> None:
+    def perform(self, action):
         assert self.end is None or isinstance(action, Dismiss), "the run has ended"
         match action:
             case EndRun():
@@ -414,11 +404,11 @@ class Runs(RunMachine):
             self.gone.add(connection)
         self.attempts[connection].orders.append(action)
 
-    def lose_piece(self, connection: int) -> None:
+    def lose_piece(self, connection):
         if (piece := self.pieces.pop(connection, None)) is not None:
             self.deadly |= members(piece)
 
-    def check_who_keeps_the_state(self, connection: int) -> None:
+    def check_who_keeps_the_state(self, connection):
         """What a worker was lost with is trained while another has the state, or by one alone."""
         at_risk = {c for c, piece in self.pieces.items() if members(piece) & self.deadly}
         present = {r.connection for r in self.coordinator.present.values()}
@@ -426,7 +416,7 @@ class Runs(RunMachine):
         alone = present == {connection} and self.required == 1
         assert connection not in at_risk or alone or having - at_risk, "the state would be lost"
 
-    def check_the_ledger(self) -> None:
+    def check_the_ledger(self):
         """Each minibatch is left, handed out or done: once."""
         progress = self.coordinator.progress
         spans = [*progress.todo, *(self.pieces.values() if self.end is None else ())]
@@ -439,28 +429,28 @@ class Runs(RunMachine):
 
     @going_on
     @rule(data=st.data())
-    def messages_arrive_at_the_driver(self, data: st.DataObject) -> None:
+    def messages_arrive_at_the_driver(self, data):
         waiting = [w for w in self.attempts.values() if w.sent and not w.silent]
         if waiting:
             self.take(data.draw(st.sampled_from(waiting)).sent.popleft())
 
     @going_on
     @rule(data=st.data())
-    def orders_arrive_at_a_worker(self, data: st.DataObject) -> None:
+    def orders_arrive_at_a_worker(self, data):
         worker = self.one(data, lambda w: bool(w.orders))
         while worker is not None and worker.orders:
             worker.arrive(worker.orders.popleft())
 
     @going_on
     @rule(data=st.data(), turns=st.integers(1, 4))
-    def one_worker_works(self, data: st.DataObject, turns: int) -> None:
+    def one_worker_works(self, data, turns):
         worker = self.one(data, lambda w: not w.silent)
         while worker is not None and turns and worker.turn(self):
             turns -= 1
 
     @going_on
     @rule(data=st.data(), arriving=st.sampled_from([ALWAYS, 0, 1, 2]), moments=st.integers(0, 4))
-    def a_worker_is_killed(self, data: st.DataObject, arriving: int, moments: int) -> None:
+    def a_worker_is_killed(self, data, arriving, moments):
         worker = self.one(data, lambda w: not w.silent)
         if worker is not None:
             self.any_lost = True
@@ -468,12 +458,12 @@ class Runs(RunMachine):
             self.all_goes_well(moments)
 
     @rule(pair=st.permutations(range(WORKERS)))
-    def a_worker_cannot_read_the_data_of_another(self, pair: list[int]) -> None:
+    def a_worker_cannot_read_the_data_of_another(self, pair):
         self.unreadable.add((pair[0], pair[1]))
 
     @going_on
     @rule(data=st.data(), replaced=st.booleans())
-    def a_worker_falls_silent(self, data: st.DataObject, replaced: bool) -> None:
+    def a_worker_falls_silent(self, data, replaced):
         worker = self.one(data, lambda w: not w.silent)
         if worker is None:
             return
@@ -485,22 +475,21 @@ class Runs(RunMachine):
 
     # -- what must hold ---------------------------------------------------------------------
 
-    def check_the_time_out(self, timed_out: str) -> None:
+    def check_the_time_out(self, timed_out):
         if timed_out.startswith("the workers failed to average"):
             assert self.breaks >= 5
         else:
             assert timed_out == "all workers were lost before one delivered the result."
 
-    def check_the_end(self, progress: Progress) -> None:
+    def check_the_end(self, progress):
         assert (progress.epoch, progress.todo) == (EPOCHS, ())
         assert sum(progress.steps) == sum(progress.examples) == EPOCHS * self.minibatches
-        assert self.deliverer is not None
         assert self.deliverer.learned == self.everything(EPOCHS)
         if not self.any_lost:
             assert self.validated == [*range(1, progress.validated + 1)]
             assert self.asked_to_stop or progress.validated == EPOCHS
 
-    def everything_goes_well_for_a_moment(self) -> None:
+    def everything_goes_well_for_a_moment(self):
         for latest in list(self.latest.values()):
             if not latest.sent and (latest.silent or not latest.alive):
                 self.begin(latest.worker, attempt=latest.attempt + 1)
@@ -531,15 +520,14 @@ class JoinedRuns(Runs):
 class CalledBackRuns(CalledBack, Runs):
     """Runs with callbacks."""
 
-    def check_the_end(self, progress: Progress) -> None:
+    def check_the_end(self, progress):
         super().check_the_end(progress)
-        assert self.deliverer is not None
         assert self.deliverer.learned is not None
         owed = {part for span in progress.todo for part in members(span)}
         assert self.deliverer.learned >= everything(LAST_CALLED) - owed
 
     @invariant()
-    def nobody_trains_on_before_an_answer(self) -> None:
+    def nobody_trains_on_before_an_answer(self):
         self.check_the_answers(self.coordinator.progress)
 
 

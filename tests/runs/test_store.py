@@ -6,13 +6,12 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.runs.recorded import begin, train
 from tests.waiting import wait_until
 
@@ -24,18 +23,18 @@ from sparkwright.runs._run_file import default_path, opened
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RunStore:
+def store(tmp_path):
     return RunStore(tmp_path / "a folder?#%20" / "rüns.sqlite")
 
 
 @pytest.fixture
-def processes() -> Iterator[Any]:
+def processes():
     """`processes(path, name, count)`: one that stores so many runs, and ends another when told."""
-    begun: list[subprocess.Popen[str]] = []
+    begun = []
 
-    def begin_one(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+    def begin_one(path, name, count):
         command = [sys.executable, "-m", "tests.runs.recorded", str(path), name, str(count)]
-        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         begun.append(subprocess.Popen(command, text=True, **pipes))
         return begun[-1]
 
@@ -46,15 +45,12 @@ def processes() -> Iterator[Any]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
     monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
 
 
-# -- what is stored -------------------------------------------------------------------------
-
-
-def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store: RunStore) -> None:
+def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store):
     run = train(store, name="lenet", note="scores of the test set")
     (found,) = store.runs()
     assert (found.name, found.title, found.state) == ("lenet", "dense on 2 workers", "done")
@@ -76,13 +72,13 @@ def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store: RunStore)
     assert np.nanmax(rows["learning_rate"]) == pytest.approx(0.001)
 
 
-def test_a_failed_run_keeps_its_error(store: RunStore) -> None:
+def test_a_failed_run_keeps_its_error(store):
     found = store.run(train(store, error=ValueError("no such column")).name)
     assert (found.state, found.message) == ("failed", "no such column")
     assert "ValueError: no such column" in str(found.error)
 
 
-def test_the_latest_of_runs_of_one_name_counts(store: RunStore) -> None:
+def test_the_latest_of_runs_of_one_name_counts(store):
     for name in ("same", "other"):
         train(store, name=name)
     latest, first = store.runs()
@@ -92,7 +88,7 @@ def test_the_latest_of_runs_of_one_name_counts(store: RunStore) -> None:
     assert [run.id for run in store.runs(limit=1)] == [latest.id]
 
 
-def test_runs_are_tagged_renamed_and_deleted(store: RunStore) -> None:
+def test_runs_are_tagged_renamed_and_deleted(store):
     name = train(store).name
     assert store.tag(name, "small", "baseline").tags == ("baseline", "small")
     assert store.untag(name, "small", "absent").tags == ("baseline",)
@@ -104,7 +100,7 @@ def test_runs_are_tagged_renamed_and_deleted(store: RunStore) -> None:
     assert store.select("SELECT * FROM runs") == []
 
 
-def test_tags_that_several_threads_add_at_once_are_all_kept(store: RunStore) -> None:
+def test_tags_that_several_threads_add_at_once_are_all_kept(store):
     name = train(store).name
     tags = [f"tag {number:02}" for number in range(16)]
     with ThreadPoolExecutor(len(tags)) as threads:
@@ -112,7 +108,7 @@ def test_tags_that_several_threads_add_at_once_are_all_kept(store: RunStore) -> 
     assert store.run(name).tags == tuple(tags)
 
 
-def test_an_unknown_run_names_the_latest_ones(store: RunStore) -> None:
+def test_an_unknown_run_names_the_latest_ones(store):
     name = train(store).name
     for change in (store.run, store.tag, lambda unknown: store.delete(name, unknown)):
         with pytest.raises(ConfigurationError, match=rf"Received: 'nobody'.* '{name}'"):
@@ -122,7 +118,7 @@ def test_an_unknown_run_names_the_latest_ones(store: RunStore) -> None:
     assert [run.name for run in store.runs()] == [name]
 
 
-def test_runs_become_a_data_frame_with_the_settings_that_differ(store: RunStore) -> None:
+def test_runs_become_a_data_frame_with_the_settings_that_differ(store):
     first = train(store, epochs=3, checkpoint_path="/a", seed=1)
     second = train(store, epochs=4, checkpoint_path="/b", seed=2)
     frame = store.runs().to_pandas()
@@ -133,17 +129,14 @@ def test_runs_become_a_data_frame_with_the_settings_that_differ(store: RunStore)
     assert f"{first.name}  done  epoch 3/3  accuracy 0.75" in repr(store.runs())
 
 
-def test_without_a_file_there_are_no_runs_and_none_is_made(store: RunStore) -> None:
+def test_without_a_file_there_are_no_runs_and_none_is_made(store):
     assert store.runs() == ()
     assert repr(store.runs()) == "0 runs"
     assert not store.path.parent.exists()
 
 
-# -- while a run goes on --------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("impatient")
-def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
+def test_running_run_is_listed_and_can_be_renamed(store):
     run, engine, recorder = begin(store)
     found = wait_until(lambda: [r for r in store.runs() if r.epoch == 3])[0]
     assert (found.state, found.ended_at, found.has_ended) == ("training", None, False)
@@ -157,7 +150,7 @@ def test_running_run_is_listed_and_can_be_renamed(store: RunStore) -> None:
     assert run.name != "renamed"
 
 
-def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store: RunStore) -> None:
+def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store):
     run, engine, recorder = begin(store, trains=False)
     (found,) = wait_until(store.runs)
     assert (found.state, found.metrics, found.sparkline, len(found.log)) == ("queued", {}, (), 0)
@@ -168,7 +161,7 @@ def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store: RunSt
     assert store.run(run.name).state == "done"
 
 
-def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> None:
+def test_a_deleted_run_trains_on_and_is_not_stored_again(store):
     run, engine, recorder = begin(store)
     wait_until(store.runs)
     store.delete(run.name)
@@ -179,7 +172,7 @@ def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> Non
 
 
 @pytest.mark.usefixtures("impatient")
-def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> None:
+def test_rows_that_were_dropped_do_not_stay_in_the_curve(store):
     run, engine, recorder = begin(store)
     wait_until(lambda: store.runs() and store.runs()[0].sparkline)
     rows = run.log.rows()
@@ -192,10 +185,8 @@ def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> Non
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
-def test_unwritable_file_warns_once_and_training_continues(
-    store: RunStore, trouble: str, caplog: pytest.LogCaptureFixture
-) -> None:
+@cases("trouble", "locked", "no folder", "newer", "no database")
+def test_unwritable_file_warns_once_and_training_continues(store, trouble, caplog):
     with contextlib.ExitStack() as stack:
         if trouble == "no folder":
             store.path.parent.write_text("a file")
@@ -222,7 +213,7 @@ def test_unwritable_file_warns_once_and_training_continues(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("impatient")
-def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
+def test_a_lock_that_is_released_loses_nothing(store):
     first = train(store)
     lock = sqlite3.connect(store.path)
     lock.execute("BEGIN IMMEDIATE")
@@ -236,17 +227,12 @@ def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
     assert store.run(run.name).state == "done"
 
 
-# -- several processes ----------------------------------------------------------------------
-
-
-def test_processes_that_end_or_are_killed_write_while_others_read(
-    store: RunStore, processes: Any
-) -> None:
+def test_processes_that_end_or_are_killed_write_while_others_read(store, processes):
     running = [processes(store.path, f"p{number}", 4) for number in range(3)]
-    problems: list[BaseException] = []
+    problems = []
     over = threading.Event()
 
-    def read() -> None:
+    def read():
         while not over.is_set():
             try:
                 for run in store.runs():
@@ -275,19 +261,17 @@ def test_processes_that_end_or_are_killed_write_while_others_read(
     assert store.run("p2-open").state == "training"
 
 
-@pytest.mark.parametrize(
-    ("place", "is_there", "started", "silent_s", "is_alive"),
-    [
-        ("here", True, 0.0, 9999.0, True),  # a debugger, or a computer that slept
-        ("here", True, -3600.0, 0.0, False),  # another process got the number
-        ("here", False, 0.0, 0.0, False),
-        ("elsewhere", False, 0.0, SILENT_S - 1, True),
-        ("elsewhere", True, 0.0, SILENT_S + 1, False),
-    ],
+@cases(
+    "place, is_there, started, silent_s, is_alive",
+    ("here", True, 0.0, 9999.0, True),  # a debugger, or a computer that slept
+    ("here", True, -3600.0, 0.0, False),  # another process got the number
+    ("here", False, 0.0, 0.0, False),
+    ("elsewhere", False, 0.0, SILENT_S - 1, True),
+    ("elsewhere", True, 0.0, SILENT_S + 1, False),
 )
 def test_a_process_is_looked_for_where_that_is_possible(
-    place: str, is_there: bool, started: float, silent_s: float, is_alive: bool
-) -> None:
+    place, is_there, started, silent_s, is_alive
+):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     process = Process.this()
@@ -299,12 +283,7 @@ def test_a_process_is_looked_for_where_that_is_possible(
     assert process.is_alive(silent_s=silent_s) is is_alive
 
 
-# -- the file -------------------------------------------------------------------------------
-
-
-def test_the_path_is_that_of_the_variable_or_the_folder_for_data(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_path_is_that_of_the_variable_or_the_folder_for_data(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARKWRIGHT_RUNS", str(tmp_path / "mine.sqlite"))
     assert RunStore().path == tmp_path / "mine.sqlite"
     for unset in ("", "off"):
@@ -316,11 +295,11 @@ def test_the_path_is_that_of_the_variable_or_the_folder_for_data(
     assert default_path() == tmp_path / ".local" / "share" / "sparkwright" / "runs.sqlite"
 
 
-def test_tests_never_store_runs_in_the_home_folder() -> None:
+def test_tests_never_store_runs_in_the_home_folder():
     assert not RunStore().path.is_relative_to(Path.home() / ".local")
 
 
-def test_a_file_of_another_version_is_not_read(store: RunStore) -> None:
+def test_a_file_of_another_version_is_not_read(store):
     with opened(store.path, write=True) as connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(OSError, match=r"Received: version 99\."):
@@ -328,25 +307,22 @@ def test_a_file_of_another_version_is_not_read(store: RunStore) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_runs_are_read_where_nothing_may_be_written(store: RunStore) -> None:
+def test_runs_are_read_where_nothing_may_be_written(store):
     train(store)
     for path in (store.path, store.path.parent):
         path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
     assert len(store.runs()) == 1
 
 
-# -- the curve ------------------------------------------------------------------------------
-
-
-def rows_of(steps: Any, losses: Any) -> dict[str, Any]:
+def rows_of(steps, losses):
     steps = np.asarray(steps)
     constant = {"worker": 0, "epoch": 1, "round": 1, "examples": 32, "examples_per_s": 100.0}
     columns = {name: np.full(len(steps), value) for name, value in constant.items()}
     return {**columns, "step": steps, "loss": np.asarray(losses, float), "time_s": steps * 0.1}
 
 
-@pytest.mark.parametrize("steps", [1, 10, POINTS, POINTS + 1, 100_003])
-def test_a_curve_has_few_points_and_keeps_its_mean(steps: int) -> None:
+@cases("steps", 1, 10, POINTS, POINTS + 1, 100_003)
+def test_a_curve_has_few_points_and_keeps_its_mean(steps):
     losses = np.random.default_rng(0).normal(size=steps)
     curve = Curve()
     for part in np.array_split(np.arange(1, steps + 1), 7):
@@ -358,7 +334,7 @@ def test_a_curve_has_few_points_and_keeps_its_mean(steps: int) -> None:
     assert np.average(found["loss"], weights=found["examples"]) == pytest.approx(losses.mean())
 
 
-def test_non_finite_loss_is_stored_and_missing_loss_is_omitted() -> None:
+def test_non_finite_loss_is_stored_and_missing_loss_is_omitted():
     rows = rows_of([1, 2, 3], [1.0, math.nan, math.nan])
     rows["examples_per_s"][2] = math.nan
     curve = Curve()

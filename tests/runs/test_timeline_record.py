@@ -1,11 +1,9 @@
-"""The driver's record of a timeline."""
-
 import logging
 import time
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 
 from sparkwright.errors import DataError, NetworkError
 from sparkwright.masters import NtpClock, SystemClock
@@ -18,27 +16,27 @@ from sparkwright.timeline.spans import SpanBlock
 UNREACHABLE = NtpClock(server="127.0.0.1:9", retries=1, timeout_s=0.1)
 
 
-def record(*, time_source: Any = None, workers: int = 2) -> TimelineRecord:
+def record(*, time_source=None, workers=2):
     found = TimelineRecord(workers=workers, name="test")
     found.collect(time_source)
     return found
 
 
-def block(*spans: tuple[int, float, float]) -> SpanBlock:
+def block(*spans):
     codes, starts_s, seconds = zip(*spans, strict=True)
     return SpanBlock(np.array(codes, np.uint8), np.array(starts_s), np.array(seconds, np.float32))
 
 
-def message(spans: SpanBlock, state: ClockState, *, missed: int = 0) -> Message:
+def message(spans, state, *, missed=0):
     fields = {"count": len(spans.codes), "missed": missed, "clock": state.to_dict()}
     return Message(kind="phases", fields=fields, payload=b"".join(spans.to_payload()))
 
 
-def rows(times: TimelineRecord) -> Any:
+def rows(times):
     return times.timeline(hosts=["a", "b"], name="test").to_dataframe()
 
 
-def test_driver_phases_are_consecutive_and_the_current_one_extends_until_now() -> None:
+def test_driver_phases_are_consecutive_and_the_current_one_extends_until_now():
     times = TimelineRecord(workers=1, name="test")
     times.expected(0)  # nobody is waited for without collecting
     for code in (PhaseCode.LAYOUT, PhaseCode.SUBMIT, PhaseCode.SUBMIT, PhaseCode.TRAIN):
@@ -60,7 +58,7 @@ def test_driver_phases_are_consecutive_and_the_current_one_extends_until_now() -
     assert rows(times).equals(ended)
 
 
-def test_spans_are_moved_into_the_drivers_time() -> None:
+def test_spans_are_moved_into_the_drivers_time():
     now_s = time.monotonic()
     times = record()
     state = ClockState(
@@ -75,7 +73,7 @@ def test_spans_are_moved_into_the_drivers_time() -> None:
     assert (clock.uncertainty_s, clock.source) == (0.001, "driver")
 
 
-def test_a_worker_that_is_waited_for_is_queued_until_its_first_span() -> None:
+def test_a_worker_that_is_waited_for_is_queued_until_its_first_span():
     times = record()
     times.expected(0)
     began_s = time.monotonic()
@@ -90,7 +88,7 @@ def test_a_worker_that_is_waited_for_is_queued_until_its_first_span() -> None:
     assert rows(times).phase.tolist().count("queued") == 2
 
 
-def test_a_worker_whose_next_round_runs_elsewhere_goes_by_the_clock_there() -> None:
+def test_a_worker_whose_next_round_runs_elsewhere_goes_by_the_clock_there():
     """A Spark job is the question and its answer: half of what is unknown went before the task."""
     times = record()
     asked_s = time.monotonic()
@@ -114,7 +112,7 @@ def test_a_worker_whose_next_round_runs_elsewhere_goes_by_the_clock_there() -> N
     assert clock.uncertainty_s == pytest.approx(0.1, abs=0.01)
 
 
-def test_with_the_system_clock_all_clocks_are_believed() -> None:
+def test_with_the_system_clock_all_clocks_are_believed():
     times = record(time_source=SystemClock())
     now_s, wall_s = time.monotonic(), time.time() - time.monotonic()
     state = ClockState(wall_s=wall_s - 50.0, source="system")  # a machine started 50 s before
@@ -125,7 +123,7 @@ def test_with_the_system_clock_all_clocks_are_believed() -> None:
     assert np.isnan(clock.uncertainty_s)
 
 
-def test_an_ntp_server_that_does_not_answer_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_ntp_server_that_does_not_answer_is_named_once(caplog):
     times = record(time_source=UNREACHABLE)
     state = ClockState(wall_s=time.time() - time.monotonic(), source="system")
     with caplog.at_level(logging.WARNING):
@@ -139,10 +137,8 @@ def test_an_ntp_server_that_does_not_answer_is_named_once(caplog: pytest.LogCapt
     assert len(rows(times)) == 3
 
 
-@pytest.mark.parametrize(
-    "spans", [(255, 0.0, 1.0), (7, np.nan, 1.0), (7, 0.0, np.inf), (7, 0.0, -1.0)]
-)
-def test_spans_that_cannot_be_are_rejected(spans: tuple[int, float, float]) -> None:
+@cases("spans", (255, 0.0, 1.0), (7, np.nan, 1.0), (7, 0.0, np.inf), (7, 0.0, -1.0))
+def test_spans_that_cannot_be_are_rejected(spans):
     times = record()
     with pytest.raises(DataError):
         times.add_message(0, message(block(spans), ClockState(wall_s=0.0, source="driver")))

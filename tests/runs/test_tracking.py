@@ -1,10 +1,6 @@
-"""What trackers are given of a run, whatever they do; training is scripted."""
-
 import threading
 import time
-from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +8,6 @@ from tests.runs.recorded import MINIBATCHES, WORKERS, ScriptedEngine, run_of
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.runs import TrainingRun
 from sparkwright.runs._tracking import RunTracking
 from sparkwright.runs.fit_options import checked_options
 from sparkwright.runs.record import RunRecord
@@ -23,30 +18,30 @@ from sparkwright.workers.histograms import Histogram, HistogramsTaken
 class Seen(Tracker):
     every_s = 0.01
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
+    def __init__(self):
+        self.calls = []
 
-    def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
+    def begin(self, run, parameters):
         self.calls.append(("begin", run.name, dict(parameters)))
         return "id-7"
 
-    def step(self, step: int, values: Any, workers: Any) -> None:
+    def step(self, step, values, workers):
         self.calls.append(("step", step, values, workers))
 
-    def epoch(self, epoch: int, values: Any) -> None:
+    def epoch(self, epoch, values):
         self.calls.append(("epoch", epoch, dict(values)))
 
-    def histograms(self, step: int, found: Any) -> None:
+    def histograms(self, step, found):
         self.calls.append(("histograms", step, list(found)))
 
-    def end(self, state: str) -> None:
+    def end(self, state):
         self.calls.append(("end", state))
 
-    def of(self, kind: str) -> list[Any]:
+    def of(self, kind):
         return [call for call in self.calls if call[0] == kind]
 
 
-def tracked(*trackers: Tracker, error: Exception | None = None) -> TrainingRun:
+def tracked(*trackers, error=None):
     """A run of two epochs that has ended."""
     engine, record = ScriptedEngine(2, error), RunRecord(workers=WORKERS, epochs=2, name="test")
     found = {("weights", "dense/kernel"): Histogram.of(np.arange(4.0), 4)}
@@ -60,7 +55,7 @@ def tracked(*trackers: Tracker, error: Exception | None = None) -> TrainingRun:
 
 
 @pytest.mark.parametrize(("error", "state"), [(None, "done"), (OSError("no"), "failed")])
-def test_a_tracker_gets_the_run_in_order(error: Exception | None, state: str) -> None:
+def test_a_tracker_gets_the_run_in_order(error, state):
     seen = Seen()
     run = tracked(seen, error=error)
     assert seen.calls[0] == ("begin", run.name, {"epochs": 2})
@@ -82,13 +77,11 @@ def test_a_tracker_gets_the_run_in_order(error: Exception | None, state: str) ->
 
 
 @pytest.mark.parametrize("method", ["begin", "step", "epoch", "histograms", "end"])
-def test_a_failing_tracker_is_one_warning_and_harms_nothing(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_tracker_is_one_warning_and_harms_nothing(method, monkeypatch):
     class Failing(Seen):
         pass
 
-    def fail(*_: Any) -> None:
+    def fail(*_):
         raise OSError("the server is gone")
 
     monkeypatch.setattr(Failing, method, fail)
@@ -102,9 +95,7 @@ def test_a_failing_tracker_is_one_warning_and_harms_nothing(
 
 
 @pytest.mark.parametrize("method", ["begin", "step", "end"])
-def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(method, monkeypatch):
     class Hanging(Seen):
         wait_s = 0.2
 
@@ -117,10 +108,10 @@ def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(
     assert "it was still busy 0.2 s (`wait_s`) after the end" in warning
 
 
-def test_training_that_restarts_is_tracked_once() -> None:
+def test_training_that_restarts_is_tracked_once():
     """Its rows are dropped, and trained again."""
     seen, record = Seen(), RunRecord(workers=WORKERS, epochs=1, name="test")
-    tracking: Any = RunTracking(seen, record, {}, validates=False)
+    tracking = RunTracking(seen, record, {}, validates=False)
     engine = ScriptedEngine(1)
     engine.may_train.set()
     engine.may_end.set()
@@ -137,19 +128,19 @@ def test_training_that_restarts_is_tracked_once() -> None:
 class FakeModule:
     """As `wandb`."""
 
-    def __init__(self) -> None:
-        self.calls: list[Any] = []
+    def __init__(self):
+        self.calls = []
 
-    def init(self, **given: Any) -> Any:
+    def init(self, **given):
         self.calls.append(given)
         return SimpleNamespace(log=self.log, finish=lambda: self.calls.append("end"), id="fake-1")
 
-    def log(self, values: dict[str, Any], *, step: int) -> None:
+    def log(self, values, *, step):
         self.calls.append((step, values))
 
 
-def test_modules_and_objects_with_log_are_logged_to() -> None:
-    module, only_log = FakeModule(), list[int]()
+def test_modules_and_objects_with_log_are_logged_to():
+    module, only_log = FakeModule(), []
     own = SimpleNamespace(log=lambda values, step: only_log.append(step))
     run = tracked(Module(module, project="digits"), Module(own))
     begun, *logged, last = module.calls
@@ -163,7 +154,7 @@ def test_modules_and_objects_with_log_are_logged_to() -> None:
     assert max(only_log) >= 2 * MINIBATCHES
 
 
-def test_options_hold_checked_copies_of_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_hold_checked_copies_of_trackers(monkeypatch):
     seen = Seen()
     copied, module = checked_options({"log_to": [seen, FakeModule()]})["log_to"]
     assert copied is not seen
@@ -178,7 +169,7 @@ def test_options_hold_checked_copies_of_trackers(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("given", [3, {1: 2}, {"rate": object()}])
-def test_hyperparameters_are_json_by_name(given: Any) -> None:
+def test_hyperparameters_are_json_by_name(given):
     with pytest.raises(sw.ConfigurationError, match="`hyperparameters` must map names to values"):
         checked_options({"hyperparameters": given})
     assert checked_options({"hyperparameters": {"rate": 0.1}})["hyperparameters"] == {"rate": 0.1}

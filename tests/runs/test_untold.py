@@ -3,31 +3,29 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingPlan
-from sparkwright.masters.plan import Frequency, PlanKind, minibatch_count
+from sparkwright.masters.plan import minibatch_count
 from sparkwright.runs._history import unreported_rows
 from sparkwright.runs._ledger import Ledger
 from sparkwright.workers.protocol import Progress
-from sparkwright.workers.work import Span
 
 BATCH, EPOCHS = 10, 3
 
 
-def plan_of(*rows: int, frequency: Frequency = 2, kind: PlanKind = "sharing") -> TrainingPlan:
+def plan_of(*rows, frequency=2, kind="sharing"):
     return TrainingPlan(
         rows=rows, batch_size=BATCH, averaging_frequency=frequency, epochs=EPOCHS, kind=kind
     )
 
 
-def sizes(plan: TrainingPlan, span: Span) -> list[int]:
+def sizes(plan, span):
     """The examples of each minibatch of a span."""
     rows = plan.rows[span.owner]
     return [min(rows, (n + 1) * BATCH) - n * BATCH for n in range(span.start, span.stop)]
 
 
-def columns(rows: list[tuple[int, int, int]]) -> dict[str, NDArray[np.int64]]:
+def columns(rows):
     table = np.array(rows, np.int64).reshape(-1, 3)
     return dict(zip(("worker", "epoch", "examples"), table.T, strict=True))
 
@@ -40,9 +38,7 @@ def columns(rows: list[tuple[int, int, int]]) -> dict[str, NDArray[np.int64]]:
     stop_after=st.integers(1, 40),
     data=st.data(),
 )
-def test_every_epoch_has_the_minibatches_that_count(
-    rows: list[int], piece: int, stop_after: int, data: st.DataObject
-) -> None:
+def test_every_epoch_has_the_minibatches_that_count(rows, piece, stop_after, data):
     plan = plan_of(*rows)
     workers = range(len(rows))
     ledger = Ledger(
@@ -53,8 +49,8 @@ def test_every_epoch_has_the_minibatches_that_count(
     )
     ledger.begin(rows)
     ledger.open_epoch()
-    counted: list[tuple[int, int, int]] = []
-    told: list[tuple[int, int, int]] = []
+    counted = []
+    told = []
     for _ in range(stop_after):
         # Data of workers that are lost must wait; it is trained in a later epoch, if ever.
         present = data.draw(st.sets(st.sampled_from(workers), min_size=1))
@@ -88,22 +84,19 @@ def test_every_epoch_has_the_minibatches_that_count(
         assert _examples(log, 1) == _examples(counted, 1)
 
 
-def _examples(rows: list[tuple[int, int, int]], which: int) -> Counter[int]:
+def _examples(rows, which):
     """Of each worker or epoch."""
-    found: Counter[int] = Counter()
+    found = Counter()
     for row in rows:
         found[row[which]] += row[2]
     return found
 
 
-def test_rows_of_work_that_was_done_again_count_too() -> None:
+def test_untold_minibatches_count_again_and_in_rounds_of_their_frequency():
     progress = Progress(epoch=1, opened=1, steps=(3, 5), examples=(30, 50))
     # Worker 1 was lost before it reported its second minibatch, which worker 0 trained again.
     told = columns([(0, 1, 10)] * 3 + [(1, 1, 10)] * 6)
     assert unreported_rows(plan_of(40, 40), progress, told) == {}
-
-
-def test_untold_minibatches_are_in_the_rounds_of_their_epochs_frequency() -> None:
     plan = plan_of(40, 40, frequency={1: 1, 2: 2, 3: 4}, kind="averaging")
     progress = Progress(epoch=3, opened=3, steps=(12, 12), examples=(120, 120))
     told = columns([(0, epoch, 10) for epoch in (1, 2, 3) for _ in range(4)])

@@ -1,8 +1,6 @@
-"""Shares of work: everything once, own data first, what is owed by all."""
-
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span, epoch_spans, quotas_by_speed, share_out, without
@@ -10,18 +8,16 @@ from sparkwright.workers.work import Span, epoch_spans, quotas_by_speed, share_o
 totals_of = st.lists(st.integers(0, 12), min_size=1, max_size=5)
 
 
-def minibatches(spans: object) -> list[tuple[int, int, int]]:
-    return sorted((s.owner, s.epoch, i) for s in spans for i in range(s.start, s.stop))  # type: ignore[attr-defined]
+def minibatches(spans):
+    return sorted((s.owner, s.epoch, i) for s in spans for i in range(s.start, s.stop))
 
 
 @given(totals_of, st.integers(1, 5), st.booleans(), st.data())
-def test_all_work_is_done_exactly_once_under_any_membership(
-    totals: list[int], frequency: int, lend: bool, data: st.DataObject
-) -> None:
+def test_all_work_is_done_exactly_once_under_any_membership(totals, frequency, lend, data):
     """Workers come and go, stop short in their shares; in the end nothing is left or done twice."""
     workers, epochs = len(totals), 2
     progress = Progress.first(workers=workers)
-    trained: list[tuple[int, int, int]] = []
+    trained = []
     for round_ in range(10_000):
         # For a while anything may happen; then everybody stays and works.
         wild = round_ < 15
@@ -55,9 +51,7 @@ def test_all_work_is_done_exactly_once_under_any_membership(
 
 
 @given(totals_of, st.integers(1, 5))
-def test_with_all_present_and_nothing_lent_each_trains_its_own_in_order(
-    totals: list[int], frequency: int
-) -> None:
+def test_with_all_present_and_nothing_lent_each_trains_its_own_in_order(totals, frequency):
     todo = epoch_spans(totals, 0)
     quotas = dict.fromkeys(range(len(totals)), frequency)
     for round_ in range(-(-max(totals, default=0) // frequency)):
@@ -69,7 +63,7 @@ def test_with_all_present_and_nothing_lent_each_trains_its_own_in_order(
     assert todo == ()
 
 
-def test_owed_work_comes_first_and_is_split_among_all_workers() -> None:
+def test_owed_work_comes_first_and_is_split_among_all_workers():
     todo = [Span(1, 0, 2, 12), Span(0, 1, 0, 9), Span(1, 1, 0, 9)]
     quotas = {0: 5, 1: 5}
     shares = share_out(todo, epoch=1, quotas=quotas, lend=False)
@@ -81,25 +75,23 @@ def test_owed_work_comes_first_and_is_split_among_all_workers() -> None:
     }
 
 
-def test_an_absent_workers_data_waits() -> None:
+def test_an_absent_workers_data_waits():
     todo = epoch_spans([3, 4], 0)
     assert share_out(todo, epoch=0, quotas={0: 5}, lend=True) == {0: Span(0, 0, 0, 3)}
     assert share_out(todo[1:], epoch=0, quotas={0: 5}, lend=True) == {}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "quotas"),
-    [
-        ({}, {0: 5, 1: 5}),
-        ({0: 0.1, 1: 0.1}, {0: 5, 1: 5}),
-        ({0: 0.1, 1: 10.0}, {0: 5, 1: 1}),
-        ({0: 0.3, 1: 0.1, 7: 0.001}, {0: 2, 1: 5}),
-    ],
+@cases(
+    "seconds, quotas",
+    ({}, {0: 5, 1: 5}),
+    ({0: 0.1, 1: 0.1}, {0: 5, 1: 5}),
+    ({0: 0.1, 1: 10.0}, {0: 5, 1: 1}),
+    ({0: 0.3, 1: 0.1, 7: 0.001}, {0: 2, 1: 5}),
 )
-def test_quotas_follow_measured_speed(seconds: dict[int, float], quotas: dict[int, int]) -> None:
+def test_quotas_follow_measured_speed(seconds, quotas):
     assert quotas_by_speed(seconds, members=[0, 1], frequency=5) == quotas
 
 
-def test_progress_survives_its_journey() -> None:
+def test_progress_survives_its_journey():
     progress = Progress.first(workers=2).with_epoch_opened([3, 4])
     assert Progress.from_dict(progress.to_dict()) == progress

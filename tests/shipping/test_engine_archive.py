@@ -1,12 +1,8 @@
-"""The engine as a ZIP: its bytes, its fingerprint, and Python that runs from it."""
-
 import json
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-
-import pytest
 
 import sparkwright
 from sparkwright import shipping
@@ -20,7 +16,7 @@ from sparkwright.cluster.engine_archive import (
 ENGINE = Path(sparkwright.__file__).parent
 
 
-def found_in(folder: Path | str) -> dict[str, str]:
+def found_in(folder):
     """What the finder says in a fresh interpreter that imports from `folder` first."""
     import cloudpickle
 
@@ -38,13 +34,13 @@ def found_in(folder: Path | str) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
-def test_the_same_sources_make_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_sources_make_the_same_bytes(tmp_path):
     first, second = write_archive(tmp_path / "a"), write_archive(tmp_path / "b")
     assert first.name == second.name
     assert first.read_bytes() == second.read_bytes() == archive_bytes()
 
 
-def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path: Path) -> None:
+def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path):
     with zipfile.ZipFile(write_archive(tmp_path)) as archive:
         names = set(archive.namelist())
     there = {
@@ -56,7 +52,7 @@ def test_the_archive_holds_all_of_the_engine_and_nothing_else(tmp_path: Path) ->
     assert not any("widgets" in name.split("/")[0] for name in names)
 
 
-def test_a_folder_and_its_archive_have_one_fingerprint_until_a_file_changes(tmp_path: Path) -> None:
+def test_a_folder_and_its_archive_have_one_fingerprint_until_a_file_changes(tmp_path):
     unpacked, archive = tmp_path / "unpacked", write_archive(tmp_path)
     zipfile.ZipFile(archive).extractall(unpacked)
     for where in (archive, unpacked):
@@ -72,9 +68,7 @@ def test_a_folder_and_its_archive_have_one_fingerprint_until_a_file_changes(tmp_
     assert changed["fingerprint"] != own_engine()["fingerprint"]
 
 
-def test_command_prints_the_path_of_its_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_prints_the_path_of_its_output(tmp_path, capsys):
     assert shipping.main([str(tmp_path / "new")]) == 0
     written = Path(capsys.readouterr().out.strip())
     assert written.parent == tmp_path / "new"

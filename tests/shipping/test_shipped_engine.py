@@ -1,5 +1,3 @@
-"""Clusters whose Python has every package but the engine: it comes from the driver alone."""
-
 import json
 import os
 import shutil
@@ -20,7 +18,7 @@ HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "docs" / "examples" / "train_digits.py"
 
 
-def environment_at(folder: Path, *more: Path) -> Path:
+def environment_at(folder, *more):
     """A virtual environment with the packages of this one, and none of what `.pth` files add.
 
     Sparkwright is installed here by such a file; in the new environment it is not.
@@ -32,7 +30,7 @@ def environment_at(folder: Path, *more: Path) -> Path:
     return folder
 
 
-def output_of(command: list[str | Path], **environment: str) -> str:
+def output_of(command, **environment):
     """What a process prints; its errors if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
@@ -47,7 +45,7 @@ def output_of(command: list[str | Path], **environment: str) -> str:
     return done.stdout
 
 
-def changed_engine(folder: Path) -> Path:
+def changed_engine(folder):
     """A copy of the engine, in `folder`, that says it is version 0.0.1."""
     shutil.copytree(
         Path(sparkwright.__file__).parent,
@@ -59,7 +57,7 @@ def changed_engine(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bare(tmp_path_factory):
     environment = environment_at(tmp_path_factory.mktemp("bare") / "environment")
     code = (
         "import importlib.util as u;"
@@ -70,15 +68,13 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment
 
 
-def packed(environment: Path, archive: Path) -> Path:
+def packed(environment, archive):
     with tarfile.open(archive, "w:gz") as target:
         target.add(environment, arcname=".")
     return archive
 
 
-def test_everything_works_on_executors_that_are_sent_engine_and_environment(
-    bare: Path, tmp_path: Path
-) -> None:
+def test_everything_works_on_executors_that_are_sent_engine_and_environment(bare, tmp_path):
     """Executors with a Python of their own, which does not find this repository."""
     archive, data = packed(bare, tmp_path / "environment.tar.gz"), tmp_path / "data"
     data.mkdir()
@@ -96,7 +92,7 @@ def test_everything_works_on_executors_that_are_sent_engine_and_environment(
     assert seen["driver"] == [sparkwright.__file__, []]
 
 
-def test_different_engine_on_executors_is_replaced_or_reported(tmp_path: Path) -> None:
+def test_different_engine_on_executors_is_replaced_or_reported(tmp_path):
     """Executors with a Python of their own, which finds another engine."""
     other = environment_at(tmp_path / "environment", changed_engine(tmp_path / "old"))
     out = output_of([sys.executable, HERE / "ask_executors.py", other / "bin/python"])
@@ -108,9 +104,7 @@ def test_different_engine_on_executors_is_replaced_or_reported(tmp_path: Path) -
     assert "Start the session without `spark.sparkwright.ship=never`" in told
 
 
-def test_spark_submit_runs_the_documented_script_where_nothing_has_the_engine(
-    bare: Path, tmp_path: Path
-) -> None:
+def test_spark_submit_runs_the_documented_script_where_nothing_has_the_engine(bare, tmp_path):
     """A driver, too, with a Python that finds no engine but the archive."""
     python = str(bare / "bin/python")
     out = output_of(

@@ -1,11 +1,8 @@
-"""Who gets the engine, and modules of a user's own, on the session of all tests."""
-
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.cluster.engine_archive import own_engine
@@ -24,12 +21,12 @@ def factor():
 """
 
 
-def there(**changes: str) -> dict[str, str]:
+def there(**changes):
     return {**OWN, "host": "node7", **changes}
 
 
 @pytest.fixture
-def own_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def own_layers(tmp_path, monkeypatch):
     """A module that the driver finds and executors do not."""
     import importlib
 
@@ -43,7 +40,7 @@ def own_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
     del sys.modules["layers_beside_a_notebook"]
 
 
-def network_with(spark: Any, layers: Any) -> sw.SparkNetwork:
+def network_with(spark, layers):
     import keras
 
     outputs = keras.layers.Dense(3, activation="softmax")
@@ -53,16 +50,12 @@ def network_with(spark: Any, layers: Any) -> sw.SparkNetwork:
     return sw.SparkNetwork(spark, model, master)
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"version": "0.1.0", "fingerprint": "bbb"}, "0.1.0 (fingerprint bbb, /kit/sparkwright)"),
-        ({"where": "", "version": "", "fingerprint": ""}, "executor on node7 none"),
-    ],
+@cases(
+    "changes, told",
+    ({"version": "0.1.0", "fingerprint": "bbb"}, "0.1.0 (fingerprint bbb, /kit/sparkwright)"),
+    ({"where": "", "version": "", "fingerprint": ""}, "executor on node7 none"),
 )
-def test_an_executor_with_another_engine_is_named_with_both_versions(
-    changes: dict[str, str], told: str
-) -> None:
+def test_an_executor_with_another_engine_is_named_with_both_versions(changes, told):
     with pytest.raises(sw.ConfigurationError) as error:
         check_same(OWN, [there(), there(**changes)])
     assert told in str(error.value)
@@ -70,8 +63,7 @@ def test_an_executor_with_another_engine_is_named_with_both_versions(
     assert "spark.sparkwright.ship=never" in str(error.value)
 
 
-@pytest.mark.spark
-def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark: Any) -> None:
+def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark):
     ensure_engine(spark)
     assert not [n for n in spark.sparkContext._python_includes if n.startswith("sparkwright-")]
     found = spark.sparkContext.parallelize([0], 1).map(lambda _: sw.__file__).collect()
@@ -79,10 +71,7 @@ def test_executors_that_import_the_drivers_own_files_are_sent_nothing(spark: Any
     assert own_engine()["where"] == str(Path(sw.__file__).parent)
 
 
-@pytest.mark.spark
-def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
-    spark: Any, own_layers: Any, blobs: sw.DataSet
-) -> None:
+def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(spark, own_layers, blobs):
     network = network_with(spark, own_layers)
     with pytest.raises(sw.errors.WorkerError, match="send_by_value"):
         network.fit(blobs)
@@ -92,7 +81,7 @@ def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
     assert network.score(blobs) > 0
 
 
-@pytest.mark.parametrize("module", ["layers", sw, sw.data])
-def test_modules_not_of_the_user_raise(module: Any) -> None:
+@cases("module", "layers", sw, sw.data)
+def test_modules_not_of_the_user_raise(module):
     with pytest.raises(sw.ConfigurationError, match="Received"):
         sw.spark.send_by_value(module)

@@ -1,7 +1,5 @@
 """Small networks and data for tests on Spark; networks are alike, so trainers keep them warm."""
 
-from collections.abc import Iterator
-
 import pytest
 from tests.spark import helpers
 
@@ -9,7 +7,7 @@ import sparkwright as sw
 
 
 @pytest.fixture(scope="package")
-def local_trainers() -> Iterator[None]:
+def local_trainers():
     """Two processes of this machine, one core each, that stay for all ParallelWrappers here."""
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
     with sw.ParallelWrapper(helpers.dense(), master, workers=2, cores_per_worker=1) as wrapper:
@@ -18,7 +16,7 @@ def local_trainers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _send_by_value(request: pytest.FixtureRequest) -> None:
+def _send_by_value(request):
     """Executors cannot import test modules: send their classes whole, as a notebook's are."""
     import cloudpickle
     import pyspark.cloudpickle

@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -36,19 +35,19 @@ MASTERS = (
 )
 
 
-def append(path: Path, **facts: Any) -> None:
+def append(path, **facts):
     with path.open("a") as file:
         file.write(json.dumps({**facts, "at_s": time.time()}) + "\n")
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
+def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def given(folder: Path, run: str) -> Any:
+def given(folder, run):
     """Writes down, in the task that trains, what Spark has given it."""
 
-    def record(index: int, chunks: Any) -> Any:
+    def record(index, chunks):
         from pyspark import TaskContext
 
         resources = TaskContext.get().resources()
@@ -62,14 +61,13 @@ def given(folder: Path, run: str) -> Any:
 class Used:
     """Writes down, in the trainer and beside its computing, what this process can see."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         del minibatch, model
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
+    def post_update(self, minibatch, model):
         visible = os.environ["CUDA_VISIBLE_DEVICES"]
         # As the process was born: what TensorFlow has read.
         born = Path("/proc/self/environ").read_bytes().split(b"\0")
@@ -77,7 +75,7 @@ class Used:
         append(self.path, pid=os.getpid(), visible=visible)
 
 
-def network(spark: Any, master: Any) -> Any:
+def network(spark, master):
     import keras
 
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
@@ -85,7 +83,7 @@ def network(spark: Any, master: Any) -> Any:
     return sw.SparkNetwork(spark, model, master)
 
 
-def start(spark: Any, folder: Path, number: int, *, workers: int = WORKERS) -> Any:
+def start(spark, folder, number, *, workers=WORKERS):
     """Begin a run whose data records what its tasks are given."""
     labels = (np.arange(40 * workers) % 3).astype(np.int32)
     features = np.random.default_rng(number).normal(size=(len(labels), 4)).astype(np.float32)
@@ -104,7 +102,7 @@ def start(spark: Any, folder: Path, number: int, *, workers: int = WORKERS) -> A
     return network(spark, master).start(data)
 
 
-def worker_settings(folder: Path) -> dict[str, str]:
+def worker_settings(folder):
     """The Worker's own configuration of its GPUs."""
     script = folder / "discover_gpus.sh"
     script.write_text(script_text())
@@ -113,7 +111,7 @@ def worker_settings(folder: Path) -> dict[str, str]:
     return {f"{gpu}.amount": str(GPUS), f"{gpu}.discoveryScript": str(script)}
 
 
-def error_of_too_many(spark: Any, folder: Path) -> str:
+def error_of_too_many(spark, folder):
     """What a run says that needs six GPUs."""
     try:
         start(spark, folder, 100, workers=6).wait(60.0)
@@ -122,7 +120,7 @@ def error_of_too_many(spark: Any, folder: Path) -> str:
     return ""
 
 
-def main(folder: Path) -> None:
+def main(folder):
     """Everything; prints one line of JSON."""
     for module in (cloudpickle, pyspark.cloudpickle):
         module.register_pickle_by_value(sys.modules[__name__])
@@ -143,10 +141,10 @@ def main(folder: Path) -> None:
         spark.stop()
 
 
-def trial(spark: Any, folder: Path) -> dict[str, Any]:
+def trial(spark, folder):
     """What was seen."""
     spark.range(64).repartition(8).rdd.mapPartitionsWithIndex(given(folder, "etl")).count()
-    runs: list[dict[str, Any]] = []
+    runs = []
     for number in range(0, 2 * ROUNDS, 2):
         pair = [start(spark, folder, number), start(spark, folder, number + 1)]
         for each, run in enumerate(pair, number):

@@ -7,9 +7,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tests.waiting import wait_until
@@ -18,7 +16,7 @@ from sparkwright.data import DataSet, from_rdd
 from sparkwright.errors import RunInterrupted
 
 
-def dense(optimizer: Any = "sgd", *, seed: int = 1, regularizer: Any = None) -> Any:
+def dense(optimizer="sgd", *, seed=1, regularizer=None):
     """4 features, one hidden layer, 3 classes."""
     import keras
 
@@ -37,12 +35,12 @@ def dense(optimizer: Any = "sgd", *, seed: int = 1, regularizer: Any = None) -> 
     return model
 
 
-def weights(model: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
+def weights(model):
     """All weights, flat."""
     return np.concatenate([w.ravel() for w in model.get_weights()])
 
 
-def train_locally(model: Any, batches: list[DataSet]) -> None:
+def train_locally(model, batches):
     """One Keras step for each batch, on this machine."""
     for batch in batches:
         x = list(batch.features.values())
@@ -55,38 +53,38 @@ def train_locally(model: Any, batches: list[DataSet]) -> None:
 class Hook:
     """Does nothing."""
 
-    def pre_update(self, minibatch: Any, model: Any) -> None: ...
+    def pre_update(self, minibatch, model): ...
 
-    def post_update(self, minibatch: Any, model: Any) -> None: ...
+    def post_update(self, minibatch, model): ...
 
 
 class Paced(Hook):
     """Makes every minibatch take some time, so that there is time to disturb a run."""
 
-    def __init__(self, pause_s: float = 0.05) -> None:
+    def __init__(self, pause_s=0.05):
         self.pause_s = pause_s
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         time.sleep(self.pause_s)
 
 
 class Stuck(Hook):
     """Makes minibatches take ten minutes as soon as a file exists."""
 
-    def __init__(self, marker: Path) -> None:
+    def __init__(self, marker):
         self.marker = str(marker)
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         time.sleep(600 if Path(self.marker).exists() else 0.02)
 
 
 class RecordingHook(Hook):
     """Writes down, on the worker, which examples each minibatch holds."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder):
         self.folder = folder
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         import uuid
 
         numbers = minibatch.features["features"][:, 0]
@@ -97,14 +95,14 @@ class RecordingHook(Hook):
         path.rename(f"{path}.npy")
 
 
-def numbered(rows: int) -> DataSet:
+def numbered(rows):
     """Examples whose first feature is their number."""
     features = np.zeros((rows, 4), np.float32)
     features[:, 0] = np.arange(rows)
     return DataSet(features, np.zeros(rows, np.int32))
 
 
-def partitioned(spark: Any, sizes: list[int]) -> Any:
+def partitioned(spark, sizes):
     data, parts, start = numbered(sum(sizes)), [], 0
     for size in sizes:
         parts.append([data.take(slice(start, start + size))] if size else [])
@@ -113,18 +111,18 @@ def partitioned(spark: Any, sizes: list[int]) -> Any:
     return from_rdd(spark, rdd)
 
 
-def seen(folder: Path) -> Counter[int]:
+def seen(folder):
     return Counter(int(n) for file in folder.glob("*.npy") for n in np.load(file))
 
 
 class KillOnce(Hook):
     """Kills one worker's trainer process at its n-th minibatch."""
 
-    def __init__(self, marker: str, *, at: int) -> None:
+    def __init__(self, marker, *, at):
         self.marker, self.at = marker, at
         self.count = 0
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         self.count += 1
         time.sleep(0.02)
         if self.count == self.at:
@@ -133,14 +131,14 @@ class KillOnce(Hook):
 
 
 @contextlib.contextmanager
-def busy(spark: Any, slots: int) -> Generator[None]:
+def busy(spark, slots):
     """Tasks of another job hold so many task slots until the block ends."""
     from sparkwright.cluster.jobs import inheriting_thread
     from sparkwright.cluster.slots import wait_for_slots
 
     with tempfile.NamedTemporaryFile() as marker:
 
-        def hold(_: Any) -> None:
+        def hold(_):
             deadline_s = time.monotonic() + 120
             while os.path.exists(marker_path) and time.monotonic() < deadline_s:
                 time.sleep(0.02)
@@ -157,12 +155,12 @@ def busy(spark: Any, slots: int) -> Generator[None]:
     thread.join(20)
 
 
-def _active_tasks(tracker: Any) -> list[int]:
+def _active_tasks(tracker):
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     return [info.numActiveTasks for info in infos if info is not None]
 
 
-def interrupt(run: Any, *, after_s: float = 0.2) -> None:
+def interrupt(run, *, after_s=0.2):
     """Press Ctrl-C while the main thread waits for a run."""
     threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
     with contextlib.suppress(RunInterrupted):

@@ -15,7 +15,7 @@ from tests.spark.helpers import dense
 import sparkwright as sw
 
 
-def main(format: str, jars: str, folder: str) -> None:
+def main(format, jars, folder):
     catalogs = {
         "delta": {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

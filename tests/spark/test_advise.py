@@ -1,24 +1,15 @@
-"""Advice that measures on real executors, with a small network and little time."""
-
 import importlib
-from typing import Any
 
 import pytest
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
-
-pytestmark = pytest.mark.spark
 
 network_of = importlib.import_module("sparkwright.advice._network_speed")
 
 
 @pytest.mark.thorough
-def test_training_is_measured_and_the_model_is_unchanged(
-    spark: Any, blobs: DataSet, leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_is_measured_and_the_model_is_unchanged(spark, blobs, leaves_nothing, monkeypatch):
     # One second of training for each number of workers is enough here.
     monkeypatch.setattr(importlib.import_module("sparkwright.advice._runs"), "_RUN_S", 1.0)
     model = dense("adam")
@@ -37,7 +28,7 @@ def test_training_is_measured_and_the_model_is_unchanged(
     assert sum(found.plan.rows) == len(blobs)
 
 
-def test_advice_measures_missing_values(spark: Any) -> None:
+def test_advice_measures_missing_values(spark):
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=8)
     network = sw.SparkNetwork(spark, dense("adam"), master)
     found = sw.advise(network)
@@ -50,6 +41,6 @@ def test_advice_measures_missing_values(spark: Any) -> None:
     network.master = found.master
 
 
-def test_one_worker_has_no_network_to_measure(spark: Any) -> None:
-    with pytest.raises(ConfigurationError, match="workers"):
+def test_one_worker_has_no_network_to_measure(spark):
+    with pytest.raises(sw.ConfigurationError, match="workers"):
         network_of.measure_network(spark, workers=1, mesh=sw.MeshConfig())

@@ -1,21 +1,17 @@
-"""Checkpoints while training, and going on from them."""
-
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.runs._checkpoint import read_checkpoint
 
 
-def model_of(seed: int = 1, *, width: int = 8, optimizer: Any = "adam") -> Any:
+def model_of(seed=1, *, width=8, optimizer="adam"):
     """All kinds of state: Adam's, Dropout's seeds, BatchNormalization's, a frozen layer's."""
     import keras
 
@@ -35,28 +31,28 @@ def model_of(seed: int = 1, *, width: int = 8, optimizer: Any = "adam") -> Any:
     return model
 
 
-def master_of(kind: Any, folder: Any, every_rounds: int, **options: Any) -> Any:
+def master_of(kind, folder, every_rounds, **options):
     """A master of two workers that writes checkpoints if there is a folder."""
     checkpoint = folder and sw.Checkpointing(str(folder), every_rounds=every_rounds)
     settings = {"workers": 2, "batch_size_per_worker": 5, "seed": 1, "checkpoint": checkpoint}
     return kind(**settings | options)
 
 
-def averaging(folder: Any = None, **options: Any) -> Any:
+def averaging(folder=None, **options):
     options = {"averaging_frequency": 2, **options}
     return master_of(sw.ParameterAveragingTrainingMaster, folder, 3, **options)
 
 
-def sharing(folder: Any = None, **options: Any) -> Any:
+def sharing(folder=None, **options):
     options = {"threshold": sw.AdaptiveThreshold(initial=1e-3), **options}
     return master_of(sw.SharedTrainingMaster, folder, 4, **options)
 
 
-def files(folder: Path) -> list[str]:
+def files(folder):
     return sorted(path.name for path in folder.glob("*.swc"))
 
 
-OWN_MOMENTS: dict[str, Any] = {
+OWN_MOMENTS = {
     "updater": "local",
     "outer_optimizer": sw.OuterOptimizer(),
     "exchange_precision": "int8",
@@ -64,11 +60,10 @@ OWN_MOMENTS: dict[str, Any] = {
 
 
 @pytest.mark.versions
-@pytest.mark.spark
-@pytest.mark.parametrize("communication", ["ring", "spark"])
+@cases("communication", "ring", "spark")
 def test_resumed_run_ends_with_identical_bits(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, communication: str
-) -> None:
+    spark, blobs, tmp_path, leaves_nothing, communication
+):
     """Stopped somewhere in the second epoch; gone on from the last checkpoint, with a new model."""
     way = {"communication": communication}
     undisturbed = model_of()
@@ -93,10 +88,8 @@ def test_resumed_run_ends_with_identical_bits(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_resumed_gradient_sharing_run_continues_with_its_thresholds(
-    blobs: DataSet, tmp_path: Path
-) -> None:
-    def first_threshold(epochs: int, threshold: sw.AdaptiveThreshold) -> float:
+def test_resumed_gradient_sharing_run_continues_with_its_thresholds(blobs, tmp_path):
+    def first_threshold(epochs, threshold):
         """The first one in the run's last epoch."""
         master = sharing(tmp_path, threshold=threshold, minibatches_per_message=1)
         resume = None if epochs == 1 else str(tmp_path)
@@ -118,29 +111,22 @@ def test_resumed_gradient_sharing_run_continues_with_its_thresholds(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        (
-            {"use_ema": True, "gradient_accumulation_steps": 4},
-            {"averaging_frequency": {1: 1, 2: 4}},
-        ),
-        ({}, {**OWN_MOMENTS, "averaging_frequency": {1: 1, 2: 4}}),
-        ({}, {**OWN_MOMENTS, "averaging_delay": 2}),
-        ({}, {"updater": "reset", "outer_optimizer": sw.OuterOptimizer(nesterov=False)}),
-    ],
+@cases(
+    "options, settings",
+    ({"use_ema": True, "gradient_accumulation_steps": 4}, {"averaging_frequency": {1: 1, 2: 4}}),
+    ({}, {**OWN_MOMENTS, "averaging_frequency": {1: 1, 2: 4}}),
+    ({}, {**OWN_MOMENTS, "averaging_delay": 2}),
+    ({}, {"updater": "reset", "outer_optimizer": sw.OuterOptimizer(nesterov=False)}),
     ids=["accumulated", "own moments", "delayed", "reset"],
 )
-def test_run_of_one_process_is_resumed_on_this_machine(
-    tmp_path: Path, blobs: DataSet, options: dict[str, Any], settings: dict[str, Any]
-) -> None:
+def test_run_of_one_process_is_resumed_on_this_machine(tmp_path, blobs, options, settings):
     import keras
 
     undisturbed, resumed = (
         model_of(seed=seed, optimizer=keras.optimizers.Adam(**options)) for seed in (1, 3)
     )
 
-    def train(model: Any, folder: Path | None, **resume: str) -> None:
+    def train(model, folder, **resume):
         checkpoint = folder and sw.Checkpointing(str(folder), every_rounds=3, keep=9)
         master = averaging(**settings, checkpoint=checkpoint)
         with sw.ParallelWrapper(model, master, workers=2) as wrapper:
@@ -159,16 +145,14 @@ def test_run_of_one_process_is_resumed_on_this_machine(
 
 
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("kind", [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster])
-@pytest.mark.parametrize("workers", [1, 3])
-def test_other_workers_train_what_a_checkpoint_left_once(
-    tmp_path: Path, kind: Any, workers: int
-) -> None:
+@cases("kind", sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster)
+@cases("workers", 1, 3)
+def test_other_workers_train_what_a_checkpoint_left_once(tmp_path, kind, workers):
     data, folders = numbered(101), [tmp_path / name for name in ("first", "second", "third")]
     for folder in folders:
         folder.mkdir()
 
-    def start(number: int, workers: int, folder: Path, **options: Any) -> Any:
+    def start(number, workers, folder, **options):
         """Train with checkpoints in `folder`; what each minibatch holds goes to a folder."""
         keep = sw.Checkpointing(str(folder), every_rounds=2, keep=99)
         master = master_of(kind, None, 1, workers=workers, checkpoint=keep)

@@ -1,9 +1,6 @@
-"""What takes the place of RDDs over Spark Connect does what RDDs do; the example trains."""
-
 import os
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,16 +18,16 @@ EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "spark_connect.py"
 PARTS = [[0, 1, 2], [], [3], [4, 5, 6, 7]]
 
 
-def numbered(spark: Any) -> Any:
+def numbered(spark):
     """(partition, number), in four partitions, one of them empty."""
 
-    def of(index: int, _: Any) -> Any:
+    def of(index, _):
         return ((index, number) for number in PARTS[index])
 
     return context_of(spark).parallelize(range(4), 4).mapPartitionsWithIndex(of)
 
 
-def classifier() -> Any:
+def classifier():
     import keras
 
     keras.utils.set_random_seed(1)
@@ -39,11 +36,11 @@ def classifier() -> Any:
     return model
 
 
-def seen(rdd: Any) -> list[list[Any]]:
+def seen(rdd):
     """Elements by partition, in order."""
-    found: list[list[Any]] = [[] for _ in range(rdd.getNumPartitions())]
+    found = [[] for _ in range(rdd.getNumPartitions())]
 
-    def tagged(index: int, elements: Any) -> Any:
+    def tagged(index, elements):
         return ((index, element) for element in elements)
 
     for index, element in rdd.mapPartitionsWithIndex(tagged).collect():
@@ -51,7 +48,7 @@ def seen(rdd: Any) -> list[list[Any]]:
     return found
 
 
-def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
+def test_partitions_and_their_indices_are_kept(spark):
     rdd = numbered(spark)
     parts = [[(index, number) for number in part] for index, part in enumerate(PARTS)]
     assert seen(rdd) == parts
@@ -63,7 +60,7 @@ def test_partitions_and_their_indices_are_kept(spark: Any) -> None:
     assert rdd.map(lambda pair: pair[1]).treeReduce(lambda a, b: a + b) == 28
 
 
-def test_elements_move_to_the_partition_of_their_key(spark: Any) -> None:
+def test_elements_move_to_the_partition_of_their_key(spark):
     moved = numbered(spark).map(lambda pair: (7 - pair[1], pair[0]))
     assert [sorted(part) for part in seen(moved.partitionBy(3, lambda key: key % 3))] == [
         [(0, 3), (3, 3), (6, 0)],
@@ -76,12 +73,12 @@ def test_elements_move_to_the_partition_of_their_key(spark: Any) -> None:
     assert [*joined[0], *joined[1]] == numbered(spark).collect()
 
 
-def test_persisted_elements_are_computed_once(spark: Any, tmp_path: Path) -> None:
+def test_persisted_elements_are_computed_once(spark, tmp_path):
     from pyspark import StorageLevel
 
     folder = str(tmp_path)
 
-    def noted(index: int, elements: Any) -> Any:
+    def noted(index, elements):
         with open(f"{folder}/{index}", "a") as file:
             file.write("computed\n")
         return list(elements)
@@ -95,16 +92,14 @@ def test_persisted_elements_are_computed_once(spark: Any, tmp_path: Path) -> Non
     assert not rdd.is_cached
 
 
-def test_large_elements_are_transferred_in_parts(spark: Any) -> None:
+def test_large_elements_are_transferred_in_parts(spark):
     content = bytes(range(256)) * (40 << 12)  # 40 MiB: three rows, and a broadcast
     large = context_of(spark).broadcast(content)
     ones = context_of(spark).parallelize([1, 2], 2).map(lambda _: large.value[::-1])
     assert ones.collect() == [content[::-1]] * 2
 
 
-def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(spark, monkeypatch):
     """What serverless Spark refuses is refused here by the client."""
     import pyspark.sql.connect.conf as conf
     import pyspark.sql.connect.dataframe as frames
@@ -112,12 +107,12 @@ def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(
     class RefusedError(Exception):
         pass
 
-    def refused(*_: Any) -> Any:
+    def refused(*_):
         raise RefusedError("[NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE is not supported.")
 
     shown = conf.RuntimeConf.get
 
-    def get(self: Any, key: str, *default: Any) -> Any:
+    def get(self, key, *default):
         if not key.startswith(("spark.sql.", "spark.python.sql.")):  # PySpark reads the latter
             raise RefusedError(f"[CONFIG_NOT_AVAILABLE] Configuration {key} is not available.")
         return shown(self, key, *default)
@@ -136,5 +131,5 @@ def test_a_server_that_keeps_no_data_and_shows_no_settings_trains(
     assert len(network.history.history["val_loss"]) == 4
 
 
-def test_example_learns(spark: Any) -> None:
+def test_example_learns(spark):
     assert runpy.run_path(str(EXAMPLE))["main"](spark) > 0.9

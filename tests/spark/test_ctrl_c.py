@@ -1,5 +1,3 @@
-"""Ctrl-C in a script, as a terminal sends it: to all processes of the group, Java's too."""
-
 import json
 import os
 import re
@@ -8,7 +6,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -91,7 +88,7 @@ run.wait()
 """
 
 
-def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path: Path) -> None:
+def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     root = str(Path(__file__).parents[2])
@@ -153,7 +150,7 @@ run.wait()
 """
 
 
-def test_sigterm_to_all_processes_keeps_the_model(tmp_path: Path) -> None:
+def test_sigterm_to_all_processes_keeps_the_model(tmp_path):
     """As a job scheduler sends it; Java and the trainers end too."""
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
@@ -178,18 +175,17 @@ def test_sigterm_to_all_processes_keeps_the_model(tmp_path: Path) -> None:
     assert sw.load_model(str(model)).optimizer.iterations.numpy() > 0
 
 
-def _interrupt(process: "subprocess.Popen[str]") -> None:
+def _interrupt(process):
     """Send Ctrl-C when the script is ready for it."""
     assert _line(process) == "ready"
     os.killpg(process.pid, signal.SIGINT)
 
 
-def _interrupted(process: "subprocess.Popen[str]") -> Any:
+def _interrupted(process):
     """What the script tells after a Ctrl-C."""
     _interrupt(process)
     return json.loads(_line(process))
 
 
-def _line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
+def _line(process):
     return process.stdout.readline().strip()

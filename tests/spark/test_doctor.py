@@ -1,12 +1,8 @@
-"""The doctor on a real session: what is wrong there is done to it."""
-
 import json
 import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.ports import held_port
@@ -19,12 +15,12 @@ from sparkwright.cluster.connect import is_connect
 pytestmark = pytest.mark.spark
 
 
-def rows(diagnosis: Any, name: str) -> list[tuple[str, str]]:
+def rows(diagnosis, name):
     return [(check.where, check.status) for check in diagnosis.find(name)]
 
 
 @pytest.mark.connect
-def test_every_executor_is_checked(spark: Any, tmp_path: Path, leaves_nothing: None) -> None:
+def test_every_executor_is_checked(spark, tmp_path, leaves_nothing):
     folder = tmp_path / "models"
     diagnosis = sw.doctor(spark, urls=[str(folder)])
     assert diagnosis.ok, diagnosis
@@ -41,7 +37,7 @@ def test_every_executor_is_checked(spark: Any, tmp_path: Path, leaves_nothing: N
 
 
 @pytest.mark.thorough
-def test_driver_with_occupied_ports_is_reported(spark: Any) -> None:
+def test_driver_with_occupied_ports_is_reported(spark):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=port))
@@ -51,7 +47,7 @@ def test_driver_with_occupied_ports_is_reported(spark: Any) -> None:
     assert {c.status for c in diagnosis.find("Driver reached")} == {"not checked"}
 
 
-def test_executors_without_a_free_port_are_reported(spark: Any) -> None:
+def test_executors_without_a_free_port_are_reported(spark):
     """The driver takes the only one."""
     with held_port() as port:
         diagnosis = sw.doctor(spark, mesh=sw.MeshConfig(ports=port))
@@ -61,7 +57,7 @@ def test_executors_without_a_free_port_are_reported(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_driver_unreachable_from_executors_is_reported(spark: Any) -> None:
+def test_driver_unreachable_from_executors_is_reported(spark):
     mesh = sw.MeshConfig(controller_address="127.0.0.2")  # where it does not listen
     diagnosis = sw.doctor(spark, mesh=mesh, timeout_s=4)
     (check,) = diagnosis.problems
@@ -70,7 +66,7 @@ def test_driver_unreachable_from_executors_is_reported(spark: Any) -> None:
     assert rows(diagnosis, "TensorFlow") == [("driver, all 4 executors", "ok")]
 
 
-def test_folders_are_checked(spark: Any, tmp_path: Path) -> None:
+def test_folders_are_checked(spark, tmp_path):
     (tmp_path / "file").touch()
     folder = str(tmp_path / "file" / "folder")
     diagnosis = sw.doctor(urls=[folder, "memory://doctor"])  # of the active session
@@ -82,7 +78,7 @@ def test_folders_are_checked(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_slots_held_by_another_job_are_reported_and_do_not_block(spark: Any) -> None:
+def test_slots_held_by_another_job_are_reported_and_do_not_block(spark):
     assert sw.doctor(spark).ok  # Python has started on all executors
     with busy(spark, 2):
         diagnosis = sw.doctor(spark, timeout_s=8)  # a quarter of it is spent on waiting for more
@@ -100,7 +96,7 @@ def test_slots_held_by_another_job_are_reported_and_do_not_block(spark: Any) -> 
 
 
 @pytest.mark.cluster
-def test_gpus_reserved_for_networks_are_checked(tmp_path: Path) -> None:
+def test_gpus_reserved_for_networks_are_checked(tmp_path):
     """Two executors with two cores and a GPU each; `nvidia-smi` is made up."""
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho 0, made up, 1 MiB, 1.0\n")
@@ -126,14 +122,14 @@ spark.stop()
     assert found["found"] == "1 an executor: 0, made up, 1 MiB, 1.0"
 
 
-def test_invalid_options_raise(spark: Any) -> None:
+def test_invalid_options_raise(spark):
     with pytest.raises(sw.ConfigurationError, match="must be a list of URLs"):
         sw.doctor(spark, urls="/data")
     with pytest.raises(sw.ConfigurationError, match="of at least 1 and of at most 3600"):
         sw.doctor(spark, timeout_s=0)
 
 
-def command(*arguments: str, **environment: str) -> tuple[int, dict[str, Any]]:
+def command(*arguments, **environment):
     done = subprocess.run(
         [sys.executable, "-m", "sparkwright.doctor", "--json", *arguments],
         capture_output=True,
@@ -146,7 +142,7 @@ def command(*arguments: str, **environment: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.cluster
-def test_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) -> None:
+def test_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path):
     code, found = command(JAVA_HOME=str(tmp_path), SPARK_LOCAL_HOSTNAME="localhost")
     assert code == 1
     (check,) = [c for c in found["checks"] if c["status"] == "problem" and c["name"] == "Spark"]
@@ -154,7 +150,7 @@ def test_spark_that_does_not_start_is_a_problem_with_its_reason(tmp_path: Path) 
 
 
 @pytest.mark.cluster
-def test_command_starts_spark_with_settings_and_checks_them() -> None:
+def test_command_starts_spark_with_settings_and_checks_them():
     settings = {
         "spark.task.maxFailures": "1",
         "spark.speculation": "true",
@@ -170,9 +166,7 @@ def test_command_starts_spark_with_settings_and_checks_them() -> None:
 
 @pytest.mark.thorough(but=["torch-1"])
 @pytest.mark.parametrize(("backend", "code"), [("tensorflow", 0), ("torch", 1)])
-def test_command_exits_with_1_if_there_is_a_problem(
-    tmp_path: Path, backend: str, code: int
-) -> None:
+def test_command_exits_with_1_if_there_is_a_problem(tmp_path, backend, code):
     ended, found = command("--no-spark", "--url", str(tmp_path), KERAS_BACKEND=backend)
     assert (ended, found["ok"]) == (code, not code)
     assert any(check["name"] == f"Files {tmp_path}" for check in found["checks"])

@@ -1,8 +1,3 @@
-"""`communication="driver"` with processes: they listen nowhere, and lost ones are replaced."""
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import psutil
 import pytest
@@ -11,13 +6,12 @@ from tests.spark.helpers import KillOnce, Paced, dense, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
-BY_DRIVER: dict[str, Any] = {"communication": "driver", "batch_size_per_worker": 5, "seed": 1}
+BY_DRIVER = {"communication": "driver", "batch_size_per_worker": 5, "seed": 1}
 
 
 @pytest.mark.usefixtures("local_trainers")
-def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet) -> None:
+def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs):
     master = sw.SharedTrainingMaster(**BY_DRIVER).with_hooks(Paced())
     with sw.ParallelWrapper(dense(), master, workers=2, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=30, display=False)
@@ -36,7 +30,7 @@ def test_workers_open_no_ports_and_connect_only_to_the_driver(blobs: DataSet) ->
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("local_trainers")
-def test_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path) -> None:
+def test_killed_worker_is_replaced(blobs, tmp_path):
     # Who goes on without the lost worker takes another way.
     mesh = sw.MeshConfig(replacement_grace_s=60)
     master = sw.ParameterAveragingTrainingMaster(**BY_DRIVER, mesh=mesh)

@@ -1,25 +1,20 @@
-"""Keras' callbacks that act by scores, which end training after the right epoch."""
-
 import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import weights
 from tests.spark.test_checkpoints import averaging, model_of, sharing
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 pytestmark = pytest.mark.usefixtures("in_process")
 # Scores of more epochs than any test trains.
 _PLACES = 16
 
 
-def falls(y_true: Any, y_pred: Any) -> Any:
+def falls(y_true, y_pred):
     """A loss whose gradient is 1 everywhere: each step lowers every weight by the learning rate."""
     import tensorflow as tf
 
@@ -27,7 +22,7 @@ def falls(y_true: Any, y_pred: Any) -> Any:
     return tf.reduce_sum(y_pred, axis=-1)
 
 
-def scripted(y_true: Any, y_pred: Any) -> Any:
+def scripted(y_true, y_pred):
     """A metric that says, after epoch n, what stands at place n of the labels."""
     import tensorflow as tf
 
@@ -35,40 +30,40 @@ def scripted(y_true: Any, y_pred: Any) -> Any:
     return tf.gather(y_true, place, batch_dims=1)
 
 
-def clock() -> Any:
+def clock():
     """A network whose weights are minus the number of its epochs."""
     layer = keras.layers.Dense(_PLACES, use_bias=False, kernel_initializer="zeros")
-    model: Any = keras.Sequential([keras.Input((1,)), layer], name="clock")
+    model = keras.Sequential([keras.Input((1,)), layer], name="clock")
     model.compile(keras.optimizers.SGD(0.25), falls, metrics=[scripted])
     return model
 
 
-def script(*scores: float) -> DataSet:
+def script(*scores):
     """40 examples: 4 minibatches of 5 for each of 2 workers."""
     labels = np.resize(np.array([0.0, *scores], np.float32), _PLACES)
-    return DataSet(np.ones((40, 1), np.float32), np.tile(labels, (40, 1)))
+    return sw.DataSet(np.ones((40, 1), np.float32), np.tile(labels, (40, 1)))
 
 
-def epoch_of(model: Any) -> float:
+def epoch_of(model):
     """How many epochs the clock's weights have seen."""
     found = np.unique(-model.get_weights()[0])
     assert found.size == 1
     return float(found[0])
 
 
-def stopping(**options: Any) -> Any:
-    settings: dict[str, Any] = {"monitor": "val_scripted", "mode": "min", "patience": 2, **options}
+def stopping(**options):
+    settings = {"monitor": "val_scripted", "mode": "min", "patience": 2, **options}
     return keras.callbacks.EarlyStopping(restore_best_weights=True, **settings)
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[Any]:
+def two():
     """Two workers, threads of this process, that keep their networks warm."""
     with sw.ParallelWrapper(clock(), averaging(), workers=2) as wrapper:
         yield wrapper
 
 
-def trained(wrapper: Any, scores: Sequence[float], callbacks: list[Any], **options: Any) -> Any:
+def trained(wrapper, scores, callbacks, **options):
     """A finished run of the clock, whose weights are 0 at the beginning."""
     wrapper.model.set_weights([np.zeros((1, _PLACES))])
     wrapper.model.optimizer.iterations.assign(0)
@@ -79,7 +74,7 @@ def trained(wrapper: Any, scores: Sequence[float], callbacks: list[Any], **optio
     return run
 
 
-def test_training_ends_after_the_expected_epoch_with_the_best_weights(two: Any) -> None:
+def test_training_ends_after_the_expected_epoch_with_the_best_weights(two):
     run = trained(two, [3, 1, 2, 2, 2, 2], [stopping()])
     assert (run.status.epoch, run.status.state, run.restored_epoch) == (4, "done", 2)
     assert epoch_of(two.model) == 2
@@ -95,13 +90,13 @@ def test_training_ends_after_the_expected_epoch_with_the_best_weights(two: Any) 
     assert (last.restored_epoch, last.status.message, epoch_of(two.model)) == (None, "done", 3)
 
 
-def test_stopped_run_reports_which_weights_the_model_holds(two: Any) -> None:
+def test_stopped_run_reports_which_weights_the_model_holds(two):
     class Stops(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_end(self, epoch, logs=None):
             if epoch == 3:
                 runs[0].stop()
 
-    runs: list[Any] = []
+    runs = []
     data = script(3, 1, 2, 2, 2, 2, 2, 2)
     two.model.set_weights([np.zeros((1, _PLACES))])
     two.model.optimizer.iterations.assign(0)
@@ -116,7 +111,7 @@ def test_stopped_run_reports_which_weights_the_model_holds(two: Any) -> None:
     assert runs[0].status.message == "stopped; the model holds the weights of epoch 2"
 
 
-def test_gradient_sharing_ends_after_the_expected_epoch_with_the_best_weights() -> None:
+def test_gradient_sharing_ends_after_the_expected_epoch_with_the_best_weights():
     # Each step lowers each weight by just what a message carries, so both masters keep time alike.
     model = clock()
     model.optimizer.learning_rate.assign(0.125)
@@ -126,12 +121,8 @@ def test_gradient_sharing_ends_after_the_expected_epoch_with_the_best_weights() 
     assert (run.status.epoch, run.restored_epoch, epoch_of(model)) == (4, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("patience", "ends"), [(2, 5), (4, 7)], ids=["same-rules", "more-patience"]
-)
-def test_resumed_run_ends_where_the_undisturbed_one_would(
-    two: Any, tmp_path: Path, patience: int, ends: int
-) -> None:
+@cases("patience, ends", (2, 5), (4, 7), ids=["same-rules", "more-patience"])
+def test_resumed_run_ends_where_the_undisturbed_one_would(two, tmp_path, patience, ends):
     """The checkpoint has the best score, the epochs since, and the best weights."""
     scores = [3, 2, 1, 2, 2, 2, 2, 2, 2]
     master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
@@ -141,16 +132,14 @@ def test_resumed_run_ends_where_the_undisturbed_one_would(
     assert (run.status.epoch, run.restored_epoch, epoch_of(two.model)) == (ends, 3, 3)
 
 
-def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(
-    blobs: DataSet, tmp_path: Path
-) -> None:
-    def plateau() -> Any:
+def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(blobs, tmp_path):
+    def plateau():
         return keras.callbacks.ReduceLROnPlateau(
             "val_loss", patience=3, factor=0.5, min_delta=9.0, cooldown=1
         )
 
     master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
-    rates: list[list[float]] = []
+    rates = []
     for parts in ([9], [3, 9], [5, 9]):
         for place, epochs in enumerate(parts):
             resume = {"resume": str(tmp_path)} if place else {}
@@ -165,10 +154,7 @@ def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(
     assert len(set(rates[0])) == 3
 
 
-@pytest.mark.spark
-def test_best_weights_equal_those_of_their_epoch_bit_for_bit(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_best_weights_equal_those_of_their_epoch_bit_for_bit(spark, blobs, leaves_nothing):
     """The highest accuracy, against a second run which trains just as many epochs."""
     model, same = model_of(), model_of()
     train, validation = blobs.take(slice(0, 80)), blobs.take(slice(80, 120))

@@ -1,20 +1,13 @@
-"""Training on Spark equals training on one machine, where the arithmetic says it must."""
-
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.spark.helpers import dense, train_locally, weights
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.networks.metrics import F1
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.mark.versions
-def test_averaging_every_step_equals_the_large_batch(spark: Any, blobs: DataSet) -> None:
+def test_averaging_every_step_equals_the_large_batch(spark, blobs):
     import keras
 
     part = blobs.take(slice(0, 40))
@@ -35,7 +28,7 @@ def test_averaging_every_step_equals_the_large_batch(spark: Any, blobs: DataSet)
     assert abs(network.score(part) - local.evaluate(x, y, verbose=0)[0]) < 1e-3
 
 
-def test_average_is_weighted_by_minibatches(spark: Any, blobs: DataSet) -> None:
+def test_average_is_weighted_by_minibatches(spark, blobs):
     import keras
 
     part = blobs.take(slice(0, 45))
@@ -57,7 +50,7 @@ def test_average_is_weighted_by_minibatches(spark: Any, blobs: DataSet) -> None:
 
 @pytest.mark.versions
 @pytest.mark.parametrize("validating", [39, 2], ids=["all-validate", "two-of-three-validate"])
-def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, validating: int) -> None:
+def test_ring_and_spark_communication_agree(spark, blobs, validating):
     found, scores, validation = [], [], blobs.take(slice(81, 81 + validating))
     for communication in ("ring", "spark"):
         model = dense("adam")
@@ -67,7 +60,7 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, validati
             batch_size_per_worker=7,
             averaging_frequency={1: 1, 2: 2},
             outer_optimizer=sw.OuterOptimizer(),
-            communication=communication,  # pyright: ignore[reportArgumentType]
+            communication=communication,
             seed=2,
         )
         network = sw.SparkNetwork(spark, model, master)
@@ -84,7 +77,7 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, validati
 
 
 @pytest.mark.usefixtures("local_trainers")
-def test_parallel_wrapper_agrees_with_spark(spark: Any, blobs: DataSet) -> None:
+def test_parallel_wrapper_agrees_with_spark(spark, blobs):
     master = sw.ParameterAveragingTrainingMaster(
         batch_size_per_worker=7, seed=4, workers=2, mesh=sw.MeshConfig(encrypt=True)
     )

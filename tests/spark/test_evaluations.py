@@ -1,16 +1,11 @@
-"""Evaluations on Spark equal those of all predictions at once, whatever the partitions."""
-
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import dense
 
 import sparkwright as sw
 from sparkwright.data import DataSet, Standardize, from_arrays
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import (
     ROC,
     CustomEvaluation,
@@ -25,18 +20,14 @@ from sparkwright.evaluation import (
 from sparkwright.spark import _evaluating
 from sparkwright.spark._exact_roc import digested
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
-def network(spark: Any) -> sw.SparkNetwork:
+def network(spark):
     return sw.SparkNetwork(spark, dense())
 
 
 @pytest.mark.versions
-def test_several_evaluations_in_one_pass_equal_local_ones(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet
-) -> None:
+def test_several_evaluations_in_one_pass_equal_local_ones(spark, network, blobs):
     x, y = blobs.features["features"], blobs.labels["labels"]
     data = from_arrays(spark, x, y, partitions=5)
     predictions = next(iter(network.predict(data).collect().features.values()))
@@ -58,7 +49,7 @@ def test_several_evaluations_in_one_pass_equal_local_ones(
     assert network.evaluate_roc_multi_class(data) == found[1]
 
 
-def test_binary_evaluations_support_masks_and_custom_functions(spark: Any) -> None:
+def test_binary_evaluations_support_masks_and_custom_functions(spark):
     random = np.random.default_rng(1)
     x = random.normal(size=(50, 6, 2)).astype(np.float32)
     y = (x.sum(axis=2, keepdims=True) > 0).astype(np.float32)
@@ -81,7 +72,7 @@ def test_binary_evaluations_support_masks_and_custom_functions(spark: Any) -> No
             assert each.headline()[metric] == pytest.approx(value, abs=1e-6)
 
 
-def test_outputs_are_evaluated_by_name(spark: Any) -> None:
+def test_outputs_are_evaluated_by_name(spark):
     inputs = keras.Input((2,))
     number = keras.layers.Dense(1, name="number")(inputs)
     kind = keras.layers.Dense(3, activation="softmax", name="kind")(inputs)
@@ -100,13 +91,13 @@ def test_outputs_are_evaluated_by_name(spark: Any) -> None:
     )
     assert found["kind"][0] == Evaluation.from_predictions(labels["kind"], kind_p)
     assert network.evaluate(data, output="kind") == found["kind"][0]
-    with pytest.raises(ConfigurationError, match="need output names"):
+    with pytest.raises(sw.ConfigurationError, match="need output names"):
         network.do_evaluation(data, Evaluation())
-    with pytest.raises(ConfigurationError, match=r"\['kinds'\]"):
+    with pytest.raises(sw.ConfigurationError, match=r"\['kinds'\]"):
         network.do_evaluation(data, {"kinds": Evaluation()})
 
 
-def test_regression_is_evaluated_in_label_units(spark: Any) -> None:
+def test_regression_is_evaluated_in_label_units(spark):
     random = np.random.default_rng(3)
     x = random.normal(size=(80, 2))
     y = 1000 + 100 * x[:, :1] + random.normal(size=(80, 1))
@@ -121,7 +112,7 @@ def test_regression_is_evaluated_in_label_units(spark: Any) -> None:
     assert found.root_mean_squared_error(of="price") > 50
 
 
-def test_outputs_are_named_after_their_label_columns(spark: Any, tmp_path: Path) -> None:
+def test_outputs_are_named_after_their_label_columns(spark, tmp_path):
     (tmp_path / "homes.csv").write_text("size,rooms,price,rent\n1,2,3,4\n2,3,4,5\n3,3,5,6\n")
     inputs = keras.Input((2,))
     both = keras.Model(inputs, keras.layers.Dense(2)(inputs))
@@ -134,16 +125,12 @@ def test_outputs_are_named_after_their_label_columns(spark: Any, tmp_path: Path)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("layer", "expected"),
-    [
-        ("price", ("price[0]", "price[1]")),
-        (None, ("0", "1")),  # Keras' own names differ from network to network
-    ],
+@cases(
+    "layer, expected",
+    ("price", ("price[0]", "price[1]")),
+    (None, ("0", "1")),  # Keras' own names differ from network to network
 )
-def test_outputs_without_label_columns_keep_their_network_names(
-    spark: Any, layer: str | None, expected: tuple[str, ...]
-) -> None:
+def test_outputs_without_label_columns_keep_their_network_names(spark, layer, expected):
     inputs = keras.Input((2,))
     model = keras.Model(inputs, keras.layers.Dense(2, name=layer)(inputs))
     found = _regression(spark, model, DataSet(np.eye(4, 2), np.ones((4, 2))))
@@ -151,15 +138,13 @@ def test_outputs_without_label_columns_keep_their_network_names(
     assert (found + RegressionEvaluation()).output_names == expected
 
 
-def _regression(spark: Any, model: Any, data: Any, **options: Any) -> RegressionEvaluation:
+def _regression(spark, model, data, **options):
     model.compile("sgd", loss="mse")
     return sw.SparkNetwork(spark, model).evaluate_regression(data, **options)
 
 
 @pytest.mark.thorough
-def test_evaluation_requires_labels_numbers_and_examples(
-    network: sw.SparkNetwork, blobs: DataSet
-) -> None:
+def test_evaluation_requires_labels_numbers_and_examples(network, blobs):
     found = network.evaluate(blobs)
     unlabeled = DataSet(blobs.features["features"])
     broken = sw.SparkNetwork(network.spark, dense())
@@ -171,22 +156,18 @@ def test_evaluation_requires_labels_numbers_and_examples(
         ("must be values such as", network, blobs, [Evaluation]),
         ("counted 120 examples", network, blobs, found),
     ):
-        with pytest.raises((ConfigurationError, DataError), match=message):
+        with pytest.raises((sw.ConfigurationError, sw.DataError), match=message):
             called.do_evaluation(data, wanted)
 
 
-def test_minibatch_files_are_evaluated_like_the_data_they_contain(
-    network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
-) -> None:
+def test_minibatch_files_are_evaluated_like_the_data_they_contain(network, blobs, tmp_path):
     sw.data.to_minibatch_files(blobs, str(tmp_path), batch_size=16)
     found = network.do_evaluation_paths(str(tmp_path), [Evaluation(), EvaluationCalibration()])
     assert found[0] == network.evaluate(blobs)
     assert found[1].examples == 120
 
 
-def test_results_round_trip_through_json_at_a_url(
-    network: sw.SparkNetwork, blobs: DataSet, tmp_path: Any
-) -> None:
+def test_results_round_trip_through_json_at_a_url(network, blobs, tmp_path):
     kinds = [Evaluation(), ROCMultiClass(), EvaluationCalibration()]
     for number, found in enumerate(network.do_evaluation(blobs, kinds)):
         url = f"file://{tmp_path}/{number}.json"
@@ -197,9 +178,7 @@ def test_results_round_trip_through_json_at_a_url(
 
 @pytest.mark.thorough
 @pytest.mark.versions
-def test_exact_roc_of_many_rows_is_aggregated_on_the_cluster(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exact_roc_of_many_rows_is_aggregated_on_the_cluster(spark, monkeypatch):
     random = np.random.default_rng(4)
     labels = random.integers(0, 2, 3000)
     scores = np.round(random.normal(labels * 0.5, 1.0), 2)
@@ -224,7 +203,7 @@ def test_exact_roc_of_many_rows_is_aggregated_on_the_cluster(
 
 
 @pytest.mark.thorough
-def test_partitions_of_large_arrays_are_at_most_16_mib(spark: Any) -> None:
+def test_partitions_of_large_arrays_are_at_most_16_mib(spark):
     data = from_arrays(spark, np.zeros((20, 1 << 20), np.float32))  # 80 MB
     assert max(data.partition_counts()) * (4 << 20) <= 16 << 20
     assert from_arrays(spark, np.zeros((50, 3)), partitions=3).rdd.getNumPartitions() == 3

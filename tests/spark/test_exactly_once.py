@@ -1,13 +1,10 @@
-"""Every example is trained exactly once an epoch, and every minibatch counts exactly once."""
-
 import os
 import signal
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import (
     KillOnce,
     Paced,
@@ -21,9 +18,7 @@ from tests.spark.helpers import (
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
 AVERAGING, SHARING = sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster
 EMPTY = {"workers": 4, "repartition": "never", "batch_size_per_worker": 4}
 SMALL = {"averaging_frequency": 1, "prefetch_batches": 0, "batch_size_per_worker": 64}
@@ -35,30 +30,21 @@ EXPORT = {"training_approach": "export", "batch_size_per_worker": 4}
 
 
 @pytest.mark.thorough(but=["primes", "shared primes", "empty partitions", "shared export"])
-@pytest.mark.parametrize(
-    ("kind", "sizes", "options"),
-    [
-        pytest.param(AVERAGING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="primes"),
-        pytest.param(AVERAGING, [2], {"workers": 4}, id="fewer examples than workers"),
-        pytest.param(AVERAGING, [0, 31, 0, 2], EMPTY, id="empty partitions"),
-        pytest.param(
-            AVERAGING, [50, 1, 1], {**EMPTY, **SMALL, "workers": 3}, id="small partitions"
-        ),
-        pytest.param(AVERAGING, [40, 3, 8], APPROXIMATE, id="approximate"),
-        pytest.param(AVERAGING, [40, 3], {"repartition_strategy": "spark_default"}, id="shuffled"),
-        pytest.param(SHARING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="shared primes"),
-        pytest.param(SHARING, [0, 31, 0, 2], EMPTY, id="shared empty partitions"),
-        pytest.param(SHARING, [23, 8], {**EXPORT, "workers": 1}, id="shared export"),
-    ],
+@cases(
+    "kind, sizes, options",
+    pytest.param(AVERAGING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="primes"),
+    pytest.param(AVERAGING, [2], {"workers": 4}, id="fewer examples than workers"),
+    pytest.param(AVERAGING, [0, 31, 0, 2], EMPTY, id="empty partitions"),
+    pytest.param(AVERAGING, [50, 1, 1], {**EMPTY, **SMALL, "workers": 3}, id="small partitions"),
+    pytest.param(AVERAGING, [40, 3, 8], APPROXIMATE, id="approximate"),
+    pytest.param(AVERAGING, [40, 3], {"repartition_strategy": "spark_default"}, id="shuffled"),
+    pytest.param(SHARING, [97], {"workers": 3, "batch_size_per_worker": 7}, id="shared primes"),
+    pytest.param(SHARING, [0, 31, 0, 2], EMPTY, id="shared empty partitions"),
+    pytest.param(SHARING, [23, 8], {**EXPORT, "workers": 1}, id="shared export"),
 )
 def test_every_example_is_trained_once_per_epoch(
-    spark: Any,
-    tmp_path: Path,
-    leaves_nothing: None,
-    kind: Any,
-    sizes: list[int],
-    options: dict[str, Any],
-) -> None:
+    spark, tmp_path, leaves_nothing, kind, sizes, options
+):
     hook = RecordingHook(str(tmp_path))
     master = kind(**{"workers": 2, "seed": 1, **options}).with_hooks(hook)
     network = sw.SparkNetwork(spark, dense(), master)
@@ -72,19 +58,17 @@ def test_every_example_is_trained_once_per_epoch(
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize(
-    ("options", "tolerance"),
-    [
-        ({"outer_optimizer": sw.OuterOptimizer()}, 0.0),
-        # Workers with moments of their own end near it: the replacement begins with its neighbor's.
-        ({"updater": "local", "exchange_precision": "int8", "averaging_delay": 1}, 0.02),
-    ],
+@cases(
+    "options, tolerance",
+    ({"outer_optimizer": sw.OuterOptimizer()}, 0.0),
+    # Workers with moments of their own end near it: the replacement begins with its neighbor's.
+    ({"updater": "local", "exchange_precision": "int8", "averaging_delay": 1}, 0.02),
     ids=["averaged", "own moments"],
 )
 @pytest.mark.thorough(but=["averaged"])
 def test_undisturbed_run_and_killed_run_end_with_identical_bits(
-    spark: Any, blobs: DataSet, tmp_path: Path, options: dict[str, Any], tolerance: float
-) -> None:
+    spark, blobs, tmp_path, options, tolerance
+):
     """What is lost with a worker is trained again from the same average, in the same order."""
     # Who goes on without the lost worker takes another way.
     mesh = sw.MeshConfig(replacement_grace_s=60)
@@ -103,9 +87,7 @@ def test_undisturbed_run_and_killed_run_end_with_identical_bits(
 
 
 @pytest.mark.thorough
-def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(spark, tmp_path):
     """Another job holds two of the four slots at first."""
     examples = 203
     hooks = RecordingHook(str(tmp_path)), Paced(0.02)
@@ -130,11 +112,11 @@ def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(
     assert trained.total() - counted.sum() <= 4 * 2 * 5
 
 
-def wait_until_each_trains_an_epoch(run: Any, *, workers: int) -> None:
+def wait_until_each_trains_an_epoch(run, *, workers):
     """Wait until each of these has trained its part of more than an epoch."""
     before = [worker.steps for worker in run.status.workers[:workers]]
 
-    def trained() -> bool:
+    def trained():
         now = zip(run.status.workers, before, strict=False)
         return all(worker.steps >= steps + 20 for worker, steps in now)
 

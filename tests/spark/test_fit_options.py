@@ -1,35 +1,24 @@
-"""Callbacks, weights and splits with data and workers on Spark."""
-
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import KillOnce, dense, weights
 
 import sparkwright as sw
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
-
-pytestmark = pytest.mark.spark
 
 
-def halved() -> Any:
+def halved():
     return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else rate)
 
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_killed_worker_leaves_callbacks_and_history_consistent(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_killed_worker_leaves_callbacks_and_history_consistent(spark, blobs, tmp_path):
     # Sharing workers are lost in tests/workers/test_callbacks.py.
     master = sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=10, averaging_frequency=1, seed=1
     ).with_hooks(KillOnce(str(tmp_path / "killed"), at=9))  # in the second epoch
     network = sw.SparkNetwork(spark, dense(keras.optimizers.SGD(0.1)), master)
-    seen: list[tuple[int, float, float]] = []
+    seen = []
     remembers = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: seen.append((epoch, logs["loss"], logs["val_loss"]))
     )
@@ -51,8 +40,8 @@ def test_killed_worker_leaves_callbacks_and_history_consistent(
 
 
 @pytest.mark.thorough
-def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: DataSet) -> None:
-    found: list[Any] = []
+def test_ring_and_spark_communication_agree_with_callbacks(spark, blobs):
+    found = []
     for communication in ("ring", "spark"):
         master = sw.ParameterAveragingTrainingMaster(
             workers=2, batch_size_per_worker=10, seed=1, communication=communication
@@ -64,7 +53,7 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
                 model, "stop_training", epoch == 1
             )
         )
-        seen: list[Any] = []
+        seen = []
         halves = keras.callbacks.LambdaCallback(
             on_train_batch_end=lambda batch, logs, model=model, seen=seen: (
                 seen.append((batch, logs["loss"], *weights(model))),
@@ -89,7 +78,7 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_dataframe_weight_column_equals_a_weight_array(spark: Any, blobs: DataSet) -> None:
+def test_dataframe_weight_column_equals_a_weight_array(spark, blobs):
     trust = np.linspace(0, 2, len(blobs), dtype=np.float32)
     x, y = blobs.features["features"].tolist(), blobs.labels["labels"].tolist()
     rows = list(zip(x, y, trust.tolist(), strict=True))
@@ -100,6 +89,6 @@ def test_dataframe_weight_column_equals_a_weight_array(spark: Any, blobs: DataSe
         network = sw.SparkNetwork(spark, model, master)
         network.fit(data, sample_weight=given, display=False)
         if data is frame:
-            with pytest.raises(ConfigurationError, match=r"name of a column.*ndarray \(120,\)"):
+            with pytest.raises(sw.ConfigurationError, match=r"name of a column.*ndarray \(120,\)"):
                 network.fit(frame, sample_weight=trust)
     np.testing.assert_allclose(weights(models[0]), weights(models[1]), atol=1e-5)

@@ -1,24 +1,17 @@
-"""Training, evaluating and scoring from files that hold minibatches."""
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.spark.helpers import RecordingHook, dense, numbered, seen, weights
 
 import sparkwright as sw
 
-pytestmark = pytest.mark.spark
 
-
-def master(**options: Any) -> Any:
+def master(**options):
     return sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=8, averaging_frequency=1, seed=1, **options
     )
 
 
-def test_training_on_paths_uses_every_example_once(spark: Any, tmp_path: Path) -> None:
+def test_training_on_paths_uses_every_example_once(spark, tmp_path):
     export = sw.data.to_minibatch_files(numbered(45), tmp_path / "export", batch_size=10)
     (tmp_path / "seen").mkdir()
     network = sw.SparkNetwork(spark, dense(), master(hooks=[RecordingHook(str(tmp_path / "seen"))]))
@@ -28,9 +21,7 @@ def test_training_on_paths_uses_every_example_once(spark: Any, tmp_path: Path) -
     assert not np.array_equal(weights(network.model), before)
 
 
-def test_training_on_an_export_equals_training_in_memory(
-    spark: Any, tmp_path: Path, blobs: sw.DataSet
-) -> None:
+def test_training_on_an_export_equals_training_in_memory(spark, tmp_path, blobs):
     url = str(tmp_path / "export")
     sw.data.to_minibatch_files(blobs, url, batch_size=8)
     from_files = sw.data.from_minibatches(spark, url, partitions=2)
@@ -43,9 +34,7 @@ def test_training_on_an_export_equals_training_in_memory(
     np.testing.assert_array_equal(weights(one), weights(other))
 
 
-def test_evaluating_and_scoring_paths_equals_using_the_data(
-    spark: Any, tmp_path: Path, blobs: sw.DataSet
-) -> None:
+def test_evaluating_and_scoring_paths_equals_using_the_data(spark, tmp_path, blobs):
     for number, batch in enumerate(blobs.batches(50)):
         np.savez(
             tmp_path / f"{number}.npz",

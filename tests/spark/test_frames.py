@@ -1,20 +1,16 @@
-"""pandas and Spark DataFrames through training, evaluation and prediction on Spark."""
-
 import datetime
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cases import cases
 from tests.spark import helpers
 
 import sparkwright as sw
 from sparkwright.networks.metrics import F1
 
-pytestmark = pytest.mark.spark
 
-
-def flowers(count: int = 240) -> pd.DataFrame:
+def flowers(count=240):
     """Four numbers, and a name that the first three of them give away."""
     random = np.random.default_rng(3)
     kinds = random.integers(0, 3, count)
@@ -24,14 +20,12 @@ def flowers(count: int = 240) -> pd.DataFrame:
     return frame.assign(species=np.array(["rose", "aster", "iris"])[kinds])
 
 
-def network(spark: Any) -> sw.SparkNetwork:
+def network(spark):
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=12, seed=1)
     return sw.SparkNetwork(spark, helpers.dense("adam"), master)
 
 
-def test_pandas_frame_can_be_trained_validated_evaluated_and_predicted(
-    spark: Any, tmp_path: Any
-) -> None:
+def test_pandas_frame_can_be_trained_validated_evaluated_and_predicted(spark, tmp_path):
     train, test = flowers(), flowers(60)
     trained = network(spark)
     trained.model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy", F1()])
@@ -54,7 +48,7 @@ def test_pandas_frame_can_be_trained_validated_evaluated_and_predicted(
     np.testing.assert_allclose(predicted, whole, rtol=1e-5)
 
 
-def test_arrays_are_accepted_in_keras_form(spark: Any) -> None:
+def test_arrays_are_accepted_in_keras_form(spark):
     frame = flowers(120)
     x, classes = frame[["a", "b", "c", "d"]], frame["species"].astype("category").cat.codes
     trained = network(spark)
@@ -66,7 +60,7 @@ def test_arrays_are_accepted_in_keras_form(spark: Any) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_columns_of_a_spark_frame_are_named(spark: Any) -> None:
+def test_columns_of_a_spark_frame_are_named(spark):
     frame = spark.createDataFrame(flowers()).repartition(2)
     trained = network(spark)
     trained.fit(
@@ -76,24 +70,20 @@ def test_columns_of_a_spark_frame_are_named(spark: Any) -> None:
     assert trained.evaluate(frame).examples == 240
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"label": "kind"}, "unknown columns 'kind'"),
-        ({"label": "y", "features": ["a", "x"]}, "unknown columns 'x'"),
-        ({}, "column to predict|column `features`"),
-        (
-            {"label": "y"},
-            r"'city' of type string, 'when' of type timestamp, 'day' of type date, 'place' of type "
-            r"struct<x:double,y:double>, 'raw' of type binary, 'none' of type void\. 'city': "
-            r"convert .*StringIndexer.*'when', 'day': .*datediff.*'place': select.*"
-            r"'raw', 'none': leave them",
-        ),
-    ],
+@cases(
+    "options, message",
+    ({"label": "kind"}, "unknown columns 'kind'"),
+    ({"label": "y", "features": ["a", "x"]}, "unknown columns 'x'"),
+    ({}, "column to predict|column `features`"),
+    (
+        {"label": "y"},
+        r"'city' of type string, 'when' of type timestamp, 'day' of type date, 'place' of type "
+        r"struct<x:double,y:double>, 'raw' of type binary, 'none' of type void\. 'city': "
+        r"convert .*StringIndexer.*'when', 'day': .*datediff.*'place': select.*"
+        r"'raw', 'none': leave them",
+    ),
 )
-def test_unsuitable_columns_fail_on_the_driver(
-    spark: Any, options: dict[str, Any], message: str
-) -> None:
+def test_unsuitable_columns_fail_on_the_driver(spark, options, message):
     now = datetime.datetime(2026, 1, 1)
     rows = [(1.0, "Ulm", now, now.date(), (1.0, 2.0), b"a", None, 0)]
     schema = (
@@ -104,23 +94,19 @@ def test_unsuitable_columns_fail_on_the_driver(
     assert_fails_before_a_job(spark, message, frame, **options)
 
 
-@pytest.mark.parametrize(
-    ("validation", "message"),
-    [
-        ((np.zeros((4, 3)), np.zeros(4, int)), r"data: features 'features' .*Received: \(3\)"),
-        ((np.zeros((4, 4)), np.full(4, 3)), r"data: labels 'labels' .*from 3 to 3"),
-        ((np.zeros((4, 4)),), "data: labels are needed"),
-        (flowers(4).drop(columns="a"), r"data must have the columns .* without 'a'\."),
-    ],
+@cases(
+    "validation, message",
+    ((np.zeros((4, 3)), np.zeros(4, int)), r"data: features 'features' .*Received: \(3\)"),
+    ((np.zeros((4, 4)), np.full(4, 3)), r"data: labels 'labels' .*from 3 to 3"),
+    ((np.zeros((4, 4)),), "data: labels are needed"),
+    (flowers(4).drop(columns="a"), r"data must have the columns .* without 'a'\."),
 )
-def test_validation_data_is_checked_on_the_driver(
-    spark: Any, validation: Any, message: str
-) -> None:
+def test_validation_data_is_checked_on_the_driver(spark, validation, message):
     message = f"validation {message}"
     assert_fails_before_a_job(spark, message, flowers(), label="species", validation=validation)
 
 
-def assert_fails_before_a_job(spark: Any, message: str, data: Any, **options: Any) -> None:
+def assert_fails_before_a_job(spark, message, data, **options):
     jobs = spark.sparkContext.statusTracker()
     before = jobs.getJobIdsForGroup(None)
     with pytest.raises(sw.DataError, match=message):

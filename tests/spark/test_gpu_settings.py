@@ -1,5 +1,3 @@
-"""What Spark is told of GPUs; without Spark."""
-
 import json
 import logging
 import os
@@ -7,14 +5,13 @@ import re
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from tests.cases import cases
 from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
 from sparkwright.cluster.slots import GPUS_OF_TRAINING, gpus_of_executor
-from sparkwright.errors import ConfigurationError
 from sparkwright.spark import _session, gpus as _gpus
 from sparkwright.spark.gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings
 
@@ -24,7 +21,7 @@ WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
 EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
 
 
-def test_gpus_are_assigned_to_all_tasks_or_only_to_training_tasks() -> None:
+def test_gpus_are_assigned_to_all_tasks_or_only_to_training_tasks():
     with fake_gpus(4):
         assert gpu_settings(2, LOCAL)[TASK_AMOUNT] == "1"
         found = gpu_settings(2, LOCAL, tasks="networks")
@@ -32,7 +29,7 @@ def test_gpus_are_assigned_to_all_tasks_or_only_to_training_tasks() -> None:
     assert found[EXECUTOR_AMOUNT] == found["spark.worker.resource.gpu.amount"] == "2"
 
 
-def test_only_training_executors_have_gpus_with_dynamic_allocation() -> None:
+def test_only_training_executors_have_gpus_with_dynamic_allocation():
     chosen = {**CLUSTER, "spark.dynamicAllocation.enabled": "true"}
     found = gpu_settings(2, chosen, tasks="networks")
     assert found == {EXECUTOR_AMOUNT: "0", GPUS_OF_TRAINING: "2"}
@@ -40,7 +37,7 @@ def test_only_training_executors_have_gpus_with_dynamic_allocation() -> None:
     assert gpu_settings(2, chosen)[EXECUTOR_AMOUNT] == "2"
 
 
-def test_each_local_executor_is_assigned_its_own_gpus() -> None:
+def test_each_local_executor_is_assigned_its_own_gpus():
     with fake_gpus(5):
         script = gpu_settings(2, LOCAL)[WORKER_SCRIPT]
     calls = [subprocess.run([script], capture_output=True, text=True) for _ in range(3)]
@@ -51,26 +48,22 @@ def test_each_local_executor_is_assigned_its_own_gpus() -> None:
     assert Path(script).stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(
-    ("amount", "settings", "message"),
-    [
-        (2, LOCAL, r"workers=2, gpus_per_executor=2, 4 .*has 3 \("),
-        (1, {"spark.master": "local[2]"}, r"master='local\[2\]'"),
-    ],
+@cases(
+    "amount, settings, message",
+    (2, LOCAL, r"workers=2, gpus_per_executor=2, 4 .*has 3 \("),
+    (1, {"spark.master": "local[2]"}, r"master='local\[2\]'"),
     ids=["too few GPUs", "no executors"],
 )
 def test_gpus_that_executors_cannot_have_are_rejected_before_spark_starts(
-    amount: int, settings: dict[str, str], message: str
-) -> None:
-    with fake_gpus(3), pytest.raises(ConfigurationError, match=message):
+    amount, settings, message
+):
+    with fake_gpus(3), pytest.raises(sw.ConfigurationError, match=message):
         gpu_settings(amount, settings)
 
 
-def test_cpus_replace_gpus_only_on_request(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cpus_replace_gpus_only_on_request(caplog, monkeypatch):
     monkeypatch.setattr(_gpus, "leave_gpus_to_workers", lambda: None)
-    with pytest.raises(ConfigurationError, match="nvidia-smi"):
+    with pytest.raises(sw.ConfigurationError, match="nvidia-smi"):
         gpu_settings(1, LOCAL)
     with caplog.at_level(logging.WARNING):
         assert gpu_settings(1, LOCAL, cpu_fallback=True) == {}
@@ -80,7 +73,7 @@ def test_cpus_replace_gpus_only_on_request(
     assert not any("FALLBACK" in key for key in gpu_settings(1, CLUSTER))
 
 
-def test_yarn_ships_the_script_to_each_container() -> None:
+def test_yarn_ships_the_script_to_each_container():
     chosen = {"spark.master": "yarn", "spark.yarn.dist.files": "hdfs:///a.txt"}
     found = gpu_settings(2, chosen)
     first, second = found["spark.yarn.dist.files"].split(",")
@@ -93,37 +86,33 @@ def test_yarn_ships_the_script_to_each_container() -> None:
     assert own == {EXECUTOR_AMOUNT: "2", TASK_AMOUNT: "1"}
 
 
-def test_kubernetes_image_must_contain_its_script() -> None:
+def test_kubernetes_image_must_contain_its_script():
     chosen = {"spark.master": "k8s://https://m:6443"}
-    with pytest.raises(ConfigurationError, match="executors' image"):
+    with pytest.raises(sw.ConfigurationError, match="executors' image"):
         gpu_settings(1, chosen)
     found = gpu_settings(1, {**chosen, EXECUTOR_SCRIPT: "/opt/find"})
     assert found["spark.executor.resource.gpu.vendor"] == "nvidia.com"
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"gpus_per_executor": -1}, "gpus_per_executor=-1"),
-        ({"gpus_per_executor": 2, "gpus_per_worker": 2}, "gpus_per_worker=2"),
-        ({"gpus_per_executor": 1, "gpu_tasks": "some"}, "gpu_tasks='some'"),
-        ({"node_label": "gpu", "master": "spark://m:7077"}, "node_label='gpu'"),
-    ],
+@cases(
+    "options, named",
+    ({"gpus_per_executor": -1}, "gpus_per_executor=-1"),
+    ({"gpus_per_executor": 2, "gpus_per_worker": 2}, "gpus_per_worker=2"),
+    ({"gpus_per_executor": 1, "gpu_tasks": "some"}, "gpu_tasks='some'"),
+    ({"node_label": "gpu", "master": "spark://m:7077"}, "node_label='gpu'"),
 )
-def test_invalid_options_are_named(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], named: str
-) -> None:
+def test_invalid_options_are_named(monkeypatch, options, named):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    with pytest.raises(ConfigurationError, match=re.escape(named)):
+    with pytest.raises(sw.ConfigurationError, match=re.escape(named)):
         sw.start_spark(**options)
 
 
-def test_yarn_places_executors_on_labeled_machines() -> None:
-    found = _session._label_settings("gpu", {"spark.master": "yarn"})  # pyright: ignore[reportPrivateUsage]
+def test_yarn_places_executors_on_labeled_machines():
+    found = _session._label_settings("gpu", {"spark.master": "yarn"})
     assert found == {"spark.yarn.executor.nodeLabelExpression": "gpu"}
 
 
-def session(**conf: str) -> Any:
+def session(**conf):
     """As much of a Spark session as is asked for its settings."""
     found = {**CLUSTER, **{k.replace("_", "."): v for k, v in conf.items()}}
     context = SimpleNamespace(
@@ -136,19 +125,19 @@ def session(**conf: str) -> Any:
 GPU = {"spark_executor_resource_gpu_amount": "2"}
 
 
-def test_existing_session_must_have_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_session_must_have_the_gpus(monkeypatch):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", session)
     monkeypatch.setattr(_session, "_warn_about_differences", lambda *_: None)
-    with pytest.raises(ConfigurationError, match="gpus_per_executor=1, a session with 0"):
+    with pytest.raises(sw.ConfigurationError, match="gpus_per_executor=1, a session with 0"):
         sw.start_spark(gpus_per_executor=1)
     sw.start_spark(gpus_per_executor=1, cpu_fallback=True)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: session(**GPU))
     sw.start_spark(gpus_per_executor=2)
 
 
-@pytest.mark.parametrize("amount", ["0.5", "2"])
-def test_tasks_that_share_gpus_or_use_several_are_rejected(amount: str) -> None:
+@cases("amount", "0.5", "2")
+def test_tasks_that_share_gpus_or_use_several_are_rejected(amount):
     _gpus.check_gpus(session())
     _gpus.check_gpus(session(**GPU))
-    with pytest.raises(ConfigurationError, match=rf"gpu\.amount={amount}"):
+    with pytest.raises(sw.ConfigurationError, match=rf"gpu\.amount={amount}"):
         _gpus.check_gpus(session(**GPU, spark_task_resource_gpu_amount=amount))

@@ -1,8 +1,5 @@
-"""No process computes on a GPU that its task was not given; on fake GPUs."""
-
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.scripts import json_printed_by
@@ -10,23 +7,21 @@ from tests.spark.helpers import dense
 from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
 
 pytestmark = pytest.mark.cluster
 
 
-def run_script(folder: Path) -> Any:
+def run_script(folder):
     """Twelve runs, two at a time, on two executors with two GPUs each."""
     return json_printed_by(Path(__file__).with_name("gpu_trial.py"), folder)
 
 
 @pytest.fixture
-def trial(script_result: Any) -> dict[str, Any]:
+def trial(script_result):
     return script_result
 
 
-def test_each_worker_computes_on_the_gpu_of_its_task(trial: dict[str, Any]) -> None:
+def test_each_worker_computes_on_the_gpu_of_its_task(trial):
     assert len(trial["runs"]) == 12
     processes, gpus, given = defaultdict(set), defaultdict(set), defaultdict(set)
     for run in trial["runs"]:
@@ -44,7 +39,7 @@ def test_each_worker_computes_on_the_gpu_of_its_task(trial: dict[str, Any]) -> N
     assert max(map(len, given.values())) > 1
 
 
-def test_concurrent_runs_use_different_gpus(trial: dict[str, Any]) -> None:
+def test_concurrent_runs_use_different_gpus(trial):
     together = 0
     for first, second in zip(trial["runs"][::2], trial["runs"][1::2], strict=True):
         for run in (first, second):
@@ -56,12 +51,12 @@ def test_concurrent_runs_use_different_gpus(trial: dict[str, Any]) -> None:
     assert together > 0
 
 
-def test_more_workers_than_gpus_raise_and_other_tasks_need_none(trial: dict[str, Any]) -> None:
+def test_more_workers_than_gpus_raise_and_other_tasks_need_none(trial):
     assert "a GPU if executors have GPUs. Received: workers=6" in trial["too_many"]
     assert [task["addresses"] for task in trial["etl"]] == [[]] * 8
 
 
-def test_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:
+def test_wrapper_trains_on_the_gpus_of_the_machine(blobs):
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
     with fake_gpus(2), sw.ParallelWrapper(dense(), master, devices="gpu") as wrapper:
         run = wrapper.start(blobs)
@@ -69,14 +64,12 @@ def test_wrapper_trains_on_the_gpus_of_the_machine(blobs: DataSet) -> None:
         assert [worker.device for worker in run.status.workers] == ["GPU 0 (fake)", "GPU 1 (fake)"]
 
 
-def test_gpu_invisible_to_tensorflow_raises_unless_cpus_are_allowed(
-    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_invisible_to_tensorflow_raises_unless_cpus_are_allowed(blobs, monkeypatch):
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10)
     with (
         sw.ParallelWrapper(dense(), master, devices=[7]) as wrapper,
         pytest.raises(
-            ConfigurationError, match=r"GPU 7, and a TensorFlow .* sees no GPU.*and-cuda"
+            sw.ConfigurationError, match=r"GPU 7, and a TensorFlow .* sees no GPU.*and-cuda"
         ),
     ):
         wrapper.fit(blobs)

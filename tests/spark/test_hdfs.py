@@ -1,15 +1,8 @@
-"""Data, training, checkpoints and models on a real HDFS, read and written by executors."""
-
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.data.pictures import folder_of_classes
 from tests.spark.helpers import Paced, dense, weights
 from tests.storage.stores import shared_hdfs
-from tests.support.hdfs import HdfsCluster
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -20,30 +13,30 @@ pytestmark = [pytest.mark.spark, pytest.mark.stores]
 
 
 @pytest.fixture(scope="session")
-def hdfs() -> Iterator[HdfsCluster]:
+def hdfs():
     yield shared_hdfs()
     shared_hdfs().close()
 
 
 @pytest.fixture
-def folder(hdfs: HdfsCluster, request: pytest.FixtureRequest) -> str:
+def folder(hdfs, request):
     url = f"{hdfs.url}/spark/{request.node.name}"
     remove_tree(url)
     return url
 
 
-def master(**options: Any) -> Any:
-    settings: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 8, "averaging_frequency": 1}
+def master(**options):
+    settings = {"workers": 2, "batch_size_per_worker": 8, "averaging_frequency": 1}
     return sw.ParameterAveragingTrainingMaster(**settings | {"seed": 1} | options)
 
 
 def test_training_from_an_hdfs_export_equals_training_from_a_local_folder(
-    spark: Any, folder: str, tmp_path: Path, blobs: sw.DataSet
-) -> None:
+    spark, folder, tmp_path, blobs
+):
     data = sw.data.from_arrays(
         spark, blobs.features["features"], blobs.labels["labels"], partitions=3
     )
-    models: list[Any] = []
+    models = []
     for url in (str(tmp_path / "export"), f"{folder}/export"):
         export = data.export(url, batch_size=8)
         assert sw.data.list_paths(url) == export.paths
@@ -62,14 +55,12 @@ def test_training_from_an_hdfs_export_equals_training_from_a_local_folder(
     assert not exists(f"{folder}/export") or list_files(f"{folder}/export") == []
 
 
-def test_tables_records_and_images_are_read_from_hdfs(
-    spark: Any, folder: str, tmp_path: Path, blobs: sw.DataSet
-) -> None:
+def test_tables_records_and_images_are_read_from_hdfs(spark, folder, tmp_path, blobs):
     rows = np.column_stack([blobs.features["features"], blobs.labels["labels"]])
     for number, part in enumerate(np.array_split(rows, 3)):
         lines = ["a,b,c,d,y", *(",".join(f"{value:.6f}" for value in row) for row in part)]
         write_bytes(f"{folder}/csv/part-{number}.csv", "\n".join(lines).encode())
-    columns: dict[str, Any] = {"features": ["a", "b", "c", "d"], "labels": "y"}
+    columns = {"features": ["a", "b", "c", "d"], "labels": "y"}
     for url in (f"{folder}/csv", f"{folder}/csv/part-*.csv"):
         table = sw.data.from_csv(spark, url, **columns).collect()
         assert_same_features(table, blobs, atol=1e-5)
@@ -95,15 +86,13 @@ def test_tables_records_and_images_are_read_from_hdfs(
     assert_same_features(images, local)
 
 
-def assert_same_features(found: sw.DataSet, expected: sw.DataSet, atol: float = 0.0) -> None:
+def assert_same_features(found, expected, atol=0.0):
     """In any order of the examples."""
     ours, theirs = (np.sort(each.features["features"], axis=0) for each in (found, expected))
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
 
 
-def test_run_resumes_from_its_checkpoint_on_hdfs(
-    spark: Any, folder: str, blobs: sw.DataSet
-) -> None:
+def test_run_resumes_from_its_checkpoint_on_hdfs(spark, folder, blobs):
     undisturbed = dense("adam")
     sw.SparkNetwork(spark, undisturbed, master()).fit(blobs, epochs=5)
     checkpoint = sw.Checkpointing(f"{folder}/checkpoints", every_rounds=3)

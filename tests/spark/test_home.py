@@ -1,13 +1,8 @@
-"""A local cluster writes to a home of its own, which is removed however the process ends."""
-
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from sparkwright.spark._defaults import spark_home
 
@@ -24,7 +19,7 @@ if sys.argv[1] == "killed":
 """
 
 
-def test_the_home_of_a_killed_process_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_the_home_of_a_killed_process_is_removed_by_the_next(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path), "SPARK_HOME": str(spark_home())}
     for how, status in (("killed", -signal.SIGKILL), ("ended", 0)):
         done = subprocess.run(
@@ -42,8 +37,7 @@ def test_the_home_of_a_killed_process_is_removed_by_the_next(tmp_path: Path) -> 
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.spark
-def test_executors_folders_are_in_that_home(spark: Any) -> None:
+def test_executors_folders_are_in_that_home(spark):
     context = spark.sparkContext
     home = Path(context._jvm.System.getenv("SPARK_HOME"))
     assert [*home.glob(f"work/{context.applicationId}*/0/stdout")]

@@ -1,10 +1,7 @@
-"""Keras on JAX on Spark: the driver's backend is that of the trainers."""
-
 import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
@@ -17,16 +14,15 @@ JAX = ROOT / ".venv" / "jax"
 pytestmark = pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
 
 
-def run_script(folder: Path) -> Any:
+def run_script(folder):
     """Train on two executors with JAX, evaluate and predict."""
-    del folder
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path), str(JAX)])
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
     program = f"from {__name__} import main; main()"
     return json_printed_by("-c", program, environment=environment)
 
 
-def test_jax_networks_train_evaluate_and_predict(script_result: Any) -> None:
+def test_jax_networks_train_evaluate_and_predict(script_result):
     assert script_result["trainers"] == ["jax", "jax"]
     assert script_result["losses"][-1] < script_result["losses"][0]
     assert script_result["accuracy"] == pytest.approx(script_result["accuracy_here"], abs=0.01)
@@ -34,7 +30,7 @@ def test_jax_networks_train_evaluate_and_predict(script_result: Any) -> None:
     assert script_result["predicted"] == pytest.approx(script_result["here"], abs=1e-5)
 
 
-def main() -> None:
+def main():
     from tests.benchmarks._harness import TRAINER, processes
     from tests.workers.jax_program import averaging, data_of, dense
 

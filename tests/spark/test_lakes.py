@@ -1,7 +1,4 @@
-"""Tables of Delta and Iceberg through DataFrames, with the jars that Maven has for this Spark."""
-
 from pathlib import Path
-from typing import Any
 
 import pyspark
 import pytest
@@ -22,15 +19,12 @@ JARS = {
         "io.delta:delta-storage:4.4.0",
         *(f"io.delta:delta-kernel-{name}:4.4.0" for name in _KERNEL),
     ),
-    "iceberg": (
-        {"4.0", "4.1"},
-        f"org.apache.iceberg:iceberg-spark-runtime-{_VERSION}_2.13:1.11.0",
-    ),
+    "iceberg": ({"4.0", "4.1"}, f"org.apache.iceberg:iceberg-spark-runtime-{_VERSION}_2.13:1.11.0"),
 }
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_table_is_trained_on_and_predictions_are_written_back(format: str, tmp_path: Path) -> None:
+def test_table_is_trained_on_and_predictions_are_written_back(format, tmp_path):
     versions, *artifacts = JARS[format]
     if _VERSION not in versions:
         pytest.skip(f"{format} has no release for Spark {_VERSION}.")
@@ -39,5 +33,5 @@ def test_table_is_trained_on_and_predictions_are_written_back(format: str, tmp_p
     except (ConfigurationError, NetworkError) as error:
         pytest.skip(str(error))
     script = Path(__file__).with_name("lake_session.py")
-    found: Any = json_printed_by(script, format, ",".join(jars), tmp_path)
+    found = json_printed_by(script, format, ",".join(jars), tmp_path)
     assert found == {"same": True, "trained": True, "predicted": True}

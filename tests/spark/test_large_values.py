@@ -1,8 +1,4 @@
-"""What is larger than Spark's limit of 128 MiB for a task reaches the executors, and comes back."""
-
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +9,7 @@ from sparkwright.data import from_bytes
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, 2 * PART_BYTES + 7])
-def test_no_broadcast_holds_more_than_a_part(size: int) -> None:
+def test_no_broadcast_holds_more_than_a_part(size):
     content = np.random.default_rng(size).bytes(size)
     context = SimpleNamespace(broadcast=lambda value: SimpleNamespace(value=value))
     shared = SharedBytes.of(context, content)
@@ -21,7 +17,7 @@ def test_no_broadcast_holds_more_than_a_part(size: int) -> None:
     assert b"".join(shared) == content
 
 
-def test_a_partition_of_140_mib_is_distributed(spark: Any) -> None:
+def test_a_partition_of_140_mib_is_distributed(spark):
     features = np.zeros((36, 1 << 20), np.float32)
     features[:, 0] = range(36)
     data = sw.data.from_arrays(spark, features, partitions=1)
@@ -30,7 +26,7 @@ def test_a_partition_of_140_mib_is_distributed(spark: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_a_stage_of_140_mb_is_saved_and_loaded(spark: Any, tmp_path: Path) -> None:
+def test_a_stage_of_140_mb_is_saved_and_loaded(spark, tmp_path):
     import keras
 
     from sparkwright.ml import KerasModel

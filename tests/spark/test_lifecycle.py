@@ -1,13 +1,11 @@
-"""Stopping, several runs, clear errors, and what is left afterwards."""
-
 import socket
 import time
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import (
     KillOnce,
     Paced,
@@ -22,13 +20,10 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.cluster.connect import context_of
-from sparkwright.data import DataSet
 from sparkwright.runs import peer_engine
 
-pytestmark = pytest.mark.spark
 
-
-def master_of(workers: int = 2, **options: Any) -> sw.ParameterAveragingTrainingMaster:
+def master_of(workers=2, **options):
     options = {"batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1, **options}
     return sw.ParameterAveragingTrainingMaster(workers=workers, **options)
 
@@ -39,7 +34,7 @@ class InOrder:
     Worker n trains the n-th part of the examples in order, two minibatches of five per averaging.
     """
 
-    def __init__(self, spark: Any, blobs: DataSet, *, hook: Any) -> None:
+    def __init__(self, spark, blobs, *, hook):
         parts = [blobs.take(slice(0, 60)), blobs.take(slice(60, 120))]
         self._batches = [list(part.batches(5)) for part in parts]
         self.model = dense(keras.optimizers.SGD(0.1))
@@ -48,14 +43,14 @@ class InOrder:
         data = sw.data.from_rdd(spark, context_of(spark).parallelize(parts, 2))
         self.run = network.start(data, epochs=500)
 
-    def assert_model_is_last_average(self) -> None:
+    def assert_model_is_last_average(self):
         """Compare the model with the average after so many averagings, trained locally."""
         steps = int(self.model.optimizer.iterations)
         assert steps == 2 * self.run.status.averagings > 0
         replica = dense(keras.optimizers.SGD(0.1))
         average = replica.get_weights()
         for first in range(0, steps, 2):
-            found: list[Any] = []
+            found = []
             for batches in self._batches:
                 replica.set_weights(average)
                 start = first % len(batches)
@@ -67,9 +62,7 @@ class InOrder:
 
 
 @pytest.mark.connect
-def test_stop_keeps_the_average_of_the_last_round(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_stop_keeps_the_average_of_the_last_round(spark, blobs, leaves_nothing):
     training = InOrder(spark, blobs, hook=Paced())
     run = training.run
     wait_until(lambda: run.status.averagings >= 3, 60)
@@ -84,9 +77,9 @@ def test_stop_keeps_the_average_of_the_last_round(
     training.assert_model_is_last_average()
 
 
-@pytest.mark.parametrize("communication", ["ring", "spark"])
-def test_run_stopped_while_counting_data_ends_immediately(spark: Any, communication: Any) -> None:
-    def slow(rows: Any) -> Any:
+@cases("communication", "ring", "spark")
+def test_run_stopped_while_counting_data_ends_immediately(spark, communication):
+    def slow(rows):
         time.sleep(60)
         yield from rows
 
@@ -112,9 +105,7 @@ def test_run_stopped_while_counting_data_ends_immediately(spark: Any, communicat
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_concurrent_runs_do_not_affect_each_other(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_concurrent_runs_do_not_affect_each_other(spark, blobs, leaves_nothing):
     alone = dense("adam")
     sw.SparkNetwork(spark, alone, master_of()).fit(blobs)
     models = [dense("adam"), dense("adam")]
@@ -128,12 +119,11 @@ def test_concurrent_runs_do_not_affect_each_other(
 class Asks(keras.callbacks.Callback):
     """Asks in a callback for what waits for the end of its own run."""
 
-    def __init__(self, asked: list[Any]) -> None:
+    def __init__(self, asked):
         super().__init__()
-        self.asked, self.errors = asked, list[BaseException]()
+        self.asked, self.errors = asked, []
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        del epoch, logs
+    def on_epoch_end(self, epoch, logs=None):
         while self.asked:
             try:
                 self.asked.pop()()
@@ -141,11 +131,9 @@ class Asks(keras.callbacks.Callback):
                 self.errors.append(error)
 
 
-def test_all_slots_of_a_run_are_its_own_to_its_end(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_all_slots_of_a_run_are_its_own_to_its_end(spark, blobs, tmp_path):
     killed = tmp_path / "killed"
-    asks, seen = Asks([]), list[bool]()
+    asks, seen = Asks([]), []
     network = sw.SparkNetwork(spark, dense(), master_of(4).with_hooks(KillOnce(str(killed), at=4)))
     first = network.start(blobs, epochs=4, callbacks=[asks], display=False)
     second = sw.SparkNetwork(spark, dense(), master_of(2)).start(blobs, epochs=1, display=False)
@@ -162,7 +150,7 @@ def test_all_slots_of_a_run_are_its_own_to_its_end(
     assert f"`wait` of run {second.name} in a callback of run {first.name}" in str(of_wait)
 
 
-def test_model_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None:
+def test_model_cannot_be_trained_by_two_runs(spark, blobs):
     model = dense()
     network = sw.SparkNetwork(spark, model, master_of().with_hooks(Paced()))
     run = network.start(blobs, epochs=500, name="owner")
@@ -176,40 +164,33 @@ def test_model_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> None
     assert run.finished
 
 
-def test_too_few_slots_raise(spark: Any, blobs: DataSet) -> None:
+def test_too_few_slots_raise(spark, blobs):
     with pytest.raises(sw.errors.SlotsError, match=r"workers=9, slots=4.*start_spark\(workers=9\)"):
         sw.SparkNetwork(spark, dense(), master_of(workers=9)).fit(blobs)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("held", "timeout", "message"),
-    [
-        (4, "queue_timeout_s", r"no worker started within 2 s.*4 task slots"),
-        (3, "rendezvous_timeout_s", r"2 workers must register .* missing: workers \[[01]\]"),
-    ],
+@cases(
+    "held, timeout, message",
+    (4, "queue_timeout_s", r"no worker started within 2 s.*4 task slots"),
+    (3, "rendezvous_timeout_s", r"2 workers must register .* missing: workers \[[01]\]"),
     ids=["all slots held", "one slot free"],
 )
 def test_slots_held_by_other_jobs_raise_a_clear_error(
-    spark: Any,
-    blobs: DataSet,
-    monkeypatch: pytest.MonkeyPatch,
-    held: int,
-    timeout: str,
-    message: str,
-) -> None:
+    spark, blobs, monkeypatch, held, timeout, message
+):
     # Tasks that wait for a slot do not end by themselves.
     monkeypatch.setattr(peer_engine, "_TASKS_END_S", 0.5)
-    mesh: Any = {timeout: 2}
+    mesh = {timeout: 2}
     master = master_of(mesh=sw.MeshConfig(**mesh))
     with busy(spark, held), pytest.raises(sw.errors.RunTimeoutError, match=message):
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
 @pytest.mark.thorough
-def test_failing_layer_raises(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
+def test_failing_layer_raises(spark, blobs, leaves_nothing):
     class Failing(keras.layers.Layer):
-        def call(self, inputs: Any, training: bool = False) -> Any:
+        def call(self, inputs, training=False):
             if training:
                 raise ZeroDivisionError("this layer cannot train")
             return inputs
@@ -224,13 +205,13 @@ def test_failing_layer_raises(spark: Any, blobs: DataSet, leaves_nothing: None) 
     assert "raise ZeroDivisionError" in str(caught.value)  # the user's own last frame
 
 
-def test_wrong_shape_raises(spark: Any, leaves_nothing: None) -> None:
-    data = DataSet(np.zeros((20, 5), np.float32), np.zeros(20, np.int32))
+def test_wrong_shape_raises(spark, leaves_nothing):
+    data = sw.DataSet(np.zeros((20, 5), np.float32), np.zeros(20, np.int32))
     with pytest.raises(sw.DataError, match=r"shape that the network takes, \(4\).*Received: \(5\)"):
         sw.SparkNetwork(spark, dense(), master_of()).fit(data)
 
 
-def test_closed_port_range_raises(spark: Any, blobs: DataSet) -> None:
+def test_closed_port_range_raises(spark, blobs):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         master = master_of(mesh=sw.MeshConfig(ports=port))
@@ -238,7 +219,7 @@ def test_closed_port_range_raises(spark: Any, blobs: DataSet) -> None:
             sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
-def test_unreachable_driver_raises(spark: Any, blobs: DataSet) -> None:
+def test_unreachable_driver_raises(spark, blobs):
     # Nobody listens at 127.0.0.9: as if a firewall closed the driver's port.
     mesh = sw.MeshConfig(controller_address="127.0.0.9", connect_timeout_s=1)
     rule = r"127\.0\.0\.9:\d+ could not be reached within 1 s"
@@ -247,8 +228,8 @@ def test_unreachable_driver_raises(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_failing_rdd_raises_with_the_users_error(spark: Any) -> None:
-    def bad(number: int) -> Any:
+def test_failing_rdd_raises_with_the_users_error(spark):
+    def bad(number):
         raise KeyError(f"no such record: {number}")
 
     rdd = spark.sparkContext.parallelize(range(4), 2).map(bad)
@@ -256,7 +237,7 @@ def test_failing_rdd_raises_with_the_users_error(spark: Any) -> None:
         sw.SparkNetwork(spark, dense(), master_of()).fit(rdd)
 
 
-def test_invalid_models_and_arguments_raise(spark: Any, blobs: DataSet) -> None:
+def test_invalid_models_and_arguments_raise(spark, blobs):
     with pytest.raises(sw.ConfigurationError, match=r"keras\.Model, .* Received: int"):
         sw.SparkNetwork(spark, 3)
     uncompiled = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
@@ -272,23 +253,19 @@ def test_invalid_models_and_arguments_raise(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_large_network_trains_with_the_default_driver_memory(
-    spark: Any, leaves_nothing: None
-) -> None:
+def test_large_network_trains_with_the_default_driver_memory(spark, leaves_nothing):
     """144 MB of weights, more than Spark sends in a message: vectors go past the JVM."""
     assert spark.sparkContext.getConf().get("spark.driver.memory") is None
     layer = keras.layers.Dense(36_000, kernel_initializer="zeros")
     model = keras.Sequential([keras.Input((1000,)), layer])
     model.compile(keras.optimizers.SGD(0.01), "mse")
-    data = DataSet(np.ones((2, 1000), np.float32), np.ones((2, 36_000), np.float32))
+    data = sw.DataSet(np.ones((2, 1000), np.float32), np.ones((2, 36_000), np.float32))
     sw.SparkNetwork(spark, model, master_of(batch_size_per_worker=1)).fit(data)
     assert model.get_weights()[-1].max() > 0
 
 
 @pytest.mark.thorough
-def test_interrupt_in_a_long_step_keeps_the_last_average(
-    spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
-) -> None:
+def test_interrupt_in_a_long_step_keeps_the_last_average(spark, blobs, leaves_nothing, tmp_path):
     """A step that takes longer than an interrupt may: the tasks are killed, the average is kept."""
     marker = tmp_path / "slow"
     training = InOrder(spark, blobs, hook=Stuck(marker))

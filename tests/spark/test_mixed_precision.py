@@ -1,12 +1,7 @@
-"""Networks that compute in half precision, averaged and shared in single precision."""
-
-from typing import Any
-
 import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers._replicas import make_replica
@@ -19,7 +14,7 @@ SHARING = sw.SharedTrainingMaster(
 )
 
 
-def network(policy: str, *, scale: float = 2.0**15) -> Any:
+def network(policy, *, scale=2.0**15):
     """4 features, 3 classes; half precision inside, single precision at the end."""
     import keras
 
@@ -46,7 +41,7 @@ def network(policy: str, *, scale: float = 2.0**15) -> Any:
     [(AVERAGING, "mixed_float16"), (SHARING, "mixed_bfloat16")],
     ids=["averaging float16", "sharing bfloat16"],
 )
-def test_half_precision_networks_learn(blobs: DataSet, master: Any, policy: str) -> None:
+def test_half_precision_networks_learn(blobs, master, policy):
     x, y = blobs.features["features"], blobs.labels["labels"]
     model = network(policy)
     state = ModelState.of(model)
@@ -62,7 +57,7 @@ def test_half_precision_networks_learn(blobs: DataSet, master: Any, policy: str)
 
 
 @pytest.mark.thorough
-def test_loss_scale_survives_an_updater_reset(blobs: DataSet) -> None:
+def test_loss_scale_survives_an_updater_reset(blobs):
     # Far too large: its gradients overflow, so that steps do nothing but halve it.
     replica = make_replica(ModelDefinition.of(network("mixed_float16", scale=2.0**60)))
     layout = BatchLayout(replica.model, blobs.columns(), training=True)

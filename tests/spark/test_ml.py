@@ -1,8 +1,3 @@
-"""A Keras model in Spark ML's pipelines: fits, predictions, and what is read from a folder."""
-
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -10,6 +5,7 @@ from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import MulticlassClassificationEvaluator
 from pyspark.ml.feature import StandardScaler, StringIndexer, VectorAssembler
 from pyspark.ml.tuning import ParamGridBuilder, TrainValidationSplit
+from tests.cases import cases
 from tests.spark.helpers import dense, weights
 
 import sparkwright as sw
@@ -21,7 +17,7 @@ MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
 
 
 @pytest.fixture(scope="module")
-def flowers(spark: Any) -> Any:
+def flowers(spark):
     """Four numbers a flower, its kind as text, a weight, and which rows validate."""
     generator = np.random.default_rng(5)
     kinds = generator.integers(3, size=120)
@@ -40,7 +36,7 @@ def flowers(spark: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def stages() -> list[Any]:
+def stages():
     """From the table to `label` and `features`."""
     return [
         StringIndexer(inputCol="kind", outputCol="label"),
@@ -50,17 +46,17 @@ def stages() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def prepared(flowers: Any, stages: list[Any]) -> Any:
+def prepared(flowers, stages):
     return Pipeline(stages=stages).fit(flowers).transform(flowers).cache()
 
 
-def one(outputs: int, activation: str | None, loss: Any) -> Any:
+def one(outputs, activation, loss):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(outputs, activation)])
     model.compile("sgd", loss)
     return model
 
 
-def columns(frame: Any, *names: str) -> list[Any]:
+def columns(frame, *names):
     """(rows, ...) array of each column."""
     rows = frame.select(*names).collect()
     return [
@@ -71,14 +67,14 @@ def columns(frame: Any, *names: str) -> list[Any]:
 @pytest.mark.thorough
 @pytest.mark.versions
 @pytest.mark.connect
-def test_pipeline_fits_and_round_trips(flowers: Any, stages: list[Any], tmp_path: Path) -> None:
+def test_pipeline_fits_and_round_trips(flowers, stages, tmp_path):
     model = dense("adam")
     before = weights(model)
     estimator = KerasEstimator(
         model=model, master=MASTER, epochs=2, weightCol="weight", validationIndicatorCol="held"
     )
     pipeline = Pipeline(stages=[*stages, estimator])
-    fitted: Any = pipeline.fit(flowers)
+    fitted = pipeline.fit(flowers)
     assert np.array_equal(weights(model), before), "the estimator's own model stays"
     trained = fitted.stages[-1]
     assert len(trained.history.history["val_loss"]) == 2
@@ -107,9 +103,9 @@ def test_pipeline_fits_and_round_trips(flowers: Any, stages: list[Any], tmp_path
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*ThreadPool:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed running multiprocessing pool:ResourceWarning")
-def test_grid_search_runs_fits_in_parallel(prepared: Any) -> None:
+def test_grid_search_runs_fits_in_parallel(prepared):
     estimator = KerasEstimator(model=dense, master=MASTER)
-    metric: Any = "logLoss"
+    metric = "logLoss"
     search = TrainValidationSplit(
         estimator=estimator,
         estimatorParamMaps=ParamGridBuilder().addGrid(estimator.epochs, [1, 4]).build(),
@@ -117,20 +113,18 @@ def test_grid_search_runs_fits_in_parallel(prepared: Any) -> None:
         seed=1,
         parallelism=2,
     )
-    fitted: Any = search.fit(prepared)
+    fitted = search.fit(prepared)
     assert fitted.validationMetrics[1] < fitted.validationMetrics[0]
     assert len(fitted.bestModel.history.epoch) == 4
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("outputs", "loss", "made"),
-    [
-        (3, keras.losses.SparseCategoricalCrossentropy(from_logits=True), keras.ops.softmax),
-        (1, keras.losses.BinaryCrossentropy(from_logits=True), keras.ops.sigmoid),
-    ],
+@cases(
+    "outputs, loss, made",
+    (3, keras.losses.SparseCategoricalCrossentropy(from_logits=True), keras.ops.softmax),
+    (1, keras.losses.BinaryCrossentropy(from_logits=True), keras.ops.sigmoid),
 )
-def test_logits_become_probabilities(prepared: Any, outputs: int, loss: Any, made: Any) -> None:
+def test_logits_become_probabilities(prepared, outputs, loss, made):
     model = one(outputs, None, loss)
     frame = KerasModel(model).transform(prepared)
     raw, probability, prediction, x = columns(
@@ -148,7 +142,7 @@ def test_logits_become_probabilities(prepared: Any, outputs: int, loss: Any, mad
 
 
 @pytest.mark.thorough
-def test_regression_predicts_a_double(prepared: Any) -> None:
+def test_regression_predicts_a_double(prepared):
     stage = KerasModel(one(1, None, "mse")).setParams(featuresCols=["a", "b", "c", "d"])
     found = stage.transform(prepared)
     assert dict(found.dtypes)["prediction"] == "double"
@@ -158,7 +152,7 @@ def test_regression_predicts_a_double(prepared: Any) -> None:
     assert np.allclose(prediction, expected, atol=1e-6)
 
 
-def test_no_param_is_silently_ignored(prepared: Any, tmp_path: Path) -> None:
+def test_no_param_is_silently_ignored(prepared, tmp_path):
     regression = KerasModel(one(1, None, "mse")).setParams(probabilityCol="p")
     with pytest.raises(ConfigurationError, match="`probabilityCol` is for classification"):
         regression.transform(prepared)

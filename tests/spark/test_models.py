@@ -1,8 +1,4 @@
-"""Networks saved between two runs: training goes on as if it had never stopped."""
-
 import json
-from pathlib import Path
-from typing import Any
 
 import h5py
 import keras
@@ -11,15 +7,13 @@ import pytest
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
 AVERAGING = sw.ParameterAveragingTrainingMaster(
     workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=3
 )
 
 
-def network() -> Any:
+def network():
     """With all kinds of state: moments, a schedule by iterations, BatchNormalization, Dropout."""
     layers = keras.layers
     start = [keras.initializers.GlorotUniform(seed=seed) for seed in (1, 2)]
@@ -38,15 +32,13 @@ def network() -> Any:
     return model
 
 
-def assert_equal(first: Any, second: Any) -> None:
+def assert_equal(first, second):
     ours, theirs = ((*model.variables, *model.optimizer.variables) for model in (first, second))
     for expected, found in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
-def test_averaging_continues_after_loading_as_without_interruption(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_averaging_continues_after_loading_as_without_interruption(spark, blobs, tmp_path):
     url = f"file://{tmp_path}/models/model.keras"
     straight = sw.SparkNetwork(spark, network(), AVERAGING)
     straight.fit(blobs, epochs=1)
@@ -61,9 +53,7 @@ def test_averaging_continues_after_loading_as_without_interruption(
 
 
 @pytest.mark.thorough
-def test_training_configuration_is_saved_with_the_network(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_training_configuration_is_saved_with_the_network(spark, blobs, tmp_path):
     url = str(tmp_path / "model.keras")
     trained = sw.SparkNetwork(spark, dense(), AVERAGING)
     trained.save(url, saved_by=None)
@@ -94,7 +84,7 @@ def test_training_configuration_is_saved_with_the_network(
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_deeplearning4j_file_includes_its_training_master(spark: Any, tmp_path: Path) -> None:
+def test_deeplearning4j_file_includes_its_training_master(spark, tmp_path):
     url = str(tmp_path / "model.h5")
     dense().save(url)
     assert sw.SparkNetwork.load(spark, url).master is None
@@ -108,7 +98,7 @@ def test_deeplearning4j_file_includes_its_training_master(spark: Any, tmp_path: 
     assert sw.SparkNetwork.load(spark, url, AVERAGING).master is AVERAGING
 
 
-def test_code_in_a_file_is_executed_only_on_request(spark: Any, tmp_path: Path) -> None:
+def test_code_in_a_file_is_executed_only_on_request(spark, tmp_path):
     url = str(tmp_path / "model.keras")
     double = keras.layers.Lambda(lambda x: 2 * x)
     sw.save_model(keras.Sequential([keras.Input((2,)), double]), url)

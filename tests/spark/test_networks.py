@@ -1,59 +1,48 @@
-"""All kinds of networks: several inputs, custom layers, masks, frozen and half-precision layers."""
-
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import dense, train_locally, weights
 
 import sparkwright as sw
-from sparkwright.data import DataSet
-
-pytestmark = pytest.mark.spark
 
 
-def one_worker(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def one_worker(**options):
     """Settings under which training equals training here, minibatch by minibatch."""
     return sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, **options
     )
 
 
-def two_workers(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def two_workers(**options):
     return sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=10, averaging_frequency=1, seed=1, **options
     )
 
 
-def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
-    spark: Any, blobs: DataSet
-) -> None:
+def test_custom_layers_losses_and_metrics_of_a_script_are_supported(spark, blobs):
     class Scale(keras.layers.Layer):
-        def __init__(self, factor: float = 2.0, **keywords: Any) -> None:
+        def __init__(self, factor=2.0, **keywords):
             super().__init__(**keywords)
             self.factor = factor
 
-        def call(self, inputs: Any) -> Any:
+        def call(self, inputs):
             return self.factor * inputs
 
-        def get_config(self) -> dict[str, Any]:
+        def get_config(self):
             return {**super().get_config(), "factor": self.factor}
 
     @keras.saving.register_keras_serializable(package="tests")
     class Registered(keras.layers.Dense):
         pass
 
-    def twice_mse(y_true: Any, y_pred: Any) -> Any:
+    def twice_mse(y_true, y_pred):
         y_true = keras.ops.one_hot(keras.ops.cast(keras.ops.reshape(y_true, (-1,)), "int32"), 3)
         return 2 * keras.ops.mean(keras.ops.square(y_true - y_pred), axis=-1)
 
-    def mean_prediction(y_true: Any, y_pred: Any) -> Any:
-        del y_true
+    def mean_prediction(y_true, y_pred):
         return keras.ops.mean(y_pred, axis=-1)
 
-    def build() -> Any:
+    def build():
         layers = [keras.Input((4,)), Scale(3.0), Registered(3, kernel_initializer="ones")]
         model = keras.Sequential(layers)
         model.compile(keras.optimizers.SGD(0.01), twice_mse, metrics=[mean_prediction])
@@ -68,7 +57,7 @@ def test_custom_layers_losses_and_metrics_of_a_script_are_supported(
 
 
 @pytest.mark.thorough
-def test_feature_and_label_masks_hide_padding(spark: Any) -> None:
+def test_feature_and_label_masks_hide_padding(spark):
     """What is masked may hold anything: it changes neither the result nor the loss."""
 
     keras.utils.set_random_seed(1)
@@ -86,7 +75,7 @@ def test_feature_and_label_masks_hide_padding(spark: Any) -> None:
     found = []
     for rubbish in (0.0, 7.0):
         dirty = np.where(mask[..., None] > 0, features, np.float32(rubbish))
-        data = DataSet(
+        data = sw.DataSet(
             dirty,
             np.where(mask > 0, labels, int(rubbish > 0)),
             features_masks=mask,
@@ -104,9 +93,7 @@ def test_feature_and_label_masks_hide_padding(spark: Any) -> None:
     assert found[0][1] == pytest.approx(found[1][1], abs=1e-5)
 
 
-def test_evaluation_and_score_equal_those_on_one_machine(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_evaluation_and_score_equal_those_on_one_machine(spark, blobs, leaves_nothing):
     model = dense()
     network = sw.SparkNetwork(spark, model, two_workers())
     network.fit(blobs)
@@ -121,10 +108,10 @@ def test_evaluation_and_score_equal_those_on_one_machine(
     assert evaluation_only.score(blobs) == pytest.approx(loss, abs=1e-5)
     assert evaluation_only.score(blobs, average=False) == pytest.approx(120 * loss, abs=1e-3)
     with pytest.raises(sw.DataError, match="needs labels"):
-        evaluation_only.evaluate(DataSet(x))
+        evaluation_only.evaluate(sw.DataSet(x))
 
 
-def test_evaluation_uses_the_class_names_of_the_data(spark: Any, blobs: DataSet) -> None:
+def test_evaluation_uses_the_class_names_of_the_data(spark, blobs):
     data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
     data.class_names = {"labels": ("ant", "bee", "cat")}
     network = sw.SparkNetwork(spark, dense())
@@ -133,7 +120,7 @@ def test_evaluation_uses_the_class_names_of_the_data(spark: Any, blobs: DataSet)
 
 
 @pytest.mark.versions
-def test_dataframes_and_pairs_are_accepted_as_data(spark: Any, blobs: DataSet) -> None:
+def test_dataframes_and_pairs_are_accepted_as_data(spark, blobs):
     x, y = blobs.features["features"], blobs.labels["labels"]
     rows = [(*map(float, row), int(label)) for row, label in zip(x, y, strict=True)]
     frame = spark.createDataFrame(rows, ["a", "b", "c", "d", "label"]).coalesce(1)
@@ -151,24 +138,20 @@ def test_dataframes_and_pairs_are_accepted_as_data(spark: Any, blobs: DataSet) -
     np.testing.assert_allclose(weights(network.model), weights(local), atol=1e-5)
 
 
-def read_with_bad_rows(spark: Any, folder: Path, *, good: int) -> Any:
+def read_with_bad_rows(spark, folder, *, good):
     path = folder / "texts.csv"
     path.write_text("a,b,c,d,label\n1,2,3,four,0\n" + "1,2,3,4,0\n" * good)
     return sw.data.from_csv(spark, str(path), labels="label", classes=3, on_error="skip")
 
 
-def test_training_without_examples_raises_and_lists_skipped_rows(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_training_without_examples_raises_and_lists_skipped_rows(spark, tmp_path):
     network = sw.SparkNetwork(spark, dense(), one_worker())
     with pytest.raises(sw.DataError, match=r"at least one example.*1 skipped: 1 not a number"):
         network.fit(read_with_bad_rows(spark, tmp_path, good=0))
 
 
 @pytest.mark.thorough
-def test_skipped_rows_are_reported_when_training_begins(
-    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_skipped_rows_are_reported_when_training_begins(spark, tmp_path, caplog):
     network = sw.SparkNetwork(spark, dense(), one_worker())
     network.fit(read_with_bad_rows(spark, tmp_path, good=5))
     assert "1 skipped: 1 not a number" in caplog.text

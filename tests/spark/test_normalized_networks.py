@@ -1,8 +1,5 @@
-"""Networks that normalize: what is saved, and that raw data gives what normalized data gives."""
-
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -15,29 +12,26 @@ from sparkwright.data import DataSet, Standardize
 pytestmark = pytest.mark.spark
 
 
-def master() -> sw.ParameterAveragingTrainingMaster:
+def master():
     return sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, seed=3
     )
 
 
 @pytest.fixture
-def raw(blobs: DataSet) -> DataSet:
+def raw(blobs):
     features = blobs.features["features"] * [1, 100, 0.01, 5] + [0, 1000, 7, -3]
     return DataSet(features.astype(np.float32), blobs.labels)
 
 
 @pytest.fixture
-def trained(spark: Any, raw: DataSet) -> sw.SparkNetwork:
+def trained(spark, raw):
     network = sw.SparkNetwork(spark, dense(), master(), normalizer=Standardize.fit(raw))
     network.fit(raw, validation=raw)
     return network
 
 
-def test_training_on_raw_data_equals_training_on_normalized_data(
-    spark: Any, raw: DataSet, trained: sw.SparkNetwork
-) -> None:
-    assert trained.normalizer is not None
+def test_training_on_raw_data_equals_training_on_normalized_data(spark, raw, trained):
     plain = sw.SparkNetwork(spark, dense(), master())
     normalized = trained.normalizer.transform(raw)
     plain.fit(normalized)
@@ -48,9 +42,9 @@ def test_training_on_raw_data_equals_training_on_normalized_data(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_training_without_spark_also_normalizes(raw: DataSet) -> None:
+def test_training_without_spark_also_normalizes(raw):
     normalizer = Standardize.fit(raw)
-    found: list[Any] = []
+    found = []
     for data, option in ((raw, normalizer), (normalizer.transform(raw), None)):
         model = dense()
         with sw.ParallelWrapper(
@@ -63,9 +57,7 @@ def test_training_without_spark_also_normalizes(raw: DataSet) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_network_is_loaded_with_its_normalizer(
-    spark: Any, raw: DataSet, trained: sw.SparkNetwork
-) -> None:
+def test_network_is_loaded_with_its_normalizer(spark, raw, trained):
     url = "memory://normalized/model.keras"
     trained.class_names = {"labels": ("a", "b", "c")}
     trained.save(url)
@@ -78,7 +70,7 @@ def test_network_is_loaded_with_its_normalizer(
 
 
 @pytest.mark.thorough
-def test_keras_alone_predicts_the_same_as_the_cluster(spark: Any, tmp_path: Path) -> None:
+def test_keras_alone_predicts_the_same_as_the_cluster(spark, tmp_path):
     random = np.random.default_rng(5)
     features = random.normal([0, 2_000, 1e6, -3], [1, 400, 10, 1e-6], (90, 4)).astype(np.float32)
     amounts = (features[:, :1] * 3e4 + 2e5).astype(np.float32)
@@ -92,7 +84,7 @@ def test_keras_alone_predicts_the_same_as_the_cluster(spark: Any, tmp_path: Path
     network.fit(data)
     network.save(url)
     expected = network.predict(features)
-    plain: Any = keras.saving.load_model(url)
+    plain = keras.saving.load_model(url)
     np.testing.assert_allclose(plain.predict(features, verbose=0), expected, rtol=1e-5)
     assert sw.model_info(url).normalizer == "inside"
     again = sw.SparkNetwork.load(spark, url, master())
@@ -104,7 +96,7 @@ def test_keras_alone_predicts_the_same_as_the_cluster(spark: Any, tmp_path: Path
 
 
 @pytest.mark.thorough
-def test_new_files_are_read_like_the_training_files(spark: Any, tmp_path: Path) -> None:
+def test_new_files_are_read_like_the_training_files(spark, tmp_path):
     old, new, url = (str(tmp_path / name) for name in ("old.csv", "new.csv", "model.keras"))
     Path(old).write_text("color,size,kind\nred,1,a\nblue,2,b\ngreen,3,c\nred,4,a\n")
     # Other columns, another order, and neither all colors nor all classes.
@@ -125,9 +117,7 @@ def test_new_files_are_read_like_the_training_files(spark: Any, tmp_path: Path) 
     assert sw.SparkNetwork.load(spark, url).schema == train.schema
 
 
-def test_keras_reads_the_file_with_sparkwright_metadata(
-    spark: Any, raw: DataSet, tmp_path: Path
-) -> None:
+def test_keras_reads_the_file_with_sparkwright_metadata(spark, raw, tmp_path):
     path = tmp_path / "model.keras"
     sw.SparkNetwork(spark, dense(), normalizer=Standardize.fit(raw)).save(str(path))
     np.testing.assert_array_equal(weights(keras.saving.load_model(path)), weights(dense()))
@@ -135,8 +125,8 @@ def test_keras_reads_the_file_with_sparkwright_metadata(
     assert names == {"metadata.json", "config.json", "model.weights.h5", "sparkwright.json"}
 
 
-def test_only_normalizers_are_accepted(spark: Any) -> None:
-    wrong: Any = "x"
+def test_only_normalizers_are_accepted(spark):
+    wrong = "x"
     for make in (
         lambda: sw.SparkNetwork(spark, dense(), normalizer=wrong),
         lambda: sw.ParallelWrapper(dense(), master(), normalizer=wrong),

@@ -1,13 +1,10 @@
-"""What a script that trains on Spark writes: its progress, and nothing of Spark or TensorFlow."""
-
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
+from tests.cases import cases
 
 from sparkwright.spark._java import configures_log
 
@@ -40,7 +37,7 @@ network.start(data, epochs=100000, name="ended")
 
 @pytest.mark.spark
 @pytest.mark.cluster
-def test_script_prints_only_its_progress(tmp_path: Path) -> None:
+def test_script_prints_only_its_progress(tmp_path):
     """Also at its end, with a session and a run that go on, and after a job that failed."""
     # Without what the tests set.
     environment = {
@@ -72,21 +69,14 @@ def test_script_prints_only_its_progress(tmp_path: Path) -> None:
         assert re.fullmatch(pattern, text), text
 
 
-@pytest.mark.parametrize(
-    ("settings", "variables"),
-    [
-        ({"spark.log.level": "INFO"}, {}),
-        ({"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=own.xml"}, {}),
-        ({}, {"JDK_JAVA_OPTIONS": "-Dlog4j2.level=info"}),
-        ({}, {"SPARK_CONF_DIR": "with a file"}),
-    ],
+@cases(
+    "settings, variables",
+    ({"spark.log.level": "INFO"}, {}),
+    ({"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=own.xml"}, {}),
+    ({}, {"JDK_JAVA_OPTIONS": "-Dlog4j2.level=info"}),
+    ({}, {"SPARK_CONF_DIR": "with a file"}),
 )
-def test_log_configured_by_the_user_is_unchanged(
-    settings: Mapping[str, str],
-    variables: Mapping[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_log_configured_by_the_user_is_unchanged(settings, variables, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert not configures_log({"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"})
     (tmp_path / "log4j2.properties.template").touch()

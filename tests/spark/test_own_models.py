@@ -1,8 +1,3 @@
-"""Models with code of their own, on executors."""
-
-from collections.abc import Iterator
-from typing import Any
-
 import cloudpickle
 import keras
 import pyspark.cloudpickle
@@ -11,14 +6,10 @@ from tests.support import own_models
 from tests.support.own_models import OwnTrainStep, Undescribed, compiled
 
 import sparkwright as sw
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _by_value() -> Iterator[None]:
+def _by_value():
     for module in (cloudpickle, pyspark.cloudpickle):
         module.register_pickle_by_value(own_models)
     yield
@@ -27,7 +18,7 @@ def _by_value() -> Iterator[None]:
 
 
 @pytest.mark.thorough
-def test_custom_train_steps_run_with_spark_communication(spark: Any, blobs: DataSet) -> None:
+def test_custom_train_steps_run_with_spark_communication(spark, blobs):
     master = sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=1, communication="spark"
     )
@@ -39,10 +30,8 @@ def test_custom_train_steps_run_with_spark_communication(spark: Any, blobs: Data
     assert losses.iloc[-1] < losses.iloc[0]
 
 
-def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(
-    spark: Any, blobs: DataSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: Any, **__: Any) -> None:
+def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(spark, blobs, monkeypatch):
+    def refused(*_, **__):
         raise AssertionError("a job of Spark")
 
     data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
@@ -50,11 +39,11 @@ def test_model_that_cannot_be_built_raises_before_spark_starts_a_job(
     monkeypatch.setattr("sparkwright.spark._network.SparkLauncher", refused)
     master = sw.ParameterAveragingTrainingMaster(workers=2)
     network = sw.SparkNetwork(spark, compiled(Undescribed(keras.ops.abs)), master)
-    with pytest.raises(ConfigurationError, match="Keras cannot serialize it"):
+    with pytest.raises(sw.ConfigurationError, match="Keras cannot serialize it"):
         network.fit(data)
     wrong = Undescribed(keras.ops.abs)
-    wrong.compile("sgd", "mse", ["accuracy"])  # type: ignore[arg-type]
+    wrong.compile("sgd", "mse", ["accuracy"])
     network = sw.SparkNetwork(spark, wrong, master)
     for call in (network.fit, network.score):
-        with pytest.raises(ConfigurationError, match="`loss_weights`, the third argument"):
+        with pytest.raises(sw.ConfigurationError, match="`loss_weights`, the third argument"):
             call(data)

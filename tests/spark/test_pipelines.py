@@ -1,23 +1,15 @@
-"""What Spark's own readers give: images, bytes of files, and the micro-batches of a stream."""
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.data.pictures import by_pillow, folder_of_classes, pixels, write
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError, DataError
-
-pytestmark = pytest.mark.spark
 
 SIZE = (12, 16)
 IS_DOG = "CAST(element_at(split({path}, '/'), -2) = 'dog' AS INT) AS label"
 
 
-def by_label(data: Any) -> dict[int, list[Any]]:
+def by_label(data):
     """Images in the order of their numbers, by label."""
     found = data.collect()
     labels = found.labels["labels"]
@@ -27,7 +19,7 @@ def by_label(data: Any) -> dict[int, list[Any]]:
 @pytest.mark.thorough
 @pytest.mark.connect
 @pytest.mark.versions
-def test_file_bytes_become_the_pixels_of_from_images(spark: Any, tmp_path: Path) -> None:
+def test_file_bytes_become_the_pixels_of_from_images(spark, tmp_path):
     folder = folder_of_classes(tmp_path / "pictures")
     files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(str(folder))
     frame = files.orderBy("path").selectExpr("content", IS_DOG.format(path="path"))
@@ -43,7 +35,7 @@ def test_file_bytes_become_the_pixels_of_from_images(spark: Any, tmp_path: Path)
 
 
 @pytest.mark.versions
-def test_spark_image_source_rows_become_the_pixels_of_pillow(spark: Any, tmp_path: Path) -> None:
+def test_spark_image_source_rows_become_the_pixels_of_pillow(spark, tmp_path):
     paths = [
         write(tmp_path / "color.png", pixels(1)),
         write(tmp_path / "gray.png", pixels(2, (23, 31))),
@@ -59,26 +51,26 @@ def test_spark_image_source_rows_become_the_pixels_of_pillow(spark: Any, tmp_pat
 
 
 @pytest.mark.thorough
-def test_image_errors_name_their_column(spark: Any, tmp_path: Path) -> None:
+def test_image_errors_name_their_column(spark, tmp_path):
     write(tmp_path / "a.png", pixels(1))
     (tmp_path / "b.png").write_bytes(b"no image")
     files = spark.read.format("binaryFile").load(str(tmp_path / "*.png")).orderBy("path")
-    with pytest.raises(ConfigurationError, match=r"\['content'\], and size=None"):
+    with pytest.raises(sw.ConfigurationError, match=r"\['content'\], and size=None"):
         sw.data.from_dataframe(files, features="content")
-    with pytest.raises(DataError, match=r"a separate input. Received: \['content', 'length'\]"):
+    with pytest.raises(sw.DataError, match=r"a separate input. Received: \['content', 'length'\]"):
         sw.data.from_dataframe(files, features=["content", "length"], size=SIZE)
-    with pytest.raises(DataError, match=r"column 'content', .*b\.png with 8 bytes"):
+    with pytest.raises(sw.DataError, match=r"column 'content', .*b\.png with 8 bytes"):
         sw.data.from_dataframe(files.coalesce(1), features="content", size=SIZE).collect()
     images = spark.read.format("image").load(str(tmp_path / "*.png"))
     broken = sw.data.from_dataframe(images, features="image", size=SIZE)
-    with pytest.raises(DataError, match=r"column 'image'.*b\.png.*mode=-1.*dropInvalid"):
+    with pytest.raises(sw.DataError, match=r"column 'image'.*b\.png.*mode=-1.*dropInvalid"):
         broken.collect()
     network = sw.SparkNetwork(spark, dense(), sw.SharedTrainingMaster(workers=1))
-    with pytest.raises(DataError, match=r"'content' of type binary.*from_dataframe\(frame"):
+    with pytest.raises(sw.DataError, match=r"'content' of type binary.*from_dataframe\(frame"):
         network.fit(files, features=["content"], label="length")
 
 
-def test_stream_is_predicted_directly_and_in_micro_batches(spark: Any, tmp_path: Path) -> None:
+def test_stream_is_predicted_directly_and_in_micro_batches(spark, tmp_path):
     """The DataFrame of `foreachBatch` belongs to a session that Spark has cloned."""
     x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
     rows = [(i, row.tolist()) for i, row in enumerate(x)]
@@ -86,9 +78,9 @@ def test_stream_is_predicted_directly_and_in_micro_batches(spark: Any, tmp_path:
     spark.createDataFrame(rows, schema).repartition(2).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     network = sw.SparkNetwork(spark, dense())
-    seen: list[int] = []
+    seen = []
 
-    def infer(batch: Any, number: int) -> None:
+    def infer(batch, number):
         seen.append(number)
         # As a column, and as the kit's own data.
         network.predict(batch).write.mode("append").parquet(str(tmp_path / "out"))

@@ -1,8 +1,3 @@
-"""A plan's settings, on executors of their own: heaps, slots, and what trainers take."""
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tests.scripts import json_printed_by
 
@@ -45,18 +40,18 @@ print(json.dumps({"plan": dataclasses.asdict(plan), **found}))
 """
 
 
-def run_script(_: Path) -> Any:
+def run_script(_):
     return json_printed_by("-c", PROGRAM, timeout_s=240)
 
 
-def test_trainers_use_most_but_not_more_than_the_planned_memory(script_result: Any) -> None:
+def test_trainers_use_most_but_not_more_than_the_planned_memory(script_result):
     plan = script_result["plan"]
     planned = next(part["each_mib"] for part in plan["parts"] if part["name"] == "trainers")
     assert len(script_result["peaks"]) == plan["trainers"]  # one for each task slot
     assert 0.7 * planned <= max(script_result["peaks"]) <= 1.1 * planned
 
 
-def test_heaps_match_the_plan(script_result: Any) -> None:
+def test_heaps_match_the_plan(script_result):
     plan = script_result["plan"]
     assert script_result["heaps"] == [f"-Xmx{plan['heap_mib']}M"]
     assert 0.9 * plan["driver_heap_mib"] <= script_result["driver"] <= plan["driver_heap_mib"]

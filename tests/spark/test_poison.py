@@ -1,8 +1,5 @@
-"""A row that ends each process that trains it."""
-
 import os
 import signal
-from typing import Any
 
 import pytest
 from tests.spark.helpers import Hook, dense, numbered, weights
@@ -15,7 +12,7 @@ POISON = 37
 class Dies(Hook):
     """As a native library does that cannot take a row."""
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         if POISON in minibatch.features["features"][:, 0]:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -24,7 +21,7 @@ class Dies(Hook):
 @pytest.mark.parametrize(
     "kind", [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster], ids=["average", "share"]
 )
-def test_the_error_names_partition_and_rows_and_the_model_keeps_what_was_learned(kind: Any) -> None:
+def test_the_error_names_partition_and_rows_and_the_model_keeps_what_was_learned(kind):
     model = dense("sgd")
     before = weights(model)
     master = kind(batch_size_per_worker=5, shuffle=False, seed=1).with_hooks(Dies())

@@ -1,7 +1,3 @@
-"""Predictions and losses on Spark equal those of the network here, for all kinds of data."""
-
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -9,22 +5,19 @@ from tests.spark.helpers import dense
 
 import sparkwright as sw
 from sparkwright.data import DataSet, Standardize, from_arrays
-from sparkwright.errors import ConfigurationError, DataError
-
-pytestmark = pytest.mark.spark
 
 
-def close(found: Any, expected: Any) -> bool:
+def close(found, expected):
     return np.allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture
-def network(spark: Any) -> sw.SparkNetwork:
+def network(spark):
     return sw.SparkNetwork(spark, dense())
 
 
 @pytest.fixture
-def two(spark: Any) -> sw.SparkNetwork:
+def two(spark):
     """Two inputs, two outputs."""
     left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
     joined = keras.layers.Concatenate()([left, right])
@@ -36,7 +29,7 @@ def two(spark: Any) -> sw.SparkNetwork:
 
 
 @pytest.fixture(scope="module")
-def masked_model() -> Any:
+def masked_model():
     """Sequences of any length, with masks, one output a step."""
     x = keras.Input((None, 2), name="steps")
     hidden = keras.layers.LSTM(3, return_sequences=True)(x)
@@ -45,14 +38,14 @@ def masked_model() -> Any:
     return model
 
 
-def outputs_of(predicted: Any) -> Any:
+def outputs_of(predicted):
     """The only output."""
     (found,) = predicted.features.values()
     return found
 
 
 @pytest.mark.connect
-def test_prediction_returns_the_type_of_its_input(network: sw.SparkNetwork, blobs: DataSet) -> None:
+def test_prediction_returns_the_type_of_its_input(network, blobs):
     x = blobs.features["features"]
     expected = network.model.predict(x, verbose=0)
     assert close(network.predict(x, batch_size=7), expected)
@@ -62,9 +55,7 @@ def test_prediction_returns_the_type_of_its_input(network: sw.SparkNetwork, blob
 
 
 @pytest.mark.versions
-def test_distributed_data_keeps_its_order_and_labels(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet
-) -> None:
+def test_distributed_data_keeps_its_order_and_labels(spark, network, blobs):
     x = blobs.features["features"]
     expected = network.model.predict(x, verbose=0)
     data = from_arrays(spark, x, blobs.labels["labels"], partitions=3)
@@ -78,7 +69,7 @@ def test_distributed_data_keeps_its_order_and_labels(
     assert not close(network.predict(x), expected)
 
 
-def test_keys_keep_their_rows(spark: Any, network: sw.SparkNetwork, blobs: DataSet) -> None:
+def test_keys_keep_their_rows(spark, network, blobs):
     x = blobs.features["features"]
     expected = network.model.predict(x, verbose=0)
     cuts = [(0, 1), (1, 6), (6, 8), (8, 9), (9, 14)]
@@ -91,7 +82,7 @@ def test_keys_keep_their_rows(spark: Any, network: sw.SparkNetwork, blobs: DataS
     assert close(single[0][1], expected[3])
 
 
-def test_keys_of_invalid_examples_are_named(spark: Any, network: sw.SparkNetwork) -> None:
+def test_keys_of_invalid_examples_are_named(spark, network):
     for key, value in (
         ("key='bad'", np.zeros((1, 1, 4))),
         ("key='short'", np.zeros(3)),
@@ -104,7 +95,7 @@ def test_keys_of_invalid_examples_are_named(spark: Any, network: sw.SparkNetwork
     assert network.predict(named).collect()[0][1].shape == (3,)
 
 
-def test_several_inputs_and_outputs_by_key(spark: Any, two: sw.SparkNetwork) -> None:
+def test_several_inputs_and_outputs_by_key(spark, two):
     random = np.random.default_rng(1)
     left, right = random.normal(size=(5, 3)), random.normal(size=(5, 2))
     one, other = two.model.predict([left, right], verbose=0)
@@ -119,7 +110,7 @@ def test_several_inputs_and_outputs_by_key(spark: Any, two: sw.SparkNetwork) -> 
 
 
 @pytest.mark.filterwarnings("ignore:.*does not support masking")
-def test_sequences_of_different_length_with_masks_by_key(spark: Any, masked_model: Any) -> None:
+def test_sequences_of_different_length_with_masks_by_key(spark, masked_model):
     network = sw.SparkNetwork(spark, masked_model)
     random = np.random.default_rng(2)
     features = [random.normal(size=(t, 2)).astype(np.float32) for t in (3, 5, 5, 2)]
@@ -133,9 +124,7 @@ def test_sequences_of_different_length_with_masks_by_key(spark: Any, masked_mode
 
 @pytest.mark.thorough
 @pytest.mark.versions
-def test_output_column_is_added_to_the_users_columns(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet
-) -> None:
+def test_output_column_is_added_to_the_users_columns(spark, network, blobs):
     from pyspark.ml.linalg import Vectors
 
     x = blobs.features["features"]
@@ -153,17 +142,15 @@ def test_output_column_is_added_to_the_users_columns(
     found = predicted.orderBy("number").collect()
     for name in ("prediction", "of_vectors", "of_columns"):
         assert close([row[name] for row in found], expected)
-    with pytest.raises(ConfigurationError, match="output_column"):
+    with pytest.raises(sw.ConfigurationError, match="output_column"):
         network.predict(predicted)
-    with pytest.raises(DataError, match="unknown columns"):
+    with pytest.raises(sw.DataError, match="unknown columns"):
         network.predict(frame.drop("features"))
 
 
 @pytest.mark.versions
 @pytest.mark.connect
-def test_network_can_be_used_as_a_function_in_queries(
-    spark: Any, network: sw.SparkNetwork, two: sw.SparkNetwork, blobs: DataSet
-) -> None:
+def test_network_can_be_used_as_a_function_in_queries(spark, network, two, blobs):
     x = blobs.features["features"]
     rows = list(enumerate(x.tolist()))
     spark.createDataFrame(rows, "i int, f array<double>").createOrReplaceTempView("blobs")
@@ -178,7 +165,7 @@ def test_network_can_be_used_as_a_function_in_queries(
 
 
 @pytest.mark.thorough
-def test_regression_outputs_are_in_label_units(spark: Any) -> None:
+def test_regression_outputs_are_in_label_units(spark):
     random = np.random.default_rng(4)
     x = random.normal(size=(40, 3)) * 5 + 2
     y = x @ np.array([[1.0], [2.0], [-1.0]]) * 100 + 1000
@@ -189,7 +176,7 @@ def test_regression_outputs_are_in_label_units(spark: Any) -> None:
     network = sw.SparkNetwork(spark, model, normalizer=normalizer)
     expected = normalizer.revert_labels(model.predict(normalizer.transform(x), verbose=0))
 
-    def is_near(prices: Any) -> bool:
+    def is_near(prices):
         return np.allclose(prices, expected, rtol=1e-4, atol=0.01)  # of thousands, in float32
 
     assert is_near(network.predict(x))
@@ -204,7 +191,7 @@ def test_regression_outputs_are_in_label_units(spark: Any) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.versions
-def test_table_with_text_is_predicted_with_its_training_schema(spark: Any, tmp_path: Any) -> None:
+def test_table_with_text_is_predicted_with_its_training_schema(spark, tmp_path):
     file = tmp_path / "passengers.csv"
     lines = [f"{'abc'[i % 3]},{i},{i % 2}" for i in range(30)]
     file.write_text("\n".join(["deck,age,survived", *lines]))
@@ -222,7 +209,7 @@ def test_table_with_text_is_predicted_with_its_training_schema(spark: Any, tmp_p
     assert row["p"] == pytest.approx(found[4], rel=1e-5)
 
 
-def test_losses_of_examples_equal_those_of_batches_of_one(spark: Any, blobs: DataSet) -> None:
+def test_losses_of_examples_equal_those_of_batches_of_one(spark, blobs):
     model = keras.Sequential(
         [
             keras.Input((4,)),
@@ -254,9 +241,7 @@ def test_losses_of_examples_equal_those_of_batches_of_one(spark: Any, blobs: Dat
 
 
 @pytest.mark.thorough
-def test_losses_of_sequences_and_of_several_outputs(
-    spark: Any, masked_model: Any, two: sw.SparkNetwork
-) -> None:
+def test_losses_of_sequences_and_of_several_outputs(spark, masked_model, two):
     random = np.random.default_rng(5)
     x, y = random.normal(size=(6, 4, 2)), random.normal(size=(6, 4, 1))
     mask = np.arange(4)[None, :] < np.array([4, 2, 1, 3, 4, 2])[:, None]
@@ -279,27 +264,23 @@ def test_losses_of_sequences_and_of_several_outputs(
         assert found[i] == pytest.approx(whole[0] if isinstance(whole, list) else whole, abs=1e-5)
 
 
-def test_network_without_a_loss_can_predict(spark: Any) -> None:
+def test_network_without_a_loss_can_predict(spark):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     x = np.ones((3, 4), np.float32)
     found = sw.SparkNetwork(spark, model).predict(x)
     assert close(found, model.predict(x, verbose=0))
 
 
-def test_eval_workers_must_be_positive_and_all_examples_are_evaluated(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet
-) -> None:
+def test_eval_workers_must_be_positive_and_all_examples_are_evaluated(spark, network, blobs):
     x, y = blobs.features["features"], blobs.labels["labels"]
     data = from_arrays(spark, x, y, partitions=8)
     for workers in (1, None):
         assert network.evaluate(data, eval_workers=workers).examples == 120
-    with pytest.raises(ConfigurationError, match="eval_workers"):
+    with pytest.raises(sw.ConfigurationError, match="eval_workers"):
         network.evaluate(data, eval_workers=0)
 
 
-def test_network_reads_predictions_of_another_in_the_same_task(
-    spark: Any, network: sw.SparkNetwork, blobs: DataSet
-) -> None:
+def test_network_reads_predictions_of_another_in_the_same_task(spark, network, blobs):
     head = sw.SparkNetwork(
         spark, keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")])
     )
@@ -309,7 +290,7 @@ def test_network_reads_predictions_of_another_in_the_same_task(
     assert close(found, head.model.predict(network.model.predict(x, verbose=0), verbose=0))
 
 
-def test_features_are_matched_to_their_scaling_by_name(spark: Any) -> None:
+def test_features_are_matched_to_their_scaling_by_name(spark):
     a, b = keras.Input((1,), name="a"), keras.Input((1,), name="b")
     model = keras.Model([a, b], keras.layers.Concatenate(name="both")([a, b]))
     data = DataSet({"a": np.array([[0.0], [2000.0]]), "b": np.array([[10.0], [30.0]])})
@@ -317,5 +298,5 @@ def test_features_are_matched_to_their_scaling_by_name(spark: Any) -> None:
     one = {"b": np.array([[20.0]]), "a": np.array([[1000.0]])}
     assert close(network.predict(one), [[0.0, 0.0]])
     income = {"income": one["a"], "age": one["b"]}
-    with pytest.raises(DataError, match="income"):
+    with pytest.raises(sw.DataError, match="income"):
         network.predict(income)

@@ -1,28 +1,18 @@
-"""What a run tells of its optimizer: learning rate, update ratio, and where its workers are."""
-
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import dense, train_locally, weights
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
-FIXED: dict[str, Any] = {
-    "batch_size_per_worker": 10,
-    "shuffle": False,
-    "workers": 2,
-    "prefetch_batches": 0,
-}
+FIXED = {"batch_size_per_worker": 10, "shuffle": False, "workers": 2, "prefetch_batches": 0}
 
 
-def scheduled() -> Any:
+def scheduled():
     return dense(keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)))
 
 
-def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
+def first_ratio(blobs, *, minibatches):
     """Of worker 0's first minibatches, trained here."""
     model = scheduled()
     before = weights(model)
@@ -32,8 +22,7 @@ def first_ratio(blobs: DataSet, *, minibatches: int) -> float:
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs: DataSet) -> None:
+def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark, blobs):
     master = sw.ParameterAveragingTrainingMaster(
         **FIXED, averaging_frequency=2, communication="spark"
     )
@@ -67,7 +56,7 @@ def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark: Any, blobs:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_gradient_sharing_reports_rate_and_ratio_of_its_messages(blobs: DataSet) -> None:
+def test_gradient_sharing_reports_rate_and_ratio_of_its_messages(blobs):
     master = sw.SharedTrainingMaster(**FIXED, minibatches_per_message=1, max_staleness=None)
     with sw.ParallelWrapper(scheduled(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=1)

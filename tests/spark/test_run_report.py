@@ -1,34 +1,26 @@
-"""`run.report` after training on Spark: what it says of data, model and environment."""
-
 import re
 from html import unescape
-from typing import Any
 
 import pytest
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.runs import extensions
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def _registered(monkeypatch):
     """The widgets, whether or not this checkout's entry points are installed."""
     from sparkwright_widgets._reports import report_of
 
     class Entry:
-        def load(self) -> Any:
+        def load(self):
             return report_of
 
     monkeypatch.setattr(extensions, "entry_points", lambda group: [Entry()])
 
 
-def test_run_report_on_spark_contains_data_model_and_environment(
-    spark: Any, blobs: DataSet, tmp_path: Any
-) -> None:
+def test_run_report_on_spark_contains_data_model_and_environment(spark, blobs, tmp_path):
     import fsspec
 
     data = sw.data.from_arrays(spark, blobs.features, blobs.labels, partitions=3)

@@ -1,14 +1,11 @@
-"""Starting Spark, or using the session that is there."""
-
 import logging
 import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.cluster.slots import task_slots
@@ -17,9 +14,7 @@ from sparkwright.spark import _session
 pytestmark = pytest.mark.spark
 
 
-def test_active_session_is_kept_and_differences_are_named(
-    spark: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_active_session_is_kept_and_differences_are_named(spark, caplog):
     with caplog.at_level(logging.WARNING):
         again = sw.start_spark(workers=5, settings={"spark.task.maxFailures": 9})
     assert again is spark
@@ -28,13 +23,13 @@ def test_active_session_is_kept_and_differences_are_named(
     assert "spark.stop()" in caplog.text
 
 
-def test_stopped_session_is_named() -> None:
+def test_stopped_session_is_named():
     stopped = Mock(sparkContext=Mock(_jsc=None))
     with pytest.raises(sw.ConfigurationError, match="a stopped session"):
         sw.SparkNetwork(stopped, sw.networks.lenet()).predict([[0.0]])
 
 
-def test_session_settings_suit_training(spark: Any) -> None:
+def test_session_settings_suit_training(spark):
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.locality.wait") == "0s"
     assert conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
@@ -43,7 +38,7 @@ def test_session_settings_suit_training(spark: Any) -> None:
 
 
 @pytest.mark.cluster
-def test_every_setting_can_be_overridden_for_one_session() -> None:
+def test_every_setting_can_be_overridden_for_one_session():
     """In a process of its own: Spark takes its settings when its JVM starts."""
     code = (
         "import sparkwright as sw;"
@@ -60,27 +55,20 @@ def test_every_setting_can_be_overridden_for_one_session() -> None:
     assert done.stdout.split() == ["local[2,4]", "3s", "true", "2", "0s", "None", "false"]
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100)],
-)
-def test_invalid_options_are_named(option: str, value: int) -> None:
+@cases("option, value", ("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100))
+def test_invalid_options_are_named(option, value):
     with pytest.raises(sw.ConfigurationError, match=f"`{option}` must be an integer of at least"):
-        sw.start_spark(**{option: value})  # pyright: ignore[reportArgumentType]
+        sw.start_spark(**{option: value})
 
 
-def test_missing_java_raises_with_installation_instructions(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_missing_java_raises_with_installation_instructions(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(sw.ConfigurationError, match="openjdk-17-jre-headless"):
         _session._find_java()
 
 
-def test_findspark_is_used_only_if_pyspark_cannot_be_imported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_findspark_is_used_only_if_pyspark_cannot_be_imported(monkeypatch):
     asked = Mock()
     monkeypatch.setattr("findspark.init", asked)
     _session._find_pyspark()

@@ -1,14 +1,9 @@
-"""Runs whose Spark session ends: the model holds the latest average, and the error says which."""
-
 import contextlib
 import json
 import os
 import re
 import signal
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +13,7 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 
-MASTERS: dict[str, Any] = {
+MASTERS = {
     "averaging": sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=5),
     "sharing": sw.SharedTrainingMaster(workers=1, batch_size_per_worker=5),
     "spark": sw.ParameterAveragingTrainingMaster(
@@ -29,18 +24,15 @@ MASTERS: dict[str, Any] = {
 CASES = [("averaging", "stop"), ("averaging", "kill"), ("sharing", "stop"), ("spark", "stop")]
 
 
-def run_script(folder: Path) -> Any:
+def run_script(folder):
     """End the session of a run in each way."""
-    del folder
     return json_printed_by("-c", f"from {__name__} import main; main()")
 
 
 @pytest.mark.parametrize(
     ("number", "case"), list(enumerate(CASES)), ids=["-".join(c) for c in CASES]
 )
-def test_model_holds_the_latest_average_when_the_session_ends(
-    script_result: Any, number: int, case: tuple[str, str]
-) -> None:
+def test_model_holds_the_latest_average_when_the_session_ends(script_result, number, case):
     found = script_result[number]
     ended = r"`spark\.stop\(\)` was called, or Spark stopped itself"
     if case[1] == "kill":
@@ -58,7 +50,7 @@ def test_model_holds_the_latest_average_when_the_session_ends(
 
 
 @pytest.mark.thorough
-def test_a_driver_without_memory_ends_the_run_and_names_the_setting() -> None:
+def test_a_driver_without_memory_ends_the_run_and_names_the_setting():
     """Else a JVM answers some calls and not others, and the run waits for ever."""
     (found,) = json_printed_by("-c", f"from {__name__} import main; main([('spark', 'memory')])")
     assert found["kind"] == "SparkSessionError"
@@ -70,7 +62,7 @@ def test_a_driver_without_memory_ends_the_run_and_names_the_setting() -> None:
 
 @pytest.mark.connect
 @pytest.mark.skipif("SPARKWRIGHT_TEST_CONNECT" not in os.environ, reason="`make connect`")
-def test_model_holds_the_latest_average_when_the_connect_server_is_killed() -> None:
+def test_model_holds_the_latest_average_when_the_connect_server_is_killed():
     """PySpark's client alone would try again for more than ten minutes, in each call."""
     script = f"from {__name__} import kill_connect_server; kill_connect_server()"
     for found in json_printed_by("-c", script):
@@ -82,15 +74,15 @@ def test_model_holds_the_latest_average_when_the_connect_server_is_killed() -> N
         assert found["state"] == "failed"
 
 
-def main(cases: Sequence[tuple[str, str]] = CASES) -> None:
+def main(cases=CASES):
     print(json.dumps([ended(*case) for case in cases]))
 
 
-def ended(name: str, how: str) -> dict[str, Any]:
-    spark: Any = sw.start_spark(workers=1)
+def ended(name, how):
+    spark = sw.start_spark(workers=1)
     gateway = spark.sparkContext._gateway
 
-    def end() -> None:
+    def end():
         if how == "stop":
             spark.stop()
         elif how == "kill":
@@ -103,7 +95,7 @@ def ended(name: str, how: str) -> dict[str, Any]:
     return found
 
 
-def kill_connect_server() -> None:
+def kill_connect_server():
     from pyspark.sql import SparkSession
     from tests.support.connect_server import ConnectServer
 
@@ -113,7 +105,7 @@ def kill_connect_server() -> None:
     os._exit(0)  # PySpark would wait for the server
 
 
-def outcomes(spark: Any, names: Sequence[str], end: Callable[[], None]) -> list[dict[str, Any]]:
+def outcomes(spark, names, end):
     """Train with the masters at once, call `end`, and return what became of the runs."""
     models = [dense() for _ in names]
     before = [weights(model) for model in models]
@@ -127,11 +119,11 @@ def outcomes(spark: Any, names: Sequence[str], end: Callable[[], None]) -> list[
         wait_until(lambda run=run: run.status.epoch >= 3, 120)
     began_s = time.monotonic()
     end()
-    found: list[dict[str, Any]] = []
+    found = []
     for run, model, then in zip(runs, models, before, strict=True):
         try:
             run.wait(60)
-            error: BaseException = AssertionError("the run did not fail")
+            error = AssertionError("the run did not fail")
         except Exception as failure:
             error = failure
         found.append(

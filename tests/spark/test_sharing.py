@@ -1,20 +1,12 @@
-"""Gradient sharing on real executors: what is trained, by whom, and what comes of it."""
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.spark.helpers import Stuck, dense, interrupt, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
-
-pytestmark = pytest.mark.spark
 
 
-def master_of(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
+def master_of(workers=2, **options):
     threshold = sw.AdaptiveThreshold(initial=1e-3)
     return sw.SharedTrainingMaster(
         workers=workers, batch_size_per_worker=5, seed=1, threshold=threshold, **options
@@ -22,9 +14,7 @@ def master_of(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
 
 
 @pytest.mark.versions
-def test_loss_decreases_and_the_encoding_is_reported(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_loss_decreases_and_the_encoding_is_reported(spark, blobs, leaves_nothing):
     model = dense("adam")
     master = master_of(workers=4)
     run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=6, validation=blobs)
@@ -53,9 +43,7 @@ def test_loss_decreases_and_the_encoding_is_reported(
 
 
 @pytest.mark.thorough
-def test_interrupt_in_a_long_step_keeps_shared_updates(
-    spark: Any, blobs: DataSet, leaves_nothing: None, tmp_path: Path
-) -> None:
+def test_interrupt_in_a_long_step_keeps_shared_updates(spark, blobs, leaves_nothing, tmp_path):
     marker = tmp_path / "slow"
     model = dense()
     before = weights(model)
@@ -69,7 +57,7 @@ def test_interrupt_in_a_long_step_keeps_shared_updates(
     assert abs(weights(model) - before).max() > 0
 
 
-def test_network_mask_that_matches_no_address_raises(spark: Any, blobs: DataSet) -> None:
+def test_network_mask_that_matches_no_address_raises(spark, blobs):
     mesh = sw.MeshConfig(network_mask="203.0.113.0/24")
     with pytest.raises(sw.ConfigurationError, match=r"203\.0\.113\.0/24"):
         sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)

@@ -1,7 +1,3 @@
-"""Gradient sharing learns as well as one process does, with a small part of the traffic."""
-
-from typing import Any
-
 import pytest
 
 import sparkwright as sw
@@ -11,14 +7,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 EPOCHS = 10
 
 
-def lenet() -> Any:
+def lenet():
     import keras
 
     keras.utils.set_random_seed(3)
     return sw.networks.lenet()
 
 
-def test_sharing_is_as_accurate_as_one_process_and_sends_little(spark: Any) -> None:
+def test_sharing_is_as_accurate_as_one_process_and_sends_little(spark):
     train, test = sw.data.digits(spark).random_split([0.8, 0.2], seed=7)
     examples = train.collect()
     x, y = examples.features["features"], examples.labels["labels"]

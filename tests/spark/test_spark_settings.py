@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 from sparkwright.spark._java import check_room
 from sparkwright.spark._session import _warn_about_differences
 from sparkwright.spark.secrets import LEFT_OUT, without_secrets
@@ -70,7 +69,7 @@ def test_missing_secrets_raise_before_spark_starts(monkeypatch):
     settings = sw.SparkSettings(settings={**SECRETS, "spark.a": "b"})
     again = sw.SparkSettings.from_yaml(settings.to_yaml())
     assert set(again.missing) == set(SECRETS)
-    with pytest.raises(ConfigurationError, match=r"no values for .*fs\.s3a\.secret\.key"):
+    with pytest.raises(sw.ConfigurationError, match=r"no values for .*fs\.s3a\.secret\.key"):
         again.start()
     given = {**again.settings, **SECRETS}
     assert dataclasses.replace(again, settings=given) == settings
@@ -93,9 +92,9 @@ def test_existing_session_is_compared_without_revealing_secrets(caplog):
 
 @pytest.mark.parametrize("value", [object(), None, float("nan"), ["a"], {"b": 1}])
 def test_values_that_files_cannot_store_are_rejected(value):
-    with pytest.raises(ConfigurationError, match=r"settings\['spark.a'\], of class"):
+    with pytest.raises(sw.ConfigurationError, match=r"settings\['spark.a'\], of class"):
         sw.SparkSettings(settings={"spark.a": value})
-    with pytest.raises(ConfigurationError, match="names of Spark settings"):
+    with pytest.raises(sw.ConfigurationError, match="names of Spark settings"):
         sw.SparkSettings(settings={1: "a"})
 
 
@@ -108,5 +107,5 @@ def test_full_temporary_folder_raises_before_java_starts(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     words = re.escape(f"Received: {tmp_path}: No space left on device. Free space there, or set")
-    with pytest.raises(ConfigurationError, match=words):
+    with pytest.raises(sw.ConfigurationError, match=words):
         check_room()

@@ -1,20 +1,13 @@
-"""Pipelines that run on executors: counts, validation, and a worker that is killed."""
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tests.spark.helpers import KillOnce, RecordingHook, dense, numbered, seen
 
 import sparkwright as sw
 from sparkwright.data import TfData
 
-pytestmark = pytest.mark.spark
-
 ROWS = 61
 
 
-def make(shard: int, shards: int) -> Any:
+def make(shard, shards):
     import tensorflow as tf
 
     data = numbered(ROWS)
@@ -23,9 +16,7 @@ def make(shard: int, shards: int) -> Any:
 
 
 @pytest.mark.thorough
-def test_shard_of_a_killed_worker_is_trained_completely(
-    spark: Any, tmp_path: Path, leaves_nothing: None
-) -> None:
+def test_shard_of_a_killed_worker_is_trained_completely(spark, tmp_path, leaves_nothing):
     hooks = RecordingHook(str(tmp_path)), KillOnce(str(tmp_path / "killed"), at=5)
     mesh = sw.MeshConfig(replacement_grace_s=60)
     master = sw.ParameterAveragingTrainingMaster(
@@ -44,7 +35,7 @@ def test_shard_of_a_killed_worker_is_trained_completely(
 
 
 @pytest.mark.parametrize("option", [{"communication": "spark"}, {"training_approach": "export"}])
-def test_options_that_need_partitions_are_rejected(spark: Any, option: dict[str, Any]) -> None:
+def test_options_that_need_partitions_are_rejected(spark, option):
     master = sw.ParameterAveragingTrainingMaster(workers=2, **option)
     with pytest.raises(sw.ConfigurationError, match=f"no partitions, so `{min(option)}` must be"):
         sw.SparkNetwork(spark, dense(), master).start(TfData(make))

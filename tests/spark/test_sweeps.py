@@ -1,10 +1,7 @@
-"""Sweeps on Spark: trials side by side, pruned, failing, stopped and repeated."""
-
 import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -14,10 +11,8 @@ from tests.spark.helpers import Paced, dense
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError, SlotsError
 
-pytestmark = pytest.mark.spark
 MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
 UNPRUNED = optuna.pruners.NopPruner()
 
@@ -25,15 +20,15 @@ UNPRUNED = optuna.pruners.NopPruner()
 VALIDATION = slice(90, None)
 
 
-def build(rate: float) -> Any:
+def build(rate):
     return dense(keras.optimizers.SGD(rate))
 
 
-def dense_of(trial: Any) -> Any:
+def dense_of(trial):
     return build(trial.suggest_float("rate", 0.01, 0.1))
 
 
-def swept(spark: Any, network: Any, blobs: DataSet, **options: Any) -> Any:
+def swept(spark, network, blobs, **options):
     data, validation = blobs.take(slice(0, 90)), blobs.take(VALIDATION)
     settings = {"master": MASTER, "pruner": UNPRUNED, "seed": 1, "display": False}
     return sw.sweep(spark, network, data, **{**settings, "validation": validation, **options})
@@ -41,12 +36,10 @@ def swept(spark: Any, network: Any, blobs: DataSet, **options: Any) -> Any:
 
 @pytest.mark.thorough
 @pytest.mark.connect
-def test_trials_train_in_parallel_and_the_best_network_is_kept(
-    spark: Any, blobs: DataSet, leaves_nothing: None
-) -> None:
+def test_trials_train_in_parallel_and_the_best_network_is_kept(spark, blobs, leaves_nothing):
     space = {"rate": (1e-4, 1.0, "log"), "batch_size_per_worker": [5, 10], "epochs": [1, 2]}
     sweep = swept(spark, build, blobs, trials=3, space=space, parallel=2, wait=False)
-    runs = dict[int, Any]()
+    runs = {}
     while not sweep.finished:
         runs |= sweep.runs
         time.sleep(0.02)
@@ -59,7 +52,6 @@ def test_trials_train_in_parallel_and_the_best_network_is_kept(
     assert not any((run.events.get("state") == "queued").any() for run in runs.values())
     assert set(sweep.trials["state"]) == {"COMPLETE"}
     best = sweep.best
-    assert best is not None
     last = best.intermediate_values[best.params["epochs"]]
     assert best.value == sweep.trials["value"].min() == last
     network, run = sweep.best_network, runs[best.number]
@@ -73,10 +65,10 @@ def test_trials_train_in_parallel_and_the_best_network_is_kept(
     assert network.history.params["steps"] == 30 // size
 
 
-def test_data_is_read_once_for_all_trials(spark: Any, blobs: DataSet, tmp_path: Path) -> None:
+def test_data_is_read_once_for_all_trials(spark, blobs, tmp_path):
     folder = str(tmp_path)
 
-    def read(chunk: DataSet) -> DataSet:
+    def read(chunk):
         import uuid
 
         (Path(folder) / uuid.uuid4().hex).touch()
@@ -90,12 +82,12 @@ def test_data_is_read_once_for_all_trials(spark: Any, blobs: DataSet, tmp_path: 
 
 
 class _PruneOdd(optuna.pruners.BasePruner):
-    def prune(self, study: Any, trial: Any) -> bool:
+    def prune(self, study, trial):
         return trial.number % 2 == 1
 
 
 @pytest.mark.thorough
-def test_pruned_trial_stops_after_the_epoch_and_others_continue(spark: Any, blobs: DataSet) -> None:
+def test_pruned_trial_stops_after_the_epoch_and_others_continue(spark, blobs):
     options = {"master": MASTER.with_hooks(Paced(0.02)), "pruner": _PruneOdd()}
     sweep = swept(spark, dense_of, blobs, trials=2, epochs=9, monitor="accuracy", **options)
     full, pruned = sweep.study.trials
@@ -106,15 +98,13 @@ def test_pruned_trial_stops_after_the_epoch_and_others_continue(spark: Any, blob
     assert sweep.study.direction == optuna.study.StudyDirection.MAXIMIZE
 
 
-def failing(trial: Any) -> Any:
+def failing(trial):
     if trial.number != 1:
         raise ValueError(f"no network of trial {trial.number}")
     return dense(), {"batch_size_per_worker": 30}
 
 
-def test_failed_trial_is_recorded_and_the_sweep_continues(
-    spark: Any, blobs: DataSet, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_trial_is_recorded_and_the_sweep_continues(spark, blobs, capsys):
     sweep = swept(spark, failing, blobs, trials=2, display=None)
     assert list(sweep.trials["state"]) == ["FAIL", "COMPLETE"]
     assert sweep.trials["user_attrs_error"][0] == "ValueError: no network of trial 0"
@@ -128,11 +118,11 @@ def test_failed_trial_is_recorded_and_the_sweep_continues(
 
 @pytest.mark.thorough
 def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
-) -> None:
+    spark, blobs, tmp_path, leaves_nothing
+):
     options = {"storage": tmp_path / "trials.sqlite", "trials": 2, "parallel": 1}
 
-    def slow(trial: Any) -> Any:
+    def slow(trial):
         return dense_of(trial), {"epochs": 1 if trial.number == 0 else 500}
 
     paced = MASTER.with_hooks(Paced(0.02))
@@ -143,7 +133,6 @@ def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
     assert sweep.state == "stopped"
     states = [trial.state.name for trial in sweep.study.trials]
     assert states == ["COMPLETE", "FAIL", "WAITING"]
-    assert sweep.best is not None
     assert sweep.best.number == 0
     assert sweep.best_network.history.epoch == [0]
     again = swept(spark, dense_of, blobs, **options)
@@ -154,8 +143,8 @@ def test_stopped_sweep_has_its_best_trial_and_can_be_resumed(
         swept(spark, build, blobs, **other)
 
 
-def test_ctrl_c_returns_the_sweep(spark: Any, blobs: DataSet) -> None:
-    def slow(trial: Any) -> Any:
+def test_ctrl_c_returns_the_sweep(spark, blobs):
+    def slow(trial):
         threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
         return dense_of(trial)
 
@@ -167,7 +156,7 @@ def test_ctrl_c_returns_the_sweep(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_trials_use_several_workers_and_invalid_sweeps_raise(spark: Any, blobs: DataSet) -> None:
+def test_trials_use_several_workers_and_invalid_sweeps_raise(spark, blobs):
     sharing = sw.SharedTrainingMaster(workers=3, seed=1)
     assert swept(spark, dense_of, blobs, trials=1, master=sharing).parallel == 1
     fixed = lambda trial: (dense(), {"workers": 2, "log_to": []})  # noqa: E731
@@ -184,7 +173,7 @@ def test_trials_use_several_workers_and_invalid_sweeps_raise(spark: Any, blobs: 
 # MLflow's packages warn of one another.
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
-def test_mlflow_nests_the_runs_of_trials(spark: Any, blobs: DataSet, tmp_path: Path) -> None:
+def test_mlflow_nests_the_runs_of_trials(spark, blobs, tmp_path):
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/runs.sqlite")
     place = mlflow.create_experiment("sweeps", artifact_location=str(tmp_path / "files"))

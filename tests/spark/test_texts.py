@@ -1,33 +1,29 @@
-"""Text on Spark: layers adapted in one pass, a classifier trained, evaluated, saved; SQL."""
-
 import runpy
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
 from keras import layers
+from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-pytestmark = pytest.mark.spark
 
 
-def without_the_last_letter(texts: Any) -> Any:
+def without_the_last_letter(texts):
     import tensorflow as tf
 
     return tf.strings.regex_replace(texts, ".$", "")
 
 
-def mixed(count: int = 400) -> DataSet:
+def mixed(count=400):
     random = np.random.default_rng(5)
     words = ["red", "Green,", "BLUE!", "cat", "语言", "Straße", "\u2028", "a\0b", "dog."]
     weights = 1 / np.arange(1, 10)
     texts = [" ".join(random.choice(words, 5, p=weights / weights.sum())) for _ in range(count)]
-    return DataSet(
+    return sw.DataSet(
         {
             "text": np.array(texts, object)[:, None],
             "words": random.choice(np.array(words, object), (count, 3)),
@@ -39,7 +35,7 @@ def mixed(count: int = 400) -> DataSet:
     )
 
 
-LOOKUPS: dict[str, tuple[str, Any]] = {
+LOOKUPS = {
     "vocabulary": ("text", lambda: layers.TextVectorization()),
     "few": ("text", lambda: layers.TextVectorization(max_tokens=6, ngrams=2, standardize="lower")),
     "custom": ("text", lambda: layers.TextVectorization(standardize=without_the_last_letter)),
@@ -51,13 +47,13 @@ LOOKUPS: dict[str, tuple[str, Any]] = {
 }
 
 
-def test_layers_are_adapted_to_all_data_as_by_keras(spark: Any) -> None:
+def test_layers_are_adapted_to_all_data_as_by_keras(spark):
     data = mixed()
     # Several layers of one input need inputs of their own.
-    features: dict[str, Any] = {name: data.features[of] for name, (of, _) in LOOKUPS.items()}
+    features = {name: data.features[of] for name, (of, _) in LOOKUPS.items()}
     features |= {name: data.features[name] for name in ("numbers", "images", "skewed")}
     features["one_mean"] = data.features["numbers"]
-    ours: dict[str, Any] = {name: make() for name, (_, make) in LOOKUPS.items()}
+    ours = {name: make() for name, (_, make) in LOOKUPS.items()}
     ours |= {
         "numbers": layers.Normalization(),
         "images": layers.Normalization(axis=(1, -1)),
@@ -65,8 +61,8 @@ def test_layers_are_adapted_to_all_data_as_by_keras(spark: Any) -> None:
         "skewed": layers.Discretization(num_bins=5),
     }
     sw.adapt(ours, sw.data.from_arrays(spark, features, partitions=3))
-    here: dict[str, Any] = {"strings": layers.StringLookup(mask_token="cat")}
-    sw.adapt(here, DataSet(features))  # without Spark
+    here = {"strings": layers.StringLookup(mask_token="cat")}
+    sw.adapt(here, sw.DataSet(features))  # without Spark
     assert here["strings"].get_vocabulary() == ours["strings"].get_vocabulary()
     for name, (of, make) in LOOKUPS.items():
         theirs = make()
@@ -86,30 +82,22 @@ def test_layers_are_adapted_to_all_data_as_by_keras(spark: Any) -> None:
     np.testing.assert_allclose(shares, [0.2, 0.4, 0.6, 0.8], atol=0.01)
 
 
-@pytest.mark.parametrize(
-    ("layer", "column", "message"),
-    [
-        (lambda: layers.Hashing(num_bins=3), None, "Received: Hashing"),
-        (
-            lambda: layers.StringLookup(vocabulary=["a"]),
-            None,
-            "without a given mean, vocabulary or",
-        ),
-        (lambda: layers.StringLookup(), None, "`column` must name one of"),
-        (lambda: layers.StringLookup(), "none", "Received: 'none'"),
-        (lambda: layers.Normalization(), "text", "finite numbers. Received: text"),
-    ],
+@cases(
+    "layer, column, message",
+    (lambda: layers.Hashing(num_bins=3), None, "Received: Hashing"),
+    (lambda: layers.StringLookup(vocabulary=["a"]), None, "without a given mean, vocabulary or"),
+    (lambda: layers.StringLookup(), None, "`column` must name one of"),
+    (lambda: layers.StringLookup(), "none", "Received: 'none'"),
+    (lambda: layers.Normalization(), "text", "finite numbers. Received: text"),
 )
-def test_layers_that_cannot_be_adapted_are_rejected(
-    spark: Any, layer: Any, column: str | None, message: str
-) -> None:
+def test_layers_that_cannot_be_adapted_are_rejected(spark, layer, column, message):
     data = sw.data.from_arrays(spark, mixed(3).features, partitions=1)
     with pytest.raises((sw.ConfigurationError, sw.DataError), match=message):
         sw.adapt(layer(), data, column=column)
 
 
 @pytest.mark.thorough
-def test_text_is_exported_shuffled_and_inspected(spark: Any, tmp_path: Path) -> None:
+def test_text_is_exported_shuffled_and_inspected(spark, tmp_path):
     whole = mixed(50)
     data = sw.data.from_arrays(spark, whole.features, partitions=1)
     url = str(tmp_path / "export")
@@ -128,7 +116,7 @@ def test_text_is_exported_shuffled_and_inspected(spark: Any, tmp_path: Path) -> 
         sw.data.write_tfrecord(whole, str(tmp_path / "records"))
 
 
-def test_text_classifier_example_runs(spark: Any, tmp_path: Path) -> None:
+def test_text_classifier_example_runs(spark, tmp_path):
     example = runpy.run_path(str(EXAMPLES / "text_classifier.py"))
     url = str(tmp_path / "liked.keras")
     accuracy, predicted = example["run"](spark, count=300, epochs=4, model=url)
@@ -144,6 +132,6 @@ def test_text_classifier_example_runs(spark: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(found[:, 1], liked, rtol=1e-5)
 
 
-def test_feature_space_is_part_of_a_network(spark: Any) -> None:
+def test_feature_space_is_part_of_a_network(spark):
     example = runpy.run_path(str(EXAMPLES / "feature_space.py"))
     assert example["run"](spark, count=600, epochs=6).accuracy() > 0.8

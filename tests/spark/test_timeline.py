@@ -1,29 +1,24 @@
-"""Timelines of real runs: who did what, by clocks that do not agree."""
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import dense
 from tests.support import in_process
 from tests.support.ntp_server import ntp_server
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 EVERYBODY = {"queued", "shard", "build", "state", "assemble", "first_data", "wait", "work"}
 
 
-def two_workers(kind: type[Any], **options: Any) -> Any:
+def two_workers(kind, **options):
     return kind(workers=2, batch_size_per_worker=16, seed=1, collect_training_stats=True, **options)
 
 
-def phases(frame: Any, worker: int) -> set[str]:
+def phases(frame, worker):
     return set(frame[frame.worker == worker].phase)
 
 
-def assert_is_consistent(run: Any) -> Any:
+def assert_is_consistent(run):
     """Nothing overlaps, nothing lies outside of the run or its task; returns the DataFrame."""
     frame = run.timeline.to_dataframe()
     slack_s = 0.01 + sum(clock.uncertainty_s for clock in run.timeline.clocks)
@@ -41,17 +36,12 @@ def assert_is_consistent(run: Any) -> Any:
 
 
 @pytest.mark.thorough(but=["ParameterAveragingTrainingMaster-own0"])
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("kind", "own"),
-    [
-        (sw.ParameterAveragingTrainingMaster, {"average", "apply", "validate"}),
-        (sw.SharedTrainingMaster, {"encode", "send", "average", "apply", "validate"}),
-    ],
+@cases(
+    "kind, own",
+    (sw.ParameterAveragingTrainingMaster, {"average", "apply", "validate"}),
+    (sw.SharedTrainingMaster, {"encode", "send", "average", "apply", "validate"}),
 )
-def test_every_phase_of_a_run_is_recorded_in_order(
-    spark: Any, blobs: DataSet, kind: type[Any], own: set[str]
-) -> None:
+def test_every_phase_of_a_run_is_recorded_in_order(spark, blobs, kind, own):
     network = sw.SparkNetwork(spark, dense(), two_workers(kind))
     run = network.start(blobs, epochs=2, validation=blobs)
     run.wait(60)
@@ -71,10 +61,7 @@ def test_every_phase_of_a_run_is_recorded_in_order(
     assert "work" not in set(run.stats["phase"])  # it encloses the others
 
 
-@pytest.mark.spark
-def test_only_driver_phases_are_recorded_by_default(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
+def test_only_driver_phases_are_recorded_by_default(spark, blobs, tmp_path):
     master = sw.ParameterAveragingTrainingMaster(
         workers=2, seed=1, training_approach="export", export_directory=str(tmp_path)
     )
@@ -91,8 +78,7 @@ def test_only_driver_phases_are_recorded_by_default(
     assert run.timeline.clocks == ()
 
 
-@pytest.mark.spark
-def test_spark_averaging_records_the_phases_of_its_jobs(spark: Any, blobs: DataSet) -> None:
+def test_spark_averaging_records_the_phases_of_its_jobs(spark, blobs):
     master = two_workers(
         sw.ParameterAveragingTrainingMaster, communication="spark", averaging_frequency=5
     )
@@ -114,8 +100,7 @@ def test_spark_averaging_records_the_phases_of_its_jobs(spark: Any, blobs: DataS
     )
 
 
-@pytest.mark.spark
-def test_driver_and_workers_query_an_ntp_server(spark: Any, blobs: DataSet) -> None:
+def test_driver_and_workers_query_an_ntp_server(spark, blobs):
     with ntp_server(ahead_s=-30.0) as server:
         clock = sw.NtpClock(server=server.address)
         master = two_workers(sw.ParameterAveragingTrainingMaster, time_source=clock)
@@ -130,9 +115,7 @@ def test_driver_and_workers_query_an_ntp_server(spark: Any, blobs: DataSet) -> N
 
 
 @pytest.mark.usefixtures("in_process")
-def test_processes_of_one_machine_with_separate_clocks_agree(
-    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_of_one_machine_with_separate_clocks_agree(blobs, monkeypatch):
     monkeypatch.setattr(in_process, "_free", [])  # new trainers, with clocks of their own
     monkeypatch.setenv("SPARKWRIGHT_CLOCK_SHIFT_S", "5.0,-5.0")
     master = two_workers(sw.SharedTrainingMaster)

@@ -1,10 +1,7 @@
-"""A run on Spark that is tracked by MLflow and written for TensorBoard."""
-
 import json
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 import keras
 import numpy as np
@@ -19,12 +16,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")
-def mlflow() -> Any:
+def mlflow():
     return pytest.importorskip("mlflow")
 
 
 @pytest.fixture(scope="module")
-def tracked(spark: Any, mlflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tracked(spark, mlflow, tmp_path_factory):
     """A run that has ended, the folder for TensorBoard, and the id of the parent."""
     folder = tmp_path_factory.mktemp("tensorboard")
     random = np.random.default_rng(0)
@@ -51,7 +48,7 @@ def tracked(spark: Any, mlflow: Any, tmp_path_factory: pytest.TempPathFactory) -
     return run, folder, parent.info.run_id
 
 
-def test_mlflow_has_parameters_metrics_and_files(tracked: Any, mlflow: Any) -> None:
+def test_mlflow_has_parameters_metrics_and_files(tracked, mlflow):
     run, _, parent = tracked
     client = mlflow.MlflowClient()
     stored = client.get_run(run.status.tracked["MLflow"])
@@ -72,8 +69,7 @@ def test_mlflow_has_parameters_metrics_and_files(tracked: Any, mlflow: Any) -> N
     assert "timeline.html" in [file.path for file in files]
 
 
-def test_the_next_run_ends_those_whose_process_was_killed(tracked: Any, mlflow: Any) -> None:
-    del tracked  # its store
+def test_the_next_run_ends_those_whose_process_was_killed(tracked, mlflow):
     killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     processes = {name: Process.this() for name in ("alive", "killed")}
     processes["killed"] = processes["killed"]._replace(pid=killed.pid)
@@ -97,7 +93,7 @@ def test_the_next_run_ends_those_whose_process_was_killed(tracked: Any, mlflow: 
     assert found == {**dict.fromkeys(ids, "RUNNING"), "killed": "FAILED"}
 
 
-def test_logged_model_equals_the_network(tracked: Any, mlflow: Any, spark: Any) -> None:
+def test_logged_model_equals_the_network(tracked, mlflow, spark):
     run, *_ = tracked
     url = f"runs:/{run.status.tracked['MLflow']}/model"
     np.testing.assert_array_equal(weights(mlflow.keras.load_model(url)), weights(run.model))
@@ -112,7 +108,7 @@ def test_logged_model_equals_the_network(tracked: Any, mlflow: Any, spark: Any) 
     np.testing.assert_allclose(found, run.model.predict(rows, verbose=0), atol=1e-5)
 
 
-def test_tensorboard_reads_scalars_histograms_and_the_graph(tracked: Any) -> None:
+def test_tensorboard_reads_scalars_histograms_and_the_graph(tracked):
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run, folder, _ = tracked
     parts = {
@@ -120,7 +116,7 @@ def test_tensorboard_reads_scalars_histograms_and_the_graph(tracked: Any) -> Non
         for part in ("train", "validation", "worker-0", "worker-1")
     }
 
-    def scalars(part: str, tag: str) -> list[float]:
+    def scalars(part, tag):
         return [point.value for point in parts[part].Scalars(tag)]
 
     history = run.epoch_history.history

@@ -1,8 +1,5 @@
-"""Options of a master whose effect no other test shows."""
-
 import gc
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,30 +7,26 @@ import pytest
 from tests.spark.helpers import Hook, dense, numbered, partitioned
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
-pytestmark = pytest.mark.spark
-
-
-SMALL: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
+SMALL = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
 
 
-def averaging(**options: Any) -> Any:
+def averaging(**options):
     return sw.ParameterAveragingTrainingMaster(**{**SMALL, **options})
 
 
-def sharing(**options: Any) -> Any:
+def sharing(**options):
     return sw.SharedTrainingMaster(**{**SMALL, **options})
 
 
-def called_with(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
+def called_with(monkeypatch, name):
     """The last argument of each call of the RDD method `name`, which is called as before."""
     from pyspark import RDD
 
-    found: list[Any] = []
+    found = []
     original = getattr(RDD, name)
 
-    def recording(*arguments: Any) -> Any:
+    def recording(*arguments):
         found.append(arguments[-1])
         return original(*arguments)
 
@@ -41,9 +34,7 @@ def called_with(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
     return found
 
 
-def test_uncounted_data_and_paths_are_persisted_at_their_levels(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, leaves_nothing: None
-) -> None:
+def test_uncounted_data_and_paths_are_persisted_at_their_levels(spark, monkeypatch, leaves_nothing):
     from pyspark import StorageLevel
 
     levels = called_with(monkeypatch, "persist")
@@ -56,7 +47,7 @@ def test_uncounted_data_and_paths_are_persisted_at_their_levels(
     assert network.delete_temp_files()
 
 
-def test_minibatches_are_exported_to_the_export_directory(spark: Any, tmp_path: Path) -> None:
+def test_minibatches_are_exported_to_the_export_directory(spark, tmp_path):
     master = sharing(training_approach="export", export_directory=str(tmp_path / "export"))
     network = sw.SparkNetwork(spark, dense(), master)
     network.fit(numbered(33))
@@ -65,16 +56,14 @@ def test_minibatches_are_exported_to_the_export_directory(spark: Any, tmp_path: 
     assert not list((tmp_path / "export").rglob("*.arrow"))
 
 
-def test_averages_are_aggregated_at_the_given_depth(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_averages_are_aggregated_at_the_given_depth(spark, monkeypatch):
     depths = called_with(monkeypatch, "treeAggregate")
     master = averaging(communication="spark", aggregation_depth=3)
     sw.SparkNetwork(spark, dense(), master).fit(numbered(16))
     assert set(depths) == {3}
 
 
-def test_generated_seed_is_stored_with_the_run(spark: Any) -> None:
+def test_generated_seed_is_stored_with_the_run(spark):
     run = sw.SparkNetwork(spark, dense(), averaging(seed=None)).start(numbered(16))
     run.wait(60)
     assert isinstance(run.configuration["master"]["seed"], int)
@@ -83,32 +72,30 @@ def test_generated_seed_is_stored_with_the_run(spark: Any) -> None:
 class CollectsGarbage(Hook):
     """Writes down whether Python collects garbage by itself while a worker trains."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = str(folder)
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         (Path(self.folder) / str(gc.isenabled())).touch()
 
 
 @pytest.mark.thorough(but=["True"])
 @pytest.mark.parametrize("periodic", [True, False])
-def test_workers_collect_garbage_only_periodically(
-    spark: Any, tmp_path: Path, periodic: bool
-) -> None:
+def test_workers_collect_garbage_only_periodically(spark, tmp_path, periodic):
     master = sharing(periodic_gc=periodic).with_hooks(CollectsGarbage(tmp_path))
     sw.SparkNetwork(spark, dense(), master).fit(numbered(16))
     assert [file.name for file in tmp_path.iterdir()] == [str(not periodic)]
 
 
-def test_paths_are_read_by_a_custom_loader(spark: Any, tmp_path: Path, blobs: DataSet) -> None:
+def test_paths_are_read_by_a_custom_loader(spark, tmp_path, blobs):
     for number, batch in enumerate(blobs.batches(30)):
         table = np.column_stack([batch.features["features"], batch.labels["labels"]])
         np.savetxt(tmp_path / f"{number}.txt", table)
 
-    def load(source: sw.data.MinibatchSource) -> DataSet:
+    def load(source):
         with source.open() as file:
             table = np.loadtxt(file)
-        return DataSet(table[:, :4].astype(np.float32), table[:, 4].astype(np.int32))
+        return sw.DataSet(table[:, :4].astype(np.float32), table[:, 4].astype(np.int32))
 
     model = dense()
     network = sw.SparkNetwork(spark, model, averaging(averaging_frequency=1))
@@ -117,9 +104,7 @@ def test_paths_are_read_by_a_custom_loader(spark: Any, tmp_path: Path, blobs: Da
     assert network.evaluate(blobs).accuracy > before
 
 
-def test_labeled_points_train_and_the_history_is_written_as_parquet(
-    spark: Any, tmp_path: Path, blobs: DataSet
-) -> None:
+def test_labeled_points_train_and_the_history_is_written_as_parquet(spark, tmp_path, blobs):
     from pyspark.mllib.regression import LabeledPoint
 
     rows = zip(blobs.labels["labels"].tolist(), blobs.features["features"].tolist(), strict=True)

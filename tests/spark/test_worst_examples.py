@@ -1,23 +1,14 @@
-"""The worst examples on Spark are those that scoring each example finds."""
-
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
 from tests.spark.helpers import dense
 
 import sparkwright as sw
-from sparkwright.data import DataSet, Standardize, from_arrays
-from sparkwright.errors import DataError
-
-pytestmark = pytest.mark.spark
+from sparkwright.data import Standardize, from_arrays
 
 
 @pytest.mark.thorough
-def test_worst_examples_have_the_highest_loss_for_any_partitioning(
-    spark: Any, blobs: DataSet
-) -> None:
+def test_worst_examples_have_the_highest_loss_for_any_partitioning(spark, blobs):
     network = sw.SparkNetwork(spark, dense(regularizer="l2"))
     x, y = blobs.features["features"], blobs.labels["labels"]
     data = from_arrays(spark, x, y, partitions=5)
@@ -34,12 +25,12 @@ def test_worst_examples_have_the_highest_loss_for_any_partitioning(
         assert example.labels["labels"] == y[row]
         (said,) = example.predictions.values()
         np.testing.assert_allclose(said, predictions[row], rtol=1e-5)
-    with pytest.raises(DataError, match=r"needs labels.*Scored from row 0 of partition 0"):
+    with pytest.raises(sw.DataError, match=r"needs labels.*Scored from row 0 of partition 0"):
         network.worst_examples(from_arrays(spark, x, partitions=2))
 
 
 @pytest.mark.thorough
-def test_features_are_in_data_units_and_predictions_in_label_units(spark: Any) -> None:
+def test_features_are_in_data_units_and_predictions_in_label_units(spark):
     random = np.random.default_rng(3)
     x = 50 + 10 * random.normal(size=(60, 2))
     y = 1000 + 100 * x[:, :1]

@@ -1,16 +1,13 @@
 """Every kind of store, and one real HDFS for all tests."""
 
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.storage.stores import new_bucket, shared_hdfs, shared_s3
-from tests.support.hdfs import HdfsCluster
 
 
 @pytest.fixture(scope="session")
-def hdfs() -> Iterator[HdfsCluster]:
+def hdfs():
     """An HDFS that tests do no harm to."""
     yield shared_hdfs()
     shared_hdfs().close()
@@ -22,7 +19,7 @@ def hdfs() -> Iterator[HdfsCluster]:
         *(pytest.param(name, marks=pytest.mark.stores) for name in ("hdfs", "s3")),
     ]
 )
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def store(request, tmp_path, monkeypatch):
     """The URL of a folder that does not exist yet, in each kind of store."""
     name = f"store {uuid.uuid4().hex[:8]}"
     if request.param == "hdfs":

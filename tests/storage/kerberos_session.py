@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,10 @@ from sparkwright.cluster.jobs import run_job
 from sparkwright.storage.files import system_of, write_bytes
 
 
-def reader(url: str) -> Any:
+def reader(url):
     """A task that reads a file by a new connection: its content, or the error."""
 
-    def task(_: Any) -> Any:
+    def task(_):
         from sparkwright.storage import _hdfs
         from sparkwright.storage.files import read_bytes
 
@@ -36,7 +35,7 @@ def reader(url: str) -> Any:
     return task
 
 
-def main(url: str, keytab: str, folder: str) -> None:
+def main(url, keytab, folder):
     by_name = url.replace("127.0.0.1", "localhost")
     settings = {
         "spark.kerberos.keytab": keytab,
@@ -51,12 +50,12 @@ def main(url: str, keytab: str, folder: str) -> None:
     }
     spark = sw.start_spark(workers=2, settings=settings)
     one = spark.sparkContext.parallelize([0], 1)
-    found: dict[str, Any] = {}
+    found = {}
     spark.range(3).write.parquet(f"{url}/spark/table")
     found["rows"] = spark.read.parquet(f"{url}/spark/table").count()
     delegation._NEW_AFTER_S = 0.0
 
-    def read(at: str) -> str:
+    def read(at):
         return run_job(spark, one.mapPartitions(reader(at)).collect, description="read")[0]
 
     write_bytes(f"{url}/spark/a", b"content")

@@ -3,7 +3,6 @@
 import functools
 import io
 import uuid
-from typing import Any
 
 import pytest
 from tests.support.hdfs import HdfsCluster
@@ -14,18 +13,18 @@ from sparkwright.errors import ConfigurationError, NetworkError
 class OneWay(io.RawIOBase):
     """A store that takes bytes one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.content = bytearray()
 
-    def writable(self) -> bool:
+    def writable(self):
         return True
 
-    def write(self, block: Any) -> int:
+    def write(self, block):
         self.content += block
         return len(block)
 
 
-def started_or_skipped(**options: Any) -> HdfsCluster:
+def started_or_skipped(**options):
     """A new cluster; the test is left out without Hadoop's servers, which `.ci/setup test` gets."""
     try:
         return HdfsCluster(**options).start()
@@ -36,14 +35,14 @@ def started_or_skipped(**options: Any) -> HdfsCluster:
 
 
 @functools.cache
-def shared_hdfs() -> HdfsCluster:
+def shared_hdfs():
     """The cluster of all tests that do it no harm; it ends with the process at the latest."""
     # Blocks of 1 MB: what a test writes has several.
     return started_or_skipped(block_size_bytes=1 << 20)
 
 
 @functools.cache
-def shared_s3() -> Any:
+def shared_s3():
     """An S3 server on loopback, for this process."""
     import fsspec
     from moto.server import ThreadedMotoServer
@@ -55,7 +54,7 @@ def shared_s3() -> Any:
     return server, options, fsspec.config.conf
 
 
-def new_bucket() -> str:
+def new_bucket():
     """The URL of an empty bucket; `s3` of fsspec's settings must be `shared_s3`'s."""
     import fsspec
 

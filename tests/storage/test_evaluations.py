@@ -1,20 +1,15 @@
-"""Evaluations at URLs: of any kind, whole or not at all, and nothing else is read."""
-
-from pathlib import Path
-
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.errors import DataError
-from sparkwright.evaluation import ROC, Evaluation, EvaluationBinary
 
 
-def test_read_evaluations_equal_the_written_ones_and_can_be_merged(store: str) -> None:
+def test_read_evaluations_equal_the_written_ones_and_can_be_merged(store):
     for counted in (
-        Evaluation(("cat", "dög"), confusion=np.array([[2**55 + 1, 1], [2, 7]])),
-        EvaluationBinary.from_predictions([[0, 1]], [[0.2, 0.7]]),
-        ROC.from_predictions([0, 1, 1], [0.1, 0.3, 0.2]),
+        sw.Evaluation(("cat", "dög"), confusion=np.array([[2**55 + 1, 1], [2, 7]])),
+        sw.EvaluationBinary.from_predictions([[0, 1]], [[0.2, 0.7]]),
+        sw.ROC.from_predictions([0, 1, 1], [0.1, 0.3, 0.2]),
     ):
         url = f"{store}/deep/er/{counted.name}.json"
         sw.save_evaluation(counted, url)
@@ -27,19 +22,17 @@ def test_read_evaluations_equal_the_written_ones_and_can_be_merged(store: str) -
         sw.load_evaluation(f"{store}/none.json")
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}']
-)
-def test_files_without_an_evaluation_raise_with_the_url(tmp_path: Path, content: bytes) -> None:
+@cases("content", b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}')
+def test_files_without_an_evaluation_raise_with_the_url(tmp_path, content):
     path = tmp_path / "wrong.json"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"wrong\.json"):
+    with pytest.raises(sw.DataError, match=r"wrong\.json"):
         sw.load_evaluation(str(path))
 
 
-def test_oversized_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_files_are_not_read(tmp_path, monkeypatch):
     url = str(tmp_path / "evaluation.json")
-    sw.save_evaluation(Evaluation(), url)
+    sw.save_evaluation(sw.Evaluation(), url)
     monkeypatch.setattr("sparkwright.storage._evaluations._MAX_BYTES", 20)
-    with pytest.raises(DataError, match=r"at most 20 bytes\. Received: .*evaluation\.json"):
+    with pytest.raises(sw.DataError, match=r"at most 20 bytes\. Received: .*evaluation\.json"):
         sw.load_evaluation(url)

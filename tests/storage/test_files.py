@@ -1,42 +1,29 @@
-"""Files and folders of this machine and of a store in memory: failures, durability, leftovers."""
-
 import errno
 import itertools
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import pytest
 
 import sparkwright as sw
-from sparkwright.storage.files import (
-    join,
-    move,
-    read_bytes,
-    remove,
-    write_atomically,
-    write_folder,
-)
+from sparkwright.storage.files import join, move, read_bytes, remove, write_atomically, write_folder
 from sparkwright.storage.listing import list_folder
 
 _NUMBERS = itertools.count()
 
 
-def put(url: str, content: bytes = b"content") -> str:
+def put(url, content=b"content"):
     with write_atomically(url) as file:
         file.write(content)
     return url
 
 
 @pytest.mark.parametrize(("method", "call"), [("ls", list_folder), ("rm_file", remove)])
-def test_errors_of_the_store_name_the_url(
-    monkeypatch: pytest.MonkeyPatch, method: str, call: Callable[[str], Any]
-) -> None:
+def test_errors_of_the_store_name_the_url(monkeypatch, method, call):
     url = put(f"memory://files {next(_NUMBERS)}/file")
 
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_, **__):
         raise PermissionError("not yours")
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), method, refuse)
@@ -44,7 +31,7 @@ def test_errors_of_the_store_name_the_url(
         call(url)
 
 
-def test_failed_move_names_the_faulty_file(tmp_path: Path) -> None:
+def test_failed_move_names_the_faulty_file(tmp_path):
     url = put(str(tmp_path / "a"))
     put(str(tmp_path / "file"))
     with pytest.raises(OSError, match=r"file/b could not be written"):
@@ -53,13 +40,11 @@ def test_failed_move_names_the_faulty_file(tmp_path: Path) -> None:
         move(str(tmp_path / "missing"), str(tmp_path / "c"))
 
 
-def test_store_without_atomic_rename_keeps_the_old_file_until_the_new_one_exists(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_store_without_atomic_rename_keeps_the_old_file_until_the_new_one_exists(monkeypatch):
     url = put(f"memory://files {next(_NUMBERS)}/file", b"old")
     copied = fsspec.filesystem("memory").cp_file
 
-    def refuse_new(path1: str, path2: str, **options: Any) -> None:
+    def refuse_new(path1, path2, **options):
         if path1.endswith(".tmp"):
             raise PermissionError("full")
         copied(path1, path2, **options)
@@ -70,19 +55,17 @@ def test_store_without_atomic_rename_keeps_the_old_file_until_the_new_one_exists
     assert read_bytes(url) == b"old"
 
 
-def test_durable_write_syncs_content_before_rename_and_folder_after(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    done: list[tuple[str, str]] = []
+def test_durable_write_syncs_content_before_rename_and_folder_after(monkeypatch, tmp_path):
+    done = []
     fsync, replace = os.fsync, os.replace
 
-    def recording_fsync(descriptor: int) -> None:
+    def recording_fsync(descriptor):
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         content = path.read_bytes().decode() if path.is_file() else path.name
         done.append(("sync", content))
         fsync(descriptor)
 
-    def recording_replace(path: str, to_path: str) -> None:
+    def recording_replace(path, to_path):
         done.append(("rename to", Path(to_path).name))
         replace(path, to_path)
 
@@ -98,10 +81,10 @@ def test_durable_write_syncs_content_before_rename_and_folder_after(
     assert done == [expected[0], ("rename to", "other"), expected[2]]
 
 
-def test_failed_sync_keeps_the_old_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_failed_sync_keeps_the_old_file(monkeypatch, tmp_path):
     url = put(str(tmp_path / "file"), b"old")
 
-    def refuse(_: int) -> None:
+    def refuse(_):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", refuse)
@@ -114,7 +97,7 @@ def test_failed_sync_keeps_the_old_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_only_leftovers_of_killed_writers_are_removed(tmp_path: Path) -> None:
+def test_only_leftovers_of_killed_writers_are_removed(tmp_path):
     left = [".file.0a1b2c3d.tmp", ".file.0a1b2c3e.tmp.old"]
     stay = [".file.0a1b2c3f.tmp", ".file2.0a1b2c3d.tmp", ".file.tmp", "file.0a1b2c3d.tmp"]
     for name in (*left, *stay):
@@ -126,7 +109,7 @@ def test_only_leftovers_of_killed_writers_are_removed(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted(["file", *stay])
 
 
-def test_folder_is_written_to_a_new_an_empty_and_a_linked_place(tmp_path: Path) -> None:
+def test_folder_is_written_to_a_new_an_empty_and_a_linked_place(tmp_path):
     tmp_path.joinpath("empty").mkdir()
     tmp_path.joinpath("link").symlink_to(tmp_path / "empty")
     for name in ("none", "empty", "link"):
@@ -138,7 +121,7 @@ def test_folder_is_written_to_a_new_an_empty_and_a_linked_place(tmp_path: Path) 
     assert sorted(os.listdir(tmp_path)) == ["empty", "link", "none"]
 
 
-def test_old_folder_is_restored_if_the_new_one_cannot_be_moved(tmp_path: Path) -> None:
+def test_old_folder_is_restored_if_the_new_one_cannot_be_moved(tmp_path):
     url = str(tmp_path / "out")
     put(join(url, "a"), b"old")
     with pytest.raises(FileNotFoundError, match="out"), write_folder(url):
@@ -147,14 +130,12 @@ def test_old_folder_is_restored_if_the_new_one_cannot_be_moved(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_writing_to_the_root_of_a_store_raises() -> None:
+def test_writing_to_the_root_of_a_store_raises():
     with pytest.raises(sw.ConfigurationError, match="must be inside a store"), write_folder("/"):
         pass
 
 
-def test_models_in_a_relative_folder_are_listed_with_relative_paths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_in_a_relative_folder_are_listed_with_relative_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     put("models/best/a.keras", b"no model")
     (model,) = sw.list_models("./models/", recursive=True)

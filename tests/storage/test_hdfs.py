@@ -1,5 +1,3 @@
-"""What is HDFS' own: users, nameservices, one step to replace a file; the cluster for tests."""
-
 import os
 import subprocess
 import sys
@@ -10,7 +8,6 @@ import fsspec
 import psutil
 import pytest
 from tests.storage.stores import shared_hdfs
-from tests.support.hdfs import HdfsCluster
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
@@ -29,15 +26,13 @@ pytestmark = pytest.mark.stores
 
 
 @pytest.fixture
-def folder(hdfs: HdfsCluster, request: pytest.FixtureRequest) -> str:
+def folder(hdfs, request):
     url = f"{hdfs.url}/{request.node.name}"
     remove_tree(url)
     return url
 
 
-def test_hadoop_client_and_sparkwright_read_files_of_each_other(
-    hdfs: HdfsCluster, folder: str, tmp_path: Path
-) -> None:
+def test_hadoop_client_and_sparkwright_read_files_of_each_other(hdfs, folder, tmp_path):
     content = os.urandom(3_500_000)
     write_bytes(f"{folder}/a", content)
     path = folder.removeprefix(hdfs.url)
@@ -48,14 +43,14 @@ def test_hadoop_client_and_sparkwright_read_files_of_each_other(
     assert "2 3500000" in " ".join(hdfs.command("dfs", "-stat", "%r %b", f"{path}/a").split())
 
 
-def test_file_is_replaced_atomically(folder: str) -> None:
+def test_file_is_replaced_atomically(folder):
     """Somebody who reads all the time finds the old content or the new one, always."""
     url, rounds = f"{folder}/file", 60
     write_bytes(url, b"0" * 1000)
-    found: list[bytes] = []
+    found = []
     ended = threading.Event()
 
-    def read() -> None:
+    def read():
         while not ended.is_set():
             found.append(read_bytes(url))
 
@@ -75,7 +70,7 @@ def test_file_is_replaced_atomically(folder: str) -> None:
     assert all(len(set(content)) == 1 and len(content) == 1000 for content in found)
 
 
-def test_entries_beyond_one_response_are_listed(folder: str) -> None:
+def test_entries_beyond_one_response_are_listed(folder):
     system, path = system_of(folder)
     names = [f"{number:04}" for number in range(1100)]
     for name in names:
@@ -83,9 +78,7 @@ def test_entries_beyond_one_response_are_listed(folder: str) -> None:
     assert list_entries(folder) == [f"{name}/" for name in names]
 
 
-def test_user_of_the_environment_owns_new_files_and_is_denied_others(
-    hdfs: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_of_the_environment_owns_new_files_and_is_denied_others(hdfs, folder, monkeypatch):
     write_bytes(f"{folder}/a", b"1")
     system, path = system_of(folder)
     system._ask(lambda client: client.set_permission(path, 0o777), "permit")
@@ -108,8 +101,8 @@ def test_user_of_the_environment_owns_new_files_and_is_denied_others(
 
 
 def test_nameservice_of_the_configuration_skips_an_unreachable_namenode(
-    hdfs: HdfsCluster, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    hdfs, folder, tmp_path, monkeypatch
+):
     write_bytes(f"{folder}/a", b"1")
     with pytest.raises(OSError, match=r"does not name a NameNode.*HADOOP_CONF_DIR"):
         exists("hdfs:///a")
@@ -160,36 +153,34 @@ assert read_bytes(sys.argv[1] + "/a") == b"1"
 """
 
 
-def test_use_after_fork_with_open_connections_raises(folder: str) -> None:
+def test_use_after_fork_with_open_connections_raises(folder):
     subprocess.run([sys.executable, "-c", FORKS, folder], check=True, timeout=90)
 
 
-def test_user_in_the_url_raises() -> None:
+def test_user_in_the_url_raises():
     with pytest.raises(ConfigurationError, match="HADOOP_USER_NAME"):
         exists("hdfs://bob@127.0.0.1:8020/a")
 
 
-def test_missing_package_raises_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_raises_with_its_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "hdfs_native", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'sparkwright\[hdfs\]'"):
         exists("hdfs://127.0.0.1:2/a")
 
 
 @pytest.mark.parametrize("limit", ["soon", "0", "nan", "inf"])
-def test_invalid_timeout_raises(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_timeout_raises(limit, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": limit})
     with pytest.raises(ConfigurationError, match="FSSPEC_HDFS_TIMEOUT_S"):
         exists("hdfs://127.0.0.1:2/a")
 
 
-def test_unreachable_namenode_raises_and_leaves_no_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unreachable_namenode_raises_and_leaves_no_process(monkeypatch):
     # One attempt; more of them only take longer.
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"dfs.client.failover.max.attempts": 0})
     url = "hdfs://127.0.0.1:1/folder/a"
 
-    def write() -> None:
+    def write():
         with write_atomically(url) as file:
             file.write(b"1")
 
@@ -199,7 +190,7 @@ def test_unreachable_namenode_raises_and_leaves_no_process(
         assert str(got.value).startswith(url)
 
 
-def test_hdfs_cluster_stops_with_its_owner(tmp_path: Path) -> None:
+def test_hdfs_cluster_stops_with_its_owner(tmp_path):
     shared_hdfs()  # or skips
     code = (
         "import os, tests.support.hdfs as t\n"

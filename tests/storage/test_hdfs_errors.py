@@ -1,9 +1,7 @@
-"""What the client of HDFS says, told in one sentence with a remedy; calls that never end."""
-
 import threading
-from typing import Any
 
 import pytest
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.storage._hdfs_client import as_os_error, open_reader, open_writer, within
@@ -12,61 +10,57 @@ SERVER = "hdfs://namenode:8020"
 TRACE = r"\n\tat org.apache.hadoop.A.b(A.java:1)\n\tat java.base/c.d(E.java:2)\n"
 
 
-def remote(kind: str, message: str) -> RuntimeError:
+def remote(kind, message):
     return RuntimeError(f'RPCError("org.apache.hadoop.{kind}", "{message}{TRACE}")')
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "texts"),
-    [
-        (
-            remote("security.AccessControlException", r"Permission denied: inode=\"/a\""),
-            *(PermissionError, ['Permission denied: inode="/a".', "HADOOP_USER_NAME"]),
+@cases(
+    "error, kind, texts",
+    (
+        remote("security.AccessControlException", r"Permission denied: inode=\"/a\""),
+        *(PermissionError, ['Permission denied: inode="/a".', "HADOOP_USER_NAME"]),
+    ),
+    (
+        remote("hdfs.server.namenode.SafeModeException", r"In safe mode.\nTurned on."),
+        *(OSError, ["In safe mode. Turned on. Wait until", "hdfs dfsadmin -safemode leave"]),
+    ),
+    (
+        remote("hdfs.protocol.DSQuotaExceededException", "quota = 3000 B"),
+        *(OSError, ["quota = 3000 B.", "larger quota"]),
+    ),
+    (remote("fs.FileAlreadyExistsException", "/a exists"), FileExistsError, ["/a exists."]),
+    (remote("fs.ParentNotDirectoryException", "/a"), NotADirectoryError, ["/a."]),
+    (remote("ipc.StandbyException", "standby"), NetworkError, ["nameservice"]),
+    (remote("x.StrangeException", r"f\u{fc}nf \\ \t6"), OSError, ["fünf \\ 6."]),
+    (remote("x.StrangeException", ""), OSError, ["StrangeException."]),
+    (
+        FileNotFoundError("Path is not a file: /a\n\tat org.A.b(A.java)"),
+        *(IsADirectoryError, ["Path is not a file: /a."]),
+    ),
+    (FileExistsError("/a exists\n\tat org.A.b(A.java)"), FileExistsError, ["/a exists."]),
+    (FileNotFoundError("/a"), FileNotFoundError, ["/a"]),
+    (
+        OSError("Connection refused (os error 111)"),
+        *(NetworkError, [f"{SERVER} cannot be reached (Connection refused (os error 111))."]),
+    ),
+    (
+        RuntimeError('InvalidArgument("No NameNode hosts found")'),
+        *(OSError, [f"{SERVER} does not name a NameNode", "HADOOP_CONF_DIR"]),
+    ),
+    (
+        RuntimeError(
+            'GSSAPIError(GssMajorCodes { routine_error: "GSS_S_FAILURE" }, 2529638944, '
+            '"Unspecified GSS failure. Minor code may provide more: Ticket expired")'
         ),
-        (
-            remote("hdfs.server.namenode.SafeModeException", r"In safe mode.\nTurned on."),
-            *(OSError, ["In safe mode. Turned on. Wait until", "hdfs dfsadmin -safemode leave"]),
-        ),
-        (
-            remote("hdfs.protocol.DSQuotaExceededException", "quota = 3000 B"),
-            *(OSError, ["quota = 3000 B.", "larger quota"]),
-        ),
-        (remote("fs.FileAlreadyExistsException", "/a exists"), FileExistsError, ["/a exists."]),
-        (remote("fs.ParentNotDirectoryException", "/a"), NotADirectoryError, ["/a."]),
-        (remote("ipc.StandbyException", "standby"), NetworkError, ["nameservice"]),
-        (remote("x.StrangeException", r"f\u{fc}nf \\ \t6"), OSError, ["fünf \\ 6."]),
-        (remote("x.StrangeException", ""), OSError, ["StrangeException."]),
-        (
-            FileNotFoundError("Path is not a file: /a\n\tat org.A.b(A.java)"),
-            *(IsADirectoryError, ["Path is not a file: /a."]),
-        ),
-        (FileExistsError("/a exists\n\tat org.A.b(A.java)"), FileExistsError, ["/a exists."]),
-        (FileNotFoundError("/a"), FileNotFoundError, ["/a"]),
-        (
-            OSError("Connection refused (os error 111)"),
-            *(NetworkError, [f"{SERVER} cannot be reached (Connection refused (os error 111))."]),
-        ),
-        (
-            RuntimeError('InvalidArgument("No NameNode hosts found")'),
-            *(OSError, [f"{SERVER} does not name a NameNode", "HADOOP_CONF_DIR"]),
-        ),
-        (
-            RuntimeError(
-                'GSSAPIError(GssMajorCodes { routine_error: "GSS_S_FAILURE" }, 2529638944, '
-                '"Unspecified GSS failure. Minor code may provide more: Ticket expired")'
-            ),
-            *(PermissionError, ["a valid Kerberos ticket. Received: Ticket expired. Run kinit"]),
-        ),
-        (
-            RuntimeError("RPC listener disconnected"),
-            *(NetworkError, [f"{SERVER} closed the connection", "authentication=kerberos"]),
-        ),
-        (RuntimeError('Other("a \\"b\\"")'), OSError, [f'HDFS at {SERVER} failed: Other: a "b"']),
-    ],
+        *(PermissionError, ["a valid Kerberos ticket. Received: Ticket expired. Run kinit"]),
+    ),
+    (
+        RuntimeError("RPC listener disconnected"),
+        *(NetworkError, [f"{SERVER} closed the connection", "authentication=kerberos"]),
+    ),
+    (RuntimeError('Other("a \\"b\\"")'), OSError, [f'HDFS at {SERVER} failed: Other: a "b"']),
 )
-def test_errors_have_a_type_and_one_line_without_a_java_traceback(
-    error: Exception, kind: type[OSError], texts: list[str]
-) -> None:
+def test_errors_have_a_type_and_one_line_without_a_java_traceback(error, kind, texts):
     found = as_os_error(error, server=SERVER)
     assert type(found) is kind
     assert "\n" not in str(found)
@@ -75,7 +69,7 @@ def test_errors_have_a_type_and_one_line_without_a_java_traceback(
         assert text in str(found)
 
 
-def test_hanging_call_times_out_and_the_next_one_works() -> None:
+def test_hanging_call_times_out_and_the_next_one_works():
     never = threading.Event()
     try:
         for _ in range(3):
@@ -86,8 +80,8 @@ def test_hanging_call_times_out_and_the_next_one_works() -> None:
         never.set()
 
 
-def test_programming_and_configuration_errors_are_unchanged() -> None:
-    def fail(error: Exception) -> None:
+def test_programming_and_configuration_errors_are_unchanged():
+    def fail(error):
         raise error
 
     for error in (TypeError("x"), ConfigurationError("y"), KeyError("z")):
@@ -101,39 +95,39 @@ def test_programming_and_configuration_errors_are_unchanged() -> None:
 class Inner:
     """A file of the client: of its reads, those in `bad` fail; what is written is kept."""
 
-    def __init__(self, content: bytes = b"", bad: tuple[int, ...] = ()) -> None:
+    def __init__(self, content=b"", bad=()):
         self.content, self.bad, self.reads = content, bad, 0
         self.closed = False
 
-    def file_length(self) -> int:
+    def file_length(self):
         return len(self.content)
 
-    def read_range(self, start: int, size: int) -> bytes:
+    def read_range(self, start, size):
         self.reads += 1
         if self.reads in self.bad:
             raise OSError("a DataNode is gone")
         return self.content[start : start + size]
 
-    def write(self, content: bytes) -> int:
+    def write(self, content):
         self.reads += 1
         if self.reads in self.bad:
             raise OSError("no DataNode is left")
         self.content += content
         return len(content)
 
-    def close(self) -> None:
+    def close(self):
         self.closed = True
 
 
-def call(function: Any, _: str) -> Any:
+def call(function, _):
     return function()
 
 
-def test_failed_read_is_retried_with_a_reopened_file() -> None:
+def test_failed_read_is_retried_with_a_reopened_file():
     content = bytes(range(256)) * 40_000
     inner, opened = Inner(content, bad=(2, 4)), []
 
-    def open_inner() -> Inner:
+    def open_inner():
         opened.append(1)
         return inner
 
@@ -145,7 +139,7 @@ def test_failed_read_is_retried_with_a_reopened_file() -> None:
         file.read(10)
 
 
-def test_file_replaced_during_a_read_is_never_a_mixture() -> None:
+def test_file_replaced_during_a_read_is_never_a_mixture():
     old, new = Inner(b"A" * (12 << 20), bad=(2,)), Inner(b"B" * (12 << 20))
     files, versions = [old, new], [1, 2]
     with (
@@ -155,7 +149,7 @@ def test_file_replaced_during_a_read_is_never_a_mixture() -> None:
         file.read()
 
 
-def test_small_sequential_reads_are_buffered() -> None:
+def test_small_sequential_reads_are_buffered():
     inner = Inner(bytes(20 << 20))
     with open_reader(lambda: inner, call, "/a") as file:
         while file.read(1000):
@@ -163,7 +157,7 @@ def test_small_sequential_reads_are_buffered() -> None:
     assert inner.reads <= 7
 
 
-def test_file_shorter_than_declared_and_seeking_before_the_start_raise() -> None:
+def test_file_shorter_than_declared_and_seeking_before_the_start_raise():
     short = Inner(b"abc")
     short.file_length = lambda: 4
     with open_reader(lambda: short, call, "/a") as file:
@@ -176,10 +170,10 @@ def test_file_shorter_than_declared_and_seeking_before_the_start_raise() -> None
             file.read()
 
 
-def test_failed_write_leaves_no_finished_file_and_keeps_the_first_error() -> None:
+def test_failed_write_leaves_no_finished_file_and_keeps_the_first_error():
     inner = Inner(bad=(2,))
 
-    def write() -> None:
+    def write():
         with open_writer(lambda: inner, call, "/a") as file:
             for _ in range(3):
                 file.write(bytes(5 << 20))

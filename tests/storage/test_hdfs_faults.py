@@ -1,13 +1,9 @@
-"""HDFS in trouble: what comes of writing and reading is whole, or an error that helps."""
-
 import random
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import fsspec
 import pytest
+from tests.cases import cases
 from tests.storage.stores import started_or_skipped
-from tests.support.hdfs import HdfsCluster
 
 from sparkwright.errors import RunTimeoutError
 from sparkwright.storage.files import (
@@ -28,7 +24,7 @@ CONTENT = random.Random(0).randbytes(40 << 20)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[HdfsCluster]:
+def cluster():
     """Two DataNodes, two copies, blocks of 16 MB."""
     hdfs = started_or_skipped(block_size_bytes=16 << 20)
     yield hdfs
@@ -36,13 +32,13 @@ def cluster() -> Iterator[HdfsCluster]:
 
 
 @pytest.fixture
-def folder(cluster: HdfsCluster, request: pytest.FixtureRequest) -> str:
+def folder(cluster, request):
     url = f"{cluster.url}/{request.node.name}"
     write_bytes(f"{url}/old", b"old")
     return url
 
 
-def write_pieces(url: str, between: Callable[[], None], content: bytes = CONTENT) -> None:
+def write_pieces(url, between, content=CONTENT):
     half = len(content) // 2
     with write_atomically(url) as file:
         file.write(content[:half])
@@ -50,12 +46,10 @@ def write_pieces(url: str, between: Callable[[], None], content: bytes = CONTENT
         file.write(content[half:])
 
 
-@pytest.mark.parametrize(
-    "content", [CONTENT[: 15 << 20], CONTENT], ids=["within a block", "between blocks"]
-)
+@cases("content", CONTENT[: 15 << 20], CONTENT, ids=["within a block", "between blocks"])
 def test_datanode_lost_during_a_write_loses_no_data_or_raises(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+    cluster, folder, monkeypatch, content
+):
     """An error, because of the client, which may hang while it removes a DataNode from a block.
 
     Between blocks it does not look for another place if the NameNode names a DataNode that is lost.
@@ -77,7 +71,7 @@ def test_datanode_lost_during_a_write_loses_no_data_or_raises(
     assert read_bytes(f"{folder}/new") == content
 
 
-def test_datanode_lost_during_a_read_loses_no_data(cluster: HdfsCluster, folder: str) -> None:
+def test_datanode_lost_during_a_read_loses_no_data(cluster, folder):
     write_bytes(f"{folder}/new", CONTENT)
     try:
         with open_to_read(f"{folder}/new") as file:
@@ -89,12 +83,10 @@ def test_datanode_lost_during_a_read_loses_no_data(cluster: HdfsCluster, folder:
         cluster.restart_datanode(1)
 
 
-def test_writing_and_reading_without_datanodes_raise(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_and_reading_without_datanodes_raise(cluster, folder, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 10})
 
-    def both() -> None:
+    def both():
         cluster.kill_datanode(0)
         cluster.kill_datanode(1)
 
@@ -111,7 +103,7 @@ def test_writing_and_reading_without_datanodes_raise(
     assert read_bytes(f"{folder}/old") == b"old"
 
 
-def test_exceeded_quota_keeps_the_old_file(cluster: HdfsCluster, folder: str) -> None:
+def test_exceeded_quota_keeps_the_old_file(cluster, folder):
     path = folder.removeprefix(cluster.url)
     cluster.set_space_quota(path, 70 << 20)
     for name in ("old", "new"):
@@ -124,8 +116,8 @@ def test_exceeded_quota_keeps_the_old_file(cluster: HdfsCluster, folder: str) ->
     write_bytes(f"{folder}/new", CONTENT)
 
 
-def test_safe_mode_rejects_writes_and_allows_reads(cluster: HdfsCluster, folder: str) -> None:
-    def replace() -> None:
+def test_safe_mode_rejects_writes_and_allows_reads(cluster, folder):
+    def replace():
         with write_folder(folder) as new:
             write_bytes(f"{new}/a", b"1")
 
@@ -147,11 +139,9 @@ def test_safe_mode_rejects_writes_and_allows_reads(cluster: HdfsCluster, folder:
     write_bytes(f"{folder}/new", b"1")
 
 
-def test_hanging_namenode_times_out_and_is_found_again(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_namenode_times_out_and_is_found_again(cluster, folder, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": 0.5})
-    acts: list[Callable[[], Any]] = [
+    acts = [
         lambda: exists(f"{folder}/old"),
         lambda: read_bytes(f"{folder}/old"),
         lambda: write_bytes(f"{folder}/new", b"1"),
@@ -168,9 +158,7 @@ def test_hanging_namenode_times_out_and_is_found_again(
     assert read_bytes(f"{folder}/old") == b"old"
 
 
-def test_restarted_namenode_has_the_written_files(
-    cluster: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restarted_namenode_has_the_written_files(cluster, folder, monkeypatch):
     write_bytes(f"{folder}/new", CONTENT)
     settings = {"dfs.client.failover.max.attempts": 0}
     monkeypatch.setitem(fsspec.config.conf, "hdfs", settings)

@@ -1,18 +1,14 @@
-"""A secured HDFS: tickets, keytabs and delegation tokens, against a real KDC."""
-
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cases import cases
 from tests.scripts import json_printed_by
 from tests.storage.stores import started_or_skipped
-from tests.support.hdfs import HdfsCluster
 from tests.support.kerberos import Kerberos
 
 from sparkwright.errors import ConfigurationError
@@ -41,7 +37,7 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def kerberos() -> Iterator[Kerberos]:
+def kerberos():
     try:
         server = Kerberos("alice", "brief", "changed", short_lived={"brief": 6}).start()
     except ConfigurationError as error:
@@ -52,7 +48,7 @@ def kerberos() -> Iterator[Kerberos]:
 
 
 @pytest.fixture(scope="module")
-def secured(kerberos: Kerberos) -> Iterator[HdfsCluster]:
+def secured(kerberos):
     # Tokens that nobody renews end after 40 seconds, in which a job ends, instead of a day.
     interval = {"dfs.namenode.delegation.token.renew-interval": "40000"}
     with pytest.MonkeyPatch.context() as patch:
@@ -71,47 +67,36 @@ def secured(kerberos: Kerberos) -> Iterator[HdfsCluster]:
 
 
 @pytest.fixture
-def environment(kerberos: Kerberos, secured: HdfsCluster, tmp_path: Path) -> dict[str, str]:
+def environment(kerberos, secured, tmp_path):
     """That of a new process whose cache of tickets is empty."""
     ours = {"HADOOP_CONF_DIR": str(secured.configuration_folder)}
     return os.environ | kerberos.environment | ours | {"KRB5CCNAME": f"FILE:{tmp_path}/tickets"}
 
 
-def acted(secured: HdfsCluster, environment: dict[str, str], *, pause_s: float = 0) -> Any:
+def acted(secured, environment, *, pause_s=0):
     arguments = "-c", ACT, f"{secured.url}/folder", str(pause_s)
     return json_printed_by(*arguments, environment=environment, timeout_s=90)
 
 
-def test_ticket_determines_the_user(
-    kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_ticket_determines_the_user(kerberos, secured, environment, tmp_path):
     kerberos.log_in("alice", tmp_path / "tickets")
     assert acted(secured, environment) == [["content", "alice"]]
 
 
-def test_keytab_renews_expired_tickets(
-    kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
-) -> None:
+def test_keytab_renews_expired_tickets(kerberos, secured, environment):
     environment["KRB5_CLIENT_KTNAME"] = str(kerberos.keytab("brief"))
     assert acted(secured, environment, pause_s=7) == [["content", "brief"]] * 2
 
 
-@pytest.mark.parametrize(
-    ("case", "words"),
-    [
-        ("none", "No Kerberos credentials available"),
-        ("expired", "Ticket expired"),
-        ("wrong key", "Decrypt integrity check failed"),
-    ],
+@cases(
+    "case, words",
+    ("none", "No Kerberos credentials available"),
+    ("expired", "Ticket expired"),
+    ("wrong key", "Decrypt integrity check failed"),
 )
 def test_missing_expired_or_wrong_ticket_raises_one_sentence(
-    kerberos: Kerberos,
-    secured: HdfsCluster,
-    environment: dict[str, str],
-    tmp_path: Path,
-    case: str,
-    words: str,
-) -> None:
+    kerberos, secured, environment, tmp_path, case, words
+):
     pause_s = 0.0
     if case == "expired":
         kerberos.log_in("brief", tmp_path / "tickets")
@@ -127,7 +112,7 @@ def test_missing_expired_or_wrong_ticket_raises_one_sentence(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def begun(kerberos: Kerberos, secured: HdfsCluster, tmp_path_factory: Any) -> Iterator[Future[Any]]:
+def begun(kerberos, secured, tmp_path_factory):
     """What one session comes to, which is started with a keytab; executors have none."""
     folder = tmp_path_factory.mktemp("session")
     settings = {
@@ -142,36 +127,34 @@ def begun(kerberos: Kerberos, secured: HdfsCluster, tmp_path_factory: Any) -> It
 
 
 @pytest.fixture
-def session(begun: "Future[Any]") -> Any:
+def session(begun):
     return begun.result()
 
 
-def test_executors_export_and_read_with_the_tokens_of_their_job(session: Any) -> None:
+def test_executors_export_and_read_with_the_tokens_of_their_job(session):
     assert session["examples"] == 120
     assert session["owners"] == ["alice"]
     assert session["loaded_equals_saved"] is True
 
 
-def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(session: Any) -> None:
+def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(session):
     assert "requires a valid Kerberos ticket. Received: No Kerberos credentials" in session["none"]
     assert session["expired"].startswith("PermissionError: ")
     assert "expired" in session["expired"]
     assert "each Spark job receives new delegation tokens" in session["expired"]
 
 
-def test_later_job_carries_new_tokens(session: Any) -> None:
+def test_later_job_carries_new_tokens(session):
     assert session["later"] == "content"
 
 
-def test_spark_readers_and_host_names_are_given_tokens_which_no_log_has(session: Any) -> None:
+def test_spark_readers_and_host_names_are_given_tokens_which_no_log_has(session):
     assert session["rows"] == 3
     assert session["by_name"] == "content"
     assert session["logged"] == {"the setting": True, "a token": False}
 
 
-def test_session_with_a_wrong_keytab_raises_before_java_starts(
-    kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
-) -> None:
+def test_session_with_a_wrong_keytab_raises_before_java_starts(kerberos, secured, environment):
     for keytab, words in (
         ("/nowhere", "`spark.kerberos.keytab` must be a readable file"),
         (str(kerberos.keytab("changed")), "Received: Decrypt integrity check failed. Run kinit"),

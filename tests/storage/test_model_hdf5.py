@@ -1,13 +1,11 @@
-"""Keras' older HDF5 files, and those of Deeplearning4j and Elephas, as models."""
-
 import json
 from pathlib import Path
-from typing import Any
 
 import h5py
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.storage.test_model_stores import FEATURES, LABELS, network, train
 from tests.support.in_process import InProcessPool
 
@@ -20,31 +18,29 @@ SYNCHRONOUS = {"mode": "synchronous", "num_workers": 2, "batch_size": 8}
 
 
 @pytest.fixture(scope="module")
-def trained() -> Any:
+def trained():
     model = network()
     train(model)
     return model
 
 
 @pytest.fixture
-def saved(trained: Any, tmp_path: Path) -> str:
+def saved(trained, tmp_path):
     path = tmp_path / "model.h5"
     trained.save(path)
     return str(path)
 
 
-def distribute(url: str, content: Any) -> None:
+def distribute(url, content):
     with h5py.File(url, "a") as file:
         file.attrs["distributed_config"] = content
 
 
-def elephas(**config: Any) -> bytes:
+def elephas(**config):
     return json.dumps({"class_name": "SparkModel", "config": config}).encode()
 
 
-def test_whole_model_is_loaded_with_its_optimizer_whatever_its_name(
-    saved: str, trained: Any, tmp_path: Path
-) -> None:
+def test_whole_model_is_loaded_with_its_optimizer_whatever_its_name(saved, trained, tmp_path):
     renamed = str(Path(saved).rename(tmp_path / "model.keras"))
     model = sw.load_model(renamed)
     np.testing.assert_array_equal(
@@ -58,7 +54,7 @@ def test_whole_model_is_loaded_with_its_optimizer_whatever_its_name(
     assert sw.load_normalizer(renamed) is None
 
 
-def test_metadata_of_the_file_is_returned(saved: str) -> None:
+def test_metadata_of_the_file_is_returned(saved):
     info = sw.verify_model(saved)
     assert (info.format, info.name, info.parameters) == ("hdf5", "small", 99)
     assert (info.inputs, info.has_updater) == ({"x": (None, 4)}, True)
@@ -69,8 +65,8 @@ def test_metadata_of_the_file_is_returned(saved: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("loss", ["mse", "mean_absolute_error"])
-def test_losses_are_resolved_by_their_short_names(tmp_path: Path, loss: str) -> None:
+@cases("loss", "mse", "mean_absolute_error")
+def test_losses_are_resolved_by_their_short_names(tmp_path, loss):
     url = str(tmp_path / "model.h5")
     network(loss=loss).save(url)
     model = sw.load_model(url)
@@ -82,8 +78,8 @@ def test_losses_are_resolved_by_their_short_names(tmp_path: Path, loss: str) -> 
     )
 
 
-@pytest.mark.parametrize("as_bytes", [True, False], ids=["bytes", "text"])
-def test_model_is_loaded_with_its_training_master(saved: str, as_bytes: bool) -> None:
+@cases("as_bytes", True, False, ids=["bytes", "text"])
+def test_model_is_loaded_with_its_training_master(saved, as_bytes):
     content = elephas(**SYNCHRONOUS, averaging_frequency=3)
     distribute(saved, content if as_bytes else content.decode())
     model, master = sw.load_distributed_model(saved)
@@ -93,19 +89,17 @@ def test_model_is_loaded_with_its_training_master(saved: str, as_bytes: bool) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (elephas(**{**SYNCHRONOUS, "mode": "hogwild"}), "mode='hogwild'"),
-        (elephas(**SYNCHRONOUS, workers=2), "workers=2"),
-        (b"{", "distributed_config is not JSON"),
-        (b"[1]", "distributed_config is a list"),
-        (np.arange(3), "distributed_config is not JSON"),
-        (b"{}", "`config` must be a dict"),
-    ],
+@cases(
+    "content, text",
+    (elephas(**{**SYNCHRONOUS, "mode": "hogwild"}), "mode='hogwild'"),
+    (elephas(**SYNCHRONOUS, workers=2), "workers=2"),
+    (b"{", "distributed_config is not JSON"),
+    (b"[1]", "distributed_config is a list"),
+    (np.arange(3), "distributed_config is not JSON"),
+    (b"{}", "`config` must be a dict"),
     ids=["mode", "key", "not JSON", "no dict", "no text", "nothing"],
 )
-def test_invalid_settings_raise_with_the_url(saved: str, content: Any, text: str) -> None:
+def test_invalid_settings_raise_with_the_url(saved, content, text):
     distribute(saved, content)
     with pytest.raises(sw.DataError) as told:
         sw.load_distributed_model(saved)
@@ -113,7 +107,7 @@ def test_invalid_settings_raise_with_the_url(saved: str, content: Any, text: str
     assert text in str(told.value)
 
 
-def test_file_without_training_settings_raises(saved: str, tmp_path: Path) -> None:
+def test_file_without_training_settings_raises(saved, tmp_path):
     url = str(tmp_path / "model.keras")
     sw.save_model(network(), url)
     for each in (saved, url):
@@ -122,8 +116,8 @@ def test_file_without_training_settings_raises(saved: str, tmp_path: Path) -> No
         assert each in str(told.value)
 
 
-@pytest.mark.parametrize("name", ["model.keras", "model.h5"])
-def test_code_is_executed_only_on_request(tmp_path: Path, name: str) -> None:
+@cases("name", "model.keras", "model.h5")
+def test_code_is_executed_only_on_request(tmp_path, name):
     url = str(tmp_path / name)
     double = keras.layers.Lambda(lambda x: 2 * x, name="double")
     model = keras.Sequential([keras.Input((2,)), double])
@@ -137,8 +131,8 @@ def test_code_is_executed_only_on_request(tmp_path: Path, name: str) -> None:
     assert np.asarray(loaded(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-@pytest.mark.parametrize("kind", ["soft", "external", "data"])
-def test_links_and_external_data_raise(saved: str, tmp_path: Path, kind: str) -> None:
+@cases("kind", "soft", "external", "data")
+def test_links_and_external_data_raise(saved, tmp_path, kind):
     secret = tmp_path / "secret.bin"
     secret.write_bytes(bytes(400))
     with h5py.File(saved, "a") as file:
@@ -154,7 +148,7 @@ def test_links_and_external_data_raise(saved: str, tmp_path: Path, kind: str) ->
             sw.load_model(saved, safe_mode=safe_mode)
 
 
-def test_incomplete_models_raise(saved: str, trained: Any, tmp_path: Path) -> None:
+def test_incomplete_models_raise(saved, trained, tmp_path):
     weights, cut = str(tmp_path / "only.weights.h5"), str(tmp_path / "cut.h5")
     trained.save_weights(weights)
     content = Path(saved).read_bytes()
@@ -169,7 +163,7 @@ def test_incomplete_models_raise(saved: str, trained: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.thorough
-def test_keras_2_optimizer_is_reset_with_a_warning(saved: str) -> None:
+def test_keras_2_optimizer_is_reset_with_a_warning(saved):
     with h5py.File(saved, "a") as file:
         group = file["optimizer_weights"]
         names = list(group.attrs["weight_names"])
@@ -183,7 +177,7 @@ def test_keras_2_optimizer_is_reset_with_a_warning(saved: str) -> None:
 
 
 @pytest.mark.thorough
-def test_elephas_file_trains_with_its_master(saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elephas_file_trains_with_its_master(saved, monkeypatch):
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     distribute(saved, elephas(**SYNCHRONOUS))
     data = sw.DataSet(FEATURES, LABELS)

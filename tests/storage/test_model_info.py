@@ -1,8 +1,5 @@
-"""What is told of saved models: values and tables, without files."""
-
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,24 +22,24 @@ FIELDS = [
 ]
 
 
-def info(file: str, *, hours: float | None = None, **more: Any) -> ModelInfo:
+def info(file, *, hours=None, **more):
     saved_at = None if hours is None else NOON + timedelta(hours=hours)
     return ModelInfo(url=f"/m/{file}", size_bytes=1000, saved_at=saved_at, **more)
 
 
-def test_newest_model_is_first_and_undated_models_are_last() -> None:
+def test_newest_model_is_first_and_undated_models_are_last():
     models = ModelList.of("/m", [info("b"), info("c", hours=1), info("a"), info("d", hours=2)])
     assert [found.url[-1] for found in models] == ["d", "c", "a", "b"]
 
 
-def test_damaged_files_are_listed_with_their_error() -> None:
+def test_damaged_files_are_listed_with_their_error():
     models = ModelList.of("/m", [info("a"), info("b", problem="it ends\nearly")])
     assert [found.url for found in models.usable] == ["/m/a"]
     assert "cannot be used: it ends early" in repr(models)
     assert list(models.to_frame()["problem"])[1] == "it ends\nearly"
 
 
-def test_html_escapes_markup() -> None:
+def test_html_escapes_markup():
     evil = "<script>alert(1)</script>"
     found = info(
         evil, name=evil, saved_by=evil, title=evil, comment=evil, problem=evil,
@@ -54,7 +51,7 @@ def test_html_escapes_markup() -> None:
         assert "<script" not in shown
 
 
-def test_model_info_shows_known_fields() -> None:
+def test_model_info_shows_known_fields():
     found = info(
         "a", hours=0, saved_by="me@here", parameters=1234, trainable_parameters=1000,
         inputs={"x": (None, 28)}, has_updater=True, metrics={"accuracy": 0.98765, "n": None},
@@ -71,7 +68,7 @@ def test_model_info_shows_known_fields() -> None:
     assert json.loads(json.dumps(found.to_dict()))["saved_at"] == "2026-01-02T12:00:00+00:00"
 
 
-def test_frame_has_a_column_for_each_numeric_metric() -> None:
+def test_frame_has_a_column_for_each_numeric_metric():
     models = ModelList.of("/m", [info("a", metrics={"accuracy": 0.5, "matrix": [[1]]}), info("b")])
     frame = models.to_frame()
     assert frame["metrics.accuracy"].tolist()[0] == 0.5
@@ -80,7 +77,7 @@ def test_frame_has_a_column_for_each_numeric_metric() -> None:
 
 
 @given(field=st.sampled_from(FIELDS), value=anything)
-def test_metadata_of_any_type_is_shown_or_raises(field: str, value: Any) -> None:
+def test_metadata_of_any_type_is_shown_or_raises(field, value):
     try:
         found = info_from_about({field: value}, url="store://a", size_bytes=1)
     except DataError as error:
@@ -96,23 +93,23 @@ def test_metadata_of_any_type_is_shown_or_raises(field: str, value: Any) -> None
     ("field", "value"),
     [("name", 1), ("parameters", "7"), ("parameters", True), ("metrics", []), ("inputs", [1])],
 )
-def test_field_of_another_type_raises(field: str, value: Any) -> None:
+def test_field_of_another_type_raises(field, value):
     with pytest.raises(DataError, match=field):
         info_from_about({field: value}, url="store://a", size_bytes=1)
 
 
-def test_times_are_in_utc() -> None:
+def test_times_are_in_utc():
     assert read_time("2026-01-02T14:00:00+02:00") == NOON
     assert read_time("2026-01-02@12:00:00") == NOON
 
 
 class Result:
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {"accuracy": np.float32(0.5), "counts": np.arange(2)}
 
 
-def test_metrics_are_converted_to_json_types() -> None:
-    metrics: Any = {"a": Result(), "b": np.int64(3), "c": float("inf"), "d": (1, None), 4: "x"}
+def test_metrics_are_converted_to_json_types():
+    metrics = {"a": Result(), "b": np.int64(3), "c": float("inf"), "d": (1, None), 4: "x"}
     assert ModelMetadata(metrics=metrics).metrics == {
         "a": {"accuracy": 0.5, "counts": [0, 1]},
         "b": 3,
@@ -120,7 +117,7 @@ def test_metrics_are_converted_to_json_types() -> None:
         "d": [1, None],
         "4": "x",
     }
-    result: Any = Result()
+    result = Result()
     assert ModelMetadata(metrics=result).metrics == {"accuracy": 0.5, "counts": [0, 1]}
 
 
@@ -137,14 +134,14 @@ def test_metrics_are_converted_to_json_types() -> None:
         ([1], "must be a dictionary of options"),
     ],
 )
-def test_invalid_metadata_raises(metadata: Any, text: str) -> None:
+def test_invalid_metadata_raises(metadata, text):
     with pytest.raises(ConfigurationError, match=text):
         ModelMetadata.from_dict(metadata)
 
 
-def test_code_is_found_at_any_depth() -> None:
+def test_code_is_found_at_any_depth():
     code = {"class_name": "__lambda__", "config": {"value": "4wEA"}}
-    deep: Any = {"class_name": "Lambda", "config": {"name": "f", "function": code}}
+    deep = {"class_name": "Lambda", "config": {"name": "f", "function": code}}
     for number in range(5000):
         deep = {"class_name": "Sequential", "config": {"name": f"m{number}", "layers": [deep]}}
     assert code_in(deep) == ["f"]

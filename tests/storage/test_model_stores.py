@@ -1,8 +1,3 @@
-"""Models written to and read from each kind of store, with Keras."""
-
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -20,7 +15,7 @@ pytestmark = [
 ]
 
 
-def network(optimizer: Any = "adam", *, loss: Any = "sparse_categorical_crossentropy") -> Any:
+def network(optimizer="adam", *, loss="sparse_categorical_crossentropy"):
     """Dropout and BatchNormalization: states that are no parameters."""
     layers = keras.layers
     model = keras.Sequential(
@@ -42,28 +37,28 @@ FEATURES = random.normal(size=(48, 4)).astype(np.float32)
 LABELS = np.arange(48) % 3
 
 
-def train(model: Any) -> None:
+def train(model):
     model.fit(FEATURES, LABELS, batch_size=8, epochs=1, shuffle=False, verbose=0)
 
 
-def state(model: Any) -> list[np.ndarray[Any, Any]]:
+def state(model):
     return [np.asarray(each) for each in (*model.variables, *model.optimizer.variables)]
 
 
-def assert_equal(first: Any, second: Any) -> None:
+def assert_equal(first, second):
     for expected, found in zip(state(first), state(second), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
 @pytest.fixture(scope="module")
-def trained() -> Any:
+def trained():
     rates = keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.9)
     model = network(keras.optimizers.Adam(rates))
     train(model)
     return model
 
 
-def test_loaded_model_continues_training_without_interruption(store: str, trained: Any) -> None:
+def test_loaded_model_continues_training_without_interruption(store, trained):
     url = join(store, "round/model.keras")
     sw.save_model(trained, url)
     one, two = sw.load_model(url), sw.load_model(url)
@@ -79,7 +74,7 @@ def test_loaded_model_continues_training_without_interruption(store: str, traine
     assert list_entries(join(store, "round")) == ["model.keras"]
 
 
-def test_model_info_is_read_without_loading_the_model(store: str, trained: Any) -> None:
+def test_model_info_is_read_without_loading_the_model(store, trained):
     url = join(store, "info/model.keras")
     metadata = {
         "title": "first", "comment": "a < b", "saved_by": "me",
@@ -102,7 +97,7 @@ def test_model_info_is_read_without_loading_the_model(store: str, trained: Any) 
     assert read_notes(url) == {"class_names": {"y": ["a"]}}
 
 
-def test_folder_is_listed_newest_first_with_damaged_files(store: str, trained: Any) -> None:
+def test_folder_is_listed_newest_first_with_damaged_files(store, trained):
     place = join(store, "list")
     for name in ("a.keras", "b.keras", "deeper/c.keras"):
         sw.save_model(trained, join(place, name), metadata={"title": name})
@@ -124,7 +119,7 @@ def test_folder_is_listed_newest_first_with_damaged_files(store: str, trained: A
         sw.list_models(join(store, "nowhere"))
 
 
-def test_damaged_file_raises(store: str, trained: Any) -> None:
+def test_damaged_file_raises(store, trained):
     url = join(store, "damaged/model.keras")
     sw.save_model(trained, url)
     content = bytearray(read_bytes(url))
@@ -139,7 +134,7 @@ def test_damaged_file_raises(store: str, trained: Any) -> None:
         sw.load_model(join(store, "damaged/missing.keras"))
 
 
-def test_plain_keras_model_is_loaded(store: str, trained: Any, tmp_path: Path) -> None:
+def test_plain_keras_model_is_loaded(store, trained, tmp_path):
     trained.save(tmp_path / "plain.keras")
     url = join(store, "plain.keras")
     write_bytes(url, (tmp_path / "plain.keras").read_bytes())
@@ -156,7 +151,7 @@ def test_plain_keras_model_is_loaded(store: str, trained: Any, tmp_path: Path) -
     assert read_notes(url) == {}
 
 
-def test_optimizer_without_saved_state_starts_fresh(trained: Any, tmp_path: Path) -> None:
+def test_optimizer_without_saved_state_starts_fresh(trained, tmp_path):
     url = str(tmp_path / "model.keras")
     before = state(trained)
     sw.save_model(trained, url, save_updater=False)
@@ -173,7 +168,7 @@ def test_optimizer_without_saved_state_starts_fresh(trained: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize("save_updater", [True, False])
-def test_untrained_and_uncompiled_models_round_trip(tmp_path: Path, save_updater: bool) -> None:
+def test_untrained_and_uncompiled_models_round_trip(tmp_path, save_updater):
     url = str(tmp_path / "model.keras")
     model = network()
     model.optimizer.learning_rate = 0.125
@@ -188,7 +183,7 @@ def test_untrained_and_uncompiled_models_round_trip(tmp_path: Path, save_updater
 
 
 @pytest.mark.parametrize("save_updater", [True, False])
-def test_loss_scaling_round_trips(tmp_path: Path, save_updater: bool) -> None:
+def test_loss_scaling_round_trips(tmp_path, save_updater):
     url = str(tmp_path / "model.keras")
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
@@ -208,11 +203,11 @@ def test_loss_scaling_round_trips(tmp_path: Path, save_updater: bool) -> None:
 
 
 class Scale(keras.layers.Layer):
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         return 2 * x
 
 
-def test_custom_layers_must_be_passed(tmp_path: Path) -> None:
+def test_custom_layers_must_be_passed(tmp_path):
     url = str(tmp_path / "model.keras")
     sw.save_model(keras.Sequential([keras.Input((2,)), Scale()]), url)
     with pytest.raises(sw.DataError, match="Scale") as told:
@@ -223,7 +218,7 @@ def test_custom_layers_must_be_passed(tmp_path: Path) -> None:
     assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_vocabularies_round_trip(tmp_path: Path) -> None:
+def test_vocabularies_round_trip(tmp_path):
     url = str(tmp_path / "model.keras")
     lookup = keras.layers.StringLookup(name="lookup")
     lookup.adapt(["a", "b", "b"])
@@ -232,7 +227,7 @@ def test_vocabularies_round_trip(tmp_path: Path) -> None:
     assert np.asarray(sw.load_model(url)(words)).tolist() == [[1], [0]]
 
 
-def test_other_extensions_and_names_raise(tmp_path: Path, trained: Any) -> None:
+def test_other_extensions_and_names_raise(tmp_path, trained):
     with pytest.raises(sw.ConfigurationError, match=r'ending in "\.keras"'):
         sw.save_model(trained, str(tmp_path / "model.h5"))
     with pytest.raises(sw.ConfigurationError, match="'about'"):

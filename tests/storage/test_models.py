@@ -1,47 +1,39 @@
-"""Notes in a model's file, read without Keras; damaged ones are named."""
-
 import json
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.models import read_notes
 
 
-def archive(path: Path, members: dict[str, str]) -> str:
+def archive(path, members):
     with zipfile.ZipFile(path, "w") as file:
         for name, content in members.items():
             file.writestr(name, content)
     return str(path)
 
 
-def test_metadata_is_read_and_defaults_to_empty(tmp_path: Path) -> None:
+def test_metadata_is_read_and_defaults_to_empty(tmp_path):
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": [1, 2.5]})})
     assert read_notes(url) == {"a": [1, 2.5]}
     assert read_notes(archive(tmp_path / "b.keras", {"config.json": "{}"})) == {}
     assert sw.load_normalizer(url) is None
 
 
-@pytest.mark.parametrize(
-    ("content", "error", "text"),
-    [
-        (None, FileNotFoundError, "does not exist"),
-        (b"", DataError, "must be complete and in the Keras format"),
-        (b"no archive", DataError, "must be complete and in the Keras format"),
-        ("{", DataError, "must be complete and in the Keras format"),
-        ("[1]", DataError, "must be a dict. Received: a list"),
-        ('{"normalizer": {"name": "X"}}', ConfigurationError, "name='X'"),
-        ('{"normalizer": {"name": "__import__"}}', ConfigurationError, "name='__import__'"),
-    ],
+@cases(
+    "content, error, text",
+    (None, FileNotFoundError, "does not exist"),
+    (b"", sw.DataError, "must be complete and in the Keras format"),
+    (b"no archive", sw.DataError, "must be complete and in the Keras format"),
+    ("{", sw.DataError, "must be complete and in the Keras format"),
+    ("[1]", sw.DataError, "must be a dict. Received: a list"),
+    ('{"normalizer": {"name": "X"}}', sw.ConfigurationError, "name='X'"),
+    ('{"normalizer": {"name": "__import__"}}', sw.ConfigurationError, "name='__import__'"),
     ids=["no file", "empty", "no archive", "not JSON", "no dict", "unknown class", "code"],
 )
-def test_damaged_metadata_raises(
-    tmp_path: Path, content: Any, error: type[Exception], text: str
-) -> None:
+def test_damaged_metadata_raises(tmp_path, content, error, text):
     path = tmp_path / "model.keras"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -52,8 +44,8 @@ def test_damaged_metadata_raises(
     assert text in str(refused.value)
 
 
-def test_oversized_metadata_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_metadata_raises(tmp_path, monkeypatch):
     monkeypatch.setattr("sparkwright.storage._model_archive._MAX_TEXT_BYTES", 10)
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
-    with pytest.raises(DataError, match=r"must have at most 10 bytes\. Received: 29"):
+    with pytest.raises(sw.DataError, match=r"must have at most 10 bytes\. Received: 29"):
         read_notes(url)

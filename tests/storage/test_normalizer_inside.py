@@ -1,41 +1,31 @@
-"""Models saved with their normalizer inside: right in plain Keras, and unchanged in Sparkwright."""
-
 import json
 import warnings
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.storage.test_model_stores import assert_equal
 
 import sparkwright as sw
-from sparkwright.data import (
-    DataSet,
-    ImageScale,
-    MinMaxScale,
-    Normalizer,
-    NormalizerChain,
-    Standardize,
-)
+from sparkwright.data import DataSet, ImageScale, MinMaxScale, NormalizerChain, Standardize
 
 layers = keras.layers
 random = np.random.default_rng(7)
 
 
-def table(rows: int = 40) -> np.ndarray[Any, Any]:
+def table(rows=40):
     """Columns of very different sizes; one is constant, one hardly varies."""
     scales, means = [1, 100, 1e-9, 0, 3e4], [0, -4000, 1e-8, 7, 1.6e9]
     return (random.normal(size=(rows, 5)) * scales + means).astype(np.float32)
 
 
-def prices(rows: int = 40) -> np.ndarray[Any, Any]:
+def prices(rows=40):
     return random.normal(300_000, 40_000, (rows, 1)).astype(np.float32)
 
 
-def series(filling: float) -> tuple[Any, Any]:
+def series(filling):
     """Twelve of up to six steps, what is beyond their ends filled with a number; and a mask."""
     raw = random.normal(50, 9, (12, 6, 2)).astype(np.float32)
     mask = np.arange(6) < random.integers(2, 7, (12, 1))
@@ -43,7 +33,7 @@ def series(filling: float) -> tuple[Any, Any]:
     return raw, mask
 
 
-def sequential(width: int = 5, **options: Any) -> Any:
+def sequential(width=5, **options):
     model = keras.Sequential(
         [
             keras.Input((width,), name="x"),
@@ -59,28 +49,28 @@ def sequential(width: int = 5, **options: Any) -> Any:
     return model
 
 
-def train(model: Any, data: DataSet, normalizer: Normalizer) -> None:
+def train(model, data, normalizer):
     """A few steps, as a worker makes them."""
     for batch in normalizer.transform(data).batches(8):
         model.train_on_batch(batch.features["features"], batch.labels["labels"])
 
 
-def expected(model: Any, raw: Any, normalizer: Normalizer) -> Any:
+def expected(model, raw, normalizer):
     """What Sparkwright predicts for one input and one output."""
     return normalizer.revert_labels(model.predict(normalizer.transform(raw), verbose=0))
 
 
-def saved(model: Any, normalizer: Normalizer, folder: Path) -> str:
+def saved(model, normalizer, folder):
     url = str(folder / "model.keras")
     sw.save_model(model, url, normalizer=normalizer)
     return url
 
 
-def described(model: Any) -> str:
+def described(model):
     return json.dumps(keras.saving.serialize_keras_object(model))
 
 
-def keras_alone(url: str, **options: Any) -> Any:
+def keras_alone(url, **options):
     """As a program without Sparkwright loads it."""
     with warnings.catch_warnings():
         # Of an optimizer that has not begun; Keras warns of its own files likewise.
@@ -88,21 +78,19 @@ def keras_alone(url: str, **options: Any) -> Any:
         return keras.saving.load_model(url, **options)
 
 
-def assert_close(found: Any, wanted: Any, rtol: float = 1e-5, atol: float = 0.0) -> None:
+def assert_close(found, wanted, rtol=1e-5, atol=0.0):
     np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@cases(
     "fit",
-    [
-        lambda data: Standardize.fit(data, columns=[0, 1, 4], labels=True),
-        lambda data: MinMaxScale.fit(data, low=-1.5, high=2, columns=[1, 2, 3], labels=True),
-        lambda data: MinMaxScale.fit(data, per="element"),
-    ],
+    lambda data: Standardize.fit(data, columns=[0, 1, 4], labels=True),
+    lambda data: MinMaxScale.fit(data, low=-1.5, high=2, columns=[1, 2, 3], labels=True),
+    lambda data: MinMaxScale.fit(data, per="element"),
     ids=["standardized columns", "scaled columns", "elements"],
 )
-def test_keras_alone_predicts_the_same_values(fit: Any, tmp_path: Path) -> None:
+def test_keras_alone_predicts_the_same_values(fit, tmp_path):
     data = DataSet(table(), prices())
     normalizer = fit(data)
     model = sequential()
@@ -120,7 +108,7 @@ def test_keras_alone_predicts_the_same_values(fit: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_sparkwright_restores_the_model_and_continues_training(tmp_path: Path) -> None:
+def test_sparkwright_restores_the_model_and_continues_training(tmp_path):
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data, labels=True)
     model = sequential()
@@ -140,7 +128,7 @@ def test_sparkwright_restores_the_model_and_continues_training(tmp_path: Path) -
 
 
 @pytest.mark.thorough
-def test_several_inputs_and_outputs_are_matched_by_name(tmp_path: Path) -> None:
+def test_several_inputs_and_outputs_are_matched_by_name(tmp_path):
     photo = keras.Input((6, 6, 3), name="photo")
     facts = keras.Input((5,), name="facts")
     kind = keras.Input((1,), name="kind", dtype="int64")
@@ -152,9 +140,9 @@ def test_several_inputs_and_outputs_are_matched_by_name(tmp_path: Path) -> None:
         "price": layers.Dense(1, name="price")(joined),
         "odds": layers.Dense(2, activation="softmax", name="odds")(joined),
     }
-    model: Any = keras.Model({"photo": photo, "facts": facts, "kind": kind}, outputs, name="both")
+    model = keras.Model({"photo": photo, "facts": facts, "kind": kind}, outputs, name="both")
     model.compile("adam", {"price": "mse", "odds": "sparse_categorical_crossentropy"})
-    raw: dict[str, Any] = {
+    raw = {
         "photo": random.integers(0, 256, (40, 6, 6, 3)).astype(np.uint8),
         "facts": table(),
         "kind": random.integers(10, 15, (40, 1)),
@@ -180,9 +168,9 @@ def test_several_inputs_and_outputs_are_matched_by_name(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(seen.features, verbose=0)["odds"], ours["odds"])
 
 
-def test_inputs_without_names_are_matched_in_order(tmp_path: Path) -> None:
+def test_inputs_without_names_are_matched_in_order(tmp_path):
     pair = [keras.Input((5,)), keras.Input((5,))]
-    model: Any = keras.Model(pair, layers.Dense(1)(layers.Subtract()(pair)))
+    model = keras.Model(pair, layers.Dense(1)(layers.Subtract()(pair)))
     raw = {"new": table() * 3, "old": table()}
     normalizer = Standardize.fit(DataSet(raw))
     seen = normalizer.transform(raw)
@@ -192,10 +180,10 @@ def test_inputs_without_names_are_matched_in_order(tmp_path: Path) -> None:
     assert_close(found, ours, atol=1e-6)
 
 
-def test_masked_steps_are_unchanged_and_do_not_count_in_the_loss(tmp_path: Path) -> None:
+def test_masked_steps_are_unchanged_and_do_not_count_in_the_loss(tmp_path):
     recurrent = layers.LSTM(4, return_sequences=True)
     steps = [keras.Input((None, 2)), layers.Masking(-1.0), recurrent, layers.Dense(1)]
-    model: Any = keras.Sequential(steps)
+    model = keras.Sequential(steps)
     model.compile("sgd", "mse")
     raw, mask = series(-1.0)
     targets = random.normal(300, 40, (12, 6, 1)).astype(np.float32)
@@ -213,7 +201,7 @@ def test_masked_steps_are_unchanged_and_do_not_count_in_the_loss(tmp_path: Path)
 
 # Keras does not know that the network inside uses the mask.
 @pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
-def test_explicit_mask_reaches_the_layers(tmp_path: Path) -> None:
+def test_explicit_mask_reaches_the_layers(tmp_path):
     model = keras.Sequential([keras.Input((None, 2)), layers.GRU(4), layers.Dense(1)])
     raw, mask = series(0.0)
     normalizer = Standardize.fit(DataSet(raw, features_masks=mask.astype(np.float32)))
@@ -223,8 +211,8 @@ def test_explicit_mask_reaches_the_layers(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
-def test_every_precision_round_trips(policy: str, tmp_path: Path) -> None:
+@cases("policy", "mixed_float16", "float64")
+def test_every_precision_round_trips(policy, tmp_path):
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data, labels=True)
     before = keras.config.dtype_policy()
@@ -247,9 +235,9 @@ class Own(keras.Model):
 
 
 @pytest.mark.thorough
-def test_custom_classes_are_saved_with_their_normalizer(tmp_path: Path) -> None:
+def test_custom_classes_are_saved_with_their_normalizer(tmp_path):
     x = keras.Input((5,), name="x")
-    model: Any = Own(x, layers.Dense(1)(x), name="own")
+    model = Own(x, layers.Dense(1)(x), name="own")
     normalizer = Standardize.fit(DataSet(table()))
     objects = {"Own": Own}
     raw, url = table(), saved(model, normalizer, tmp_path)
@@ -259,21 +247,21 @@ def test_custom_classes_are_saved_with_their_normalizer(tmp_path: Path) -> None:
 
 
 class Subclassed(keras.Model):
-    def build(self, shape: Any) -> None:
+    def build(self, shape):
         self.dense = layers.Dense(1)
         self.dense.build(shape)
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs):
         return self.dense(inputs)
 
 
 class Compiling(Own):
-    def compile(self, *args: Any, **options: Any) -> None:
+    def compile(self, *args, **options):
         super().compile(*args, **options)
 
 
-def without_equivalent() -> dict[str, tuple[Any, Any]]:
+def without_equivalent():
     """Words of the error -> a model that its normalizer cannot be put into, and the normalizer."""
     normalizer = Standardize.fit(DataSet(table(), prices()))
     subclassed = Subclassed()
@@ -295,18 +283,18 @@ def without_equivalent() -> dict[str, tuple[Any, Any]]:
     }
 
 
-def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_path: Path) -> None:
+def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_path):
     for words, (model, normalizer) in without_equivalent().items():
         with pytest.raises(sw.ConfigurationError, match=words):
             saved(model, normalizer, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    wrong: Any = "within"
+    wrong = "within"
     with pytest.raises(sw.ConfigurationError, match="Received: normalizer_place='within'"):
         sw.save_model(sequential(), str(tmp_path / "a.keras"), normalizer_place=wrong)
 
 
 @pytest.mark.thorough
-def test_placement_beside_keeps_the_model_without_normalizer(tmp_path: Path) -> None:
+def test_placement_beside_keeps_the_model_without_normalizer(tmp_path):
     data = DataSet(table(), prices())
     normalizer = Standardize.fit(data)
     model, raw = sequential(), data.features["features"]
@@ -333,14 +321,13 @@ def test_placement_beside_keeps_the_model_without_normalizer(tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_second_normalizer_raises(tmp_path: Path) -> None:
+def test_second_normalizer_raises(tmp_path):
     normalizer = Standardize.fit(DataSet(table()))
     plain = keras_alone(saved(sequential(), normalizer, tmp_path))
-    no_spark: Any = None
     master = sw.ParameterAveragingTrainingMaster()
     for use in (
         lambda: saved(plain, normalizer, tmp_path),
-        lambda: sw.SparkNetwork(no_spark, plain, normalizer=normalizer),
+        lambda: sw.SparkNetwork(None, plain, normalizer=normalizer),
         lambda: sw.ParallelWrapper(plain, master, workers=1, normalizer=normalizer),
     ):
         with pytest.raises(sw.ConfigurationError, match="scaled twice"):
@@ -351,7 +338,7 @@ def test_second_normalizer_raises(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again, plain.predict(raw, verbose=0))
 
 
-def test_file_that_contradicts_its_metadata_is_damaged(tmp_path: Path) -> None:
+def test_file_that_contradicts_its_metadata_is_damaged(tmp_path):
     url = saved(sequential(), Standardize.fit(DataSet(table())), tmp_path)
     rewrite(url, lambda notes: notes["about"].update(name="other"))
     with pytest.raises(sw.DataError, match="cannot be extracted"):
@@ -361,7 +348,7 @@ def test_file_that_contradicts_its_metadata_is_damaged(tmp_path: Path) -> None:
         sw.model_info(url)
 
 
-def rewrite(url: str, change: Any) -> None:
+def rewrite(url, change):
     """Change the notes of a file, and nothing else."""
     with zipfile.ZipFile(url) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}

@@ -1,8 +1,5 @@
-"""What holds in every store that a URL can name: HDFS, this machine, memory, S3."""
-
 import os
 import random
-from typing import Any
 
 import pytest
 
@@ -31,13 +28,13 @@ from sparkwright.storage.listing import list_entries, list_files, list_folder
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-def put(url: str, content: bytes = b"content") -> str:
+def put(url, content=b"content"):
     with write_atomically(url) as file:
         file.write(content)
     return url
 
 
-def below(url: str, **options: Any) -> dict[str, bytes]:
+def below(url, **options):
     """What follows `url` in the names of its files -> their content."""
     return {
         file.url.removeprefix(url).lstrip("/"): read_bytes(file.url)
@@ -45,7 +42,7 @@ def below(url: str, **options: Any) -> dict[str, bytes]:
     }
 
 
-def test_files_round_trip(store: str) -> None:
+def test_files_round_trip(store):
     url = put(f"{store}/a/b", b"12345")
     assert read_bytes(url) == b"12345"
     write_bytes(url, b"678")
@@ -60,10 +57,10 @@ def test_files_round_trip(store: str) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-def test_failed_write_block_changes_nothing(store: str, error: BaseException) -> None:
+def test_failed_write_block_changes_nothing(store, error):
     put(f"{store}/file", b"old")
 
-    def write_half(name: str) -> None:
+    def write_half(name):
         with write_atomically(f"{store}/{name}") as file:
             file.write(b"half" * 3_000_000)
             raise error
@@ -76,14 +73,14 @@ def test_failed_write_block_changes_nothing(store: str, error: BaseException) ->
 
 
 @pytest.mark.parametrize("name", ["a b", "ä€", "a[1]", "a#b", "a%20b", "a+b&c=d", "x" * 200])
-def test_names_are_used_unchanged(store: str, name: str) -> None:
+def test_names_are_used_unchanged(store, name):
     put(f"{store}/{name}", b"1")
     assert list_folder(store) == [name]
     assert read_bytes(f"{store}/{name}") == b"1"
     assert [file.url for file in list_files(f"{store}/{name}")] == [f"{store}/{name}"]
 
 
-def test_existing_and_missing_paths_are_distinguished(store: str) -> None:
+def test_existing_and_missing_paths_are_distinguished(store):
     put(f"{store}/a/b")
     assert exists(f"{store}/a")
     assert exists(f"{store}/a/b")
@@ -94,7 +91,7 @@ def test_existing_and_missing_paths_are_distinguished(store: str) -> None:
     assert not is_folder(f"{store}/a/b/c")
 
 
-def test_reading_a_missing_file_raises_with_the_url(store: str) -> None:
+def test_reading_a_missing_file_raises_with_the_url(store):
     put(f"{store}/a")
     url = f"{store}/not here"
     for read in (read_bytes, open_file, lambda url: open_to_read(url).__enter__(), list_files):
@@ -105,7 +102,7 @@ def test_reading_a_missing_file_raises_with_the_url(store: str) -> None:
     assert list_entries(url) == list_folder(url) == []
 
 
-def test_listing_is_sorted_and_excludes_hidden_files(store: str) -> None:
+def test_listing_is_sorted_and_excludes_hidden_files(store):
     for name in ("b.csv", "a.CSV", "deep/er/c.csv", "d.txt", "_tmp/e.csv", ".f.csv", "_SUCCESS"):
         put(f"{store}/{name}", name.encode())
     assert list(below(store)) == ["a.CSV", "b.csv", "d.txt", "deep/er/c.csv"]
@@ -114,15 +111,15 @@ def test_listing_is_sorted_and_excludes_hidden_files(store: str) -> None:
     sizes = {file.url.rpartition("/")[2]: file.size_bytes for file in list_files(store)}
     assert sizes["b.csv"] == 5
     assert list_entries(store) == [
-        *(".f.csv", "_SUCCESS", "_tmp/", "a.CSV", "b.csv", "d.txt", "deep/"),
+        *(".f.csv", "_SUCCESS", "_tmp/", "a.CSV", "b.csv", "d.txt", "deep/")
     ]
 
 
-def test_patterns_find_matching_files(store: str) -> None:
+def test_patterns_find_matching_files(store):
     for name in ("part-0.csv", "part-1.csv", "part-10.csv", "_SUCCESS", "x/y/part-2.csv"):
         put(f"{store}/{name}")
 
-    def found(pattern: str) -> list[str]:
+    def found(pattern):
         return [file.url.removeprefix(f"{store}/") for file in list_files(f"{store}/{pattern}")]
 
     assert found("*.csv") == ["part-0.csv", "part-1.csv", "part-10.csv"]
@@ -133,7 +130,7 @@ def test_patterns_find_matching_files(store: str) -> None:
     assert found("_S*") == ["_SUCCESS"]
 
 
-def test_file_version_changes_with_its_content(store: str) -> None:
+def test_file_version_changes_with_its_content(store):
     put(f"{store}/a", b"1")
     (before,) = list_files(store)
     assert before.version
@@ -144,7 +141,7 @@ def test_file_version_changes_with_its_content(store: str) -> None:
     assert after.size_bytes == 2
 
 
-def test_files_and_folders_are_removed_and_missing_ones_ignored(store: str) -> None:
+def test_files_and_folders_are_removed_and_missing_ones_ignored(store):
     for name in ("a", "b", "c/d/e"):
         put(f"{store}/{name}")
     for _ in range(2):
@@ -164,7 +161,7 @@ def test_files_and_folders_are_removed_and_missing_ones_ignored(store: str) -> N
         assert list_entries(store) == []
 
 
-def test_folder_replaces_another(store: str) -> None:
+def test_folder_replaces_another(store):
     for name in ("a", "b"):
         put(f"{store}/out/{name}", b"old")
     with write_folder(f"{store}/out") as new:
@@ -179,7 +176,7 @@ def test_folder_replaces_another(store: str) -> None:
     assert list_entries(store) == ["out/", "second/"]
 
 
-def test_old_folder_is_kept_if_the_block_fails(store: str) -> None:
+def test_old_folder_is_kept_if_the_block_fails(store):
     put(f"{store}/out/a", b"old")
     with pytest.raises(ValueError, match="block"), write_folder(f"{store}/out") as new:  # noqa: PT012
         put(join(new, "b"))
@@ -188,7 +185,7 @@ def test_old_folder_is_kept_if_the_block_fails(store: str) -> None:
     assert below(store) == {"out/a": b"old"}
 
 
-def test_files_are_moved_over_existing_files(store: str) -> None:
+def test_files_are_moved_over_existing_files(store):
     for name in ("from/a", "from/b", "to/b", "to/c"):
         put(f"{store}/{name}", name.encode())
     move_files(["a", "b"], f"{store}/from", f"{store}/to")
@@ -201,7 +198,7 @@ def test_files_are_moved_over_existing_files(store: str) -> None:
     assert read_bytes(f"{store}/to/b") == b"from/b"
 
 
-def test_large_file_is_read_from_any_position(store: str) -> None:
+def test_large_file_is_read_from_any_position(store):
     content = random.Random(0).randbytes(11 << 20)
     url = f"{store}/large"
     with write_atomically(url) as file:
@@ -221,7 +218,7 @@ def test_large_file_is_read_from_any_position(store: str) -> None:
         assert file.read(1) == b""
 
 
-def test_urls_keep_their_form(store: str) -> None:
+def test_urls_keep_their_form(store):
     put(f"{store}/a")
     assert absolute(f"{store}/") == store
     assert [file.url for file in list_files(f"{store}/")] == [f"{store}/a"]

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.support.sandbox import Keeper, Sandbox, free_port
+from tests.support.sandbox import Sandbox, free_port
 
 
 class ConnectServer(Sandbox):
@@ -14,13 +14,13 @@ class ConnectServer(Sandbox):
         url: for `SparkSession.builder.remote`, once started.
     """
 
-    def __init__(self, *, executors: int = 2) -> None:
+    def __init__(self, *, executors=2):
         """Prepare a server with `executors` executors; default 2."""
         super().__init__("connect")
         self.url = ""
         self._executors = executors
 
-    def _start(self, keeper: Keeper) -> None:
+    def _start(self, keeper):
         import pyspark
 
         home, port = Path(pyspark.__path__[0]), free_port()

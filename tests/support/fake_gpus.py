@@ -1,6 +1,5 @@
 """GPUs that are not there, to see who would compute on which."""
 
-from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -9,7 +8,7 @@ from sparkwright.workers.gpus import FAKE_VARIABLE
 
 
 @contextmanager
-def fake_gpus(count: int) -> Generator[tuple[str, ...]]:
+def fake_gpus(count):
     """Meanwhile `start_spark` and `ParallelWrapper` find `count` GPUs on this machine.
 
     Their workers are processes with such a GPU's address, and compute on the CPU; they say so in

@@ -5,11 +5,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, finished
+from tests.support.sandbox import SHORT_LIVED, Sandbox, finished
 
 from sparkwright.errors import ConfigurationError, NetworkError, SparkwrightError
 
@@ -23,7 +22,7 @@ _PORT_ATTEMPTS = 5
 _LOGGING = ("log4j-", "slf4j-", "jcl-over-slf4j-", "commons-logging-")
 
 
-def hadoop_jars(*, timeout_s: float = 600.0) -> list[Path]:
+def hadoop_jars(*, timeout_s=600.0):
     """The jars of a Hadoop with NameNode and DataNode, at the version of PySpark's client.
 
     The client's and the logger's lie in PySpark. That of the servers (56 MB) is fetched once with
@@ -38,13 +37,13 @@ def hadoop_jars(*, timeout_s: float = 600.0) -> list[Path]:
     return [kept_jar(servers, timeout_s=timeout_s), *jars, *loggers]
 
 
-def yarn_jars(*, timeout_s: float = 600.0) -> list[Path]:
+def yarn_jars(*, timeout_s=600.0):
     """Those with ResourceManager and NodeManager: ciphers (10 MB) more, kept in the same way."""
     ciphers = [kept_jar(artifact, timeout_s=timeout_s) for artifact in _CIPHERS]
     return [*hadoop_jars(timeout_s=timeout_s), *ciphers]
 
 
-def java() -> str:
+def java():
     """The Java to run them with: that of JAVA_HOME, or the one on the path."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
@@ -56,7 +55,7 @@ def java() -> str:
     return found
 
 
-def kept_jar(artifact: str, *, timeout_s: float = 600.0) -> Path:
+def kept_jar(artifact, *, timeout_s=600.0):
     """The jar of an artifact, "group:name:version"; fetched if it is not in its folder."""
     _, version = _clients()
     default = Path.home() / ".cache" / "sparkwright" / f"hadoop-{version}"
@@ -72,7 +71,7 @@ def kept_jar(artifact: str, *, timeout_s: float = 600.0) -> Path:
     return jar
 
 
-def _clients() -> tuple[Path, str]:
+def _clients():
     """PySpark's folder of jars, and the version of the Hadoop client in it."""
     import pyspark
 
@@ -86,7 +85,7 @@ def _clients() -> tuple[Path, str]:
     )
 
 
-def _fetch(artifact: str, folder: str, timeout_s: float) -> None:
+def _fetch(artifact, folder, timeout_s):
     maven = shutil.which("mvn")
     if maven is None:
         raise ConfigurationError(
@@ -108,26 +107,26 @@ def _fetch(artifact: str, folder: str, timeout_s: float) -> None:
 class HadoopCluster(Sandbox):
     """Servers of Hadoop that find their settings, and their log's, in folders of the sandbox."""
 
-    def __init__(self, name: str, *, settings: Mapping[str, str] | None, timeout_s: float) -> None:
+    def __init__(self, name, *, settings, timeout_s):
         super().__init__(name)
         self._settings, self._timeout_s = dict(settings or {}), timeout_s
         self._classpath = ""
 
     @property
-    def configuration_folder(self) -> Path:
+    def configuration_folder(self):
         """For HADOOP_CONF_DIR: the settings of clients, which name this cluster."""
         return self.folder / "client"
 
     @property
-    def logs(self) -> Path:
+    def logs(self):
         """The folder of the servers' logs."""
         return self.folder / "logs"
 
-    def _server(self, name: str, keeper: Keeper) -> ServerProcess:
+    def _server(self, name, keeper):
         self.logs.mkdir(exist_ok=True)
         return self._add_server(name, keeper, logs=self.logs)
 
-    def _write_settings(self, folders: Mapping[str, Mapping[str, str]]) -> None:
+    def _write_settings(self, folders):
         """Settings by the name of a folder."""
         for name, values in folders.items():
             folder = self.folder / name
@@ -137,22 +136,20 @@ class HadoopCluster(Sandbox):
             log = _LOG_SETTINGS.format(level="error" if name == "client" else "info")
             (folder / "log4j2.properties").write_text(log)
 
-    def _java(self, settings: str, *arguments: str) -> list[str]:
+    def _java(self, settings, *arguments):
         """The command of a class of Hadoop, with the settings of that folder."""
         path = f"{self.folder / settings}{os.pathsep}{self._classpath}"
         user = f"-DHADOOP_USER_NAME={getpass.getuser()}"
         return [java(), *SHORT_LIVED, "-Xmx512m", user, "-cp", path, *arguments]
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self):
         """What servers get: user names and configuration in the environment are for clients."""
         ours = ("HADOOP_", "YARN_", "SPARK_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         # Containers start Java as $JAVA_HOME/bin/java.
         return kept | {"JAVA_HOME": str(Path(os.path.realpath(java())).parents[1])}
 
-    def _start_at_free_ports(
-        self, first: ServerProcess, start: Callable[[], None], servers: Sequence[ServerProcess] = ()
-    ) -> None:
+    def _start_at_free_ports(self, first, start, servers=()):
         """Have `start` choose ports and start servers until none of them was taken meanwhile."""
         for attempt in range(_PORT_ATTEMPTS):
             try:
@@ -179,9 +176,7 @@ appender.console.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n
 """
 
 
-def hdfs_settings(
-    *, port: int, folder: str, replication: int, block_size_bytes: int
-) -> dict[str, str]:
+def hdfs_settings(*, port, folder, replication, block_size_bytes):
     """Those of the NameNode and all DataNodes; DataNodes have folders of their own."""
     return {
         "fs.defaultFS": f"hdfs://127.0.0.1:{port}",
@@ -213,7 +208,7 @@ def hdfs_settings(
     }
 
 
-def as_xml(settings: Mapping[str, str]) -> str:
+def as_xml(settings):
     """Settings as Hadoop reads them, from core-site.xml or hdfs-site.xml.
 
     Example:
@@ -227,7 +222,7 @@ def as_xml(settings: Mapping[str, str]) -> str:
     return f'<?xml version="1.0"?>\n<configuration>\n{properties}</configuration>\n'
 
 
-def manager_settings(*, ports: Mapping[str, int], folder: str, memory_mb: int) -> dict[str, str]:
+def manager_settings(*, ports, folder, memory_mb):
     """What the ResourceManager, all NodeManagers and clients get.
 
     `ports` are the ResourceManager's, by the part of the setting's name; "" is that for clients.
@@ -251,7 +246,7 @@ def manager_settings(*, ports: Mapping[str, int], folder: str, memory_mb: int) -
     }
 
 
-def node_settings(*, folder: str, memory_mb: int, cores: int, label: str | None) -> dict[str, str]:
+def node_settings(*, folder, memory_mb, cores, label):
     """What one NodeManager has of its own: folder, resources for containers, its label."""
     settings = {
         "yarn.nodemanager.hostname": "127.0.0.1",
@@ -284,7 +279,7 @@ def node_settings(*, folder: str, memory_mb: int, cores: int, label: str | None)
     return settings
 
 
-def scheduler_settings(labels: Iterable[str]) -> dict[str, str]:
+def scheduler_settings(labels):
     """capacity-scheduler.xml: one queue, which may use every machine, whatever its label."""
     queues = ("root", "root.default")
     settings = {

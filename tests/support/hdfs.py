@@ -4,11 +4,9 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Mapping
-from typing import Any
 
 from tests.support.hadoop import HadoopCluster, hadoop_jars, hdfs_settings, java
-from tests.support.sandbox import Keeper, ServerProcess, fetched, finished, free_port
+from tests.support.sandbox import fetched, finished, free_port
 
 from sparkwright.errors import ConfigurationError
 
@@ -42,12 +40,12 @@ class HdfsCluster(HadoopCluster):
     def __init__(
         self,
         *,
-        datanodes: int = 2,
-        replication: int = 2,
-        block_size_bytes: int = 128 << 20,
-        settings: Mapping[str, str] | None = None,
-        timeout_s: float = 120.0,
-    ) -> None:
+        datanodes=2,
+        replication=2,
+        block_size_bytes=128 << 20,
+        settings=None,
+        timeout_s=120.0,
+    ):
         """Describe it; `start` or `with` starts it.
 
         `settings` are Hadoop's, over the defaults of this class. Small blocks make files of many.
@@ -56,11 +54,11 @@ class HdfsCluster(HadoopCluster):
         self.url = ""
         self._replication, self._block_size_bytes = replication, block_size_bytes
         self._datanode_count = datanodes
-        self._datanodes: list[ServerProcess] = []
-        self._namenode: ServerProcess | None = None
+        self._datanodes = []
+        self._namenode = None
 
     @property
-    def web_url(self) -> str:
+    def web_url(self):
         """The NameNode's web server, with another port after each start.
 
         `/webhdfs/v1/` and `/jmx` answer; this packaging of Hadoop has no pages for people.
@@ -70,11 +68,11 @@ class HdfsCluster(HadoopCluster):
 
     # -- faults ---------------------------------------------------------------------------------
 
-    def kill_datanode(self, number: int) -> None:
+    def kill_datanode(self, number):
         """End a DataNode, by its number from 0, at once; the NameNode notices after about 12 s."""
         self._datanodes[number].kill()
 
-    def restart_datanode(self, number: int) -> None:
+    def restart_datanode(self, number):
         """Start a DataNode again, after ending it if it runs, and wait until it has registered."""
         server = self._datanodes[number]
         server.kill()
@@ -85,26 +83,26 @@ class HdfsCluster(HadoopCluster):
             timeout_s=self._timeout_s,
         )
 
-    def stop_namenode(self) -> None:
+    def stop_namenode(self):
         """End the NameNode at once; what it has confirmed is on disk."""
         self._the_namenode().kill()
 
-    def start_namenode(self) -> None:
+    def start_namenode(self):
         """Start the NameNode again on its port, and wait until it serves with all DataNodes."""
         self._start_namenode()
         self._wait_for_service()
 
-    def pause_namenode(self) -> None:
+    def pause_namenode(self):
         """Have the NameNode hang: it takes connections and never answers."""
         self._the_namenode().signal(signal.SIGSTOP)
 
-    def resume_namenode(self) -> None:
+    def resume_namenode(self):
         """Have it go on."""
         self._the_namenode().signal(signal.SIGCONT)
 
     # -- administration -------------------------------------------------------------------------
 
-    def command(self, tool: str, *arguments: str) -> str:
+    def command(self, tool, *arguments):
         """Run Hadoop's own client as the superuser; returns what it prints.
 
         Args:
@@ -119,11 +117,11 @@ class HdfsCluster(HadoopCluster):
             raise OSError(f"hdfs {tool} {' '.join(arguments)} failed: {words[-2000:]}")
         return words
 
-    def safe_mode(self, on: bool) -> None:
+    def safe_mode(self, on):
         """Have the NameNode refuse all changes, or end that."""
         self.command("dfsadmin", "-safemode", "enter" if on else "leave")
 
-    def set_space_quota(self, path: str, size_bytes: int | None) -> None:
+    def set_space_quota(self, path, size_bytes):
         """Bound the bytes below a folder, all copies counted, or end that with None.
 
         Before a block is written, a whole block's size must be left of the quota.
@@ -133,16 +131,16 @@ class HdfsCluster(HadoopCluster):
 
     # -- starting -------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
+    def _prepare(self):
         self._classpath = os.pathsep.join(str(jar) for jar in hadoop_jars())
 
-    def _start(self, keeper: Keeper) -> None:
+    def _start(self, keeper):
         self._namenode = self._server("NameNode", keeper)
         numbers = range(self._datanode_count)
         self._datanodes = [self._server(f"DataNode {number}", keeper) for number in numbers]
         self._start_at_free_ports(self._namenode, self._start_all, self._datanodes)
 
-    def _start_all(self) -> None:
+    def _start_all(self):
         port = free_port()
         self.url = f"hdfs://127.0.0.1:{port}"
         settings = hdfs_settings(
@@ -165,10 +163,10 @@ class HdfsCluster(HadoopCluster):
             self._start_datanode(number)
         self._wait_for_service()
 
-    def _end(self, keeper: Keeper) -> None:
+    def _end(self, keeper):
         self._namenode, self._datanodes = None, []
 
-    def _format(self) -> None:
+    def _format(self):
         """Make the NameNode's empty file system."""
         command = self._java("server", _NAMENODE, "-format", "-nonInteractive")
         environment = self._environment()
@@ -179,14 +177,14 @@ class HdfsCluster(HadoopCluster):
                 f"{words[-2000:]}\nCheck Java and the settings."
             )
 
-    def _start_namenode(self) -> None:
+    def _start_namenode(self):
         self._the_namenode().start(self._java("server", _NAMENODE), self._environment())
 
-    def _start_datanode(self, number: int) -> None:
+    def _start_datanode(self, number):
         command = self._java(f"datanode-{number}-settings", _DATANODE)
         self._datanodes[number].start(command, self._environment())
 
-    def _wait_for_service(self) -> None:
+    def _wait_for_service(self):
         namenode = self._the_namenode()
         namenode.wait_until(
             lambda: "NameNode RPC up at" in namenode.written() and _WEB in namenode.written(),
@@ -200,16 +198,16 @@ class HdfsCluster(HadoopCluster):
             timeout_s=self._timeout_s,
         )
 
-    def _serves(self, datanodes: int) -> bool:
+    def _serves(self, datanodes):
         """Whether the NameNode knows the blocks of so many DataNodes and is out of safe mode."""
         if self._the_namenode().written().count(_FIRST_REPORT) < datanodes:
             return False
         query = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
         with contextlib.suppress(OSError, ValueError, LookupError):
             page = fetched(f"{self.web_url}{query}", timeout_s=self._timeout_s)
-            state: dict[str, Any] = json.loads(page)["beans"][0]
+            state = json.loads(page)["beans"][0]
             return state["NumLiveDataNodes"] >= datanodes and state["FSState"] == "Operational"
         return False
 
-    def _the_namenode(self) -> ServerProcess:
+    def _the_namenode(self):
         return self._started(self._namenode)

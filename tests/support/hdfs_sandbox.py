@@ -4,7 +4,6 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 
 from tests.support.hdfs import HdfsCluster
 
@@ -30,7 +29,7 @@ Ctrl-C ends it and removes what is in it.
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments=None):
     """Start it, say where it is, wait for Ctrl-C or a signal to end; returns the exit status."""
     parser = argparse.ArgumentParser(prog="make hdfs ARGS=…", description=__doc__)
     parser.add_argument("--datanodes", type=int, default=2, help="how many (default 2)")

@@ -11,14 +11,13 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tests.support.interfaces import enter
-from tests.support.sandbox import Keeper, Sandbox, ServerProcess
+from tests.support.sandbox import Sandbox
 from tests.support.switch import LinkRule
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
@@ -29,10 +28,9 @@ _BLOCKS = [ipaddress.ip_network("198.18.0.0/16"), ipaddress.ip_network("198.19.0
 _NAMESPACES = ("net", "uts")
 _CALL_TIMEOUT_S = 120.0
 OUTSIDE = "outside"
-T = TypeVar("T")
 
 
-def why_no_hosts() -> str:
+def why_no_hosts():
     """Why this machine cannot play several hosts; empty if it can."""
     if sys.platform != "linux":
         return f"hosts of their own need Linux's network namespaces; this is {sys.platform}"
@@ -73,14 +71,7 @@ class Hosts(Sandbox):
             subprocess.run(hosts.command("one", ["ping", "-c1", hosts.address("two")]))
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        *,
-        networks: Mapping[str, Sequence[int]] | None = None,
-        mtu: int = 9000,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, names, *, networks=None, mtu=9000, seed=0):
         """Describe them; `start` or `with` makes them.
 
         `networks` says which of the networks 0 and 1 a host is in, else 0; the interface of network
@@ -92,22 +83,22 @@ class Hosts(Sandbox):
             name: sorted(set(chosen)) for name, chosen in (networks or {}).items()
         }
         self._mtu, self._seed = mtu, seed
-        self._subnets: list[ipaddress.IPv4Network] = []
-        self._switch: subprocess.Popen[bytes] | None = None
-        self._namespaces: dict[str, Any] = {}
+        self._subnets = []
+        self._switch = None
+        self._namespaces = {}
 
     # -- what is where --------------------------------------------------------------------------
 
-    def address(self, name: str, *, network: int | None = None) -> str:
+    def address(self, name, *, network=None):
         """A host's IPv4 address, in network 0 or 1; default: the first that it is in."""
         chosen = self._networks[name][0] if network is None else network
         return str(self._subnets[chosen][self.names.index(name) + 1])
 
-    def mask(self, network: int = 0) -> str:
+    def mask(self, network=0):
         """A network, as `MeshConfig(network_mask=…)` takes it."""
         return str(self._subnets[network])
 
-    def command(self, name: str, arguments: Sequence[str]) -> list[str]:
+    def command(self, name, arguments):
         """The command that runs `arguments` in a host."""
         if name == OUTSIDE:
             return list(arguments)
@@ -117,15 +108,15 @@ class Hosts(Sandbox):
         spaces = [f"--{kind}={folder}/{number}" for kind, number in descriptors]
         return ["nsenter", *spaces, "--", *arguments]
 
-    def call(self, name: str, function: Callable[[], T]) -> T:
+    def call(self, name, function):
         """Run `function` in a host, on a thread of its own, and return what it returns.
 
         Sockets that it opens stay the host's, wherever they are used afterwards, and so do threads
         that it starts.
         """
-        result: Future[T] = Future()
+        result = Future()
 
-        def run() -> None:
+        def run():
             try:
                 if name != OUTSIDE:
                     self._enter(name)
@@ -136,21 +127,13 @@ class Hosts(Sandbox):
         threading.Thread(target=run, name=f"host-{name}", daemon=True).start()
         return result.result(_CALL_TIMEOUT_S)
 
-    def server(self, name: str) -> ServerProcess:
+    def server(self, name):
         """A process yet to be started, which ends with the hosts; its log is in `folder`."""
         return self._add_server(name, self._started(self._keeper))
 
     # -- faults ---------------------------------------------------------------------------------
 
-    def link(
-        self,
-        sender: str,
-        receiver: str,
-        *,
-        both_ways: bool = True,
-        network: int | None = None,
-        **rule: Any,
-    ) -> None:
+    def link(self, sender, receiver, *, both_ways=True, network=None, **rule):
         """Say what happens to frames from a host to another, from now on.
 
         `rule` has fields of `LinkRule`; those left out take their defaults, so that no field at all
@@ -159,24 +142,24 @@ class Hosts(Sandbox):
         pairs = [(sender, receiver), (receiver, sender)][: 1 + both_ways]
         self._set_rule(pairs, network, LinkRule(**rule))
 
-    def links(self, **rule: Any) -> None:
+    def links(self, **rule):
         """The same for all links in both directions; without a field it mends all."""
         self._set_rule(list(itertools.permutations(self.names, 2)), None, LinkRule(**rule))
 
-    def cut_off(self, name: str) -> None:
+    def cut_off(self, name):
         """Let nothing through from and to a host; nobody is told, as if its cable were pulled."""
         self._with_all(name, LinkRule(cut=True))
 
-    def reconnect(self, name: str) -> None:
+    def reconnect(self, name):
         """Let everything through again from and to a host, without any fault."""
         self._with_all(name, LinkRule())
 
-    def traffic(self, sender: str, receiver: str, *, network: int = 0) -> Traffic:
+    def traffic(self, sender, receiver, *, network=0):
         """What went from a host to another over a network so far."""
         counts = self._ask({"what": "traffic"}).get(f"{sender}>{receiver}@{network}", [0, 0])
         return Traffic(*counts)
 
-    def _enter(self, name: str) -> None:
+    def _enter(self, name):
         folder = f"/proc/{self._started(self._switch).pid}/fd"
         handles = [os.open(f"{folder}/{n}", os.O_RDONLY) for n in self._namespaces[name]]
         try:
@@ -185,14 +168,12 @@ class Hosts(Sandbox):
             for handle in handles:
                 os.close(handle)
 
-    def _with_all(self, name: str, rule: LinkRule) -> None:
+    def _with_all(self, name, rule):
         others = [other for other in self.names if other != name]
         pairs = [pair for other in others for pair in ((name, other), (other, name))]
         self._set_rule(pairs, None, rule)
 
-    def _set_rule(
-        self, pairs: Sequence[tuple[str, str]], network: int | None, rule: LinkRule
-    ) -> None:
+    def _set_rule(self, pairs, network, rule):
         if unknown := {name for pair in pairs for name in pair} - set(self.names):
             raise ConfigurationError(
                 f"links are between hosts that there are. Received: {sorted(unknown)}; there are "
@@ -204,12 +185,12 @@ class Hosts(Sandbox):
 
     # -- the switch -----------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
+    def _prepare(self):
         if problem := why_no_hosts():
             raise ConfigurationError(f"{problem}. Received: hosts {self.names[1:]}.")
         self._subnets = _free_subnets()
 
-    def _start(self, keeper: Keeper) -> None:
+    def _start(self, keeper):
         with (self.folder / "switch.log").open("wb") as log:
             self._switch = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.switch"],
@@ -222,14 +203,14 @@ class Hosts(Sandbox):
         keeper.take(self._switch.pid)
         self._namespaces = self._ask(self._description())["namespaces"]
 
-    def _end(self, keeper: Keeper) -> None:
+    def _end(self, keeper):
         switch, self._switch = self._switch, None
         if switch is not None:
             switch.kill()
             switch.communicate()
             keeper.release(switch.pid)
 
-    def _description(self) -> dict[str, Any]:
+    def _description(self):
         return {
             "mtu": self._mtu,
             "seed": self._seed,
@@ -245,7 +226,7 @@ class Hosts(Sandbox):
             ],
         }
 
-    def _interface(self, name: str, network: int) -> dict[str, Any]:
+    def _interface(self, name, network):
         subnet, number = self._subnets[network], self.names.index(name) + 1
         # A machine may play several such sets of hosts at a time: its own interfaces differ.
         block = int(subnet.network_address) >> 8 & 0xFF
@@ -257,9 +238,8 @@ class Hosts(Sandbox):
             "mask": str(subnet.netmask),
         }
 
-    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, order):
         switch = self._started(self._switch)
-        assert switch.stdin is not None
         assert switch.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             switch.stdin.write(json.dumps(order).encode() + b"\n")
@@ -269,14 +249,14 @@ class Hosts(Sandbox):
                 f"the hosts waited {_ANSWER_TIMEOUT_S:g} s for their switch to answer. Its log: "
                 f"{self.folder / 'switch.log'}"
             )
-        answer: dict[str, Any] = json.loads(switch.stdout.readline() or b"{}")
+        answer = json.loads(switch.stdout.readline() or b"{}")
         if "error" in answer or switch.poll() is not None:
             log = (self.folder / "switch.log").read_text(errors="replace")[-2000:]
             raise NetworkError(f"the switch ended: {answer.get('error', log)}")
         return answer
 
 
-def _free_subnets() -> list[ipaddress.IPv4Network]:
+def _free_subnets():
     """One network in each block, of 254 addresses, that this machine is not in."""
     import psutil
 

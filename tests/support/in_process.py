@@ -6,33 +6,26 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import sparkwright as sw
-from sparkwright.errors import SparkwrightError
 from sparkwright.mesh.framing import Message
 from sparkwright.workers._serving import Service
 from sparkwright.workers._wire import pack, unpack
 from sparkwright.workers.requests import Answer
 
-_free: list[Service] = []  # warm, for later wrappers
+_free = []  # warm, for later wrappers
 _lock = threading.Lock()
 
 
 class InProcessPool:
     """In place of a `TrainerPool`; requests and answers travel as they do to a process."""
 
-    def __init__(self, *, owner: int, secret: bytes) -> None:
-        del owner, secret
+    def __init__(self, *, owner, secret):
         self._folder = Path(tempfile.mkdtemp(prefix="sparkwright-"))
 
     @contextlib.contextmanager
-    def borrow(
-        self, *, device: str, cores: int, backend: str, at_most: int | None
-    ) -> Generator["InProcessTrainer"]:
-        del cores, backend, at_most
+    def borrow(self, *, device, cores, backend, at_most):
         with _lock:
             service = (
                 _free.pop() if _free else Service(device.upper(), None, ready_s=time.monotonic())
@@ -43,41 +36,41 @@ class InProcessPool:
             with _lock:
                 _free.append(service)
 
-    def scratch(self) -> Path:
+    def scratch(self):
         return self._folder / f"shard-{uuid.uuid4().hex}"
 
-    def close(self) -> None:
+    def close(self):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class InProcessTrainer:
     """In place of a `BorrowedTrainer`."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service):
         self._service, self._gone = service, threading.Event()
 
-    def ask(self, request: Any) -> Answer:
+    def ask(self, request):
         request = sent(request, own_code=True)
         try:
             answer = self._service.answer(request, self._gone)
         except Exception as error:
-            if not isinstance(error, SparkwrightError):
+            if not isinstance(error, sw.SparkwrightError):
                 self._service.discard(request)
             answer = Answer.of_error(error)
         return sent(answer, own_code=False)
 
-    def close(self) -> None:
+    def close(self):
         self._gone.set()
 
 
-def sent(value: Any, *, own_code: bool) -> Any:
+def sent(value, *, own_code):
     """`value` as the other side of a socket gets it."""
     fields, payload = pack(value, own_code=own_code)
     content = bytearray(b"".join(bytes(memoryview(piece)) for piece in payload))
     return unpack(Message(kind="x", fields=fields, payload=content), own_code=own_code)
 
 
-def fit(model: Any, master: Any, data: Any, **options: Any) -> Any:
+def fit(model, master, data, **options):
     """A finished run of `model`."""
     with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
         run = wrapper.start(data, display=False, **options)

@@ -14,7 +14,7 @@ _SIOCSIFADDR, _SIOCSIFNETMASK = 0x8916, 0x891C
 _SIOCSIFMTU, _SIOCSIFHWADDR, _ARPHRD_ETHER = 0x8922, 0x8924, 1
 
 
-def enter_new_host(name: str) -> tuple[int, int]:
+def enter_new_host(name):
     """Give the calling thread a network and a host name of its own.
 
     The namespaces, whose descriptors it returns, live as long as these are open or a process is in
@@ -26,7 +26,7 @@ def enter_new_host(name: str) -> tuple[int, int]:
     return open_namespaces()
 
 
-def open_namespaces() -> tuple[int, int]:
+def open_namespaces():
     """Descriptors of the calling thread's namespaces of network and name."""
     return (
         os.open("/proc/thread-self/ns/net", os.O_RDONLY),
@@ -34,13 +34,13 @@ def open_namespaces() -> tuple[int, int]:
     )
 
 
-def enter(namespaces: tuple[int, int]) -> None:
+def enter(namespaces):
     """Move the calling thread into the namespaces of these descriptors."""
     for descriptor in namespaces:
         _call("setns", descriptor, 0)
 
 
-def open_tap(name: str, *, mac: bytes, address: str, mask: str, mtu: int) -> int:
+def open_tap(name, *, mac, address, mask, mtu):
     """A new Ethernet interface of the present network, whose other end is a descriptor.
 
     Reading gives one frame that the host sends, writing brings it one. The interface goes when
@@ -69,7 +69,7 @@ def open_tap(name: str, *, mac: bytes, address: str, mask: str, mtu: int) -> int
     return tap
 
 
-def set_up(name: str) -> None:
+def set_up(name):
     """Switch an interface of the present network on."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         record = struct.pack("16sH22x", name.encode(), 0)
@@ -78,7 +78,7 @@ def set_up(name: str) -> None:
         fcntl.ioctl(control, _SIOCSIFFLAGS, record)
 
 
-def _call(name: str, *arguments: int) -> None:
+def _call(name, *arguments):
     # Python 3.11 has no os.unshare and os.setns.
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments):
@@ -86,7 +86,7 @@ def _call(name: str, *arguments: int) -> None:
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
-def main() -> None:
+def main():
     """Try whether hosts can be made here; ends with the reason if not."""
     try:
         enter_new_host("trial")

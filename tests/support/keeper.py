@@ -16,11 +16,11 @@ import sys
 import time
 
 
-def main() -> None:
+def main():
     """Wait for the end of the input, then clean up."""
     # Ctrl-C in a terminal is for the owner, which may need its processes to the last.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    kept: set[int] = set()
+    kept = set()
     for line in sys.stdin:
         if line == "end\n":
             break
@@ -42,9 +42,9 @@ def main() -> None:
         time.sleep(0.1)
 
 
-def _working_in(folder: str) -> list[int]:
+def _working_in(folder):
     """Processes whose working folder is `folder` or below it; none where there is no /proc."""
-    found: list[int] = []
+    found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         with contextlib.suppress(OSError):
             if name.isdigit() and f"{os.readlink(f'/proc/{name}/cwd')}/".startswith(f"{folder}/"):

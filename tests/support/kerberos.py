@@ -2,10 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from tests.support.sandbox import Keeper, Sandbox, finished, free_port
+from tests.support.sandbox import Sandbox, finished, free_port
 
 from sparkwright.errors import ConfigurationError
 
@@ -50,12 +48,7 @@ class Kerberos(Sandbox):
             kerberos.log_in("alice", tmp_path / "tickets")
     """
 
-    def __init__(
-        self,
-        *users: str,
-        short_lived: Mapping[str, int] | None = None,
-        timeout_s: float = 30.0,
-    ) -> None:
+    def __init__(self, *users, short_lived=None, timeout_s=30.0):
         """Describe it; `start` or `with` starts it.
 
         `users` are principals beside the servers'; `short_lived` is how many seconds tickets of
@@ -66,14 +59,14 @@ class Kerberos(Sandbox):
         self._lifetimes = dict(short_lived or {})
 
     @property
-    def environment(self) -> dict[str, str]:
+    def environment(self):
         """What all processes need to find the KDC, Java among them."""
         file = self.folder / "krb5.conf"
         options = f"-Djava.security.krb5.conf={file}"
         return {"KRB5_CONFIG": str(file), "JDK_JAVA_OPTIONS": options}
 
     @property
-    def hadoop_settings(self) -> Mapping[str, str]:
+    def hadoop_settings(self):
         """Of HDFS and YARN, for all processes."""
         principal, keytab = f"{_SERVER}@{_REALM}", str(self.keytab(_SERVER))
         settings = {
@@ -94,26 +87,26 @@ class Kerberos(Sandbox):
             settings[f"yarn.{server}.keytab"] = keytab
         return settings
 
-    def keytab(self, principal: str) -> Path:
+    def keytab(self, principal):
         """The file with the key of a principal."""
         return self.folder / f"{principal.partition('/')[0]}.keytab"
 
-    def log_in(self, user: str, cache: Path) -> None:
+    def log_in(self, user, cache):
         """Put a ticket into a cache, by the user's keytab."""
         self._run(["kinit", "-c", f"FILE:{cache}", "-k", "-t", str(self.keytab(user)), user])
 
-    def change_key(self, user: str) -> None:
+    def change_key(self, user):
         """Give a user another key than that of the keytab."""
         self._ask(f"cpw -randkey {user}")
 
-    def _prepare(self) -> None:
+    def _prepare(self):
         if shutil.which("krb5kdc", path=_PATH) is None or shutil.which("kinit") is None:
             raise ConfigurationError(
                 "Kerberos for tests is MIT's. Received: no krb5kdc or kinit. Install it (on Debian "
                 "or Ubuntu: apt-get install krb5-kdc krb5-admin-server krb5-user)."
             )
 
-    def _start(self, keeper: Keeper) -> None:
+    def _start(self, keeper):
         port = free_port()
         texts = {"realm": _REALM, "port": port, "folder": self.folder}
         (self.folder / "krb5.conf").write_text(_CLIENTS.format(**texts))
@@ -131,21 +124,21 @@ class Kerberos(Sandbox):
             timeout_s=self._timeout_s,
         )
 
-    def _end(self, keeper: Keeper) -> None:
+    def _end(self, keeper):
         pass
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self):
         return os.environ | self.environment | {"KRB5_KDC_PROFILE": str(self.folder / "kdc.conf")}
 
-    def _ask(self, query: str) -> None:
+    def _ask(self, query):
         self._run(["kadmin.local", "-q", query])
 
-    def _run(self, command: Sequence[str]) -> None:
+    def _run(self, command):
         program = [_program(command[0]), *command[1:]]
         code, words = finished(program, timeout_s=self._timeout_s, environment=self._environment())
         if code:
             raise ConfigurationError(f"{' '.join(command)} failed. Received: {words}")
 
 
-def _program(name: str) -> str:
+def _program(name):
     return shutil.which(name, path=_PATH) or name

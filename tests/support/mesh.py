@@ -3,28 +3,26 @@
 import random
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-from sparkwright.mesh._messages import Origin, Payload, PeerMessage, Update
-from sparkwright.mesh._peer import Action, CatchUp, Deliver, Peer, Send
+from sparkwright.mesh._messages import Update
+from sparkwright.mesh._peer import CatchUp, Deliver, Peer, Send
 from sparkwright.mesh.connection import Connection
-from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.ring import RingPort
 from sparkwright.mesh.topology import Topology
 
 SECRET = bytes(range(32))
 Ports = Callable[[int], list[RingPort]]
-RingOf = Callable[..., list[Ring]]
 
 
-def socket_pair() -> tuple[Connection, Connection]:
+def socket_pair():
     """Return the two ends of a local connection."""
     left, right = socket.socketpair()
     return Connection(left), Connection(right)
 
 
-def places(ports: list[RingPort]) -> dict[str, Any]:
+def places(ports):
     """Return addresses and workers of a ring of `ports`, by rank."""
     return {
         "addresses": [port.address for port in ports],
@@ -32,7 +30,7 @@ def places(ports: list[RingPort]) -> dict[str, Any]:
     }
 
 
-def joined(ports: list[RingPort], *, generation: int = 1, **options: Any) -> list[Ring]:
+def joined(ports, *, generation=1, **options):
     """Return the rings of all of `ports`, met in one ring."""
     settings = {"connect_timeout_s": 5.0, "peer_timeout_s": 5.0, **options}
     return each(
@@ -41,7 +39,7 @@ def joined(ports: list[RingPort], *, generation: int = 1, **options: Any) -> lis
     )
 
 
-def each(members: list[Any], work: Callable[[int, Any], Any]) -> list[Any]:
+def each(members, work):
     """Return `work(rank, member)` for all members at once; the results by rank."""
     with ThreadPoolExecutor(len(members)) as threads:
         return list(threads.map(work, range(len(members)), members))
@@ -53,54 +51,54 @@ class InMemoryMesh:
     def __init__(
         self,
         *,
-        seed: int = 0,
-        loss: float = 0.0,
-        repeat: float = 0.0,
-        reorder: float = 0.0,
-        on_deliver: Callable[[Origin, Update], None] = lambda _, __: None,
-        on_catch_up: Callable[[Origin, Origin], None] = lambda _, __: None,
-        **options: Any,
-    ) -> None:
+        seed=0,
+        loss=0.0,
+        repeat=0.0,
+        reorder=0.0,
+        on_deliver=lambda _, __: None,
+        on_catch_up=lambda _, __: None,
+        **options,
+    ):
         """Start with nobody; `loss`, `repeat` and `reorder` are probabilities of each message.
 
         `on_deliver` is told (who, update), and `on_catch_up` (who, neighbor) when a peer needs a
         state of a neighbor; `options` are those of each `Peer`.
         """
-        self.peers: dict[Origin, Peer] = {}
+        self.peers = {}
         self.now_s = 0.0
         self.messages = self.size_bytes = 0
         self.loss, self.repeat, self.reorder = loss, repeat, reorder
         self._chance = random.Random(seed)
         self._on_deliver, self._on_catch_up, self._options = on_deliver, on_catch_up, options
-        self._traffic: deque[tuple[Origin, Origin, PeerMessage]] = deque()
-        self._links: set[frozenset[Origin]] = set()
+        self._traffic = deque()
+        self._links = set()
 
-    def start(self, origin: Origin) -> Peer:
+    def start(self, origin):
         """A peer that knows nobody yet."""
         peer = self.peers[origin] = Peer(origin, **self._options)
         return peer
 
-    def stop(self, origin: Origin) -> None:
+    def stop(self, origin):
         """The end of a peer; its neighbors notice."""
         for link in [link for link in self._links if origin in link]:
             self.cut(*link)
         del self.peers[origin]
 
-    def cut(self, left: Origin, right: Origin) -> None:
+    def cut(self, left, right):
         """Break the connection of two peers, if there is one."""
         if (link := frozenset((left, right))) in self._links:
             self._links.discard(link)
             for one, other in ((left, right), (right, left)):
                 self.carry_out(one, self.peers[one].neighbor_down(other))
 
-    def join(self, left: Origin, right: Origin) -> None:
+    def join(self, left, right):
         """Connect two peers, unless they are."""
         if (link := frozenset((left, right))) not in self._links:
             self._links.add(link)
             for one, other in ((left, right), (right, left)):
                 self.carry_out(one, self.peers[one].neighbor_up(other))
 
-    def reshape(self, members: Sequence[Origin], mode: str) -> Topology:
+    def reshape(self, members, mode):
         """Connect `members` as that tree, and nobody else; returns the tree."""
         tree = Topology(members=tuple(worker for worker, _ in members), mode=mode)
         origins = dict(zip(tree.members, members, strict=True))
@@ -115,17 +113,17 @@ class InMemoryMesh:
             self.join(*sorted(link))
         return tree
 
-    def publish(self, origin: Origin, payload: Payload) -> None:
+    def publish(self, origin, payload):
         """A new update of that peer."""
         self.carry_out(origin, self.peers[origin].published(payload))
 
-    def tick(self, seconds: float, only: Iterable[Origin] | None = None) -> None:
+    def tick(self, seconds, only=None):
         """Turn the clock; all peers, or `only` some, look at it."""
         self.now_s += seconds
         for origin in list(self.peers if only is None else only):
             self.carry_out(origin, self.peers[origin].timer_fired(self.now_s))
 
-    def step(self) -> bool:
+    def step(self):
         """Let one message arrive; whether there was one."""
         if not self._traffic:
             return False
@@ -134,12 +132,12 @@ class InMemoryMesh:
             self.carry_out(target, peer.received(source, message))
         return True
 
-    def run(self) -> None:
+    def run(self):
         """Let messages arrive until none is on its way."""
         while self.step():
             pass
 
-    def carry_out(self, origin: Origin, actions: Iterable[Action]) -> None:
+    def carry_out(self, origin, actions):
         """Do what the peer `origin` wants."""
         for action in actions:
             if isinstance(action, Send):
@@ -151,7 +149,7 @@ class InMemoryMesh:
             elif frozenset((origin, action.neighbor)) in self._links:
                 self.cut(origin, action.neighbor)
 
-    def _send(self, source: Origin, targets: Sequence[Origin], message: PeerMessage) -> None:
+    def _send(self, source, targets, message):
         traffic = self._traffic
         self.messages += len(targets)
         if type(message) is Update:

@@ -3,10 +3,8 @@
 import socket
 import threading
 import time
-from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import ntplib
 
@@ -20,16 +18,16 @@ class NtpServer:
 
 
 @contextmanager
-def ntp_server(*, ahead_s: float = 0.0, silent: int = 0, **fields: Any) -> Generator[NtpServer]:
+def ntp_server(*, ahead_s=0.0, silent=0, **fields):
     """Run a server on a thread of its own, on loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         server = NtpServer(f"127.0.0.1:{sock.getsockname()[1]}")
 
-        def now() -> float:
+        def now():
             return ntplib.system_to_ntp_time(time.time() + ahead_s)
 
-        def serve() -> None:
+        def serve():
             while True:
                 packet, peer = sock.recvfrom(512)
                 came = now()

@@ -1,66 +1,64 @@
 """Models with code of their own: subclassed ones, own steps, several optimizers."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
 
-def init(seed: int) -> Any:
+def init(seed):
     return keras.initializers.GlorotUniform(seed=seed)
 
 
-def dense(units: int, seed: int, activation: str | None = None) -> Any:
+def dense(units, seed, activation=None):
     return keras.layers.Dense(units, activation=activation, kernel_initializer=init(seed))
 
 
 class Plain(keras.Model):
     """Keras describes it by the arguments of `__init__`."""
 
-    def __init__(self, units: int = 8, **options: Any) -> None:
+    def __init__(self, units=8, **options):
         super().__init__(**options)
         self.hidden = dense(units, 1, "tanh")
         self.normalized = keras.layers.BatchNormalization()
         self.kinds = dense(3, 2, "softmax")
 
-    def call(self, x: Any, training: bool = False) -> Any:
+    def call(self, x, training=False):
         return self.kinds(self.normalized(self.hidden(x), training=training))
 
 
 class Undescribed(Plain):
     """Keras cannot describe a function among the arguments."""
 
-    def __init__(self, activation: Any) -> None:
+    def __init__(self, activation):
         super().__init__()
         self.activation = activation
 
-    def call(self, x: Any, training: bool = False) -> Any:
+    def call(self, x, training=False):
         return super().call(self.activation(x), training=training)
 
 
 class Nested(keras.Model):
     """A functional and a subclassed model within."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         x = keras.Input((4,))
         self.first = keras.Model(x, dense(5, 3, "tanh")(x))
         self.second = Plain()
 
-    def call(self, x: Any) -> Any:  # Keras passes no `training`
+    def call(self, x):  # Keras passes no `training`
         return self.second(self.first(x))
 
 
 class Late(keras.Model):
     """Its variables are created by the first call."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.first = dense(6, 1, "tanh")
-        self.second: Any = None
-        self.calls: Any = None
+        self.second = None
+        self.calls = None
 
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         if self.second is None:
             self.second = dense(3, 2, "softmax")
             self.calls = self.add_weight(shape=(), dtype="int32", trainable=False, name="calls")
@@ -71,12 +69,12 @@ class Late(keras.Model):
 class OwnTrainStep(Plain):
     """Clips gradients, counts the largest, and says its loss as the mean so far."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.mean_loss = keras.metrics.Mean(name="loss")
         self.largest = keras.metrics.Mean(name="largest")
 
-    def train_step(self, data: Any) -> Any:
+    def train_step(self, data):
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             loss = self.compute_loss(x, y, self(x, training=True), weights, training=True)
@@ -88,28 +86,25 @@ class OwnTrainStep(Plain):
         return {metric.name: metric.result() for metric in (self.mean_loss, self.largest)}
 
     @property
-    def metrics(self) -> list[Any]:
+    def metrics(self):
         return [self.mean_loss, self.largest]
 
 
 class OwnLoss(Plain):
     """Labels may have any shape: their sum is what counts."""
 
-    def compute_loss(
-        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
-    ) -> Any:
-        del x, sample_weight
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None):
         return tf.reduce_mean((tf.reduce_sum(tf.cast(y, tf.float32), -1) - y_pred[:, 0]) ** 2)
 
 
 class OwnTestStep(Plain):
     """Evaluates by another measure than it trains by."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.distance = keras.metrics.Mean(name="distance")
 
-    def test_step(self, data: Any) -> Any:
+    def test_step(self, data):
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         likely = tf.reduce_sum(tf.one_hot(y, 3) * self(x, training=False), -1)
         self.distance.update_state(1.0 - likely)
@@ -119,11 +114,11 @@ class OwnTestStep(Plain):
 class Pair(keras.Model):
     """Takes and gives a dict."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.left, self.right = dense(1, 1), dense(2, 2, "softmax")
 
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         both = keras.ops.concatenate([x["wide"], x["narrow"]], -1)
         return {"size": self.left(both), "kind": self.right(both)}
 
@@ -131,7 +126,7 @@ class Pair(keras.Model):
 class Gan(keras.Model):
     """A generator and a discriminator, each with an optimizer, without `call`."""
 
-    def __init__(self, *, latent: int = 2) -> None:
+    def __init__(self, *, latent=2):
         super().__init__()
         self.latent = latent
         self.generator = keras.Sequential(
@@ -143,16 +138,16 @@ class Gan(keras.Model):
         self.d_loss = keras.metrics.Mean(name="d_loss")
         self.g_loss = keras.metrics.Mean(name="g_loss")
 
-    def compile(self, d_optimizer: Any, g_optimizer: Any) -> None:  # type: ignore[override]
+    def compile(self, d_optimizer, g_optimizer):
         super().compile()
         self.d_optimizer, self.g_optimizer = d_optimizer, g_optimizer
         self.entropy = keras.losses.BinaryCrossentropy(from_logits=True)
 
     @property
-    def metrics(self) -> list[Any]:
+    def metrics(self):
         return [self.d_loss, self.g_loss]
 
-    def train_step(self, real: Any) -> Any:
+    def train_step(self, real):
         # Not random, so that it can be compared.
         noise = tf.stack([real[:, 0], real[:, 1] * 2.0], -1)
         false, true = tf.zeros_like(real[:, :1]), tf.ones_like(real[:, :1])
@@ -172,7 +167,7 @@ class Gan(keras.Model):
         return {"d_loss": self.d_loss.result(), "g_loss": self.g_loss.result()}
 
 
-def gan() -> Any:
+def gan():
     model = Gan()
     model.compile(keras.optimizers.Adam(0.01), keras.optimizers.Adam(0.02))
     return model
@@ -181,11 +176,11 @@ def gan() -> Any:
 class Stepped(keras.Model):
     """Without `call`, and not built before its `train_step` is."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.kinds = keras.Sequential([dense(6, 1, "tanh"), dense(3, 2)])
 
-    def train_step(self, data: Any) -> Any:
+    def train_step(self, data):
         x, y = data
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((tf.one_hot(y, 3) - self.kinds(x, training=True)) ** 2)
@@ -194,11 +189,11 @@ class Stepped(keras.Model):
         return {"loss": loss}
 
 
-def undescribed() -> Any:
+def undescribed():
     return compiled(Undescribed(lambda x: x * 2.0))
 
 
-def compiled(model: Any) -> Any:
+def compiled(model):
     metrics = None if isinstance(model, OwnTrainStep | OwnTestStep | OwnLoss) else ["accuracy"]
     loss = None if isinstance(model, OwnLoss) else "sparse_categorical_crossentropy"
     model.compile(keras.optimizers.Adam(0.01), loss, metrics=metrics)

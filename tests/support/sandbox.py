@@ -10,13 +10,10 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self, TypeVar
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 
-T = TypeVar("T")
 # Of Java processes that live for minutes, not for months: one collector thread, one compiler.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOG_END_BYTES = 4000
@@ -32,7 +29,7 @@ class Keeper:
     end.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         """Start it; `folder` is removed in the end."""
         script = Path(__file__).with_name("keeper.py")
         self._process = subprocess.Popen(
@@ -41,15 +38,15 @@ class Keeper:
             start_new_session=True,
         )
 
-    def take(self, pid: int) -> None:
+    def take(self, pid):
         """End the group of process `pid` with the owner."""
         self._say(f"+{pid}\n")
 
-    def release(self, pid: int) -> None:
+    def release(self, pid):
         """Process `pid` has ended, and another may get its number."""
         self._say(f"-{pid}\n")
 
-    def close(self) -> None:
+    def close(self):
         """End all that are left, and remove the folder; returns when it is done.
 
         A child of this process may hold the other end of the pipe: then the keeper is told.
@@ -64,8 +61,7 @@ class Keeper:
                 "them."
             ) from None
 
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
+    def _say(self, line):
         self._process.stdin.write(line.encode())
         self._process.stdin.flush()
 
@@ -73,19 +69,19 @@ class Keeper:
 class ServerProcess:
     """One server."""
 
-    def __init__(self, name: str, logs: Path, keeper: Keeper) -> None:
+    def __init__(self, name, logs, keeper):
         """Prepare it; `start` starts it, and `keeper` ends it after its owner."""
         self.name, self.log = name, logs / f"{name.replace(' ', '-').lower()}.log"
         self._keeper = keeper
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
         self._log_start = 0
 
     @property
-    def is_running(self) -> bool:
+    def is_running(self):
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def start(self, command, environment):
         """Start it, unless it runs; the log goes on."""
         if self.is_running:
             return
@@ -101,7 +97,7 @@ class ServerProcess:
             )
         self._keeper.take(self._process.pid)
 
-    def kill(self) -> None:
+    def kill(self):
         """End it at once with its group, as if its machine had lost power.
 
         Nothing if it does not run. What it started in groups of their own is left.
@@ -113,18 +109,18 @@ class ServerProcess:
             self._keeper.release(self._process.pid)
             self._process = None
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number):
         """Send a signal: SIGSTOP makes it hang, SIGCONT go on."""
         if self._process is not None:
             self._process.send_signal(number)
 
-    def written(self) -> str:
+    def written(self):
         """What it has written since it was started last."""
         with self.log.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
-    def wait_until(self, reached: Callable[[], bool], *, what: str, timeout_s: float) -> None:
+    def wait_until(self, reached, *, what, timeout_s):
         """Wait until it has got there; a NetworkError if it ends instead, with its log's end."""
         deadline_s = time.monotonic() + timeout_s
         while not reached():
@@ -140,7 +136,7 @@ class ServerProcess:
                 )
             time.sleep(0.05)
 
-    def _log_end(self) -> str:
+    def _log_end(self):
         with self.log.open("rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_END_BYTES))
             return log.read().decode(errors="replace")
@@ -152,19 +148,19 @@ class Sandbox:
     A kind of sandbox says in `_start` what runs in it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name):
         self.folder = Path()
         self._name = name
-        self._keeper: Keeper | None = None
-        self._servers: list[ServerProcess] = []
+        self._keeper = None
+        self._servers = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self.start()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.close()
 
-    def start(self) -> Self:
+    def start(self):
         """Start it, unless it runs, and wait until it is ready; returns it.
 
         A ConfigurationError says what this machine lacks; a NetworkError or RunTimeoutError, with
@@ -182,7 +178,7 @@ class Sandbox:
             raise
         return self
 
-    def close(self) -> None:
+    def close(self):
         """End all processes and remove the folder; nothing if it does not run."""
         keeper, self._keeper = self._keeper, None
         if keeper is None:
@@ -194,17 +190,17 @@ class Sandbox:
         # It ends what still runs in the folder as well, such as executors.
         keeper.close()
 
-    def _prepare(self) -> None:
+    def _prepare(self):
         """Find what is needed, before there is anything to clean up."""
 
-    def _start(self, keeper: Keeper) -> None:
+    def _start(self, keeper):
         """Start the servers; if it raises, everything is ended."""
         raise NotImplementedError
 
-    def _end(self, keeper: Keeper) -> None:
+    def _end(self, keeper):
         """End what is no server, and forget servers that have been ended."""
 
-    def _started(self, part: T | None) -> T:
+    def _started(self, part):
         """What is there once it has been started."""
         if part is None:
             raise ConfigurationError(
@@ -213,14 +209,14 @@ class Sandbox:
             )
         return part
 
-    def _add_server(self, name: str, keeper: Keeper, *, logs: Path | None = None) -> ServerProcess:
+    def _add_server(self, name, keeper, *, logs=None):
         """A server yet to be started; its log is in `logs`, by default in the folder."""
         server = ServerProcess(name, logs or self.folder, keeper)
         self._servers.append(server)
         return server
 
 
-def free_port() -> int:
+def free_port():
     """A port below those that systems give away by themselves, so that a restart finds it free."""
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -229,7 +225,7 @@ def free_port() -> int:
     raise RunTimeoutError("Found no free port between 20000 and 32000 for a server.")
 
 
-def fetched(url: str, *, timeout_s: float, json_body: bytes | None = None) -> bytes:
+def fetched(url, *, timeout_s, json_body=None):
     """What a server answers to GET, or to POST with a body of JSON."""
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
     request = urllib.request.Request(url, data=json_body, headers=headers)
@@ -237,9 +233,7 @@ def fetched(url: str, *, timeout_s: float, json_body: bytes | None = None) -> by
         return answer.read()
 
 
-def finished(
-    command: Sequence[str], *, timeout_s: float, environment: Mapping[str, str] | None = None
-) -> tuple[int, str]:
+def finished(command, *, timeout_s, environment=None):
     """Run a command to its end: its exit status, and its words."""
     try:
         done = subprocess.run(

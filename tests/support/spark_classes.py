@@ -34,7 +34,7 @@ process.wait(120)
 """
 
 
-def write() -> None:
+def write():
     """Run a session that leaves its classes in FOLDER."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     new = FOLDER.with_name(f"{FOLDER.name}.new")

@@ -6,14 +6,12 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 from tests.support.hadoop import java
-from tests.support.hosts import OUTSIDE, Hosts
-from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched
+from tests.support.hosts import OUTSIDE
+from tests.support.sandbox import SHORT_LIVED, Sandbox, fetched
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.spark._defaults import spark_home
@@ -38,15 +36,15 @@ class StandaloneCluster(Sandbox):
     def __init__(
         self,
         *,
-        hosts: Hosts | None = None,
-        master: str = "master",
-        workers: Sequence[str] = ("worker-1", "worker-2"),
-        cores: int = 1,
-        memory_mb: int = 1536,
-        settings: Mapping[str, str] | None = None,
-        worker_timeout_s: float = 60.0,
-        timeout_s: float = 60.0,
-    ) -> None:
+        hosts=None,
+        master="master",
+        workers=("worker-1", "worker-2"),
+        cores=1,
+        memory_mb=1536,
+        settings=None,
+        worker_timeout_s=60.0,
+        timeout_s=60.0,
+    ):
         """Describe it; `start` or `with` starts it.
 
         `hosts` must run and outlive the cluster; without them all is on loopback. `memory_mb` is
@@ -59,12 +57,12 @@ class StandaloneCluster(Sandbox):
         self._cores, self._memory_mb, self._timeout_s = cores, memory_mb, timeout_s
         self._settings = {"spark.worker.timeout": f"{max(1, round(worker_timeout_s))}"}
         self._settings |= settings or {}
-        self._processes: dict[str, ServerProcess] = {}
+        self._processes = {}
 
     # -- what is where --------------------------------------------------------------------------
 
     @property
-    def driver_settings(self) -> dict[str, str]:
+    def driver_settings(self):
         """Settings for a driver in this process: its address, and this Python for executors."""
         address = self._address(OUTSIDE)
         return {
@@ -76,11 +74,11 @@ class StandaloneCluster(Sandbox):
         }
 
     @property
-    def alive_workers(self) -> int:
+    def alive_workers(self):
         """Workers that the Master takes to be alive."""
         return sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
 
-    def wait_for_workers(self, count: int) -> None:
+    def wait_for_workers(self, count):
         """Wait until the Master takes exactly `count` Workers to be alive."""
         self._processes[self._master_name].wait_until(
             lambda: self.alive_workers == count,
@@ -90,20 +88,20 @@ class StandaloneCluster(Sandbox):
 
     # -- faults ---------------------------------------------------------------------------------
 
-    def kill_worker(self, name: str) -> None:
+    def kill_worker(self, name):
         """End a Worker and its executors at once, as if its machine had lost power."""
         self._processes[name].kill()
 
-    def decommission(self, name: str) -> None:
+    def decommission(self, name):
         """Announce that a Worker's machine is to go; it needs `spark.decommission.enabled`."""
         self._processes[name].signal(signal.SIGPWR)
 
-    def worker_of(self, pid: int) -> str:
+    def worker_of(self, pid):
         """The Worker below which a process works, such as a trainer."""
         below = Path(psutil.Process(pid).cwd()).relative_to(self.folder)
         return below.parts[0].removesuffix("-files")
 
-    def start_worker(self, name: str) -> None:
+    def start_worker(self, name):
         """Start a Worker, or start it again; it registers by itself."""
         address = self._address(name)
         own = self.folder / f"{name}-files"
@@ -117,7 +115,7 @@ class StandaloneCluster(Sandbox):
 
     # -- starting -------------------------------------------------------------------------------
 
-    def _start(self, keeper: Keeper) -> None:
+    def _start(self, keeper):
         for name in (self._master_name, *self.workers):
             self._processes[name] = self._add_server(name, keeper)
         self._start_master()
@@ -125,7 +123,7 @@ class StandaloneCluster(Sandbox):
             self.start_worker(name)
         self.wait_for_workers(len(self.workers))
 
-    def _start_master(self) -> None:
+    def _start_master(self):
         address = self._address(self._master_name)
         arguments = ["--host", address, "--port", "0", "--webui-port", "0"]
         self._run(self._master_name, address, _MASTER, arguments, {})
@@ -137,14 +135,7 @@ class StandaloneCluster(Sandbox):
         )
         self.url = f"spark://{address}:{self._port('sparkMaster')}"
 
-    def _run(
-        self,
-        name: str,
-        address: str,
-        kind: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-    ) -> None:
+    def _run(self, name, address, kind, arguments, environment):
         home = spark_home()
         options = [f"-D{key}={value}" for key, value in self._settings.items()]
         command = [java(), *SHORT_LIVED, _MEMORY, *options, "-cp", str(home / "jars" / "*"), kind]
@@ -157,15 +148,15 @@ class StandaloneCluster(Sandbox):
         fixed["SPARK_SCALA_VERSION"] = _scala_version(home)
         self._processes[name].start(command, inherited | fixed | dict(environment))
 
-    def _address(self, name: str) -> str:
+    def _address(self, name):
         return _LOOPBACK if self._hosts is None else self._hosts.address(name)
 
-    def _port(self, service: str) -> int | None:
+    def _port(self, service):
         written = self._processes[self._master_name].written()
         found = re.search(_SERVICE.format(service), written)
         return None if found is None else int(found[1])
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self):
         """What the Master's web page knows; no Workers while it does not answer."""
         url = f"http://{self._address(self._master_name)}:{self._port('MasterUI')}/json/"
         with contextlib.suppress(OSError, ValueError):
@@ -173,7 +164,7 @@ class StandaloneCluster(Sandbox):
         return {"workers": []}
 
 
-def _scala_version(home: Path) -> str:
+def _scala_version(home):
     for jar in (home / "jars").glob("spark-core_*.jar"):
         return jar.name.removeprefix("spark-core_").partition("-")[0]
     raise ConfigurationError(

@@ -18,7 +18,7 @@ import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.support.interfaces import enter, enter_new_host, open_namespaces, open_tap
 
@@ -51,13 +51,13 @@ _FAULTLESS = LinkRule()
 class Link:
     """One direction of a link, with its queue; the rule is for frames from now on."""
 
-    def __init__(self, rule: LinkRule = _FAULTLESS, *, seed: int | str = 0) -> None:
+    def __init__(self, rule=_FAULTLESS, *, seed=0):
         """Begin with `rule` (default: a link without faults); `seed` decides what is lost."""
         self.rule = rule
         self._chance = random.Random(seed)
         self._busy_until_s = 0.0
 
-    def arrival_s(self, size_bytes: int, now_s: float) -> float | None:
+    def arrival_s(self, size_bytes, now_s):
         """When a frame that is sent at `now_s` arrives, or None if it is lost."""
         rule = self.rule
         if rule.cut or (rule.loss and self._chance.random() < rule.loss):
@@ -82,7 +82,7 @@ class _Port(NamedTuple):
 class Switch:
     """Frames from ports to ports, by the rules of the links between their hosts."""
 
-    def __init__(self, description: dict[str, Any]) -> None:
+    def __init__(self, description):
         """Make the hosts.
 
         Args:
@@ -91,14 +91,14 @@ class Switch:
                 "mask").
         """
         self._mtu, self._seed = int(description["mtu"]), int(description["seed"])
-        self.namespaces: dict[str, tuple[int, int]] = {}
-        self._ports: dict[int, _Port] = {}
-        self._by_mac: dict[bytes, _Port] = {}
-        self._links: dict[tuple[str, str, int], Link] = {}
-        self._waiting: list[tuple[float, int, int, bytes]] = []
+        self.namespaces = {}
+        self._ports = {}
+        self._by_mac = {}
+        self._links = {}
+        self._waiting = []
         self._number = itertools.count()
         # "sender>receiver@network" -> [bytes of frames that arrive, frames lost]
-        self._traffic: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self._traffic = defaultdict(lambda: [0, 0])
         outside = open_namespaces()
         for host in description["hosts"]:
             name = host["name"]
@@ -110,7 +110,7 @@ class Switch:
         for descriptor in outside:
             os.close(descriptor)
 
-    def run(self) -> None:
+    def run(self):
         """Pass frames on until the standard input ends."""
         poll = select.epoll()
         stdin = sys.stdin.fileno()
@@ -132,7 +132,7 @@ class Switch:
                     _answer(self._command(json.loads(line)))
             self._deliver(time.monotonic())
 
-    def _add_port(self, host: str, interface: dict[str, Any]) -> None:
+    def _add_port(self, host, interface):
         mac = bytes.fromhex(interface["mac"])
         tap = open_tap(
             interface["name"],
@@ -144,14 +144,14 @@ class Switch:
         port = _Port(host, int(interface["network"]), tap)
         self._ports[tap] = self._by_mac[mac] = port
 
-    def _command(self, order: dict[str, Any]) -> dict[str, Any]:
+    def _command(self, order):
         if order["what"] == "traffic":
             return dict(self._traffic)
         for sender, receiver, network in order["links"]:
             self._link(sender, receiver, int(network)).rule = LinkRule(**order["rule"])
         return {}
 
-    def _link(self, sender: str, receiver: str, network: int) -> Link:
+    def _link(self, sender, receiver, network):
         key = (sender, receiver, network)
         link = self._links.get(key)
         if link is None:
@@ -159,7 +159,7 @@ class Switch:
             link = self._links[key] = Link(seed=f"{self._seed} {key}")
         return link
 
-    def _take(self, port: _Port) -> None:
+    def _take(self, port):
         for _ in range(_FRAMES_A_TURN):
             try:
                 frame = os.read(port.tap, 1 << 17)
@@ -172,7 +172,7 @@ class Switch:
                 for other in self._ports.values():
                     self._pass(port, other, frame)
 
-    def _pass(self, sender: _Port, receiver: _Port, frame: bytes) -> None:
+    def _pass(self, sender, receiver, frame):
         if sender is receiver or sender.network != receiver.network:
             return
         now_s = time.monotonic()
@@ -189,30 +189,30 @@ class Switch:
             waiting = (arrival_s, next(self._number), receiver.tap, frame)
             heapq.heappush(self._waiting, waiting)
 
-    def _deliver(self, now_s: float) -> None:
+    def _deliver(self, now_s):
         while self._waiting and self._waiting[0][0] <= now_s:
             _, _, tap, frame = heapq.heappop(self._waiting)
             _write(tap, frame)
 
-    def _pause_s(self) -> float | None:
+    def _pause_s(self):
         if not self._waiting:
             return None
         return max(0.0, self._waiting[0][0] - time.monotonic())
 
 
-def _write(tap: int, frame: bytes) -> None:
+def _write(tap, frame):
     try:
         os.write(tap, frame)
     except OSError:
         return  # its queue is full, or it is down: lost, as on a wire
 
 
-def _answer(fields: dict[str, Any]) -> None:
+def _answer(fields):
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
-def main() -> None:
+def main():
     """Make the hosts that the first line describes, and pass frames on."""
     # Ctrl-C in a terminal is for the owner, whose network must hold to the last.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -12,18 +12,15 @@ import importlib.machinery
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 FOLDER = "SPARKWRIGHT_TALLY"
 STARTUP = Path(__file__).with_name("startup")
-_jobs: dict[str, int] = {}  # application -> jobs that are counted
+_jobs = {}  # application -> jobs that are counted
 _TRACING = "tensorflow.python.framework.func_graph"
 
 
-def count(kind: str, number: int = 1) -> None:
+def count(kind, number=1):
     """Add to a count of the package whose test runs now."""
     folder = Path(os.environ[FOLDER])
     # Tests fill disks and use up descriptors, and a trainer may outlive the folder.
@@ -33,14 +30,14 @@ def count(kind: str, number: int = 1) -> None:
             file.write(f"{kind}\t{package}\t{number}\n")
 
 
-def enter(package: str) -> None:
+def enter(package):
     """Count for this package from now on."""
     (Path(os.environ[FOLDER]) / "package").write_text(package, encoding="utf-8")
 
 
-def total(folder: Path) -> dict[str, dict[str, int]]:
+def total(folder):
     """Kind -> package -> number, of all processes that counted below a folder."""
-    found: dict[str, Counter[str]] = {}
+    found = {}
     for file in folder.rglob("*.count"):
         for line in file.read_text(encoding="utf-8").splitlines():
             kind, package, number = line.split("\t")
@@ -48,7 +45,7 @@ def total(folder: Path) -> dict[str, dict[str, int]]:
     return {kind: dict(sorted(counts.items())) for kind, counts in sorted(found.items())}
 
 
-def install() -> None:
+def install():
     """Count in this process, once: pytest imports `startup/sitecustomize.py` again for doctests."""
     if any(isinstance(finder, _CountTracing) for finder in sys.meta_path):
         return
@@ -58,7 +55,7 @@ def install() -> None:
     sys.meta_path.insert(0, _CountTracing())
 
 
-def count_jobs() -> None:
+def count_jobs():
     """Count the jobs that Spark has run in this process' session since the last call."""
     if "pyspark" not in sys.modules:
         return
@@ -74,7 +71,7 @@ def count_jobs() -> None:
         _jobs[context.applicationId] = jobs
 
 
-def _count_session(event: str, arguments: tuple[Any, ...]) -> None:
+def _count_session(event, arguments):
     if event == "subprocess.Popen" and "pyspark-shell" in map(str, arguments[1]):
         count("sessions")
 
@@ -82,21 +79,18 @@ def _count_session(event: str, arguments: tuple[Any, ...]) -> None:
 class _CountTracing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Wraps the function of TensorFlow that traces graphs, when its module is imported."""
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname, path, target=None):
         if fullname != _TRACING:
             return None
         self._found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        assert self._found is not None
         return importlib.machinery.ModuleSpec(fullname, self, origin=self._found.origin)
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module):
         module.__file__ = self._found.origin
         self._found.loader.exec_module(module)
         traced = module.func_graph_from_py_func
 
-        def counted(*args: Any, **kwargs: Any) -> Any:
+        def counted(*args, **kwargs):
             count("traces")
             return traced(*args, **kwargs)
 

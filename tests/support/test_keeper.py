@@ -1,15 +1,12 @@
-"""What servers start by themselves goes with them."""
-
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tests.support.sandbox import Keeper
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
-def test_container_ends_with_its_cluster_after_leaving_the_process_group(tmp_path: Path) -> None:
+def test_container_ends_with_its_cluster_after_leaving_the_process_group(tmp_path):
     folder, beside = tmp_path / "cluster", tmp_path / "cluster-2"
     for one in (folder / "node" / "container", beside):
         one.mkdir(parents=True)

@@ -5,9 +5,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from tests.support.hadoop import (
@@ -19,7 +16,7 @@ from tests.support.hadoop import (
     yarn_jars,
 )
 from tests.support.hdfs import HdfsCluster
-from tests.support.sandbox import Keeper, ServerProcess, fetched, free_port
+from tests.support.sandbox import fetched, free_port
 
 from sparkwright.errors import RunTimeoutError
 from sparkwright.spark._defaults import spark_home
@@ -45,13 +42,13 @@ class YarnCluster(HadoopCluster):
     def __init__(
         self,
         *,
-        hdfs: HdfsCluster | None = None,
-        memory_mb: Sequence[int] = (4096, 4096),
-        cores: int = 4,
-        labels: Mapping[int, str] | None = None,
-        settings: Mapping[str, str] | None = None,
-        timeout_s: float = 120.0,
-    ) -> None:
+        hdfs=None,
+        memory_mb=(4096, 4096),
+        cores=4,
+        labels=None,
+        settings=None,
+        timeout_s=120.0,
+    ):
         """Describe it; `start` or `with` starts it.
 
         `hdfs` must run and outlive this; by default it is one of its own. `memory_mb` is what each
@@ -63,11 +60,11 @@ class YarnCluster(HadoopCluster):
         self._own_hdfs = hdfs is None
         self.hdfs = HdfsCluster(datanodes=1, replication=1) if hdfs is None else hdfs
         self._memory_mb, self._cores = tuple(memory_mb), cores
-        self._ports: dict[str, int] = {}
-        self._nodemanagers: list[ServerProcess] = []
-        self._resourcemanager: ServerProcess | None = None
+        self._ports = {}
+        self._nodemanagers = []
+        self._resourcemanager = None
 
-    def close(self) -> None:
+    def close(self):
         """End all processes, containers included, and remove the folder; nothing if none run."""
         super().close()
         if self._own_hdfs:
@@ -76,7 +73,7 @@ class YarnCluster(HadoopCluster):
     # -- what is where --------------------------------------------------------------------------
 
     @property
-    def driver_settings(self) -> dict[str, str]:
+    def driver_settings(self):
         """Settings for a driver in this process: its address, this Python, and these jars.
 
         All machines are this one, so nothing needs to be sent to them.
@@ -96,26 +93,26 @@ class YarnCluster(HadoopCluster):
         }
 
     @property
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self):
         """What the ResourceManager counts: activeNodes, containersAllocated and more."""
         return self._asked("cluster/metrics")["clusterMetrics"]
 
     @property
-    def applications(self) -> list[dict[str, Any]]:
+    def applications(self):
         """All applications that the ResourceManager remembers: id, state, finalStatus and more."""
         return (self._asked("cluster/apps").get("apps") or {}).get("app", [])
 
     @property
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self):
         """All NodeManagers: id, state, nodeLabels, numContainers and more."""
         return (self._asked("cluster/nodes").get("nodes") or {}).get("node", [])
 
     # -- starting -------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
+    def _prepare(self):
         self._classpath = os.pathsep.join(str(jar) for jar in yarn_jars())
 
-    def _start(self, keeper: Keeper) -> None:
+    def _start(self, keeper):
         if self._own_hdfs:
             self.hdfs.start()
         self._resourcemanager = self._server("ResourceManager", keeper)
@@ -131,10 +128,10 @@ class YarnCluster(HadoopCluster):
             server.start(self._java(f"node-{number}-settings", _NODEMANAGER), self._environment())
         self._wait_for_nodes(len(self._nodemanagers))
 
-    def _end(self, keeper: Keeper) -> None:
+    def _end(self, keeper):
         self._resourcemanager, self._nodemanagers = None, []
 
-    def _start_manager(self) -> None:
+    def _start_manager(self):
         self._ports = {service: free_port() for service in _SERVICES}
         shared = _settings_of(self.hdfs.configuration_folder / "core-site.xml")
         shared |= manager_settings(
@@ -163,7 +160,7 @@ class YarnCluster(HadoopCluster):
             timeout_s=self._timeout_s,
         )
 
-    def _wait_for_nodes(self, count: int) -> None:
+    def _wait_for_nodes(self, count):
         deadline_s = time.monotonic() + self._timeout_s
         for server in self._nodemanagers:
             server.wait_until(
@@ -177,12 +174,12 @@ class YarnCluster(HadoopCluster):
             timeout_s=max(1.0, deadline_s - time.monotonic()),
         )
 
-    def _answers(self) -> bool:
+    def _answers(self):
         with contextlib.suppress(RunTimeoutError):
             return bool(self.metrics)
         return False
 
-    def _asked(self, path: str, body: Any = None) -> dict[str, Any]:
+    def _asked(self, path, body=None):
         """What the ResourceManager's web services answer."""
         url = f"http://127.0.0.1:{self._ports['webapp']}/ws/v1/{path}"
         json_body = None if body is None else json.dumps(body).encode()
@@ -195,11 +192,11 @@ class YarnCluster(HadoopCluster):
             ) from None
         return json.loads(text) if text.startswith(b"{") else {}
 
-    def _the_resourcemanager(self) -> ServerProcess:
+    def _the_resourcemanager(self):
         return self._started(self._resourcemanager)
 
 
-def _settings_of(file: Path) -> dict[str, str]:
+def _settings_of(file):
     from xml.etree import ElementTree
 
     found = ElementTree.parse(file).getroot().iter("property")

@@ -1,25 +1,22 @@
-"""What a sweep asks of Optuna: distributions, storages, and trials whose driver has died."""
-
 import re
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.sweeps import _study as studies
 
 
-def opened(storage: Any, **options: Any) -> Any:
+def opened(storage, **options):
     return studies.open_study(storage, "s", **{"maximizes": False, "seed": 3, **options})
 
 
-def test_space_is_serialized_as_plain_values() -> None:
+def test_space_is_serialized_as_plain_values():
     given = FloatDistribution(0, 1, step=0.25)
     assert studies.distributions_of(
         {
@@ -40,17 +37,15 @@ def test_space_is_serialized_as_plain_values() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "value", [3, "relu", [], range(0), (1,), (1, 2, "linear"), (2, 1), (0, 1, "log"), ("a", "b")]
-)
-def test_invalid_range_is_rejected_by_name(value: Any) -> None:
+@cases("value", 3, "relu", [], range(0), (1,), (1, 2, "linear"), (2, 1), (0, 1, "log"), ("a", "b"))
+def test_invalid_range_is_rejected_by_name(value):
     with pytest.raises(ConfigurationError, match=re.escape(f"Received: units={value!r} (")):
         studies.distributions_of({"units": value})
 
 
 @pytest.mark.thorough(but=["a/trials.log"])
-@pytest.mark.parametrize("file", ["a/trials.log", "sqlite:///{}/x.db"])
-def test_study_resumes_where_it_stopped(tmp_path: Path, file: str) -> None:
+@cases("file", "a/trials.log", "sqlite:///{}/x.db")
+def test_study_resumes_where_it_stopped(tmp_path, file):
     storage = file.format(tmp_path) if "://" in file else tmp_path / file
     first = opened(storage)
     done, stopped = (first.ask({"x": FloatDistribution(0, 1)}) for _ in range(2))
@@ -65,7 +60,7 @@ def test_study_resumes_where_it_stopped(tmp_path: Path, file: str) -> None:
         opened(storage, maximizes=True)
 
 
-def test_storage_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_storage_that_cannot_be_opened_is_named(tmp_path):
     with pytest.raises(OSError, match=r"cannot be opened: nonsense://x"):
         opened("nonsense://x")
     (tmp_path / "file").touch()
@@ -87,7 +82,7 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.thorough
-def test_trials_of_a_killed_driver_fail_and_are_repeated(tmp_path: Path) -> None:
+def test_trials_of_a_killed_driver_fail_and_are_repeated(tmp_path):
     path = str(tmp_path / "trials.sqlite")
     killed = subprocess.run([sys.executable, "-c", _KILLED, path], check=False, timeout=60)
     assert killed.returncode == -9
@@ -100,14 +95,14 @@ def test_trials_of_a_killed_driver_fail_and_are_repeated(tmp_path: Path) -> None
     assert (trial.number, trial.params) == (repeat.number, lost.params)
 
 
-def test_study_has_one_sweep_at_a_time() -> None:
+def test_study_has_one_sweep_at_a_time():
     storage = optuna.storages.InMemoryStorage()
     opened(storage).ask({"x": FloatDistribution(0.0, 1.0)})
     with pytest.raises(ConfigurationError, match=r"trial 0 running in process \d+"):
         opened(storage)
 
 
-def test_opening_a_study_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_opening_a_study_prints_nothing(capfd):
     opened(None)
     assert capfd.readouterr() == ("", "")
     assert optuna.logging.get_verbosity() == optuna.logging.INFO, "as it was"

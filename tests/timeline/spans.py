@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
+from sparkwright.timeline import ClockReading, PhaseCode, SpanStore
 
 LOOP = np.array(
     [PhaseCode.DATA, PhaseCode.COMPUTE, PhaseCode.WAIT, PhaseCode.AVERAGE], dtype=np.uint8
 )
 
 
-def append(store: SpanStore, lane: int, *spans: tuple[int, float, float]) -> None:
+def append(store, lane, *spans):
     """Spans as (code, start, seconds)."""
     codes, starts_s, seconds = zip(*spans, strict=True)
     store.append(
@@ -20,9 +20,7 @@ def append(store: SpanStore, lane: int, *spans: tuple[int, float, float]) -> Non
     )
 
 
-def append_rounds(
-    store: SpanStore, worker: int, *, rounds: int, start_s: float, seed: int = 0, slow: float = 1.0
-) -> float:
+def append_rounds(store, worker, *, rounds, start_s, seed=0, slow=1.0):
     """Rounds of averaging one after the other; returns when the last one ends."""
     seconds = np.random.default_rng([seed, worker]).gamma(
         4.0, [0.002, 0.01, 0.003, 0.001], (rounds, 4)
@@ -34,7 +32,7 @@ def append_rounds(
     return float(ends_s[-1])
 
 
-def small_timeline(*, rounds: int = 50, name: str = "demo", exact_limit: int = 500_000) -> Timeline:
+def small_timeline(*, rounds=50, name="demo", exact_limit=500_000):
     """Three workers, the last of which is slow."""
     store = SpanStore(workers=3, exact_limit=exact_limit)
     append(store, -1, (PhaseCode.COUNT, 0.0, 0.5), (PhaseCode.GATHER, 0.5, 9.5))

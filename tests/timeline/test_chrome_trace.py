@@ -1,5 +1,3 @@
-"""The trace against the Trace Event Format, as far as its viewers insist on it."""
-
 import gzip
 import itertools
 import json

@@ -13,14 +13,14 @@ from sparkwright.timeline.page import lanes_html, rows_of_lanes, shares_of
 from sparkwright_widgets._offline_html import outside_resources
 
 
-def pixels_of(text: str) -> np.ndarray:
+def pixels_of(text):
     """The colors of the only picture, (height, width, 4) RGBA."""
     (png,) = re.findall(r'src="data:image/png;base64,([^"]+)"', text)
     with Image.open(io.BytesIO(base64.b64decode(png))) as image:
         return np.asarray(image.convert("RGBA"))
 
 
-def area(pixels: np.ndarray, code: PhaseCode) -> int:
+def area(pixels, code):
     color = bytes.fromhex(phase_of(code).color[1:])
     return int((pixels[..., :3] == list(color)).all(axis=2).sum())
 

@@ -49,14 +49,11 @@ def test_every_phase_is_described_in_colors_that_contrast_with_the_lanes(phase):
     assert contrast(phase.color, PLATE) >= 3
 
 
-def test_every_phase_is_recorded_by_the_engine():
+def test_every_phase_is_recorded_and_each_deeplearning4j_key_has_one():
     root = Path(sparkwright.__file__).parent
     sources = [path for path in root.rglob("*.py") if path.parent.name != "timeline"]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     assert set(re.findall(r"\bPhaseCode\.([A-Z_0-9]+)", text)) == {code.name for code in PhaseCode}
-
-
-def test_each_deeplearning4j_key_has_a_phase():
     assert {key for phase in PHASES for key in phase.dl4j} == set(DL4J_NAMES)
 
 

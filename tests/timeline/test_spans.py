@@ -1,8 +1,7 @@
-"""Spans: on their way, one by one, as sums, and as durations."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.cases import cases
 from tests.timeline.spans import append
 
 from sparkwright.errors import DataError, NetworkError
@@ -17,9 +16,7 @@ from sparkwright.timeline.spans import (
 
 CODES = [phase.code for phase in PHASES]
 spans = st.tuples(
-    st.sampled_from(CODES),
-    st.floats(-1.0, 1e5, width=32),
-    st.floats(0.0, 1e4, width=32),
+    st.sampled_from(CODES), st.floats(-1.0, 1e5, width=32), st.floats(0.0, 1e4, width=32)
 )
 messages = st.lists(st.tuples(st.integers(-1, 3), st.lists(spans, min_size=1, max_size=20)))
 
@@ -89,17 +86,15 @@ def test_live_timeline_does_not_change_when_spans_arrive():
     assert before.to_dict() == kept
 
 
-@pytest.mark.parametrize(
-    ("lane", "codes", "starts_s", "seconds", "message"),
-    [
-        (2, [7], [0.0], [1.0], "lanes from 2 to 2"),
-        (0, [200], [0.0], [1.0], r"codes of phases. Received: \[200\]"),
-        (0, [7], [np.nan], [1.0], "start nan"),
-        (0, [7], [1e300], [1.0], "start 1e"),
-        (0, [7, 7], [0.0, 0.0], [1.0, -1.0], "duration -1.0"),
-        (0, [7], [0.0], [np.inf], "duration"),
-        (0, [7, 7], [0.0], [1.0], "one lane, code, start and duration"),
-    ],
+@cases(
+    "lane, codes, starts_s, seconds, message",
+    (2, [7], [0.0], [1.0], "lanes from 2 to 2"),
+    (0, [200], [0.0], [1.0], r"codes of phases. Received: \[200\]"),
+    (0, [7], [np.nan], [1.0], "start nan"),
+    (0, [7], [1e300], [1.0], "start 1e"),
+    (0, [7, 7], [0.0, 0.0], [1.0, -1.0], "duration -1.0"),
+    (0, [7], [0.0], [np.inf], "duration"),
+    (0, [7, 7], [0.0], [1.0], "one lane, code, start and duration"),
 )
 def test_batch_with_an_invalid_span_is_rejected(lane, codes, starts_s, seconds, message):
     store = SpanStore(workers=2)
@@ -110,7 +105,7 @@ def test_batch_with_an_invalid_span_is_rejected(lane, codes, starts_s, seconds, 
     assert len(store) == 0
 
 
-@pytest.mark.parametrize("exact_limit", [0, 10])
+@cases("exact_limit", 0, 10)
 def test_unfinished_spans_are_shown_but_not_stored(exact_limit):
     store = SpanStore(workers=1, exact_limit=exact_limit)
     append(store, -1, (PhaseCode.LAYOUT, -0.002, 1.0))  # before the run: at its start
@@ -124,11 +119,8 @@ def test_unfinished_spans_are_shown_but_not_stored(exact_limit):
     assert store.timeline().elapsed_s == 1.0
 
 
-# -- on the wire ----------------------------------------------------------------------------
-
-
 @given(st.lists(st.tuples(st.integers(0, 255), st.floats(-1e9, 1e9), st.floats(0, 1e6, width=32))))
-def test_spans_round_trip_through_a_message(spans: list[tuple[int, float, float]]) -> None:
+def test_spans_round_trip_through_a_message(spans):
     codes, starts_s, seconds = zip(*spans, strict=True) if spans else ((), (), ())
     block = SpanBlock(
         codes=np.array(codes, np.uint8),
@@ -141,15 +133,10 @@ def test_spans_round_trip_through_a_message(spans: list[tuple[int, float, float]
         np.testing.assert_array_equal(sent, found)
 
 
-@pytest.mark.parametrize(
-    ("content", "count"), [(b"x" * 13, 2), (b"x" * 14, 1), (b"", -1), (b"", MOST_SPANS + 1)]
-)
-def test_message_of_a_different_length_is_rejected(content: bytes, count: int) -> None:
+@cases("content, count", (b"x" * 13, 2), (b"x" * 14, 1), (b"", -1), (b"", MOST_SPANS + 1))
+def test_message_of_a_different_length_is_rejected(content, count):
     with pytest.raises(NetworkError, match="a message of spans must hold at most"):
         SpanBlock.from_payload(content, count)
-
-
-# -- durations ------------------------------------------------------------------------------
 
 
 def counted(*seconds):

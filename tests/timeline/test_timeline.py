@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.timeline.spans import append, small_timeline
 
 from sparkwright.errors import DataError
@@ -13,7 +14,7 @@ from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
 def test_dataframe_has_a_row_per_span_and_deeplearning4j_names():
     frame = small_timeline(rounds=2).to_dataframe()
     assert list(frame.columns) == [
-        *("lane", "worker", "host", "phase", "start_s", "seconds", "count", "dl4j"),
+        *("lane", "worker", "host", "phase", "start_s", "seconds", "count", "dl4j")
     ]
     assert len(frame) == 3 + 3 * (2 + 8)
     first = frame[frame["worker"] == 1].iloc[0]
@@ -76,7 +77,7 @@ def test_deeplearning4j_keys_contain_their_phases():
     assert table.loc["ParameterAveragingMasterSplitTimesMs", "count"] == 0
 
 
-@pytest.mark.parametrize("exact_limit", [0, 10, 500_000])
+@cases("exact_limit", 0, 10, 500_000)
 def test_timeline_round_trips_through_json(exact_limit):
     timeline = small_timeline(exact_limit=exact_limit)
     again = Timeline.from_dict(json.loads(json.dumps(timeline.to_dict(), allow_nan=False)))
@@ -102,26 +103,24 @@ def with_arrays(values, **arrays):
 LATER = np.array([99] * 10, np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda v: v.update(name="model"), "has the name 'timeline'"),
-        (lambda v: v.update(version=1), "version=1"),
-        (lambda v: v.pop("clocks"), "KeyError"),
-        (lambda v: v.update(hosts=["a"]), "sums of shape"),
-        (lambda v: v.update(arrays="@@"), "damaged"),
-        (lambda v: v.update(arrays=v["arrays"][:80]), "damaged"),
-        (
-            lambda v: v.update(width_s=0.0) or with_arrays(v, spans__codes=LATER[:3]),
-            r"one lane.*\(3,\)",
-        ),
-        (lambda v: with_arrays(v, spans__starts_s=np.zeros(10, complex)), "damaged"),
-        (lambda v: with_arrays(v, spans__codes=np.array([None])), "damaged"),
-        (lambda v: with_arrays(v, spans__codes=LATER), r"\[99\]. A later version"),
-        (lambda v: with_arrays(v, spans__lanes=np.full(10, 7, np.int32)), "lanes from 7 to 7"),
-        (lambda v: v.update(elapsed_s=10**400), "OverflowError"),
-        (lambda v: v["clocks"].append({"worker": 1}), "A clock's reading"),
-    ],
+@cases(
+    "change, message",
+    (lambda v: v.update(name="model"), "has the name 'timeline'"),
+    (lambda v: v.update(version=1), "version=1"),
+    (lambda v: v.pop("clocks"), "KeyError"),
+    (lambda v: v.update(hosts=["a"]), "sums of shape"),
+    (lambda v: v.update(arrays="@@"), "damaged"),
+    (lambda v: v.update(arrays=v["arrays"][:80]), "damaged"),
+    (
+        lambda v: v.update(width_s=0.0) or with_arrays(v, spans__codes=LATER[:3]),
+        r"one lane.*\(3,\)",
+    ),
+    (lambda v: with_arrays(v, spans__starts_s=np.zeros(10, complex)), "damaged"),
+    (lambda v: with_arrays(v, spans__codes=np.array([None])), "damaged"),
+    (lambda v: with_arrays(v, spans__codes=LATER), r"\[99\]. A later version"),
+    (lambda v: with_arrays(v, spans__lanes=np.full(10, 7, np.int32)), "lanes from 7 to 7"),
+    (lambda v: v.update(elapsed_s=10**400), "OverflowError"),
+    (lambda v: v["clocks"].append({"worker": 1}), "A clock's reading"),
 )
 def test_invalid_values_are_rejected(change, message):
     values = json.loads(json.dumps(small_timeline(rounds=1, exact_limit=10).to_dict()))

@@ -1,7 +1,6 @@
 """The two formats once more, an element at a time, to compare with."""
 
 import struct
-from collections.abc import Sequence
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 GRID = 2.0**-10
 
 
-def grid_vectors(*, min_size: int = 1, max_size: int = 120) -> st.SearchStrategy[np.ndarray]:
+def grid_vectors(*, min_size=1, max_size=120):
     elements = st.one_of(st.just(0), st.integers(-40, 40), st.integers(-4000, 4000))
     return st.lists(elements, min_size=min_size, max_size=max_size).map(
         lambda steps: np.array(steps, np.float32) * np.float32(GRID)
@@ -20,17 +19,17 @@ def grid_vectors(*, min_size: int = 1, max_size: int = 120) -> st.SearchStrategy
 grid_thresholds = st.integers(1, 60).map(lambda steps: steps * GRID)
 
 
-def bits(threshold: float) -> int:
+def bits(threshold):
     return struct.unpack("<i", struct.pack("<f", threshold))[0]
 
 
-def sparse(values: Sequence[int], threshold: float) -> list[int]:
+def sparse(values, threshold):
     """`values` holds -1, 0 or 1 for each element."""
     numbers = [sign * (i + 1) for i, sign in enumerate(values) if sign]
     return [len(numbers), len(values), bits(threshold), 0, *numbers]
 
 
-def bitmap(values: Sequence[float], threshold: float) -> list[int]:
+def bitmap(values, threshold):
     """`values` holds -1, -0.5, 0 or 1 for each element."""
     words = [0] * (len(values) // 16 + 1)
     for i, value in enumerate(values):
@@ -42,6 +41,6 @@ def bitmap(values: Sequence[float], threshold: float) -> list[int]:
     return [len(values), len(values), bits(threshold), 1, *signed]
 
 
-def signs(residual: np.ndarray, threshold: float) -> list[int]:
+def signs(residual, threshold):
     """What the rule selects: 1, -1 or 0 for each element."""
     return [0 if not abs(x) >= threshold else -1 if x < 0 else 1 for x in residual.tolist()]

@@ -1,9 +1,8 @@
-from collections.abc import Callable
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 from tests.updates.reference import GRID, bitmap, bits, sparse
 
 from sparkwright.errors import DataError, NetworkError
@@ -13,12 +12,12 @@ T = bits(0.5)
 ternary = st.lists(st.sampled_from([-1, 0, 0, 0, 1]), min_size=1, max_size=100)
 
 
-def message(words: list[int]) -> np.ndarray:
+def message(words):
     return np.array(words, np.int64).astype(np.int32)
 
 
 @given(values=st.lists(st.sampled_from([-1, -0.5, 0, 1]), min_size=1, max_size=100))
-def test_half_codes_decode_to_minus_half_the_threshold(values: list[float]) -> None:
+def test_half_codes_decode_to_minus_half_the_threshold(values):
     words = message(bitmap(values, 0.25))
     np.testing.assert_array_equal(decode(words), np.array(values) * 0.25)
     indices, found = selected_values(words, len(values))
@@ -29,9 +28,7 @@ def test_half_codes_decode_to_minus_half_the_threshold(values: list[float]) -> N
 
 
 @given(parts=st.lists(st.tuples(ternary, st.booleans()), min_size=1, max_size=5), data=st.data())
-def test_segments_decode_one_after_another(
-    parts: list[tuple[list[int], bool]], data: st.DataObject
-) -> None:
+def test_segments_decode_one_after_another(parts, data):
     forms = [
         (bitmap if dense else sparse)(values, GRID * (i + 1))
         for i, (values, dense) in enumerate(parts)
@@ -50,8 +47,8 @@ def test_segments_decode_one_after_another(
     np.testing.assert_array_equal(np.concatenate(pieces), 1 - expected)
 
 
-@pytest.mark.parametrize("share", [0.001, 0.4])
-def test_large_messages_reach_every_block_of_every_target(share: float) -> None:
+@cases("share", 0.001, 0.4)
+def test_large_messages_reach_every_block_of_every_target(share):
     rng = np.random.default_rng(3)
     expected = np.where(rng.random(100_001) < share, rng.choice([-1, 1], 100_001), 0)
     shared = expected.astype(np.float32)
@@ -64,7 +61,7 @@ def test_large_messages_reach_every_block_of_every_target(share: float) -> None:
     np.testing.assert_array_equal(selected_values(words, 100_001)[0], np.flatnonzero(expected))
 
 
-def test_bytes_and_strided_words_are_read_like_an_array() -> None:
+def test_bytes_and_strided_words_are_read_like_an_array():
     unordered, out = message([3, 9, T, 0, 9, -2, 4]), np.full(9, 9.0)
     assert decode(unordered, out) is out  # overwritten, of its own type
     assert out.tolist() == [0, -0.5, 0, 0.5, 0, 0, 0, 0, 0.5]
@@ -108,7 +105,7 @@ MALFORMED = {
 }
 
 
-def consumers() -> list[Callable[[object], object]]:
+def consumers():
     return [
         lambda words: apply(words, np.zeros(9), [np.zeros(4), np.zeros(5)]),
         lambda words: decode(words, np.zeros(9)),
@@ -118,8 +115,8 @@ def consumers() -> list[Callable[[object], object]]:
     ]
 
 
-@pytest.mark.parametrize("what", MALFORMED)
-def test_malformed_messages_are_rejected(what: str) -> None:
+@cases("what", *MALFORMED)
+def test_malformed_messages_are_rejected(what):
     words = message(MALFORMED[what])
     for consume in consumers():
         with pytest.raises(NetworkError, match=r"^An update message must .* Received: "):
@@ -128,25 +125,23 @@ def test_malformed_messages_are_rejected(what: str) -> None:
             consume(words.tobytes())
 
 
-@pytest.mark.parametrize(
+@cases(
     "words",
-    [
-        b"123",
-        [1, 9, T, 0, 1],
-        None,
-        np.array([1, 9, T, 0, 1], np.int64),
-        np.array([1, 9, T, 0, 1], np.float32),
-        np.array([[1, 9, T, 0, 1]], np.int32),
-        np.array([1, 9, T, 0, 1], ">i4"),
-    ],
+    b"123",
+    [1, 9, T, 0, 1],
+    None,
+    np.array([1, 9, T, 0, 1], np.int64),
+    np.array([1, 9, T, 0, 1], np.float32),
+    np.array([[1, 9, T, 0, 1]], np.int32),
+    np.array([1, 9, T, 0, 1], ">i4"),
 )
-def test_values_that_are_not_word_arrays_raise(words: object) -> None:
+def test_values_that_are_not_word_arrays_raise(words):
     for consume in consumers():
         with pytest.raises(NetworkError):
             consume(words)
 
 
-def test_a_message_that_claims_too_much_is_rejected_without_its_size() -> None:
+def test_a_message_that_claims_too_much_is_rejected_without_its_size():
     claims = [0, 2**31 - 1, T, 0] * 8
     with pytest.raises(NetworkError, match="at most"):
         decode(message(claims))
@@ -158,7 +153,7 @@ words_of_all_kinds = st.one_of(
 
 
 @given(st.lists(words_of_all_kinds, max_size=40), st.integers(1, 40))
-def test_garbage_is_rejected_and_changes_nothing(garbage: list[int], size: int) -> None:
+def test_garbage_is_rejected_and_changes_nothing(garbage, size):
     words = message(garbage)
     shared, local, out = np.ones(size), [np.ones(size, np.float32)], np.ones(size)
     try:
@@ -173,7 +168,7 @@ def test_garbage_is_rejected_and_changes_nothing(garbage: list[int], size: int) 
             np.testing.assert_array_equal(shared, 1 - decode(words, out))
 
 
-def test_targets_that_cannot_be_changed_are_rejected_before_any_is() -> None:
+def test_targets_that_cannot_be_changed_are_rejected_before_any_is():
     words, good, fixed = message([1, 4, T, 0, 1]), np.ones(4), np.ones(4)
     fixed.flags.writeable = False
     with pytest.raises(DataError, match="writable"):

@@ -1,9 +1,8 @@
-from typing import Any
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 from tests.updates.reference import GRID, bitmap, grid_thresholds, grid_vectors, signs, sparse
 
 from sparkwright.errors import ConfigurationError, DataError
@@ -22,7 +21,7 @@ GOLDEN = [0, -6e-4, 1e-3, -1e-3, 0, 0]
 GOLDEN_WORDS = [6, 6, 981668463, 1, 655372]
 
 
-def test_golden_bitmap_is_encoded_as_dl4j_does() -> None:
+def test_golden_bitmap_is_encoded_as_dl4j_does():
     residual = np.array(GOLDEN, np.float32)
     encoded = encode(residual, 1e-3, halves=True)
     assert encoded.words.dtype == np.int32
@@ -35,7 +34,7 @@ def test_golden_bitmap_is_encoded_as_dl4j_does() -> None:
     np.testing.assert_allclose(residual, [0, -6e-4, 0, 0, 0, 0], atol=1e-9)
 
 
-def test_golden_sparse_message() -> None:
+def test_golden_sparse_message():
     residual = np.zeros(100, np.float32)
     residual[[2, 40, 99]] = [2e-3, -1e-3, 5.0]
     assert encode(residual, 1e-3).words.tolist() == [3, 100, 981668463, 0, 3, -41, 100]
@@ -43,7 +42,7 @@ def test_golden_sparse_message() -> None:
 
 
 @given(residual=grid_vectors(), threshold=grid_thresholds)
-def test_message_is_the_shorter_of_both_formats(residual: np.ndarray, threshold: float) -> None:
+def test_message_is_the_shorter_of_both_formats(residual, threshold):
     values = signs(residual, threshold)
     expected = min(sparse(values, threshold), bitmap(values, threshold), key=len)
     wide = np.repeat(residual, 2).reshape(-1, 2)
@@ -60,9 +59,7 @@ def test_message_is_the_shorter_of_both_formats(residual: np.ndarray, threshold:
     dtype=st.sampled_from([np.float32, np.float64]),
     halves=st.booleans(),
 )
-def test_message_plus_residual_conserves_the_update(
-    residual: np.ndarray, threshold: float, dtype: type, halves: bool
-) -> None:
+def test_message_plus_residual_conserves_the_update(residual, threshold, dtype, halves):
     before = residual.astype(dtype)
     after = before.copy()
     encoded = encode(after, threshold, halves=halves)
@@ -71,7 +68,7 @@ def test_message_plus_residual_conserves_the_update(
 
 
 @given(residual=grid_vectors(), threshold=grid_thresholds)
-def test_dl4js_halves_are_negative_only(residual: np.ndarray, threshold: float) -> None:
+def test_dl4js_halves_are_negative_only(residual, threshold):
     values = [
         -0.5 if not sign and x <= -threshold / 2 else sign
         for x, sign in zip(residual.tolist(), signs(residual, threshold), strict=True)
@@ -82,9 +79,9 @@ def test_dl4js_halves_are_negative_only(residual: np.ndarray, threshold: float) 
 
 
 # Several blocks; sparse, a bitmap from the first block on, and one that starts in the third.
-@pytest.mark.parametrize("shares", [(0, 0, 0), (1e-3, 1e-3, 0.01), (0.6, 0.3, 1), (0, 1e-2, 0.5)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_large_vectors_are_encoded_as_small_ones(shares: tuple[float, ...], dtype: type) -> None:
+@cases("shares", (0, 0, 0), (1e-3, 1e-3, 0.01), (0.6, 0.3, 1), (0, 1e-2, 0.5))
+@cases("dtype", np.float32, np.float64)
+def test_large_vectors_are_encoded_as_small_ones(shares, dtype):
     rng = np.random.default_rng(7)
     share = np.concatenate([np.full(32_768, share) for share in shares])[:80_003]
     residual = np.where(rng.random(share.size) < share, 3.0, 0.25).astype(dtype)
@@ -106,9 +103,7 @@ def test_large_vectors_are_encoded_as_small_ones(shares: tuple[float, ...], dtyp
     threshold=grid_thresholds,
     data=st.data(),
 )
-def test_difference_subtracts_the_message_from_the_shared_vector(
-    residuals: list[np.ndarray], threshold: float, data: st.DataObject
-) -> None:
+def test_difference_subtracts_the_message_from_the_shared_vector(residuals, threshold, data):
     residual = np.concatenate(residuals)
     local = [np.arange(each.size, dtype=np.float32) for each in residuals]
     shared = residual + np.concatenate(local)
@@ -117,8 +112,7 @@ def test_difference_subtracts_the_message_from_the_shared_vector(
         array.flags.writeable = False
     thresholds = data.draw(
         st.one_of(
-            st.just(threshold),
-            st.lists(grid_thresholds, min_size=len(local), max_size=len(local)),
+            st.just(threshold), st.lists(grid_thresholds, min_size=len(local), max_size=len(local))
         )
     )
     encoded = encode_difference(shared, local, thresholds)
@@ -129,13 +123,8 @@ def test_difference_subtracts_the_message_from_the_shared_vector(
     assert describe(encoded.words, shared.size) == encoded.segments
 
 
-@given(
-    residuals=st.lists(grid_vectors(max_size=60), min_size=1, max_size=5),
-    data=st.data(),
-)
-def test_one_threshold_each_gives_a_segment_each(
-    residuals: list[np.ndarray], data: st.DataObject
-) -> None:
+@given(residuals=st.lists(grid_vectors(max_size=60), min_size=1, max_size=5), data=st.data())
+def test_one_threshold_each_gives_a_segment_each(residuals, data):
     size = len(residuals)
     thresholds = data.draw(st.lists(grid_thresholds, min_size=size, max_size=size))
     alone = [encode(r.copy(), t) for r, t in zip(residuals, thresholds, strict=True)]
@@ -147,7 +136,7 @@ def test_one_threshold_each_gives_a_segment_each(
 
 
 @given(residual=grid_vectors(max_size=60), dtype=st.sampled_from([np.float32, np.float64]))
-def test_sender_and_receiver_end_with_the_same_bits(residual: np.ndarray, dtype: type) -> None:
+def test_sender_and_receiver_end_with_the_same_bits(residual, dtype):
     start = (residual * np.float32(1.1)).astype(dtype)
     sender, receiver = start.copy(), start.copy()
     encoded = encode_difference(sender, [np.zeros(start.size, dtype)], 0.3)
@@ -155,7 +144,7 @@ def test_sender_and_receiver_end_with_the_same_bits(residual: np.ndarray, dtype:
     assert sender.tobytes() == receiver.tobytes()
 
 
-def test_sparsity_is_words_over_vector_length() -> None:
+def test_sparsity_is_words_over_vector_length():
     residual = np.zeros(1000, np.float32)
     residual[:3] = 1
     encoded = encode(residual, 0.5)
@@ -164,11 +153,11 @@ def test_sparsity_is_words_over_vector_length() -> None:
 
 
 @given(residual=grid_vectors(min_size=1, max_size=400))
-def test_a_bitmap_counts_as_a_sixteenth(residual: np.ndarray) -> None:
+def test_a_bitmap_counts_as_a_sixteenth(residual):
     assert encode(residual, GRID, halves=True).segments[0].sparsity == 1 / 16
 
 
-def test_fields_describe_each_segment() -> None:
+def test_fields_describe_each_segment():
     shared = np.zeros(140, np.float32)
     shared[[1, 2]] = 1
     shared[100:] = -1
@@ -180,7 +169,7 @@ def test_fields_describe_each_segment() -> None:
     )
 
 
-def test_nan_is_never_sent_and_infinity_as_the_threshold() -> None:
+def test_nan_is_never_sent_and_infinity_as_the_threshold():
     residual = np.array([np.nan, np.inf, -np.inf] + [0.0] * 97, np.float32)
     assert decode(encode(residual, 0.5).words).tolist()[:3] == [0, 0.5, -0.5]
     assert encode(np.array([np.nan] * 9 + [1.0] * 90, np.float32), 0.5).selected == 90
@@ -188,33 +177,31 @@ def test_nan_is_never_sent_and_infinity_as_the_threshold() -> None:
     assert encode_difference(both, [both.copy()], 0.5).selected == 0
 
 
-@pytest.mark.parametrize("threshold", [0, -1.0, np.nan, np.inf, 1e-60, 1e60, True, "1", None])
-def test_invalid_thresholds_raise(threshold: object) -> None:
+@cases("threshold", 0, -1.0, np.nan, np.inf, 1e-60, 1e60, True, "1", None)
+def test_invalid_thresholds_raise(threshold):
     residual = np.ones(5, np.float32)
     with pytest.raises(ConfigurationError, match="threshold="):
-        encode(residual, threshold)  # type: ignore[arg-type]
+        encode(residual, threshold)
     with pytest.raises(ConfigurationError, match="threshold="):
-        encode_difference(residual, [np.zeros(2), np.zeros(3)], [1.0, threshold])  # type: ignore[list-item]
+        encode_difference(residual, [np.zeros(2), np.zeros(3)], [1.0, threshold])
     assert residual.tolist() == [1.0] * 5
 
 
-def read_only() -> np.ndarray:
+def read_only():
     found = np.ones(5, np.float32)
     found.flags.writeable = False
     return found
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda: encode_difference(np.ones(5, np.float32), [np.zeros(4)], 0.5), "4 and 5 elements"),
-        (lambda: encode(np.ones(5, np.int32), 0.5), "float32 or float64"),
-        (lambda: encode(np.ones((5, 1), np.float32), 0.5), "1-D"),
-        (lambda: encode([1.0, 2.0], 0.5), "1-D"),  # type: ignore[arg-type]
-        (lambda: encode_difference(np.ones(5), [np.zeros(5)], [0.5, 0.5]), "2 thresholds, 1 var"),
-        (lambda: encode(read_only(), 0.5), "writable"),
-    ],
+@cases(
+    "call, text",
+    (lambda: encode_difference(np.ones(5, np.float32), [np.zeros(4)], 0.5), "4 and 5 elements"),
+    (lambda: encode(np.ones(5, np.int32), 0.5), "float32 or float64"),
+    (lambda: encode(np.ones((5, 1), np.float32), 0.5), "1-D"),
+    (lambda: encode([1.0, 2.0], 0.5), "1-D"),
+    (lambda: encode_difference(np.ones(5), [np.zeros(5)], [0.5, 0.5]), "2 thresholds, 1 var"),
+    (lambda: encode(read_only(), 0.5), "writable"),
 )
-def test_vectors_that_do_not_fit_are_rejected(call: Any, text: str) -> None:
+def test_vectors_that_do_not_fit_are_rejected(call, text):
     with pytest.raises((DataError, ConfigurationError), match=text):
         call()

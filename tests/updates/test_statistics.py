@@ -7,14 +7,14 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.updates import encode_difference, residual_statistics
 
 
-def vectors(size: int) -> tuple[np.ndarray, list[np.ndarray]]:
+def vectors(size):
     rng = np.random.default_rng(11)
     local = rng.standard_normal(size, dtype=np.float32)
     return rng.standard_normal(size, dtype=np.float32), np.split(local, [size // 3, size // 2])
 
 
 @pytest.mark.parametrize("size", [3, 1000, 70_001])
-def test_figures_are_those_of_the_residual(size: int) -> None:
+def test_figures_are_those_of_the_residual(size):
     shared, local = vectors(size)
     magnitude = np.abs(shared - np.concatenate(local))
     found = residual_statistics(shared, local, 0.5)
@@ -29,7 +29,7 @@ def test_figures_are_those_of_the_residual(size: int) -> None:
     assert found.count == encode_difference(shared, local, 0.5).selected
 
 
-def test_percentiles_of_a_long_vector_are_sampled_by_default() -> None:
+def test_percentiles_of_a_long_vector_are_sampled_by_default():
     shared, local = vectors(250_000)
     magnitude = np.abs(shared - np.concatenate(local))
     found = residual_statistics(shared, local, 0.5)
@@ -43,7 +43,7 @@ def test_percentiles_of_a_long_vector_are_sampled_by_default() -> None:
     assert exact.percentiles[0] == pytest.approx(np.median(magnitude), rel=1e-6)
 
 
-def test_line_names_every_figure_and_percentiles_in_thresholds() -> None:
+def test_line_names_every_figure_and_percentiles_in_thresholds():
     shared = np.arange(101, dtype=np.float64)
     line = residual_statistics(shared, [np.zeros(101)], 10.0).line()
     assert line == (
@@ -55,16 +55,13 @@ def test_line_names_every_figure_and_percentiles_in_thresholds() -> None:
     assert "percentiles of 50,001 elements: " in sampled
 
 
-def test_nan_and_infinity_show() -> None:
+def test_nan_and_infinity_show_and_arguments_are_checked():
     shared = np.array([np.nan, np.inf, 1.0])
     found = residual_statistics(shared, [np.zeros(3)], 0.5)
     assert found.count == 2
     assert np.isnan(found.mean)
     assert np.isnan(found.maximum)
     assert "nan" in found.line()
-
-
-def test_vectors_and_threshold_are_checked() -> None:
     assert residual_statistics(np.zeros(0), [], 1.0).line().startswith("residual: length 0")
     with pytest.raises(DataError, match="1 and 2 elements"):
         residual_statistics(np.zeros(2), [np.zeros(1)], 1.0)

@@ -1,9 +1,7 @@
-"""Buttons of parts whose work takes long: disabled meanwhile, and enabled again if it fails."""
-
 import threading
 from types import SimpleNamespace
 
-import pytest
+from tests.cases import cases
 from tests.widgets.evaluation_panel import found
 
 import sparkwright.spark
@@ -50,7 +48,7 @@ def timeline(work, monkeypatch):
     return view, view.button
 
 
-@pytest.mark.parametrize("make", [evaluation, partitions, measurement, timeline])
+@cases("make", evaluation, partitions, measurement, timeline)
 def test_button_is_disabled_until_its_task_fails_visibly(comms, make, monkeypatch):
     may_fail = threading.Event()
 

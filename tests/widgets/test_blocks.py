@@ -53,16 +53,13 @@ def test_confusion_matrix_has_a_text_description():
     assert "80.0%" in block.html  # recall of cats
 
 
-def test_figure_caption_is_its_accessible_label():
+def test_captions_are_accessible_labels_of_matrices_of_any_size():
     figure = Figure()
     figure.add_subplot().plot([1, 2])
     block = picture(figure, caption="a < b")
     assert '<svg role="img" aria-label="a &lt; b"' in block.html
     assert "<figcaption>a &lt; b</figcaption>" in block.html
     assert str(block) == "a < b"
-
-
-def test_confusion_matrix_of_any_size_can_be_drawn():
     assert "40 of 40 correct (100.0%)." in str(confusion_figure(evaluation(np.eye(40, dtype=int))))
     assert "No examples were evaluated." in str(confusion_figure(evaluation([[0, 0], [0, 0]])))
 

@@ -1,5 +1,3 @@
-"""The data picker as an object: what is chosen becomes the source, what is seen is shown."""
-
 import re
 import threading
 from dataclasses import replace
@@ -52,9 +50,19 @@ def slow_looks(monkeypatch):
     go_on.set()
 
 
-def type_url(picker, url):
-    picker.place.url.value = url
+def choose(picker, control, value):
+    """Set the control, and wait until the picker shows what follows."""
+    control.value = value
     assert picker.settle()
+
+
+def press(picker, button):
+    button.click()
+    assert picker.settle()
+
+
+def type_url(picker, url):
+    choose(picker, picker.place.url, url)
     assert picker.error.value == ""
 
 
@@ -90,8 +98,7 @@ def test_typing_a_path_infers_the_other_options(picker, table):
     for words in ("plants.csv", "First rows", "sw.data.from_csv", ".sparkwright-pictures {"):
         assert words in still["text/html"]
     assert "all 60 rows" in still["text/plain"]
-    picker.options.fields["header"].control.value = False
-    assert picker.settle()
+    choose(picker, picker.options.fields["header"].control, False)
     assert [column.name for column in picker.preview.columns][:2] == ["column_0", "column_1"]
     assert picker.source.label == "column_2"
 
@@ -104,15 +111,12 @@ def test_columns_are_selected_with_checkboxes(picker, table):
         ("town", True, False),
         ("<b>kind</b>", False, True),
     ]
-    columns.boxes["town"].value = False
-    assert picker.settle()
+    choose(picker, columns.boxes["town"], False)
     assert (picker.source.features, picker.source.categories) == (("size",), ())
-    columns.every.click()
-    assert picker.settle()
+    press(picker, columns.every)
     assert (picker.source.features, picker.source.categories) == ((), ("town",))
     columns.label.value = "size"
-    columns.task.value = "regression"
-    assert picker.settle()
+    choose(picker, columns.task, "regression")
     assert picker.source.label == "size"
     assert "classes" not in picker.source.arguments
     assert columns.boxes["size"].disabled
@@ -131,14 +135,12 @@ def test_invalid_options_stay_visible_and_block_loading_until_corrected(picker, 
         field.control.value = wrong
         assert said in picker.problem
         assert told[-1] == picker.problem
-        picker.columns.boxes["town"].value = not picker.columns.boxes["town"].value
-        assert picker.settle()
+        choose(picker, picker.columns.boxes["town"], not picker.columns.boxes["town"].value)
         assert field.control.value == wrong
         assert picker.load_button.disabled
         with pytest.raises(ConfigurationError, match=said):
             picker.load()
-        field.control.value = right
-        assert picker.settle()
+        choose(picker, field.control, right)
         assert told[-1] is picker.problem is None
     assert not picker.load_button.disabled
 
@@ -152,8 +154,7 @@ def test_empty_feature_selection_is_rejected_and_boxes_stay_empty(picker, table)
     assert not any(box.value for box in columns.boxes.values())
     assert picker.problem == columns.problem
     assert "At least one column" in columns.alert.value
-    columns.boxes["size"].value = True
-    assert picker.settle()
+    choose(picker, columns.boxes["size"], True)
     assert picker.source.features == ("size",)
     assert picker.problem is None
     assert columns.alert.value == ""
@@ -163,13 +164,11 @@ def test_classes_are_detected_counted_or_named_and_stay_as_typed(picker, table):
     type_url(picker, table)
     typed = (("z,y , x", ("z", "y", "x")), ("3", 3), ("0", 3), ("", "infer"))
     for text, classes in typed:
-        picker.columns.classes.value = text
-        assert picker.settle()
+        choose(picker, picker.columns.classes, text)
         assert picker.columns.classes.value == text
         assert picker.source.classes == classes
         assert ("classes" in (picker.problem or "")) == (text in ("0", "3"))
-    picker.place.url.value = f" {table} "
-    assert picker.settle()
+    choose(picker, picker.place.url, f" {table} ")
     assert (picker.place.url.value, picker.source.url) == (f" {table} ", table)
 
 
@@ -183,24 +182,20 @@ def test_numeric_categories_stay_categories_as_features(picker, tmp_path, slow_l
     assert picker.source.categories == ("zip",)
     go_on.set()
     assert picker.settle()
-    picker.columns.task.value = "classification"
-    assert picker.settle()
+    choose(picker, picker.columns.task, "classification")
     assert picker.source.categories == ("zip", "town")
     assert "categorical" in picker.columns.boxes["zip"].description
     assert "categorical" not in picker.columns.boxes["size"].description
-    picker.columns.boxes["zip"].value = False
-    assert picker.settle()
+    choose(picker, picker.columns.boxes["zip"], False)
     assert picker.source.categories == ("town",)
 
 
 def test_switching_the_format_clears_the_source_and_restores_the_path(picker, table):
     type_url(picker, table)
-    picker.format.value = "digits"
-    assert picker.settle()
+    choose(picker, picker.format, "digits")
     assert picker.source == DataSource()
     assert picker.statistics_fold.layout.display == "none"
-    picker.format.value = "csv"
-    assert picker.settle()
+    choose(picker, picker.format, "csv")
     assert (picker.source.url, picker.place.url.value) == (table, table)
 
 
@@ -261,8 +256,7 @@ def test_folders_are_browsed_and_a_file_is_selected(picker, table, tmp_path):
     folder = tmp_path / "garden" / "plants"
     folder.mkdir(parents=True)
     table = str(Path(table).rename(folder / "plants.csv"))
-    picker.format.value = "csv"
-    assert picker.settle()
+    choose(picker, picker.format, "csv")
     place = picker.place
     place.go(str(folder.parent))
     assert picker.settle()
@@ -270,12 +264,10 @@ def test_folders_are_browsed_and_a_file_is_selected(picker, table, tmp_path):
     for url, does in ((str(folder), "Open folder"), (table, "Use this file")):
         place.list.value = url
         assert place.open_button.description == does
-        place.open_button.click()
-        assert picker.settle()
+        press(picker, place.open_button)
     assert (picker.source.url, picker.source.label) == (table, "<b>kind</b>")
     for button in (place.up_button, place.take_button):
-        button.click()
-        assert picker.settle()
+        press(picker, button)
     assert picker.source.url == str(folder.parent)
 
 
@@ -311,8 +303,7 @@ def test_closed_picker_leaves_no_widgets(comms, table):
     type_url(picker, table)
     seen = len(_instances)
     for kind in ("digits", "csv"):
-        picker.format.value = kind
-        assert picker.settle()
+        choose(picker, picker.format, kind)
     assert len(_instances) == seen
     picker.close()
     assert set(_instances) == before
@@ -366,16 +357,14 @@ def test_load_requires_a_session_and_shows_errors(picker, monkeypatch):
     with pytest.raises(ConfigurationError, match="needs a Spark session"):
         picker.load()
     picker.spark = SimpleNamespace()
-    picker.load_button.click()
-    assert picker.settle()
+    press(picker, picker.load_button)
     assert "That did not work." in picker.error.value
     assert not picker.load_button.disabled
     loads = []
     monkeypatch.setattr(DataSource, "load", lambda self, spark: loads.append(spark) or FakeData())
     picker.spark = "session"
     assert not picker.load_button.disabled
-    picker.load_button.click()
-    assert picker.settle()
+    press(picker, picker.load_button)
     assert loads == ["session"]
     assert "1,797 examples in 3 partitions" in picker.loaded.value
     assert isinstance(picker.data, FakeData)
@@ -389,8 +378,7 @@ def test_many_columns_are_typed_instead_of_checked(picker, tmp_path):
     path.write_text("\n".join([",".join([*names, "y"]), *rows]))
     type_url(picker, str(path))
     assert picker.columns.fold.layout.display == "none"
-    picker.columns.names.value = "pixel3, pixel5"
-    assert picker.settle()
+    choose(picker, picker.columns.names, "pixel3, pixel5")
     assert picker.source.features == ("pixel3", "pixel5")
     assert picker.beginning.value.count('scope="col"') == 40
     assert "61 more columns are not shown" in picker.beginning.value

@@ -1,22 +1,11 @@
-"""Forms of options, and of whole configurations: one contract for every class that has a form."""
-
-from typing import Any
-
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 from tests.configurations import configurations
 
+import sparkwright as sw
 from sparkwright.configuration import nested_options, plain_options
 from sparkwright.experiments import EarlyStoppingOptions, ReduceLROnPlateauOptions
-from sparkwright.masters import (
-    Checkpointing,
-    MeshConfig,
-    ParameterAveragingTrainingMaster,
-    SharedTrainingMaster,
-)
 from sparkwright.options import Option
-from sparkwright.spark import SparkSettings
-from sparkwright.updates import ResidualClipping, TargetSparsity
 from sparkwright_widgets._partition_preview._choice import Choice
 from sparkwright_widgets._ui import (
     Checkbox,
@@ -28,9 +17,14 @@ from sparkwright_widgets._ui import (
 
 pytestmark = pytest.mark.usefixtures("comms")
 
-CONFIGURATIONS: list[Any] = [
-    *(ParameterAveragingTrainingMaster, SharedTrainingMaster, MeshConfig, Checkpointing),
-    *(EarlyStoppingOptions, ReduceLROnPlateauOptions, SparkSettings, Choice),
+CONFIGURATIONS = [
+    *(
+        sw.ParameterAveragingTrainingMaster,
+        sw.SharedTrainingMaster,
+        sw.MeshConfig,
+        sw.Checkpointing,
+    ),
+    *(EarlyStoppingOptions, ReduceLROnPlateauOptions, sw.SparkSettings, Choice),
 ]
 
 LEVEL = Option(name="level", kind="choice", choices=("memory", "disk"), optional=True)
@@ -86,10 +80,7 @@ def test_advice_is_escaped_and_groups_are_collapsible(form):
     assert not form.folds["More"].opened
 
 
-# --- whole configurations
-
-
-def type_in(form: ConfigurationForm[Any], value: Any) -> None:
+def type_in(form, value):
     """Type the options of a configuration, as a user does."""
     for group in form.groups.values():
         group.set_opened(True)
@@ -109,7 +100,7 @@ def type_in(form: ConfigurationForm[Any], value: Any) -> None:
             type_in(inside, held)
 
 
-def has_spaces(value: Any) -> bool:
+def has_spaces(value):
     """Whether a text begins or ends with spaces, which forms take off."""
     texts = [getattr(value, option.name) for option in plain_options(type(value))]
     inside = [getattr(value, nested.name) for nested in nested_options(type(value))]
@@ -121,7 +112,7 @@ def has_spaces(value: Any) -> bool:
 @pytest.mark.parametrize("cls", CONFIGURATIONS)
 @settings(max_examples=4, phases=[Phase.generate])
 @given(data=st.data())
-def test_form_accepts_any_configuration_set_or_typed(cls: Any, data: Any) -> None:
+def test_form_accepts_any_configuration_set_or_typed(cls, data):
     first, value = (
         data.draw(configurations(cls).filter(lambda value: not has_spaces(value))) for _ in range(2)
     )
@@ -135,12 +126,12 @@ def test_form_accepts_any_configuration_set_or_typed(cls: Any, data: Any) -> Non
     assert typed.value == value
 
 
-def test_changed_options_differ_from_the_defaults() -> None:
-    master = SharedTrainingMaster(
-        workers=2, threshold=TargetSparsity(target=0.01), residual_clipping=ResidualClipping()
+def test_changed_options_differ_from_the_defaults():
+    master = sw.SharedTrainingMaster(
+        workers=2, threshold=sw.TargetSparsity(target=0.01), residual_clipping=sw.ResidualClipping()
     )
-    assert changed_options(SharedTrainingMaster, values_of(SharedTrainingMaster())) == {}
-    assert changed_options(SharedTrainingMaster, values_of(master)) == {
+    assert changed_options(sw.SharedTrainingMaster, values_of(sw.SharedTrainingMaster())) == {}
+    assert changed_options(sw.SharedTrainingMaster, values_of(master)) == {
         ("workers",): 2,
         ("threshold",): "target",
         ("threshold", "target"): 0.01,
@@ -148,8 +139,8 @@ def test_changed_options_differ_from_the_defaults() -> None:
     }
 
 
-def test_sections_are_filled_when_opened_and_count_changes() -> None:
-    form = ConfigurationForm(ParameterAveragingTrainingMaster())
+def test_sections_are_filled_when_opened_and_count_changes():
+    form = ConfigurationForm(sw.ParameterAveragingTrainingMaster())
     assert all(not group.box.children for group in form.groups.values())
     group = form.groups["Data and partitions"]
     assert group.button.description == "▸ Data and partitions"
@@ -157,33 +148,33 @@ def test_sections_are_filled_when_opened_and_count_changes() -> None:
     assert group.button.description == "▾ Data and partitions (1 changed)"
 
 
-def test_conflict_of_two_options_is_solved_by_changing_either() -> None:
-    form = ConfigurationForm(SharedTrainingMaster(workers=2))
-    told: list[Any] = []
+def test_conflict_of_two_options_is_solved_by_changing_either():
+    form = ConfigurationForm(sw.SharedTrainingMaster(workers=2))
+    told = []
     form.on_change(told.append)
     form.field("workers_per_node").control.value = "1"
     assert "exclude each other" in form.field("workers_per_node").problem
     assert form.valid is None
-    assert form.value == SharedTrainingMaster(workers=2)
+    assert form.value == sw.SharedTrainingMaster(workers=2)
     form.field("workers").control.value = ""
     assert form.problems == {}
-    assert form.value == SharedTrainingMaster(workers_per_node=1)
+    assert form.value == sw.SharedTrainingMaster(workers_per_node=1)
     assert told == [("workers_per_node",), ("workers",)]
 
 
-def test_invalid_nested_object_is_identified_by_its_path() -> None:
-    form = ConfigurationForm(ParameterAveragingTrainingMaster())
+def test_invalid_nested_object_is_identified_by_its_path():
+    form = ConfigurationForm(sw.ParameterAveragingTrainingMaster())
     form.field("checkpoint").control.value = True
     assert form.problem is not None
     assert set(form.problems) == {("checkpoint", "url")}
     form.field("checkpoint", "url").control.value = "/data/runs/7"
     assert form.problem is None
-    assert form.value.checkpoint == Checkpointing("/data/runs/7", every_s=None)
+    assert form.value.checkpoint == sw.Checkpointing("/data/runs/7", every_s=None)
 
 
-def test_hidden_fields_keep_their_values() -> None:
-    settings = SparkSettings(workers=3, settings={"spark.a": "b"})
+def test_hidden_fields_keep_their_values():
+    settings = sw.SparkSettings(workers=3, settings={"spark.a": "b"})
     form = ConfigurationForm(settings, names=["workers"])
     assert form.names == {"workers"}
     form.field("workers").control.value = "4"
-    assert form.value == SparkSettings(workers=4, settings={"spark.a": "b"})
+    assert form.value == sw.SparkSettings(workers=4, settings={"spark.a": "b"})

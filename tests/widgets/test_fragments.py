@@ -3,7 +3,7 @@ import importlib
 import textwrap
 from dataclasses import replace
 
-import pytest
+from tests.cases import cases
 
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._contract import Sharing
@@ -15,7 +15,7 @@ from sparkwright_widgets._summary import summary
 from sparkwright_widgets._traceback import users_code, users_frames
 
 
-@pytest.mark.parametrize("name", ["_format", "_table"])
+@cases("name", "_format", "_table")
 def test_docstring_examples_pass(name):
     module = importlib.import_module(f"sparkwright_widgets.{name}")
     results = doctest.testmod(module)
@@ -70,15 +70,12 @@ def test_banner_names_worker_step_and_value():
     assert "Worker 1 reported nan at step 1,240. 2 more since." in html
 
 
-def test_bars_have_labels_and_unknown_round_counts_have_no_bar(run):
+def test_progress_is_shown_by_labeled_bars_and_in_one_line_of_text(run):
     run.set(epoch=2, epochs=5, round=19, rounds=38)
     html = fragments.progress(run.status, 0.5)
     assert '<progress aria-label="Epoch" max="5" value="1.5">2 of 5</progress>' in html
     run.set(rounds=0)
     assert 'aria-label="Round"' not in fragments.progress(run.status, 0.5)
-
-
-def test_progress_fits_one_line_of_text(run):
     run.set(epoch=2, round=12, remaining_s=12.3)
     assert fragments.progress_text(run.status, 0.213) == (
         "training; epoch 2 of 5; round 12 of 38; loss 0.2130; 6,123 examples/s; about 12 s left"
@@ -128,12 +125,10 @@ def test_lost_worker_is_shown_with_the_fate_of_its_work(run, fake):
     assert fragments.lost_workers(run.status, Sharing()) == ""
 
 
-@pytest.mark.parametrize(
-    ("fields", "shown"),
-    [
-        ({"state": "starting", "restarts": 1}, "restarting"),
-        ({"state": "stopped", "last_heard_s": 90.0}, "stopped"),
-    ],
+@cases(
+    "fields, shown",
+    ({"state": "starting", "restarts": 1}, "restarting"),
+    ({"state": "stopped", "last_heard_s": 90.0}, "stopped"),
     ids=["rejoined", "of a stopped run"],
 )
 def test_state_of_a_worker_is_one_word(fake, fields, shown):
@@ -174,12 +169,9 @@ def test_only_user_frames_count_and_the_innermost_comes_first():
     assert frames[1].source == ("return layer(",)  # without the marks below it
 
 
-def test_repeated_frames_are_shown_once_and_frames_are_limited():
+def test_repeated_frames_are_shown_once_and_others_give_no_hint():
     text = "".join(f'File "/a.py", line {n % 7}, in f\n    x{n % 7}\n' for n in range(50))
     assert len(users_frames(text)) == 3
-
-
-def test_tracebacks_without_user_code_show_no_hint():
     assert users_code('File "/usr/lib/python3.11/queue.py", line 1, in get\n') == ""
     assert users_code("no traceback at all") == ""
 

@@ -1,7 +1,6 @@
 from pathlib import Path
-from typing import Any
 
-import pytest
+from tests.cases import cases
 
 from sparkwright_widgets._assets import joined_module
 from sparkwright_widgets._evaluation_panel._threshold_explorer import ThresholdExplorer
@@ -12,9 +11,7 @@ from sparkwright_widgets._runs_grid import RunsGrid
 FOLDER = Path(__file__).parent
 
 
-@pytest.mark.parametrize(
-    "name", ["curve", "keys", "runs_table", "network_builder/layer_list"], ids=lambda name: name
-)
+@cases("name", "curve", "keys", "runs_table", "network_builder/layer_list", ids=lambda name: name)
 def test_modules_pass_their_javascript_tests(node, name):
     node(FOLDER / f"{name}.test.mjs")
 
@@ -26,15 +23,13 @@ def test_widgets_module_is_one_text_with_one_default_export():
     assert LiveChart._esm == module
 
 
-@pytest.mark.parametrize(
-    ("widget", "names"),
-    [
-        (LayerList, ["selected"]),
-        (RunsGrid, ["selected"]),
-        (ThresholdExplorer, ["choice", "place", "cost_false_positive", "cost_false_negative"]),
-    ],
+@cases(
+    "widget, names",
+    (LayerList, ["selected"]),
+    (RunsGrid, ["selected"]),
+    (ThresholdExplorer, ["choice", "place", "cost_false_positive", "cost_false_negative"]),
 )
-def test_what_page_and_kernel_both_set_is_echoed(widget: Any, names: list[str]) -> None:
+def test_what_page_and_kernel_both_set_is_echoed(widget, names):
     """Else the page keeps a value that the kernel sent before it heard of the page's."""
     for name in names:
         assert widget.class_traits()[name].metadata.get("echo_update", True)

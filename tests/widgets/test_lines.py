@@ -46,11 +46,8 @@ def test_columns_keep_extremes_and_endpoints_and_stay_bounded(points, columns):
         assert finite(kept)[-1] == finite(points)[-1]
 
 
-def test_curve_with_few_points_is_unchanged():
+def test_curve_with_few_points_is_unchanged_and_columns_are_positive():
     points = np.array([[1, 2.0], [2, 1.0]])
     np.testing.assert_array_equal(per_column(points, columns=300), points)
-
-
-def test_columns_must_be_positive():
     with pytest.raises(ValueError, match=r"Received: columns=0"):
         per_column(np.empty((0, 2)), columns=0)

@@ -1,5 +1,3 @@
-"""The protocol between Python and the browser, with a browser written in Python."""
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest

@@ -1,13 +1,11 @@
-"""The picker holds any master exactly, says what is wrong where it is wrong, and shows the plan."""
-
 import json
 import threading
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from ipywidgets.widgets.widget import _instances
+from tests.cases import cases
 from tests.configurations import configurations
 
 from sparkwright.errors import ConfigurationError
@@ -16,7 +14,6 @@ from sparkwright.masters import (
     MeshConfig,
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
-    TrainingMaster,
 )
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 from sparkwright.updates import FixedThreshold
@@ -28,7 +25,7 @@ from sparkwright_widgets._workbench._summaries import master_summary
 pytestmark = pytest.mark.usefixtures("comms")
 
 KINDS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
-MASTERS: st.SearchStrategy[TrainingMaster] = (
+MASTERS = (
     st.sampled_from(KINDS)
     .flatmap(configurations)
     .map(lambda master: replace(master, workers=master.workers and master.workers % 99 + 1))
@@ -36,25 +33,25 @@ MASTERS: st.SearchStrategy[TrainingMaster] = (
 
 
 class Hook:
-    def pre_update(self, minibatch: Any, model: Any) -> None: ...
+    def pre_update(self, minibatch, model): ...
 
-    def post_update(self, minibatch: Any, model: Any) -> None: ...
+    def post_update(self, minibatch, model): ...
 
 
 class OwnThreshold:
     """A threshold algorithm of the user's own."""
 
-    def init(self) -> Any:
+    def init(self):
         return FixedThreshold().init()
 
-    def update(self, state: Any, *, sparsity: float) -> Any:
+    def update(self, state, *, sparsity):
         return state
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {"name": "somebody's", "configuration": {}}
 
 
-def network(units: int = 3) -> NetworkSpec:
+def network(units=3):
     return NetworkSpec(
         layers=(
             LayerSpec(kind="Input", name="features", options={"shape": [4]}),
@@ -65,7 +62,7 @@ def network(units: int = 3) -> NetworkSpec:
     )
 
 
-def test_hooks_and_custom_objects_are_kept() -> None:
+def test_hooks_and_custom_objects_are_kept():
     master = SharedTrainingMaster(hooks=[Hook()], threshold=OwnThreshold())
     picker = TrainingMasterPicker(master)
     for group in picker.form.groups.values():
@@ -78,7 +75,7 @@ def test_hooks_and_custom_objects_are_kept() -> None:
     assert picker.master.threshold is master.threshold
 
 
-def test_master_of_another_class_raises() -> None:
+def test_master_of_another_class_raises():
     class Mine(ParameterAveragingTrainingMaster):
         pass
 
@@ -86,12 +83,9 @@ def test_master_of_another_class_raises() -> None:
         TrainingMasterPicker(Mine())
 
 
-# --- the widget
-
-
-def test_typed_values_are_stored_and_reported() -> None:
+def test_typed_values_are_stored_and_reported():
     picker = TrainingMasterPicker()
-    told: list[Any] = []
+    told = []
     picker.on_change(lambda part: told.append(part.master))
     picker.form.field("averaging_frequency").control.value = "10"
     picker.form.field("mesh", "peer_timeout_s").control.value = "20"
@@ -107,7 +101,7 @@ def test_typed_values_are_stored_and_reported() -> None:
     assert told[-1] == picker.master
 
 
-def test_frequency_by_epoch_is_shown_and_typed() -> None:
+def test_frequency_by_epoch_is_shown_and_typed():
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(averaging_frequency={1: 1, 3: 5})
     )
@@ -125,17 +119,15 @@ def test_frequency_by_epoch_is_shown_and_typed() -> None:
     assert picker.master.averaging_frequency == {1: 1, 2: 10}
 
 
-@pytest.mark.parametrize(
-    ("path", "typed", "said"),
-    [
-        (("workers",), "0", "`workers` must be an integer of at least 1"),
-        (("workers",), "many", "Received: workers='many'"),
-        (("export_directory",), "/tmp", "`export_directory` is used only with `training_approach"),
-        (("mesh", "network_mask"), "10.0", "`network_mask` must be an IPv4 network"),
-        (("mesh", "max_pending_bytes"), "2048", "`max_pending_bytes` must be at least"),
-    ],
+@cases(
+    "path, typed, said",
+    (("workers",), "0", "`workers` must be an integer of at least 1"),
+    (("workers",), "many", "Received: workers='many'"),
+    (("export_directory",), "/tmp", "`export_directory` is used only with `training_approach"),
+    (("mesh", "network_mask"), "10.0", "`network_mask` must be an IPv4 network"),
+    (("mesh", "max_pending_bytes"), "2048", "`max_pending_bytes` must be at least"),
 )
-def test_errors_are_shown_at_their_field(path: Any, typed: str, said: str) -> None:
+def test_errors_are_shown_at_their_field(path, typed, said):
     picker = TrainingMasterPicker()
     before = picker.master
     wrong = picker.form.field(*path)
@@ -150,7 +142,7 @@ def test_errors_are_shown_at_their_field(path: Any, typed: str, said: str) -> No
     assert wrong.problem == ""
 
 
-def test_contradictory_thresholds_are_rejected_at_the_field() -> None:
+def test_contradictory_thresholds_are_rejected_at_the_field():
     picker = TrainingMasterPicker(SharedTrainingMaster())
     picker.form.field("threshold", "min_sparsity").control.value = "0.5"
     assert "must not be above" in picker.form.field("threshold", "min_sparsity").problem
@@ -161,7 +153,7 @@ def test_contradictory_thresholds_are_rejected_at_the_field() -> None:
     assert picker.master.threshold == FixedThreshold(threshold=0.01)
 
 
-def test_local_training_rejects_options_that_need_spark() -> None:
+def test_local_training_rejects_options_that_need_spark():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication="spark"))
     assert picker.problem is None
     picker.place.value = True
@@ -176,9 +168,9 @@ def test_local_training_rejects_options_that_need_spark() -> None:
 @pytest.mark.thorough
 @settings(max_examples=10)
 @given(MASTERS)
-def test_switching_the_kind_and_back_loses_nothing(master: TrainingMaster) -> None:
+def test_switching_the_kind_and_back_loses_nothing(master):
     picker = TrainingMasterPicker(master)
-    told: list[Any] = []
+    told = []
     picker.on_change(told.append)
     picker.kind.value = next(kind for kind in KINDS if kind is not type(master))
     assert type(picker.master) is picker.kind.value
@@ -190,19 +182,15 @@ def test_switching_the_kind_and_back_loses_nothing(master: TrainingMaster) -> No
     picker.close()
 
 
-@pytest.mark.parametrize(
-    ("averaging", "sharing"), [("ring", "mesh"), ("driver", "driver"), ("spark", "mesh")]
-)
-def test_switching_the_kind_keeps_an_equivalent_communication_option(
-    averaging: Any, sharing: str
-) -> None:
+@cases("averaging, sharing", ("ring", "mesh"), ("driver", "driver"), ("spark", "mesh"))
+def test_switching_the_kind_keeps_an_equivalent_communication_option(averaging, sharing):
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication=averaging))
     picker.kind.value = SharedTrainingMaster
     assert picker.problem is None
     assert picker.master == SharedTrainingMaster(communication=sharing)
 
 
-def test_closing_frees_the_widgets_of_both_kinds() -> None:
+def test_closing_frees_the_widgets_of_both_kinds():
     before = set(_instances)
     picker = TrainingMasterPicker()
     for kind in (SharedTrainingMaster, ParameterAveragingTrainingMaster):
@@ -216,10 +204,7 @@ def test_closing_frees_the_widgets_of_both_kinds() -> None:
     assert set(_instances) == before
 
 
-# --- the plan
-
-
-def test_plan_follows_data_network_and_form() -> None:
+def test_plan_follows_data_network_and_form():
     picker = TrainingMasterPicker()
     assert "The number of workers is not known" in picker.forecast
     picker.set_context(rows=[1000, 0, 510], slots=2)
@@ -238,7 +223,7 @@ def test_plan_follows_data_network_and_form() -> None:
     assert "200 ms" in picker.plan.value
 
 
-def test_additional_notes_are_shown() -> None:
+def test_additional_notes_are_shown():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(workers=4, repartition="never"))
     picker.set_context(rows=[100, 100], slots=2)
     assert "Spark has 2 task slots, fewer than the 4 workers" in picker.forecast
@@ -253,27 +238,23 @@ def test_additional_notes_are_shown() -> None:
     assert "999 workers share the" in picker.forecast
 
 
-def note_buttons(picker: TrainingMasterPicker) -> dict[str, Any]:
+def note_buttons(picker):
     """The buttons in the notes, by their text."""
     notes = picker.notes_box.children
     return {button.description: button for note in notes for button in note.children[1:]}
 
 
-@pytest.mark.parametrize(
-    ("options", "rows", "label", "solved"),
-    [
-        ({"workers": 50}, [100, 100], "Use 2 workers", "task slots"),
-        ({"workers": 2, "repartition": "never"}, [100, 0], "Repartition: balanced", "no data"),
-        ({"workers": 2, "repartition": "never"}, [100, 0], "Use 1 worker", "no data"),
-        ({"workers": 2, "repartition": "never"}, [900, 100], "Repartition: balanced", "wait"),
-        ({"averaging_frequency": 99}, [640, 640], "Average after 4 minibatches", "only once"),
-    ],
+@cases(
+    "options, rows, label, solved",
+    ({"workers": 50}, [100, 100], "Use 2 workers", "task slots"),
+    ({"workers": 2, "repartition": "never"}, [100, 0], "Repartition: balanced", "no data"),
+    ({"workers": 2, "repartition": "never"}, [100, 0], "Use 1 worker", "no data"),
+    ({"workers": 2, "repartition": "never"}, [900, 100], "Repartition: balanced", "wait"),
+    ({"averaging_frequency": 99}, [640, 640], "Average after 4 minibatches", "only once"),
 )
-def test_plan_problems_are_solved_by_a_button(
-    options: Any, rows: Any, label: str, solved: str
-) -> None:
+def test_plan_problems_are_solved_by_a_button(options, rows, label, solved):
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(**options))
-    told: list[Any] = []
+    told = []
     picker.on_change(lambda part: told.append(part.master))
     picker.set_context(rows=rows, slots=2)
     assert solved in picker.forecast
@@ -283,13 +264,13 @@ def test_plan_problems_are_solved_by_a_button(
     assert label not in note_buttons(picker)
 
 
-def test_settings_that_do_not_solve_a_problem_are_not_offered() -> None:
+def test_settings_that_do_not_solve_a_problem_are_not_offered():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(workers=2))
     picker.set_context(rows=[1, 0], slots=2)  # one example for two workers
     assert list(note_buttons(picker)) == ["Use 1 worker"]
 
 
-def test_plan_is_drawn_with_a_lane_per_worker() -> None:
+def test_plan_is_drawn_with_a_lane_per_worker():
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(workers=10, repartition="never", averaging_frequency=10)
     )
@@ -313,9 +294,7 @@ def test_plan_is_drawn_with_a_lane_per_worker() -> None:
     st.none() | st.integers(0, 10**9),
     st.booleans(),
 )
-def test_any_environment_produces_a_forecast(
-    master: Any, rows: Any, slots: Any, step_s: Any, size: Any, parallel: bool
-) -> None:
+def test_any_environment_produces_a_forecast(master, rows, slots, step_s, size, parallel):
     around = Surroundings(
         rows=None if rows is None else tuple(rows), slots=slots, step_s=step_s, vector_bytes=size
     )
@@ -327,11 +306,11 @@ def test_any_environment_produces_a_forecast(
         assert value in forecast.text()
 
 
-def test_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_step_fills_in_the_field(monkeypatch):
     picker = TrainingMasterPicker()
     asked, may_end = [], threading.Event()
 
-    def measure_step(model: Any, batch_size: int, *, xla: str) -> StepTime:
+    def measure_step(model, batch_size, *, xla):
         asked.append((model, batch_size, xla))
         assert may_end.wait(20)
         sizes = {"vector_bytes": 60, "updater_bytes": 120}
@@ -361,24 +340,21 @@ def test_measured_step_fills_in_the_field(monkeypatch: pytest.MonkeyPatch) -> No
     assert "workers pay off if" in picker.forecast
 
 
-# --- text, and what stays
-
-
 @pytest.fixture
-def typing() -> TrainingMasterPicker:
+def typing():
     """A picker whose text is shown."""
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(hooks=[Hook()]))
     picker.text_fold.button.click()
     return picker
 
 
-def apply(picker: TrainingMasterPicker, text: str) -> None:
+def apply(picker, text):
     picker.text.text.value = text
     picker.text.apply_button.click()
 
 
-def test_applied_text_changes_the_options_it_names(typing: TrainingMasterPicker) -> None:
-    told: list[Any] = []
+def test_applied_text_changes_the_options_it_names(typing):
+    told = []
     typing.on_change(told.append)
     apply(
         typing, typing.text.text.value.replace("averaging_frequency: 5", "averaging_frequency: 9")
@@ -393,17 +369,13 @@ def test_applied_text_changes_the_options_it_names(typing: TrainingMasterPicker)
     assert typing.kind.value is SharedTrainingMaster
 
 
-@pytest.mark.parametrize(
-    ("form", "text", "said"),
-    [
-        ("json", "{", "must be JSON"),
-        ("json", '{"workers": 0}', "`workers` must be"),
-        ("yaml", "a: [1", "must be YAML"),
-    ],
+@cases(
+    "form, text, said",
+    ("json", "{", "must be JSON"),
+    ("json", '{"workers": 0}', "`workers` must be"),
+    ("yaml", "a: [1", "must be YAML"),
 )
-def test_invalid_text_stays_until_it_is_dropped(
-    typing: TrainingMasterPicker, form: str, text: str, said: str
-) -> None:
+def test_invalid_text_stays_until_it_is_dropped(typing, form, text, said):
     before = typing.master
     typing.text.form.value = form
     shown = typing.text.text.value
@@ -418,7 +390,7 @@ def test_invalid_text_stays_until_it_is_dropped(
     assert typing.text.text.value == shown
 
 
-def test_saved_notebook_shows_the_selected_options() -> None:
+def test_saved_notebook_shows_the_selected_options():
     picker = TrainingMasterPicker(
         ParameterAveragingTrainingMaster(
             workers=2, checkpoint=Checkpointing("/data/<b>7</b>", every_rounds=3)
@@ -431,7 +403,7 @@ def test_saved_notebook_shows_the_selected_options() -> None:
     assert "<b>7" not in bundle["text/html"]
 
 
-def test_recommended_settings_are_shown_and_applied() -> None:
+def test_recommended_settings_are_shown_and_applied():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(seed=7))
     picker.set_context(network=network(30_000), slots=2)
     assert picker.recommend_button.disabled
@@ -449,7 +421,7 @@ def test_recommended_settings_are_shown_and_applied() -> None:
     assert "Advice: Keep the settings" in picker.forecast
 
 
-def test_more_workers_than_slots_are_reported_at_the_field() -> None:
+def test_more_workers_than_slots_are_reported_at_the_field():
     picker = TrainingMasterPicker()
     picker.set_context(slots=2)
     picker.form.field("workers").control.value = "50"
@@ -466,7 +438,7 @@ def test_more_workers_than_slots_are_reported_at_the_field() -> None:
     assert picker.problem is None
 
 
-def test_seed_field_refers_to_the_seed_of_the_experiment() -> None:
+def test_seed_field_refers_to_the_seed_of_the_experiment():
     picker = TrainingMasterPicker()
     picker.set_context(seed=7)
     assert picker.form.field("seed").control.placeholder == "the experiment's: 7"

@@ -15,15 +15,12 @@ def rows(*entries):
     return {name: np.array(column) for name, column in zip(names, columns, strict=True)}
 
 
-def test_round_is_reported_once_every_worker_has_passed_it():
+def test_mean_of_a_round_is_centered_and_reported_once_every_worker_has_passed():
     means = RoundMeans()
     assert means.add(rows((0, 1, 7, 5, 2.0, 30), (1, 1, 7, 5, 4.0, 10))).tolist() == []
     assert means.add(rows((0, 2, 1, 10, 1.0, 32))).tolist() == []
     assert means.add(rows((1, 2, 1, 10, 3.0, 32))).tolist() == [[5.0, 2.5]]
     assert means.finish().tolist() == [[10.0, 2.0]]
-
-
-def test_mean_is_centered_on_its_steps():
     means = RoundMeans()
     found = []
     for round, steps in ((1, (1, 2, 3)), (1, (4, 5)), (2, (6, 7, 8, 9, 10))):
@@ -34,14 +31,11 @@ def test_mean_is_centered_on_its_steps():
     assert found == [[3.0, 7.0], [8.0, 2.0], [8.5, 1.5]]
 
 
-def test_silent_worker_delays_the_others_for_a_few_rounds_only():
+def test_silent_worker_delays_a_few_rounds_and_its_late_rows_change_none():
     means = RoundMeans(patience_rounds=3)
     means.add(rows((0, 1, 1, 1, 1.0, 1), (1, 1, 1, 1, 1.0, 1)))
     reported = [len(means.add(rows((0, 1, k, k, 1.0, 1)))) for k in range(2, 9)]
     assert reported == [0, 0, 1, 1, 1, 1, 1]
-
-
-def test_late_rows_do_not_change_a_reported_round():
     means = RoundMeans(patience_rounds=1)
     means.add(rows((0, 1, 1, 1, 1.0, 1), (0, 1, 2, 2, 1.0, 1), (0, 1, 3, 3, 1.0, 1)))
     assert means.add(rows((1, 1, 1, 1, 9.0, 1))).tolist() == []
@@ -92,29 +86,23 @@ def test_interval_becomes_one_point_once_its_worker_has_passed_it():
     assert means.finish().shape == (0, 3)
 
 
-def test_means_are_updated_once_a_second_without_loss():
+def test_means_are_updated_five_times_a_second_and_later_once():
     means = new_means()
     times = (0.1, 0.3, 0.5, 0.9, 1.2, 1.4)
     added = [line(means.add(log_of([0], [time_s])), "threshold", 0) for time_s in times]
     assert [len(points) for points in added] == [0, 0, 0, 0, 4, 0]
     assert len(line(means.finish(), "threshold", 0)) == 2
-
-
-def test_line_has_five_points_per_second_at_the_start_and_one_later():
     times = np.arange(0, 80, 0.05)
     points = new_means().add(log_of(np.zeros(len(times), int), times))
     assert len(line(points, "threshold", 0)) == pytest.approx(5 * 20 + 60, abs=2)
 
 
-def test_values_are_in_the_unit_of_their_label():
+def test_values_have_the_unit_of_their_label_and_missing_ones_are_omitted():
     means = new_means()
     means.add(log_of([2], [0.0], sparsity=[0.25], message_bytes=[512]))
     points = means.finish()
     assert line(points, "sparsity", 2) == [[1, 25]]
     assert line(points, "message_bytes", 2) == [[1, 0.5]]
-
-
-def test_missing_values_are_omitted_from_means_and_lines():
     means = new_means()
     nan = np.nan
     rows = log_of([0, 0, 0], [0.0, 0.1, 0.5], residual_p99=[nan, 4, nan], sparsity=[nan, nan, 1])

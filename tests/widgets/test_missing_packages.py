@@ -1,10 +1,10 @@
 import subprocess
 import sys
 
-import pytest
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("missing", ["ipywidgets", "anywidget"])
+@cases("missing", "ipywidgets", "anywidget")
 def test_missing_package_raises_with_the_extra_to_install(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; import sparkwright_widgets"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -32,13 +32,15 @@ def settled(part):
     assert part.settle(20)
 
 
+def press(part, button):
+    button.click()
+    settled(part)
+
+
 def tick(part, *names):
     for row in part.rows.rows.children:
         box = row.children[0]
         box.value = any(name in box.description for name in names)
-
-
-# --- looking through
 
 
 names = st.lists(st.text("abc", min_size=1, max_size=4), unique=True, max_size=40)
@@ -81,9 +83,6 @@ def test_details_are_one_bounded_line():
 def test_invalid_model_names_raise(name):
     with pytest.raises(ConfigurationError, match="Received: "):
         file_name(name)
-
-
-# --- comparing
 
 
 def test_differences_are_marked_with_their_amount():
@@ -130,9 +129,6 @@ def test_malicious_file_produces_a_bounded_comparison():
     assert max(len(str(cell)) for row in rows for cell in row) < 400
 
 
-# --- the part
-
-
 def test_models_are_listed_newest_first_with_their_figures(store):
     labels = [row.children[0].description for row in store.rows.rows.children]
     assert labels == ["a.keras", "b.keras", "✕ c.keras"]
@@ -166,8 +162,7 @@ def test_save_writes_the_form_values_and_refreshes_the_list(store):
     store.form.updater_field.value = False
     store.metrics = {"accuracy": 0.5}
     assert "accuracy 0.5" in store.form.hint.value
-    store.save_button.click()
-    settled(store)
+    press(store, store.save_button)
     ((network, url, settings),) = store._operations.names("save")
     assert network is store.network
     assert url == f"{FOLDER}/lenet.keras"
@@ -191,23 +186,20 @@ def test_form_offers_normalizer_placement_if_there_is_a_normalizer(store):
     for value, place in ((True, "inside"), (False, "beside")):
         store.form.normalizer_field.value = value
         store.form.name_field.value = place
-        store.save_button.click()
-        settled(store)
+        press(store, store.save_button)
         assert store._operations.names("save")[-1][2]["normalizer"] == place
 
 
 def test_file_is_replaced_only_after_a_second_press(store):
     store.form.name_field.value = "a"
-    store.save_button.click()
-    settled(store)
+    press(store, store.save_button)
     assert store._operations.names("save") == []
     assert "There is a file" in store.replacing.question.value
     assert "first" in store.replacing.question.value
     store.replacing.no_button.click()
     assert not store.replacing.asking
     assert "Nothing was changed" in store.form.outcome.value
-    store.replacing.yes_button.click()
-    settled(store)
+    press(store, store.replacing.yes_button)
     assert store._operations.names("save") == []
 
 
@@ -231,8 +223,7 @@ def test_load_passes_the_network_to_the_callback(store):
     store.on_load(loaded.append)
     store.on_change(changed.append)
     tick(store, "b.keras")
-    store.load_button.click()
-    settled(store)
+    press(store, store.load_button)
     assert store._operations.names("load") == [(f"{FOLDER}/b.keras",)]
     assert loaded == [store.network]
     assert store.network.name == "loaded"
@@ -272,8 +263,7 @@ def test_comparison_shows_differences_and_all(store):
 
 def test_checking_reports_on_each_model(store):
     tick(store, "a.keras", "c.keras")
-    store.check_button.click()
-    settled(store)
+    press(store, store.check_button)
     assert "✓ a.keras: all parts match" in store.outcome.value
     assert "✕ c.keras: damaged &lt;part&gt;" in store.outcome.value
 
@@ -282,10 +272,8 @@ def test_another_prompt_does_not_confirm_the_first(store):
     tick(store, "a.keras")
     store.delete_button.click()
     store.form.name_field.value = "b"
-    store.save_button.click()
-    settled(store)
-    store.replacing.yes_button.click()
-    settled(store)
+    press(store, store.save_button)
+    press(store, store.replacing.yes_button)
     assert store._operations.names("delete") == []
     assert len(store._operations.names("save")) == 1
     assert not store.deleting.asking
@@ -293,8 +281,7 @@ def test_another_prompt_does_not_confirm_the_first(store):
 
 def test_failing_store_is_reported_and_buttons_are_enabled_again(store):
     store._operations.error = OSError("hdfs://name/models could not be listed: <down>")
-    store.list_button.click()
-    settled(store)
+    press(store, store.list_button)
     assert "&lt;down&gt;" in store.error.value
     assert not store.list_button.disabled
     store._operations.error = PermissionError("not yours")
@@ -307,8 +294,7 @@ def test_unresponsive_store_times_out(comms):
     store = ModelStore(url=FOLDER, timeout_s=0.2)
     store._operations = fake = FakeStore()
     fake.hangs.clear()
-    store.list_button.click()
-    settled(store)
+    press(store, store.list_button)
     assert "must answer within 0.2 s" in store.error.value
     assert not store.list_button.disabled
     fake.hangs.set()
@@ -354,8 +340,7 @@ def test_file_is_replaced_in_the_folder_of_the_prompt(store):
     settled(store)
     store.url_field.value = "/elsewhere/still"
     assert f"There is a file at {FOLDER}/a.keras" in store.replacing.question.value
-    store.replacing.yes_button.click()
-    settled(store)
+    press(store, store.replacing.yes_button)
     assert [call[1] for call in operations.names("save")] == [f"{FOLDER}/a.keras"]
     assert f"Saved to {FOLDER}/a.keras" in store.form.outcome.value
 
@@ -393,22 +378,18 @@ def test_real_model_is_saved_checked_loaded_and_deleted(comms, tmp_path):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)], name="small")
     store = ModelStore(model, url=str(tmp_path / "models"))
     store.metrics = {"loss": 0.5}
-    store.save_button.click()
-    settled(store)
+    press(store, store.save_button)
     assert [found.metrics for found in store.models] == [{"loss": 0.5}], store.error.value
     tick(store, "small.keras")
-    store.check_button.click()
-    settled(store)
+    press(store, store.check_button)
     assert "all parts match" in store.outcome.value
-    store.load_button.click()
-    settled(store)
+    press(store, store.load_button)
     assert store.network is not model
     assert np.array_equal(store.network.get_weights()[0], model.get_weights()[0])
     store.delete_button.click()
     assert "Delete small.keras from" in store.deleting.question.value
     assert len(store.models) == 1
-    store.deleting.yes_button.click()
-    settled(store)
+    press(store, store.deleting.yes_button)
     assert store.models == store.ticked == ()
     assert "Deleted small.keras" in store.outcome.value
     assert list((tmp_path / "models").iterdir()) == []

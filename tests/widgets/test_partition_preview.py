@@ -50,18 +50,12 @@ def bars(rows, labels=None):
     return Bars(rows=tuple(rows), labels=labels, class_names=names, noun="partition")
 
 
-# --- the picture
-
-
-def test_bar_heights_match_their_row_counts():
+def test_bars_match_row_counts_and_label_shares():
     made = bars([100, 50, 0])
     assert pieces(made)[""].tolist() == [100, 50, 0]
     svg = bars_svg(made, made)
     assert 'role="img"' in svg
     assert "the largest is partition 0 with 100, the smallest has 0" in svg
-
-
-def test_bar_segments_match_label_shares():
     found = pieces(bars([100, 60], [[3, 1], [0, 0]]))
     assert found["c0"].tolist() == [75, 0]
     assert found["c1"].tolist() == [25, 0]
@@ -90,9 +84,6 @@ def test_bars_before_and_after_share_one_scale(monkeypatch):
     )
     bars_svg(bars([100, 50, 20, 10, 20]), bars([120, 80]))
     assert tops[0] == tops[1] > 120
-
-
-# --- the part
 
 
 def test_known_counts_are_shown_without_a_click(preview):

@@ -4,9 +4,9 @@ import nbformat
 import pytest
 from hypothesis import given, strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from tests.cases import cases
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.experiments import Experiment
+import sparkwright as sw
 from sparkwright_widgets._notebook_run import failure_in, has_been_executed, time_taken
 from sparkwright_widgets._offline_html import outside_resources
 from sparkwright_widgets._reports._page import (
@@ -15,11 +15,7 @@ from sparkwright_widgets._reports._page import (
     with_alternative_texts,
     with_contents,
 )
-from sparkwright_widgets._reports._parameters import (
-    parameter_value,
-    parameterized,
-    parameters_of,
-)
+from sparkwright_widgets._reports._parameters import parameter_value, parameterized, parameters_of
 
 PICTURES = [
     '<img src="data:,">',
@@ -44,12 +40,9 @@ def test_every_image_gets_alt_text_and_keeps_existing_text(parts):
             assert part in done
 
 
-def test_alt_text_names_the_section_and_is_escaped():
+def test_alt_text_names_the_section_and_scripts_are_not_images():
     done = with_alternative_texts('<h2>A &lt;b&gt; "c"<a class="anchor-link">¶</a></h2><img>')
     assert done.endswith('<img alt="Figure 1 of the section A &lt;b&gt; &quot;c&quot;">')
-
-
-def test_script_output_is_not_an_image():
     html = "<script>document.write('<img src=x>')</script>"
     assert with_alternative_texts(html) == html
 
@@ -75,7 +68,7 @@ def test_parameters_are_numbers_words_or_text():
     pairs = [("epochs", "5"), ("rate", "1e-3"), ("name", "le net"), ("flag", "True")]
     values = {"epochs": 6, "rate": 0.001, "name": "le net", "flag": True}
     assert parameters_of([*pairs, ("epochs", "6")]) == values
-    with pytest.raises(ConfigurationError, match="Python identifier"):
+    with pytest.raises(sw.ConfigurationError, match="Python identifier"):
         parameters_of([("a-b", "1")])
 
 
@@ -101,20 +94,20 @@ def test_parameters_are_set_right_after_their_defaults():
 
 
 def test_exported_experiment_accepts_parameters():
-    notebook = nbformat.reads(json.dumps(Experiment(epochs=3).to_notebook()), 4)
+    notebook = nbformat.reads(json.dumps(sw.Experiment(epochs=3).to_notebook()), 4)
     done = parameterized(notebook, {"epochs": 9, "training_seed": 2})
     code = [cell.source for cell in done.cells if cell.cell_type == "code"]
     assert code[0].endswith("epochs = 3")
     assert "epochs = 9" in code[1]
     assert code[2].startswith("import sparkwright")
     with pytest.raises(
-        ConfigurationError, match=r"Received: epoch\. The cell sets split_seed, workers"
+        sw.ConfigurationError, match=r"Received: epoch\. The cell sets split_seed, workers"
     ):
         parameterized(notebook, {"epoch": 9})
 
 
 def test_parameters_require_a_tagged_cell():
-    with pytest.raises(ConfigurationError, match='tagged "parameters"'):
+    with pytest.raises(sw.ConfigurationError, match='tagged "parameters"'):
         parameterized(new_notebook(cells=[new_code_cell("a = 1")]), {"b": 2})
 
 
@@ -138,20 +131,18 @@ def test_notebook_execution_is_described():
     assert time_taken(new_notebook(cells=[new_code_cell("1")])) == ""
 
 
-@pytest.mark.parametrize(
+@cases(
     "html",
-    [
-        '<script src="https://cdn/x.js"></script>',
-        '<link rel="stylesheet" href="//cdn/x.css">',
-        "<style>@import url('https://cdn/x.css')</style>",
-        "<script>import x from 'https://cdn/x.mjs'</script>",
-        '<img src="http://site/x.png">',
-        '<img srcset="https://site/x.png 2x">',
-        '<svg><image href="https://site/x.png"/></svg>',
-        '<svg><use xlink:href="//site/x.svg#a"/></svg>',
-        "<div style=\"background: url('https://site/x.png')\"></div>",
-        '<video poster="https://site/x.png"></video>',
-    ],
+    '<script src="https://cdn/x.js"></script>',
+    '<link rel="stylesheet" href="//cdn/x.css">',
+    "<style>@import url('https://cdn/x.css')</style>",
+    "<script>import x from 'https://cdn/x.mjs'</script>",
+    '<img src="http://site/x.png">',
+    '<img srcset="https://site/x.png 2x">',
+    '<svg><image href="https://site/x.png"/></svg>',
+    '<svg><use xlink:href="//site/x.svg#a"/></svg>',
+    "<div style=\"background: url('https://site/x.png')\"></div>",
+    '<video poster="https://site/x.png"></video>',
 )
 def test_requests_of_external_resources_are_found(html):
     assert len(outside_resources(html)) == 1

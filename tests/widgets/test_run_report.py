@@ -6,10 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparkwright.data import DataSet
-from sparkwright.errors import ConfigurationError
-from sparkwright.evaluation import ROC, Evaluation
-from sparkwright.experiments import Experiment
+import sparkwright as sw
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 from sparkwright.partitions import plan_repartition
 from sparkwright.timeline import PhaseCode, SpanStore
@@ -74,8 +71,8 @@ def test_report_is_complete_and_needs_no_network(trained):
             ),
             outputs=(OutputSpec(layer="out", loss="mse"),),
         ),
-        evaluations=Evaluation(["ant", "bee", "cat"]).updated(labels, np.eye(3)[labels]),
-        data={"train": DataSet(np.zeros((90, 4), np.float32), labels)},
+        evaluations=sw.Evaluation(["ant", "bee", "cat"]).updated(labels, np.eye(3)[labels]),
+        data={"train": sw.DataSet(np.zeros((90, 4), np.float32), labels)},
         title="Ants & bees",
     )
     assert outside_resources(html) == []
@@ -230,7 +227,7 @@ def test_cell_that_reproduces_a_run_is_valid_python(trained, on_spark):
 def test_run_with_known_code_needs_no_placeholders(trained):
     run = trained()
     run.configuration["revision"] = "0" * 40
-    run.code = Experiment(epochs=7).to_code()
+    run.code = sw.Experiment(epochs=7).to_code()
     code = reproducing_code(facts_of(run), None, master_code="master = ...")
     compile(code, "cell", "exec")
     assert code == f"# git checkout {'0' * 40}\n{run.code.rstrip()}"
@@ -264,7 +261,7 @@ def test_keras_model_is_described_without_importing_keras():
 @pytest.mark.thorough
 def test_named_evaluations_get_headings(trained):
     labels = np.arange(40) % 2
-    good, bad = (ROC().updated(labels, np.abs(labels - shift)) for shift in (0.2, 0.5))
+    good, bad = (sw.ROC().updated(labels, np.abs(labels - shift)) for shift in (0.2, 0.5))
     html = report(trained(), evaluations={"good one": good, "bad <one>": bad})
     assert "<h3>good one</h3>" in html
     assert "<h3>bad &lt;one&gt;</h3>" in html
@@ -276,7 +273,7 @@ def test_named_evaluations_get_headings(trained):
     ids=["evaluations", "data"],
 )
 def test_invalid_parts_of_a_report_raise(trained, options, words):
-    with pytest.raises(ConfigurationError, match=words):
+    with pytest.raises(sw.ConfigurationError, match=words):
         report(trained(), **options)
 
 
@@ -308,5 +305,5 @@ def test_equal_runs_are_reported_as_equal(trained):
     html = comparison_html({"a": trained(), "b": trained()}, made_at=NOW)
     assert "The runs have the same configuration." in html
     assert "All runs reach the same validation accuracy, 0.9." in html
-    with pytest.raises(ConfigurationError, match="at least one run"):
+    with pytest.raises(sw.ConfigurationError, match="at least one run"):
         comparison_html([], made_at=NOW)

@@ -1,5 +1,3 @@
-"""Notebooks that are executed without any frontend, saved in mid-run and afterwards, exported."""
-
 from pathlib import Path
 
 import pytest

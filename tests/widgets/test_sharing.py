@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from tests.cases import cases
 
 from sparkwright_widgets._contract import Sharing, sharing_of
 from sparkwright_widgets._curve import EPOCH, MEAN, Curve
@@ -58,7 +58,7 @@ def test_message_lines_are_separate_from_loss_lines(sharing_run):
     assert sorted(curve.points().tolist()) == sorted(sent.tolist())
 
 
-@pytest.mark.parametrize("kind", ["run", "sharing_run"])
+@cases("kind", "run", "sharing_run")
 def test_unreported_minibatch_is_a_gap_without_a_warning(kind, request):
     run = request.getfixturevalue(kind)
     run.report(0, 1, 2.0, round=1)

@@ -1,6 +1,5 @@
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import optuna
 import pytest
@@ -8,8 +7,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState
 from tests.waiting import wait_until
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.sweeps import Sweep
+import sparkwright as sw
 from sparkwright.sweeps._study import open_study
 from sparkwright_widgets import SweepView
 from sparkwright_widgets._sweep_view import parallel_coordinates
@@ -20,20 +18,20 @@ SPACE = {
 }
 
 
-class GoingOn(Sweep):
+class GoingOn(sw.Sweep):
     """A sweep whose trials a test runs."""
 
-    def _start(self, target: Any) -> threading.Thread:
+    def _start(self, target):
         return threading.Thread()
 
-    def end(self) -> None:
+    def end(self):
         self._over.set()
 
 
 @pytest.fixture
 def sweep():
     study = open_study(None, "shown", maximizes=False, seed=1)
-    objective: Any = SimpleNamespace(monitor="val_loss")
+    objective = SimpleNamespace(monitor="val_loss")
     return GoingOn(study, objective, trials=4, parallel=1, prints=False)
 
 
@@ -64,7 +62,7 @@ def test_trials_are_shown_during_the_sweep(sweep, view):
     failed = sweep.study.ask(SPACE)
     failed.set_user_attr("error", "ValueError: <script>")
     sweep.study.tell(failed, state=TrialState.FAIL)
-    ends = list[str]()
+    ends = []
     view.on_end(lambda: ends.append(view.body.value))
     sweep.end()
     view.wait(20)
@@ -107,5 +105,5 @@ def test_trials_with_other_hyperparameters_share_the_figure(sweep):
 
 
 def test_only_sweeps_can_be_shown():
-    with pytest.raises(ConfigurationError, match="Received: a str"):
+    with pytest.raises(sw.ConfigurationError, match="Received: a str"):
         SweepView("sweep")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from tests.cases import cases
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -158,26 +159,24 @@ STATES |= dict.fromkeys(("models", "file"), "ok")
 TITLES = {name: name for name in STATES}
 
 
-@pytest.mark.parametrize(
-    ("here", "changed", "known", "label", "is_enabled"),
-    [
-        ("data", {"data": "todo"}, {}, "Load data", True),
-        ("data", {"data": "problem"}, {"reason": "no file"}, "Load data", False),
-        ("network", {"data": "problem"}, {"reason": "no file"}, "Next: data", True),
-        ("data", {"network": "problem"}, {"reason": "shape"}, "Next: network", True),
-        ("network", {"network": "problem"}, {"reason": "shape"}, "Next: master", False),
-        ("train", {"train": "problem", "network": "problem"}, {}, "Next: network", True),
-        ("train", {"train": "problem"}, {"reason": "epochs"}, "Start", False),
-        ("train", {"train": "problem"}, {}, "Start", True),  # the last run failed
-        ("data", {"train": "todo"}, {"seen": STATES}, "Next: train", True),
-        ("data", {"train": "todo"}, {"seen": ["data"]}, "Next: network", True),
-        ("evaluate", {"evaluate": "todo"}, {}, "Next: train", True),
-        ("evaluate", {"evaluate": "todo"}, {"current": True}, "Evaluate", True),
-        ("models", {"models": "todo"}, {"current": True}, "Save model", True),
-        ("file", {}, {}, "Save experiment", True),
-        ("data", {"train": "running"}, {"running": True}, "Stop", True),
-        ("data", {"train": "running"}, {"running": True, "stopping": True}, "Stopping", False),
-    ],
+@cases(
+    "here, changed, known, label, is_enabled",
+    ("data", {"data": "todo"}, {}, "Load data", True),
+    ("data", {"data": "problem"}, {"reason": "no file"}, "Load data", False),
+    ("network", {"data": "problem"}, {"reason": "no file"}, "Next: data", True),
+    ("data", {"network": "problem"}, {"reason": "shape"}, "Next: network", True),
+    ("network", {"network": "problem"}, {"reason": "shape"}, "Next: master", False),
+    ("train", {"train": "problem", "network": "problem"}, {}, "Next: network", True),
+    ("train", {"train": "problem"}, {"reason": "epochs"}, "Start", False),
+    ("train", {"train": "problem"}, {}, "Start", True),  # the last run failed
+    ("data", {"train": "todo"}, {"seen": STATES}, "Next: train", True),
+    ("data", {"train": "todo"}, {"seen": ["data"]}, "Next: network", True),
+    ("evaluate", {"evaluate": "todo"}, {}, "Next: train", True),
+    ("evaluate", {"evaluate": "todo"}, {"current": True}, "Evaluate", True),
+    ("models", {"models": "todo"}, {"current": True}, "Save model", True),
+    ("file", {}, {}, "Save experiment", True),
+    ("data", {"train": "running"}, {"running": True}, "Stop", True),
+    ("data", {"train": "running"}, {"running": True, "stopping": True}, "Stopping", False),
 )
 def test_step_states_determine_one_next_action(here, changed, known, label, is_enabled):
     action = next_action(here, STATES | changed, TITLES, **known)

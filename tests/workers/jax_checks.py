@@ -1,7 +1,6 @@
 """What parts of the JAX back end do, as JSON by test; a script for JAX alone."""
 
 import json
-from typing import Any
 from unittest import mock
 
 import keras
@@ -16,15 +15,15 @@ layers = keras.layers
 
 
 class Own(keras.Sequential):
-    def train_step(self, state: Any, data: Any) -> Any:
+    def train_step(self, state, data):
         return {}, state
 
 
-def rejections() -> list[str]:
+def rejections():
     """Of a text input, a custom step, and another back end."""
     text = keras.Input((1,), dtype="string", name="text")
     own = Own([keras.Input((1,)), layers.Dense(1)])
-    found: list[str] = []
+    found = []
     for model, name in ((keras.Model(text, text), "jax"), (own, "jax"), (own, "torch")):
         try:
             with mock.patch.object(keras.backend, "backend", return_value=name):
@@ -34,7 +33,7 @@ def rejections() -> list[str]:
     return found
 
 
-def changed_states() -> int:
+def changed_states():
     """How often a state that was written followed the vector that it was written from."""
     model = keras.Sequential([keras.Input((512,)), *[layers.Dense(512) for _ in range(12)]])
     model.compile("sgd", "mse")
@@ -48,10 +47,10 @@ def changed_states() -> int:
     return wrong
 
 
-def gpu_variables() -> dict[str, Any]:
+def gpu_variables():
     """JAX' CPU stands in for the GPU: the copies are the same calls."""
     access = backend._JaxGpuVariables()
-    log, concatenated = list[int](), access.concatenated
+    log, concatenated = [], access.concatenated
     access.concatenated = lambda held: (log.append(len(held)), concatenated(held))[1]
     access.read = None
     model = keras.Sequential([keras.Input((3,)), layers.Dense(2), layers.Dense(1)])
@@ -78,7 +77,7 @@ def gpu_variables() -> dict[str, Any]:
         }
 
 
-def compiled_loop() -> dict[str, Any]:
+def compiled_loop():
     """Training with several minibatches a call, which only GPUs do: a CPU is called one here."""
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
@@ -95,13 +94,13 @@ def compiled_loop() -> dict[str, Any]:
     shapes = {"features/x": (39, 8, 3), "labels/y": (39, 8, 1)}
     columns = {name: random.normal(size=each).astype(np.float32) for name, each in shapes.items()}
     layout = BatchLayout(model, {name: a[0] for name, a in columns.items()}, training=True)
-    definition, found = ModelDefinition.of(model), list[Any]()
+    definition, found = ModelDefinition.of(model), []
     on_gpu = type("OnGpu", (JaxReplica,), {"device": ("GPU", 1)})
     replicas = JaxReplica(definition), on_gpu(definition)
     replicas[1].write(replicas[0].state.read(updater=True))
     replicas[1].state.write_extras(replicas[0].state.read_extras())
     for replica in replicas:
-        replica._step_s, results = 1e-9, list[Any]()
+        replica._step_s, results = 1e-9, []
         for steps in (39, 5, 5):
             block = {name: array[:steps] for name, array in columns.items()}
             losses, metrics = replica.train(layout, block)

@@ -8,18 +8,16 @@ Weights and losses are written to FOLDER/jax.npz, and facts are printed.
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 STEPS = 50
 _BATCH = 8
 
 
-def dense() -> Any:
+def dense():
     """Batch normalization, an L2 penalty, a schedule, weighted metrics."""
     import keras
 
@@ -39,7 +37,7 @@ def dense() -> Any:
     return _with_own_weights(model)
 
 
-def branches() -> Any:
+def branches():
     """A convolution and a masked LSTM with two outputs, of which each has a loss; momentum."""
     import keras
 
@@ -56,7 +54,7 @@ def branches() -> Any:
     return _with_own_weights(model)
 
 
-def _with_own_weights(model: Any) -> Any:
+def _with_own_weights(model):
     """The backends draw different random numbers."""
     random = np.random.default_rng(0)
     for weight in model.trainable_weights:
@@ -65,31 +63,31 @@ def _with_own_weights(model: Any) -> Any:
     return model
 
 
-def data_of(name: str, workers: int) -> DataSet:
+def data_of(name, workers):
     """Examples of `STEPS` minibatches for each worker."""
     random = np.random.default_rng(1)
     count = STEPS * _BATCH * workers
     if name == "dense":
         labels = random.integers(0, 3, count).astype(np.int32)
         features = random.normal(size=(count, 4)) + labels[:, None]
-        return DataSet(features.astype(np.float32), labels, weights=random.random(count))
+        return sw.DataSet(features.astype(np.float32), labels, weights=random.random(count))
     lengths = random.integers(2, 6, count)
     steps = random.normal(size=(count, 5, 3)) * (np.arange(5) < lengths[:, None])[..., None]
     image = random.normal(size=(count, 6, 6, 1)).astype(np.float32)
     sizes = image.mean((1, 2, 3))[:, None]
     kinds = (lengths > 3).astype(np.int32)
-    return DataSet(
+    return sw.DataSet(
         {"image": image, "steps": steps.astype(np.float32)}, {"kind": kinds, "size": sizes}
     )
 
 
-def averaging() -> sw.ParameterAveragingTrainingMaster:
+def averaging():
     return sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=_BATCH, averaging_frequency=4, seed=1
     )
 
 
-def sharing(workers: int = 1) -> sw.SharedTrainingMaster:
+def sharing(workers=1):
     """Of one worker: the order in which messages of several arrive is left to chance.
 
     So is how many minibatches a message holds, unless it is given.
@@ -99,9 +97,9 @@ def sharing(workers: int = 1) -> sw.SharedTrainingMaster:
     )
 
 
-def trained() -> dict[str, tuple[Any, Any]]:
+def trained():
     """Name -> model and run, of each network and master."""
-    found: dict[str, tuple[Any, Any]] = {}
+    found = {}
     for build, master in ((dense, averaging()), (branches, sharing())):
         workers = master.workers or 1
         data = data_of(build.__name__, workers)
@@ -112,9 +110,9 @@ def trained() -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def results(found: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+def results(found):
     """Flat arrays: weights, losses and validation losses by name."""
-    arrays: dict[str, Any] = {}
+    arrays = {}
     for name, (model, run) in found.items():
         arrays[f"{name}: weights"] = np.concatenate([w.ravel() for w in model.get_weights()])
         arrays[f"{name}: losses"] = run.history.sort_values(["worker", "step"]).loss.to_numpy()
@@ -122,7 +120,7 @@ def results(found: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
     return arrays
 
 
-def main(folder: Path) -> None:
+def main(folder):
     """Train without TensorFlow and PySpark, save and load; print what came of it."""
     import keras
 

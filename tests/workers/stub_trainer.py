@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from typing import Any
 
 from sparkwright.workers import _trainer
 from sparkwright.workers._mark import marked
@@ -12,12 +11,12 @@ from sparkwright.workers.work import Span
 
 
 class StubTrainer(_trainer.Trainer):
-    def set_up(self, cores: int, backend: str = "tensorflow") -> None:
+    def set_up(self, cores, backend="tensorflow"):
         """Nothing to start."""
 
 
 class StubService(_trainer.Service):
-    def answer(self, request: Any, gone: Any) -> Answer:
+    def answer(self, request, gone):
         if request.run == "ends":
             print("2026-01-01 00:00:00.000001: I tensorflow/core: this is oneDNN", flush=True)
             raise KeyboardInterrupt("of the stub")

@@ -1,8 +1,3 @@
-"""Which column feeds which input, and labels that do not fit the loss."""
-
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,9 +8,7 @@ from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers.data_checks import check_data
 
 
-def model_of(
-    inputs: Sequence[str] = ("left", "right"), loss: Any = "sparse_categorical_crossentropy"
-) -> Any:
+def model_of(inputs=("left", "right"), loss="sparse_categorical_crossentropy"):
     import keras
 
     tensors = [keras.Input((2,), name=name) for name in inputs]
@@ -25,9 +18,7 @@ def model_of(
     return model
 
 
-def layout(
-    model: Any, features: Mapping[str, Any] | Any, labels: Any = None, *, training: bool = True
-) -> BatchLayout:
+def layout(model, features, labels=None, *, training=True):
     return BatchLayout(model, DataSet(features, labels).columns(), training=training)
 
 
@@ -35,20 +26,17 @@ PAIR = np.zeros((4, 2), np.float32)
 KINDS = np.array([0, 1, 2, 0])
 
 
-def test_columns_are_matched_by_name_or_else_by_order() -> None:
+def test_columns_are_matched_by_name_or_by_order_if_all_names_differ():
     model = model_of()
     by_name = layout(model, {"right": PAIR, "left": PAIR}, KINDS)
     assert by_name.order[:2] == ["features/left", "features/right"]
     in_order = layout(model, {"b": PAIR, "a": PAIR}, KINDS)
     assert in_order.order[:2] == ["features/b", "features/a"]
-
-
-def test_single_wrong_name_is_rejected() -> None:
     with pytest.raises(DataError, match=r"\['left', 'right'\]. Received: \['lfet', 'left'\]"):
         layout(model_of(), {"lfet": PAIR, "left": PAIR}, KINDS)
 
 
-def test_training_requires_labels_unless_there_is_no_loss() -> None:
+def test_training_requires_labels_unless_there_is_no_loss():
     with pytest.raises(DataError, match="labels are needed"):
         layout(model_of(["all"]), PAIR)
     assert layout(model_of(["all"]), PAIR, training=False).order == ["features/features"]
@@ -56,7 +44,7 @@ def test_training_requires_labels_unless_there_is_no_loss() -> None:
 
 
 @pytest.mark.parametrize("spelt", ["name", "object", "function", "dict", "list"])
-def test_labels_must_match_the_loss(spelt: str) -> None:
+def test_labels_must_match_the_loss(spelt):
     import keras
 
     losses = keras.losses
@@ -64,10 +52,7 @@ def test_labels_must_match_the_loss(spelt: str) -> None:
         "name": ("sparse_categorical_crossentropy", "categorical_crossentropy"),
         "object": (losses.SparseCategoricalCrossentropy(), losses.CategoricalCrossentropy()),
         "function": (losses.sparse_categorical_crossentropy, losses.categorical_crossentropy),
-        "dict": (
-            {"kind": "sparse_categorical_crossentropy"},
-            {"kind": "categorical_crossentropy"},
-        ),
+        "dict": ({"kind": "sparse_categorical_crossentropy"}, {"kind": "categorical_crossentropy"}),
         "list": (["sparse_categorical_crossentropy"], ["categorical_crossentropy"]),
     }[spelt]
     one_hot = np.eye(3, dtype=np.float32)[KINDS]
@@ -79,14 +64,14 @@ def test_labels_must_match_the_loss(spelt: str) -> None:
         layout(model_of(["all"], dense), PAIR, KINDS)
 
 
-def test_class_beyond_the_output_size_is_rejected() -> None:
+def test_class_beyond_the_output_size_is_rejected():
     with pytest.raises(DataError, match=r"below 3, the width .* Received: labels from 1 to 3,"):
         layout(model_of(["all"]), PAIR, KINDS + 1)
     # A single output is not about classes.
     assert layout(model_of(["all"], "mse"), PAIR, np.full((4, 3), 7.0))
 
 
-def test_each_class_name_of_in_memory_data_needs_a_unit() -> None:
+def test_each_class_name_of_in_memory_data_needs_a_unit():
     data = LocalData(
         data=DataSet(PAIR, KINDS), skipped=Skipped(), class_names={"labels": list("abcd")}
     )
@@ -94,7 +79,7 @@ def test_each_class_name_of_in_memory_data_needs_a_unit() -> None:
         check_data(model_of(["left"]), data)
 
 
-def test_labels_of_a_custom_loss_can_have_any_shape() -> None:
+def test_labels_of_a_custom_loss_can_have_any_shape():
     """Whatever the name that it inherits: here the labels of one output are numbers."""
     import keras
 
@@ -107,7 +92,7 @@ def test_labels_of_a_custom_loss_can_have_any_shape() -> None:
         layout(model_of(["all"], keras.losses.MeanSquaredError()), PAIR, numbers)
 
 
-def test_class_ignored_by_the_loss_is_accepted() -> None:
+def test_class_ignored_by_the_loss_is_accepted():
     import keras
 
     given = KINDS - 1

@@ -1,28 +1,24 @@
-"""`communication="driver"` trains what workers that connect to one another train."""
-
 import socket
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
 from tests.support.in_process import fit
 from tests.waiting import wait_until
 from tests.workers.test_training import SlowWorkerZero
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
-BY_DRIVER: dict[str, Any] = {"communication": "driver"}
+BY_DRIVER = {"communication": "driver"}
 
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
-    settings: dict[str, Any] = {
+def averaging(**options):
+    settings = {
         **{"workers": 3, "batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1},
         **options,
     }
@@ -30,20 +26,16 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@cases(
     "settings",
-    [
-        {"mesh": sw.MeshConfig(encrypt=True), "outer_optimizer": sw.OuterOptimizer()},
-        {"updater": "local", "exchange_precision": "int8", "averaging_frequency": {1: 1, 2: 2}},
-    ],
+    {"mesh": sw.MeshConfig(encrypt=True), "outer_optimizer": sw.OuterOptimizer()},
+    {"updater": "local", "exchange_precision": "int8", "averaging_frequency": {1: 1, 2: 2}},
     ids=["encrypted", "int8"],
 )
-def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(
-    blobs: DataSet, settings: dict[str, Any]
-) -> None:
+def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(blobs, settings):
     train, validation = blobs.take(slice(0, 90)), blobs.take(slice(90, 120))
     models, runs = [dense("adam") for _ in range(2)], []
-    options: dict[str, Any] = {"validation": validation, "epochs": 2}
+    options = {"validation": validation, "epochs": 2}
     for model, by in zip(models, ({}, BY_DRIVER), strict=True):
         runs.append(fit(model, averaging(**settings, **by), train, **options))
     np.testing.assert_array_equal(weights(models[0]), weights(models[1]))
@@ -53,9 +45,7 @@ def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(
 
 
 @pytest.mark.thorough
-def test_only_the_driver_uses_the_configured_ports_and_network(
-    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_driver_uses_the_configured_ports_and_network(blobs, monkeypatch):
     """One port for all: a worker that listened would find it taken."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
@@ -65,9 +55,7 @@ def test_only_the_driver_uses_the_configured_ports_and_network(
 
 
 @pytest.mark.thorough
-def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
-    blobs: DataSet, tmp_path: Path
-) -> None:
+def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(blobs, tmp_path):
     """Stopped by way of the driver in the second epoch, gone on from by way of the ring."""
     undisturbed, resumed = dense("adam"), dense("adam", seed=9)
     fit(undisturbed, averaging(), blobs, epochs=3)
@@ -85,7 +73,7 @@ def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(
 
 
 @pytest.mark.thorough
-def test_idle_workers_fetch_examples_of_a_slow_worker(tmp_path: Path) -> None:
+def test_idle_workers_fetch_examples_of_a_slow_worker(tmp_path):
     master = averaging(workers=2, averaging_frequency=4, share_work=True, **BY_DRIVER)
     hooks = SlowWorkerZero(), RecordingHook(str(tmp_path))
     run = fit(dense(), master.with_hooks(*hooks), numbered(120), epochs=2)
@@ -95,7 +83,7 @@ def test_idle_workers_fetch_examples_of_a_slow_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_gradient_sharing_through_the_driver_learns(blobs: DataSet) -> None:
+def test_gradient_sharing_through_the_driver_learns(blobs):
     master = sw.SharedTrainingMaster(
         workers=3,
         batch_size_per_worker=5,

@@ -1,8 +1,3 @@
-"""AUC, precision, recall and F1 while networks train: against scikit-learn, and over workers."""
-
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -11,17 +6,15 @@ from tests.spark.helpers import dense
 from tests.support.in_process import fit
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec, describe_model
 from sparkwright.networks.metrics import F1, MacroAUC, MacroPrecision, MacroRecall
-from sparkwright.storage import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("in_process")
 AVERAGING = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=5, seed=1)
 SHARING = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=5, seed=1)
 
 
-def scored(classes: int, rows: int = 200) -> tuple[Any, Any]:
+def scored(classes, rows=200):
     """Labels, of which two classes are rare or missing, and probabilities."""
     random = np.random.default_rng(classes)
     labels = np.minimum(random.geometric(0.5, rows) - 1, classes - 2)
@@ -30,7 +23,7 @@ def scored(classes: int, rows: int = 200) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
-def test_multiclass_metrics_equal_scikit_learn(one_hot: bool) -> None:
+def test_multiclass_metrics_equal_scikit_learn(one_hot):
     labels, scores = scored(5)
     given = np.eye(5)[labels] if one_hot else labels[:, None]
     found = {}
@@ -50,7 +43,7 @@ def test_multiclass_metrics_equal_scikit_learn(one_hot: bool) -> None:
     assert found["macro_auc"] == pytest.approx(np.mean(areas), abs=2e-3)
 
 
-def test_f1_of_one_output_equals_weighted_scikit_learn_f1_of_class_1() -> None:
+def test_f1_of_one_output_equals_weighted_scikit_learn_f1_of_class_1():
     labels, scores = scored(2)
     labels = np.random.default_rng(1).integers(0, 2, 200)
     weights = np.arange(200) % 3
@@ -60,7 +53,7 @@ def test_f1_of_one_output_equals_weighted_scikit_learn_f1_of_class_1() -> None:
     assert float(metric.result()) == pytest.approx(expected, abs=1e-6)
 
 
-def test_sequence_steps_are_rows() -> None:
+def test_sequence_steps_are_rows():
     labels, scores = scored(4)
     steps, whole = MacroAUC(), MacroAUC()
     steps.update_state(labels.reshape(20, 10), scores.reshape(20, 10, 4), np.ones(20))
@@ -69,7 +62,7 @@ def test_sequence_steps_are_rows() -> None:
 
 
 @pytest.mark.thorough
-def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs: DataSet) -> None:
+def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs):
     # Sorted by class: no worker sees all classes, so means over workers would be wrong.
     held_back = blobs.take(np.argsort(blobs.labels["labels"], kind="stable")[:100])
     model = dense()
@@ -87,8 +80,8 @@ def test_metric_of_all_workers_equals_that_of_all_validation_data(blobs: DataSet
 
 
 @pytest.mark.thorough
-def test_binary_keras_metrics_equal_those_of_all_data(blobs: DataSet) -> None:
-    data = DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))
+def test_binary_keras_metrics_equal_those_of_all_data(blobs):
+    data = sw.DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))
     held_back = data.take(np.argsort(data.labels["labels"], kind="stable"))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
     names = ["auc", "precision", "recall"]
@@ -101,7 +94,7 @@ def test_binary_keras_metrics_equal_those_of_all_data(blobs: DataSet) -> None:
         assert found[name] == pytest.approx(expected[name], abs=1e-5)
 
 
-def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path: Path) -> None:
+def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path):
     loss, metrics = "sparse_categorical_crossentropy", ("accuracy", "macro_auc", "f1")
     spec = NetworkSpec(
         layers=(
@@ -115,8 +108,8 @@ def test_metrics_are_selected_by_name_written_as_code_and_saved(tmp_path: Path) 
     assert describe_model(model).outputs == spec.outputs
     code = spec.to_code()
     assert 'metrics=["accuracy", class_metrics.MacroAUC(), class_metrics.F1()]' in code
-    made: dict[str, Any] = {}
+    made = {}
     exec(code, made)
-    save_model(made["model"], str(tmp_path / "m.keras"))
-    loaded = load_model(str(tmp_path / "m.keras"))
+    sw.save_model(made["model"], str(tmp_path / "m.keras"))
+    loaded = sw.load_model(str(tmp_path / "m.keras"))
     assert describe_model(loaded).outputs == spec.outputs

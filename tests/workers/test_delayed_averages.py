@@ -1,7 +1,3 @@
-"""Averagings that go on while workers train; workers are threads of this process."""
-
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -10,13 +6,12 @@ from tests.support.in_process import fit
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.errors import NonFiniteLossError
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def averaging(**options):
     """Two workers; rounds of three minibatches, of whose results the third learns."""
     return sw.ParameterAveragingTrainingMaster(
         workers=2,
@@ -29,16 +24,16 @@ def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     )
 
 
-def test_reading_a_delayed_average_waits_for_it(blobs: DataSet) -> None:
+def test_reading_a_delayed_average_waits_for_it(blobs):
     """Validations and callbacks meet the mean of all that was trained before them."""
-    seen: list[Any] = []
+    seen = []
     callback = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: seen.append(weights(callback.model)),
         on_epoch_end=lambda epoch, logs: seen.append(weights(callback.model)),
     )
     features, labels = blobs.features["features"], blobs.labels["labels"]
     model = dense("adam")
-    options: dict[str, Any] = {"epochs": 2, "validation": blobs, "callback_frequency": 2}
+    options = {"epochs": 2, "validation": blobs, "callback_frequency": 2}
     run = fit(model, averaging(), blobs, callbacks=[callback], **options)
     assert run.status.averagings == 2 * 4
     np.testing.assert_array_equal(seen[-1], weights(model))
@@ -48,7 +43,7 @@ def test_reading_a_delayed_average_waits_for_it(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs: DataSet) -> None:
+def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs):
     master = averaging().with_hooks(Paced(0.01))
     model = dense("adam")
     with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
@@ -64,14 +59,14 @@ def test_stopped_run_with_delayed_averages_has_consistent_counts(blobs: DataSet)
 
 
 @pytest.mark.thorough
-def test_failure_during_an_averaging_keeps_its_result(blobs: DataSet) -> None:
+def test_failure_during_an_averaging_keeps_its_result(blobs):
     """The NaN comes in the second round, while the first one is averaged."""
     features = blobs.features["features"].copy()
     features[15:20] = np.nan  # the fourth minibatch
     model = dense("adam")
     master = averaging(shuffle=False)
     with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(DataSet(features, blobs.labels), display=False)
+        run = wrapper.start(sw.DataSet(features, blobs.labels), display=False)
         with pytest.raises(NonFiniteLossError):
             run.wait(60)
     assert run.history.groupby("worker")["step"].max().tolist() == [3, 3]
@@ -84,7 +79,7 @@ def test_failure_during_an_averaging_keeps_its_result(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_timeline_shows_the_overlapped_averaging_time(blobs: DataSet) -> None:
+def test_timeline_shows_the_overlapped_averaging_time(blobs):
     master = averaging(collect_training_stats=True)
     run = fit(dense("adam"), master, blobs, epochs=3)
     averages = {t.phase.name: t.count for t in run.timeline.totals() if t.place == "workers"}

@@ -1,10 +1,7 @@
-"""Where a run is shown: a panel in notebooks, lines elsewhere, nothing on request; and checks."""
-
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import dense, numbered
 
 import sparkwright as sw
@@ -13,7 +10,7 @@ from sparkwright.runs import begin
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def train(**options: Any) -> Any:
+def train(**options):
     master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=10)
     with sw.ParallelWrapper(dense(), master, workers=1, cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(40), epochs=2, **options)
@@ -21,10 +18,8 @@ def train(**options: Any) -> Any:
     return run
 
 
-@pytest.mark.parametrize(("display", "shown"), [(None, True), (True, True), (False, False)])
-def test_progress_is_printed_outside_notebooks_unless_disabled(
-    display: bool | None, shown: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+@cases("display, shown", (None, True), (True, True), (False, False))
+def test_progress_is_printed_outside_notebooks_unless_disabled(display, shown, capsys):
     run = train(display=display)
     lines = capsys.readouterr().out.splitlines()
     expected = [f"Run {run.name}: ", "Epoch 1/2 - 4/4 - ", "Epoch 2/2 - 4/4 - "] if shown else []
@@ -32,10 +27,8 @@ def test_progress_is_printed_outside_notebooks_unless_disabled(
     assert all(map(str.startswith, lines, expected))
 
 
-def test_notebook_shows_the_panel_and_no_lines(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    panels: list[Any] = []
+def test_notebook_shows_the_panel_and_no_lines(capsys, monkeypatch):
+    panels = []
     monkeypatch.setattr(begin, "in_notebook", lambda: True)
     monkeypatch.setattr(begin, "show", panels.append)
     assert panels == [train()]
@@ -43,29 +36,25 @@ def test_notebook_shows_the_panel_and_no_lines(
 
 
 @pytest.mark.thorough
-def test_runs_of_a_session_have_distinct_names() -> None:
+def test_runs_of_a_session_have_distinct_names():
     names = [train(display=False, name=name).name for name in (None, None, "mine", "mine")]
     assert len(set(names)) == 4
     assert names[2:] == ["mine", "mine-2"]
 
 
-@pytest.mark.parametrize(
-    ("labels", "loss", "message"),
-    [
-        (np.arange(40) % 10, "sparse_categorical_crossentropy", "Received: labels from 0 to 9"),
-        (np.arange(40) % 3 + 0.5, "sparse_categorical_crossentropy", "Received: 0.5. Number"),
-        (np.arange(40) % 3 - 1, "sparse_categorical_crossentropy", "labels from -1 to 1"),
-        (np.eye(3)[np.arange(40) % 3], "sparse_categorical_crossentropy", "one-hot ones"),
-        (np.eye(10)[np.arange(40) % 10], "categorical_crossentropy", r"Received: \(10\)"),
-        (np.zeros(40), "mse", r"\(3\) an example, for the loss 'mean_squared_error'"),
-        (np.zeros((40, 1)), "mae", r"\(3\) an example, for the loss 'mean_absolute_error'"),
-        (np.zeros(40), "binary_crossentropy", r"Received: \(\)"),
-        (np.zeros((40, 2, 3)), "mse", r"Received: \(2, 3\)"),
-    ],
+@cases(
+    "labels, loss, message",
+    (np.arange(40) % 10, "sparse_categorical_crossentropy", "Received: labels from 0 to 9"),
+    (np.arange(40) % 3 + 0.5, "sparse_categorical_crossentropy", "Received: 0.5. Number"),
+    (np.arange(40) % 3 - 1, "sparse_categorical_crossentropy", "labels from -1 to 1"),
+    (np.eye(3)[np.arange(40) % 3], "sparse_categorical_crossentropy", "one-hot ones"),
+    (np.eye(10)[np.arange(40) % 10], "categorical_crossentropy", r"Received: \(10\)"),
+    (np.zeros(40), "mse", r"\(3\) an example, for the loss 'mean_squared_error'"),
+    (np.zeros((40, 1)), "mae", r"\(3\) an example, for the loss 'mean_absolute_error'"),
+    (np.zeros(40), "binary_crossentropy", r"Received: \(\)"),
+    (np.zeros((40, 2, 3)), "mse", r"Received: \(2, 3\)"),
 )
-def test_invalid_labels_are_rejected_before_a_run_begins(
-    labels: Any, loss: str, message: str
-) -> None:
+def test_invalid_labels_are_rejected_before_a_run_begins(labels, loss, message):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     model.compile("sgd", loss)
     features, master = np.zeros((40, 4), np.float32), sw.ParameterAveragingTrainingMaster()
@@ -81,7 +70,7 @@ def test_invalid_labels_are_rejected_before_a_run_begins(
     assert wrapper.history is None
 
 
-def test_unbuilt_network_raises_a_configuration_error() -> None:
+def test_unbuilt_network_raises_a_configuration_error():
     from sparkwright.networks import ModelDefinition
 
     model = keras.Sequential([keras.layers.Dense(3)])

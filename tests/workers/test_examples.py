@@ -1,8 +1,4 @@
-"""Which examples a minibatch holds, also after the number of workers has changed."""
-
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from hypothesis import given, strategies as st
@@ -10,14 +6,12 @@ from hypothesis import given, strategies as st
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters.plan import epoch_minibatches, minibatch_count
 from sparkwright.workers.examples import Earlier, calls_of, order_in, spans_left
-from sparkwright.workers.work import Span, epoch_spans
+from sparkwright.workers.work import epoch_spans
 
 
-def examples_in(
-    spans: Sequence[Span], rows: Sequence[int], master: Any, earlier: Earlier | None
-) -> list[tuple[int, int]]:
+def examples_in(spans, rows, master, earlier):
     """(Epoch, position in the whole data) of each example in minibatches."""
-    found: list[tuple[int, int]] = []
+    found = []
     size = master.batch_size_per_worker
     for span in spans:
         for number, part in calls_of(
@@ -34,20 +28,18 @@ def examples_in(
 
 
 @given(data=st.data(), size=st.integers(1, 9), shuffle=st.booleans())
-def test_each_example_is_in_one_minibatch_however_often_the_workers_change(
-    data: st.DataObject, size: int, shuffle: bool
-) -> None:
+def test_each_example_is_in_one_minibatch_however_often_the_workers_change(data, size, shuffle):
     master = ParameterAveragingTrainingMaster(batch_size_per_worker=size, seed=3, shuffle=shuffle)
     total, epoch = data.draw(st.integers(1, 60)), data.draw(st.integers(0, 2))
 
-    def workers() -> tuple[int, ...]:
+    def workers():
         cuts = sorted(data.draw(st.lists(st.integers(0, total), max_size=4)))
         return tuple(np.diff([0, *cuts, total]).tolist())
 
     rows, earlier = workers(), None
     todo = epoch_spans(epoch_minibatches(rows, size), epoch)
     todo += epoch_spans(epoch_minibatches(rows, size), epoch + 1)
-    trained: list[tuple[int, int]] = []
+    trained = []
     for _ in range(data.draw(st.integers(1, 3))):
         done, left = [], []
         for span in todo:

@@ -1,19 +1,15 @@
-"""Arguments of `fit`, with Keras' meaning; workers are threads of this process, without Spark."""
-
 import inspect
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import weights
 from tests.support.in_process import fit
 from tests.workers.test_callbacks import blobs, master_of, network
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.data.classes import weighted, weighted_by_class
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters.plan import epoch_order
 from sparkwright.runs.fit_options import checked_options
 
@@ -23,7 +19,7 @@ __all__ = ["blobs"]  # the fixture
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def here(build: Any, x: Any, y: Any, **options: Any) -> Any:
+def here(build, x, y, **options):
     model = build()
     model.fit(x, y, **{"batch_size": 10, "epochs": 2, "shuffle": False, "verbose": 0, **options})
     return model
@@ -33,17 +29,15 @@ SAMPLE = np.linspace(0, 2, 60, dtype=np.float32)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("averaging", {"class_weight": {0: 3.0, 2: 0.25}}),
-        ("sharing", {"sample_weight": SAMPLE}),
-        ("sharing", {"validation_split": 0.25, "class_weight": {1: 2.0}}),
-        ("averaging", {"validation_split": 0.25, "sample_weight": SAMPLE}),
-    ],
+@cases(
+    "kind, options",
+    ("averaging", {"class_weight": {0: 3.0, 2: 0.25}}),
+    ("sharing", {"sample_weight": SAMPLE}),
+    ("sharing", {"validation_split": 0.25, "class_weight": {1: 2.0}}),
+    ("averaging", {"validation_split": 0.25, "sample_weight": SAMPLE}),
     ids=["class", "sample", "split", "split of weighted"],
 )
-def test_weights_and_splits_equal_keras(blobs: DataSet, kind: str, options: Any) -> None:
+def test_weights_and_splits_equal_keras(blobs, kind, options):
     x, y = blobs.features["features"], blobs.labels["labels"]
     local, model = here(network, x, y, **options), network()
     run = fit(model, master_of(kind), blobs, epochs=2, **options)
@@ -53,7 +47,7 @@ def test_weights_and_splits_equal_keras(blobs: DataSet, kind: str, options: Any)
         np.testing.assert_allclose(run.epoch_history.history[name], values, atol=1e-6)
 
 
-def two_outputs() -> Any:
+def two_outputs():
     keras.utils.set_random_seed(1)
     inputs = keras.Input((4,))
     one = keras.layers.Dense(3, activation="softmax", name="one")(inputs)
@@ -64,28 +58,28 @@ def two_outputs() -> Any:
 
 
 @pytest.mark.thorough
-def test_weights_of_each_output_equal_keras(blobs: DataSet) -> None:
+def test_weights_of_each_output_equal_keras(blobs):
     x, y = blobs.features["features"], blobs.labels["labels"]
     labels, by_output = {"one": y, "two": x[:, :1]}, {"one": SAMPLE, "two": SAMPLE[::-1].copy()}
     local = here(two_outputs, x, [y, x[:, :1]], sample_weight=[by_output["one"], by_output["two"]])
     model = two_outputs()
-    data = DataSet(x, labels)
+    data = sw.DataSet(x, labels)
     fit(model, master_of("averaging"), data, epochs=2, sample_weight=by_output)
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
-    with pytest.raises(ConfigurationError, match=r"one output.*'one', 'two'.*sample_weight"):
+    with pytest.raises(sw.ConfigurationError, match=r"one output.*'one', 'two'.*sample_weight"):
         fit(model, master_of("averaging"), data, class_weight={0: 2.0})
 
 
-def test_data_column_becomes_the_weights(blobs: DataSet) -> None:
+def test_data_column_becomes_the_weights(blobs):
     features = {**blobs.features, "trust": SAMPLE[:, None]}
-    found = weighted(DataSet(features, blobs.labels, weights=SAMPLE), sample_weight="trust")
+    found = weighted(sw.DataSet(features, blobs.labels, weights=SAMPLE), sample_weight="trust")
     assert list(found.features) == ["features"]
     np.testing.assert_allclose(found.columns()["weights"], SAMPLE**2)
 
 
-def test_weights_multiply_step_masks() -> None:
+def test_weights_multiply_step_masks():
     mask = np.array([[1, 1, 0], [1, 0, 0]], np.float32)
-    data = DataSet(np.zeros((2, 3, 1)), np.zeros((2, 3)), labels_masks=mask)
+    data = sw.DataSet(np.zeros((2, 3, 1)), np.zeros((2, 3)), labels_masks=mask)
     for given, expected in (
         (np.array([[1, 2, 3], [4, 5, 6]]), [[1, 2, 0], [4, 0, 0]]),
         ({"labels": np.array([2, 3])}, [[2, 2, 0], [3, 0, 0]]),
@@ -95,31 +89,29 @@ def test_weights_multiply_step_masks() -> None:
     assert per_example.tolist() == [0.5, 2]
 
 
-@pytest.mark.parametrize("labels", [[2, 0, 1], [[2], [0], [1]], np.eye(3, dtype="f4")[[2, 0, 1]]])
-def test_class_weights_accept_class_numbers_and_one_hot_labels(labels: Any) -> None:
-    given = DataSet(np.zeros((3, 1)), labels, weights=[2, 3, 4])
+@cases("labels", [2, 0, 1], [[2], [0], [1]], np.eye(3, dtype="f4")[[2, 0, 1]])
+def test_class_weights_accept_class_numbers_and_one_hot_labels(labels):
+    given = sw.DataSet(np.zeros((3, 1)), labels, weights=[2, 3, 4])
     found = weighted_by_class(given, class_weight={2: 5, 1: 0.5})
     assert found.columns()["weights"].tolist() == [10, 3, 2]
 
 
-@pytest.mark.parametrize(
-    ("weight", "problem"),
-    [
-        (np.ones(3), r"shape \(3,\).*for 2 examples"),
-        ({"other": np.ones(2)}, r"other of shape.*labels \['labels'\]"),
-        ("nothing", r"sample_weight='nothing'; the data has \['features'\]"),
-        ("features", "in addition to those of the network"),
-        (["a", "b"], "dtype"),
-    ],
+@cases(
+    "weight, problem",
+    (np.ones(3), r"shape \(3,\).*for 2 examples"),
+    ({"other": np.ones(2)}, r"other of shape.*labels \['labels'\]"),
+    ("nothing", r"sample_weight='nothing'; the data has \['features'\]"),
+    ("features", "in addition to those of the network"),
+    (["a", "b"], "dtype"),
 )
-def test_invalid_weights_are_rejected(weight: Any, problem: str) -> None:
-    with pytest.raises(DataError, match=problem):
-        weighted(DataSet(np.zeros((2, 1)), np.zeros(2)), sample_weight=weight)
+def test_invalid_weights_are_rejected(weight, problem):
+    with pytest.raises(sw.DataError, match=problem):
+        weighted(sw.DataSet(np.zeros((2, 1)), np.zeros(2)), sample_weight=weight)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind: str) -> None:
+@cases("kind", "averaging", "sharing")
+def test_epoch_of_steps_continues_where_the_last_one_ended(blobs, kind):
     x, y = blobs.features["features"], blobs.labels["labels"]
     local, model = network(), network()
     # Four of six minibatches an epoch: one and a half epochs are a pass.
@@ -135,7 +127,7 @@ def test_epoch_of_steps_continues_where_the_last_one_ended(blobs: DataSet, kind:
 
 
 @pytest.mark.thorough
-def test_steps_are_distributed_over_the_workers(blobs: DataSet) -> None:
+def test_steps_are_distributed_over_the_workers(blobs):
     run = fit(network(), master_of("averaging", 2), blobs, epochs=2, steps_per_epoch=5)
     counts = run.history.groupby(["epoch", "worker"]).size()
     assert sorted(counts[1]) == [2, 3]
@@ -143,10 +135,10 @@ def test_steps_are_distributed_over_the_workers(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_first_epoch_has_the_given_number(blobs: DataSet) -> None:
-    seen: list[int] = []
+def test_first_epoch_has_the_given_number(blobs):
+    seen = []
     begins = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: seen.append(epoch))
-    options: dict[str, Any] = {"callbacks": begins, "validation": blobs}
+    options = {"callbacks": begins, "validation": blobs}
     run = fit(network(), master_of("averaging"), blobs, epochs=4, initial_epoch=2, **options)
     assert seen == run.epoch_history.epoch == [2, 3]
     assert run.history["epoch"].unique().tolist() == [3, 4]
@@ -155,7 +147,7 @@ def test_first_epoch_has_the_given_number(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_shuffle_overrides_the_master(blobs: DataSet) -> None:
+def test_shuffle_overrides_the_master(blobs):
     models = [network() for _ in range(3)]
     for model, shuffle in zip(models, (None, False, True), strict=True):
         fit(model, master_of("averaging", shuffle=False), blobs, shuffle=shuffle)
@@ -163,39 +155,39 @@ def test_shuffle_overrides_the_master(blobs: DataSet) -> None:
     assert not np.array_equal(weights(models[0]), weights(models[2]))
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"validation_split": 1.0}, "from 0 to below 1"),
-        ({"validation_split": 0.5, "validation": ()}, "exclude each other"),
-        ({"initial_epoch": -1}, "`initial_epoch` must be"),
-        ({"initial_epoch": 1, "resume": "a"}, "without `resume`"),
-        ({"steps_per_epoch": 0}, "`steps_per_epoch` must be"),
-        ({"shuffle": "batch"}, "`shuffle` must be True or False"),
-        ({"class_weight": [1, 2]}, r"must map class numbers.*class_weight=\[1, 2\]"),
-        ({"class_weight": {0: -1}}, "weights of at least 0"),
-    ],
+@cases(
+    "options, problem",
+    ({"validation_split": 1.0}, "from 0 to below 1"),
+    ({"validation_split": 0.5, "validation": ()}, "exclude each other"),
+    ({"initial_epoch": -1}, "`initial_epoch` must be"),
+    ({"initial_epoch": 1, "resume": "a"}, "without `resume`"),
+    ({"steps_per_epoch": 0}, "`steps_per_epoch` must be"),
+    ({"shuffle": "batch"}, "`shuffle` must be True or False"),
+    ({"class_weight": [1, 2]}, r"must map class numbers.*class_weight=\[1, 2\]"),
+    ({"class_weight": {0: -1}}, "weights of at least 0"),
 )
-def test_invalid_options_are_rejected(options: Any, problem: str) -> None:
-    with pytest.raises(ConfigurationError, match=problem):
+def test_invalid_options_are_rejected(options, problem):
+    with pytest.raises(sw.ConfigurationError, match=problem):
         checked_options(options)
 
 
-def test_epochs_must_exceed_the_initial_epoch(blobs: DataSet) -> None:
-    with pytest.raises(ConfigurationError, match=r"epochs=2, initial_epoch=2"):
+def test_epochs_must_exceed_the_initial_epoch(blobs):
+    with pytest.raises(sw.ConfigurationError, match=r"epochs=2, initial_epoch=2"):
         fit(network(), master_of("averaging"), blobs, epochs=2, initial_epoch=2)
 
 
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [("batch_size", "`batch_size_per_worker`"), ("validation_data", "`validation`"), ("x1", "x1=")],
+@cases(
+    "name, remedy",
+    ("batch_size", "`batch_size_per_worker`"),
+    ("validation_data", "`validation`"),
+    ("x1", "x1="),
 )
-def test_unknown_argument_error_suggests_the_right_name(name: str, remedy: str) -> None:
+def test_unknown_argument_error_suggests_the_right_name(name, remedy):
     with pytest.raises(TypeError, match=remedy):
         checked_options({name: 1})
 
 
-def test_signatures_name_all_options() -> None:
+def test_signatures_name_all_options():
     wrapper, network = sw.ParallelWrapper, sw.SparkNetwork
     for method in (wrapper.fit, wrapper.start, network.fit, network.start, network.fit_paths):
         parameters = inspect.signature(method).parameters

@@ -1,15 +1,13 @@
-"""Which GPU a process computes on, and how GPUs are found; without any."""
-
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import keras
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
@@ -32,7 +30,7 @@ printf '0, GPU-aa\\n1, GPU-bb\\n2, GPU-cc\\n'
 
 
 @pytest.fixture
-def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_choice(monkeypatch):
     """CUDA_VISIBLE_DEVICES as on a machine where nobody has set it."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv(FAKE_VARIABLE, raising=False)
@@ -40,9 +38,8 @@ def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_choice: None) -> Path:
+def three_gpus(tmp_path, monkeypatch, no_choice):
     """An nvidia-smi that names three."""
-    del no_choice
     program = tmp_path / "nvidia-smi"
     program.write_text(NVIDIA_SMI)
     program.chmod(0o700)
@@ -51,36 +48,32 @@ def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_choice: None)
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_nvidia_smi_lists_the_available_gpus() -> None:
+def test_nvidia_smi_lists_the_available_gpus():
     assert find_gpus() == ("0", "1", "2")
 
 
 @pytest.mark.usefixtures("three_gpus")
-@pytest.mark.parametrize(
-    ("choice", "left"),
-    [("1,2", ("1", "2")), ("-1", ()), ("", ()), ("GPU-bb", ("GPU-bb",)), ("7", ())],
+@cases(
+    "choice, left", ("1,2", ("1", "2")), ("-1", ()), ("", ()), ("GPU-bb", ("GPU-bb",)), ("7", ())
 )
-def test_cuda_visible_devices_hides_gpus(
-    monkeypatch: pytest.MonkeyPatch, choice: str, left: tuple[str, ...]
-) -> None:
+def test_cuda_visible_devices_hides_gpus(monkeypatch, choice, left):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", choice)
     assert find_gpus() == left
 
 
 @pytest.mark.usefixtures("no_choice")
-def test_missing_nvidia_smi_error_includes_installation_advice() -> None:
+def test_missing_nvidia_smi_error_includes_installation_advice():
     with pytest.raises(ConfigurationError, match=r"nvidia-smi is not on the PATH.*NVIDIA driver"):
         find_gpus()
 
 
-def test_nvidia_smi_failure_is_quoted(three_gpus: Path) -> None:
+def test_nvidia_smi_failure_is_quoted(three_gpus):
     three_gpus.write_text("#!/bin/sh\necho 'Failed to initialize NVML'; exit 9\n")
     with pytest.raises(ConfigurationError, match="Failed to initialize NVML"):
         find_gpus()
 
 
-def test_custom_discovery_script_is_run(tmp_path: Path, no_choice: None) -> None:
-    del no_choice
+def test_custom_discovery_script_is_run(tmp_path, no_choice):
     script = tmp_path / "find"
     script.write_text('#!/bin/sh\necho \'{"name": "gpu", "addresses": ["5"]}\'\n')
     with pytest.raises(ConfigurationError, match="Permission denied"):
@@ -89,15 +82,15 @@ def test_custom_discovery_script_is_run(tmp_path: Path, no_choice: None) -> None
     assert find_gpus(script) == ("5",)
 
 
-@pytest.mark.parametrize("text", ["", "0, 1", "[]", '{"addresses": "0"}', '{"addresses": [0]}'])
-def test_invalid_address_list_is_rejected(text: str) -> None:
+@cases("text", "", "0, 1", "[]", '{"addresses": "0"}', '{"addresses": [0]}')
+def test_invalid_address_list_is_rejected(text):
     assert addresses_in('{"name": "gpu", "addresses": ["0", "x"]}') == ("0", "x")
     with pytest.raises(ValueError, match="invalid JSON list of addresses"):
         addresses_in(text)
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_driver_hides_gpus_but_workers_still_find_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_hides_gpus_but_workers_still_find_them(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     leave_gpus_to_workers()
@@ -107,12 +100,10 @@ def test_driver_hides_gpus_but_workers_still_find_them(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("no_choice")
-def test_driver_whose_tensorflow_already_uses_a_gpu_warns(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_driver_whose_tensorflow_already_uses_a_gpu_warns(monkeypatch, caplog):
     class Config:
         @staticmethod
-        def set_visible_devices(devices: Any, kind: str) -> None:
+        def set_visible_devices(devices, kind):
             raise RuntimeError((devices, kind))
 
     class TensorFlow:
@@ -124,7 +115,7 @@ def test_driver_whose_tensorflow_already_uses_a_gpu_warns(
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
-def _claim(wanted: int, found: str, *, keep: bool) -> Any:
+def _claim(wanted, found, *, keep):
     """An executor, a shell here, that asks the script for GPUs and may live on."""
     line = 'sh -c "$SCRIPT"; echo over; ' + ("read -r _" if keep else ":")
     process = subprocess.Popen(
@@ -140,7 +131,6 @@ def _claim(wanted: int, found: str, *, keep: bool) -> Any:
             FAKE_VARIABLE: found,
         },
     )
-    assert process.stdout is not None
     said = ""
     while not said.endswith("over\n"):
         line = process.stdout.readline()
@@ -149,7 +139,7 @@ def _claim(wanted: int, found: str, *, keep: bool) -> Any:
     return process, said
 
 
-def test_executors_of_one_machine_claim_different_gpus_and_release_them() -> None:
+def test_executors_of_one_machine_claim_different_gpus_and_release_them():
     names = " ".join(f"claim{os.getpid()}-{number}" for number in range(4))
     first, second = _claim(2, names, keep=True), _claim(2, names, keep=True)
     third = _claim(1, names, keep=False)
@@ -169,18 +159,16 @@ def test_executors_of_one_machine_claim_different_gpus_and_release_them() -> Non
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=5, unique=True))
-def test_each_gpu_has_its_own_trainer_and_file(addresses: list[str]) -> None:
+def test_each_gpu_has_its_own_trainer_and_file(addresses):
     names = [_gpu_name(f"gpu-{address}") for address in addresses]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"gpu-[0-9a-z]{1,12}", name) for name in names)
 
 
-def test_gpu_wait_timeout_names_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_wait_timeout_names_the_holder(monkeypatch):
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
     pool = TrainerPool(owner=os.getpid(), secret=bytes(32))
-    handle, name = pool._hold_one(  # pyright: ignore[reportPrivateUsage]
-        [_gpu_name("gpu-0")], timeout_s=0.0, remedy=""
-    )
+    handle, name = pool._hold_one([_gpu_name("gpu-0")], timeout_s=0.0, remedy="")
     try:
         assert name == "gpu-0"
         with (
@@ -193,7 +181,7 @@ def test_gpu_wait_timeout_names_the_holder(monkeypatch: pytest.MonkeyPatch) -> N
         pool.close()
 
 
-def test_wrapper_has_a_worker_for_each_gpu() -> None:
+def test_wrapper_has_a_worker_for_each_gpu():
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=4)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     with fake_gpus(3):

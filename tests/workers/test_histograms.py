@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as npst
+from tests.cases import cases
 from tests.spark.helpers import weights
 from tests.support.in_process import fit
 from tests.waiting import wait_until
@@ -103,7 +104,7 @@ def trained(blobs, kind, workers, histograms):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("kind", "workers"), [("averaging", 2), ("sharing", 1)])
+@cases("kind, workers", ("averaging", 2), ("sharing", 1))
 def test_histograms_do_not_change_training_bits(blobs, kind, workers):
     plain, _ = trained(blobs, kind, workers, None)
     model, run = trained(blobs, kind, workers, ALL)
@@ -113,7 +114,7 @@ def test_histograms_do_not_change_training_bits(blobs, kind, workers):
     assert run.histograms.notes == ()
 
 
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+@cases("kind", "averaging", "sharing")
 def test_weights_and_updates_match_the_network(blobs, kind):
     """Activations of the first examples, too."""
     model, run = trained(blobs, kind, 1, ALL)
@@ -140,7 +141,7 @@ def test_weights_and_updates_match_the_network(blobs, kind):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+@cases("kind", "averaging", "sharing")
 def test_histograms_are_taken_on_request_in_a_run_without_them(blobs, kind):
     with sw.ParallelWrapper(network(), master_of(kind, 2), cores_per_worker=1) as wrapper:
         run = wrapper.start(blobs, epochs=100_000, display=False)
@@ -197,14 +198,12 @@ def test_selected_layers_and_intervals_are_taken_and_recorded(blobs):
     assert run.configuration["histograms"] == chosen.to_dict()
 
 
-@pytest.mark.parametrize(
-    ("made", "problem"),
-    [
-        (lambda: sw.Histograms(of=("weights", "gradients")), "one or more of 'weights', 'updates'"),
-        (lambda: sw.Histograms(of=()), "one or more of"),
-        (lambda: {"every": 5}, "must be a Histograms or None"),
-        (lambda: sw.Histograms(layers=("dense", "nothing")), "Received: .*nothing"),
-    ],
+@cases(
+    "made, problem",
+    (lambda: sw.Histograms(of=("weights", "gradients")), "one or more of 'weights', 'updates'"),
+    (lambda: sw.Histograms(of=()), "one or more of"),
+    (lambda: {"every": 5}, "must be a Histograms or None"),
+    (lambda: sw.Histograms(layers=("dense", "nothing")), "Received: .*nothing"),
 )
 def test_invalid_histograms_are_rejected_before_training(blobs, made, problem):
     with pytest.raises(ConfigurationError, match=problem):
@@ -217,7 +216,7 @@ def moment(step, *, bins=64, names=1):
     return HistogramsTaken(step=step, epoch=1, minibatches=1, seconds=0.5, found=found)
 
 
-@pytest.mark.parametrize(("names", "bins", "most"), [(1, 64, 256), (400, 512, 20)])
+@cases("names, bins, most", (1, 64, 256), (400, 512, 20))
 def test_history_is_bounded_and_keeps_the_first_and_last_histograms(names, bins, most):
     found = RunHistograms()
     for step in range(1, 300 if names == 1 else 60):

@@ -1,9 +1,6 @@
-"""Keras on JAX trains as Keras on TensorFlow does, where TensorFlow and PySpark are missing."""
-
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +16,7 @@ _WITHOUT = "import sys\nsys.modules.update(tensorflow=None, pyspark=None)\n"
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+def found(tmp_path_factory):
     """What the program prints on JAX, and arrays of both backends by name."""
     folder = tmp_path_factory.mktemp("jax")
     # Python imports it by itself, in trainers, too: they inherit the path.
@@ -33,7 +30,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any
     return facts, np.load(folder / "jax.npz"), expected
 
 
-def test_weights_and_losses_equal_tensorflow(found: Any) -> None:
+def test_weights_and_losses_equal_tensorflow(found):
     _, arrays, expected = found
     assert len(expected) == 6
     assert set(arrays) == set(expected)
@@ -43,7 +40,7 @@ def test_weights_and_losses_equal_tensorflow(found: Any) -> None:
         np.testing.assert_allclose(arrays[name], array, atol=1e-5, err_msg=name)
 
 
-def test_tensorflow_and_pyspark_are_not_required(found: Any) -> None:
+def test_tensorflow_and_pyspark_are_not_required(found):
     facts = found[0]
     assert facts["backend"] == "jax"
     assert facts["missing"] == ["tensorflow", "pyspark"]
@@ -52,13 +49,13 @@ def test_tensorflow_and_pyspark_are_not_required(found: Any) -> None:
     assert facts["step"] == "CPU"
 
 
-def test_two_workers_share_updates(found: Any) -> None:
+def test_two_workers_share_updates(found):
     first, *_, last = found[0]["two_sharing"]
     assert last < 0.9 * first
 
 
 @pytest.fixture(scope="module")
-def checks() -> dict[str, Any]:
+def checks():
     """What the script of checks prints: starting JAX takes longer than each of them."""
     path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
@@ -66,7 +63,7 @@ def checks() -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-def test_other_backends_custom_steps_and_text_inputs_are_rejected(checks: Any) -> None:
+def test_other_backends_custom_steps_and_text_inputs_are_rejected(checks):
     text, own, torch = checks["rejections"]
     assert "Received: ['text']" in text
     assert "`train_step`" in own
@@ -74,19 +71,19 @@ def test_other_backends_custom_steps_and_text_inputs_are_rejected(checks: Any) -
 
 
 @pytest.mark.thorough
-def test_written_state_is_unaffected_by_later_vector_changes(checks: Any) -> None:
+def test_written_state_is_unaffected_by_later_vector_changes(checks):
     """JAX copies some arrays later than it returns, and of others takes over the memory."""
     assert checks["changed_states"] == 0
 
 
 @pytest.mark.thorough
-def test_gpu_variables_are_updated_like_cpu_variables(checks: Any) -> None:
+def test_gpu_variables_are_updated_like_cpu_variables(checks):
     expected = {"copies": True, "read": True, "less": True, "finite": [True, False, True]}
     assert checks["gpu_variables"] == expected
 
 
 @pytest.mark.thorough
-def test_minibatches_in_one_compiled_loop_train_like_single_steps(checks: Any) -> None:
+def test_minibatches_in_one_compiled_loop_train_like_single_steps(checks):
     found = checks["compiled_loop"]
     assert found["difference"] < 1e-5
     assert found["counts"] == [1, 4, 5, 32]

@@ -1,9 +1,5 @@
-"""Workers that join runs of a ParallelWrapper; workers are threads of this process."""
-
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +9,6 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import TfData
-from sparkwright.errors import ConfigurationError
 from sparkwright.local import LocalLauncher
 
 
@@ -26,10 +21,10 @@ class Gate:
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch, in_process: None) -> Gate:
+def gate(monkeypatch, in_process):
     found, work = Gate(), LocalLauncher._work
 
-    def gated(self: LocalLauncher, template: Any, worker: int, attempt: int) -> Any:
+    def gated(self, template, worker, attempt):
         while worker >= self.required and not found.opened.wait(0.01):
             if attempt in self._given_up:
                 return None
@@ -40,14 +35,14 @@ def gate(monkeypatch: pytest.MonkeyPatch, in_process: None) -> Gate:
     return found
 
 
-def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def averaging(**options):
     return sw.ParameterAveragingTrainingMaster(
         **{"workers": (2, 4), "batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1}
         | options
     )
 
 
-def sharing(**options: Any) -> sw.SharedTrainingMaster:
+def sharing(**options):
     return sw.SharedTrainingMaster(
         **{"workers": (2, 4), "batch_size_per_worker": 5, "seed": 1, "threshold": THRESHOLD}
         | options
@@ -57,29 +52,29 @@ def sharing(**options: Any) -> sw.SharedTrainingMaster:
 THRESHOLD = sw.AdaptiveThreshold(initial=1e-3)
 
 
-def test_worker_range_sets_minimum_and_maximum() -> None:
-    master = sw.SharedTrainingMaster(workers=(2, 8))  # pyright: ignore[reportArgumentType]
+def test_worker_range_sets_minimum_and_maximum():
+    master = sw.SharedTrainingMaster(workers=(2, 8))
     assert (master.workers, master.max_workers) == (2, 8)
     assert sw.SharedTrainingMaster.from_json(master.to_json()) == master
-    with pytest.raises(ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
+    with pytest.raises(sw.ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
         sw.ParameterAveragingTrainingMaster(workers=4, max_workers=2)
-    with pytest.raises(ConfigurationError, match=r'needs `communication="ring"`'):
+    with pytest.raises(sw.ConfigurationError, match=r'needs `communication="ring"`'):
         averaging(communication="spark")
 
 
-def test_run_on_a_stream_cannot_be_joined(gate: Gate) -> None:
-    def make(worker: int, workers: int) -> Any:
+def test_run_on_a_stream_cannot_be_joined(gate):
+    def make(worker, workers):
         raise AssertionError("nothing is drawn")
 
     with (
         sw.ParallelWrapper(dense(), averaging()) as wrapper,
-        pytest.raises(ConfigurationError, match=r"none can join. Received: max_workers=4"),
+        pytest.raises(sw.ConfigurationError, match=r"none can join. Received: max_workers=4"),
     ):
         wrapper.start(TfData(make, examples=10))
 
 
 @pytest.mark.thorough
-def test_result_without_a_join_equals_that_of_the_initial_workers(gate: Gate) -> None:
+def test_result_without_a_join_equals_that_of_the_initial_workers(gate):
     model, alone = dense(), dense()
     for each, workers in ((model, (2, 4)), (alone, 2)):
         fit(each, averaging(workers=workers), numbered(61), epochs=2)
@@ -87,7 +82,7 @@ def test_result_without_a_join_equals_that_of_the_initial_workers(gate: Gate) ->
     np.testing.assert_array_equal(weights(model), weights(alone))
 
 
-DELAYED: dict[str, Any] = {"updater": "local", "averaging_frequency": 3, "averaging_delay": 2}
+DELAYED = {"updater": "local", "averaging_frequency": 3, "averaging_delay": 2}
 SLOWED = Paced(0.01)  # so that there is time to join
 
 
@@ -97,7 +92,7 @@ SLOWED = Paced(0.01)  # so that there is time to join
     [sharing(hooks=(SLOWED,)), averaging(hooks=(SLOWED,), **DELAYED)],
     ids=["shared", "delayed"],
 )
-def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, master: Any) -> None:
+def test_every_example_counts_once_per_epoch_while_workers_join(gate, master):
     with sw.ParallelWrapper(dense(), master, cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(403), epochs=4, display=False)
         wait_until(lambda: run.status.epoch, 60)
@@ -112,7 +107,7 @@ def test_every_example_counts_once_per_epoch_while_workers_join(gate: Gate, mast
 
 
 @pytest.mark.thorough
-def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
+def test_run_waiting_for_more_workers_can_be_stopped(gate):
     with sw.ParallelWrapper(dense(), averaging(hooks=(SLOWED,)), cores_per_worker=1) as wrapper:
         run = wrapper.start(numbered(400), epochs=100, display=False)
         wait_until(lambda: run.status.epoch, 60)
@@ -123,7 +118,7 @@ def test_run_waiting_for_more_workers_can_be_stopped(gate: Gate) -> None:
 
 
 @pytest.mark.thorough
-def test_run_of_two_workers_is_resumed_with_joining_workers(gate: Gate, tmp_path: Path) -> None:
+def test_run_of_two_workers_is_resumed_with_joining_workers(gate, tmp_path):
     options = {"updater": "local", "exchange_precision": "int8"}
     checkpoint = sw.Checkpointing(str(tmp_path), every_rounds=1)
     fit(dense("adam"), averaging(workers=2, checkpoint=checkpoint, **options), numbered(103))

@@ -1,7 +1,3 @@
-"""Functional models that were made from a dict of inputs, as KerasHub's are."""
-
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -17,7 +13,7 @@ FEATURES = {"wide": WIDE.astype(np.float32), "narrow": NARROW.astype(np.float32)
 MASTER = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=16, seed=1)
 
 
-def named() -> Any:
+def named():
     """Its keys are not sorted: Keras then takes a dict only, and no list."""
     inputs = {"wide": keras.Input((4,), name="wide"), "narrow": keras.Input((2,), name="narrow")}
     joined = keras.layers.Concatenate()([inputs["wide"], inputs["narrow"]])
@@ -26,7 +22,7 @@ def named() -> Any:
     return model
 
 
-def test_arrays_are_matched_to_inputs_by_key() -> None:
+def test_arrays_are_matched_to_inputs_by_key_and_other_names_rejected():
     keras.utils.set_random_seed(1)
     model = named()
     before = model.evaluate(FEATURES, KIND, verbose=0)
@@ -34,8 +30,5 @@ def test_arrays_are_matched_to_inputs_by_key() -> None:
     after = model.evaluate(FEATURES, KIND, verbose=0)
     assert after < 0.8 * before
     assert run.status.validation[-1].loss == pytest.approx(after, rel=1e-5)
-
-
-def test_data_with_other_names_is_rejected() -> None:
     with pytest.raises(sw.DataError, match="one array of features for each"):
         fit(named(), MASTER, ({"wide": WIDE, "n": NARROW}, KIND))

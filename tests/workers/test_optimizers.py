@@ -1,15 +1,11 @@
-"""Every optimizer of Keras, with its options, trains a replica as `fit` trains a model."""
-
 import inspect
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.networks.optimizer_checks import check_summed_updates
 from sparkwright.runs.engine import Outcome, StartState
@@ -42,7 +38,7 @@ OWN = {
     "beta_1": 0.8,
     "l1_regularization_strength": 0.01,
 }
-BASE: dict[str, dict[str, Any]] = {
+BASE = {
     "default": {},
     "own": {"use_ema": True, "ema_momentum": 0.8, "clipvalue": 0.02, "weight_decay": 0.01},
     "all": {
@@ -56,13 +52,13 @@ BASE: dict[str, dict[str, Any]] = {
 }
 
 
-def examples(count: int = STEPS * BATCH) -> tuple[Any, Any]:
+def examples(count=STEPS * BATCH):
     random = np.random.default_rng(0)
     x = random.normal(size=(count, 4)).astype(np.float32)
     return x, np.tanh(x @ random.normal(size=(4, 3))).astype(np.float32)
 
 
-def network(optimizer: Any, *, policy: str | None = None) -> Any:
+def network(optimizer, *, policy=None):
     """One layer, with the same weights each time."""
     start = keras.initializers.GlorotUniform(seed=3)
     layer = keras.layers.Dense(
@@ -73,7 +69,7 @@ def network(optimizer: Any, *, policy: str | None = None) -> Any:
     return model
 
 
-def optimizer(name: str, case: str) -> Any:
+def optimizer(name, case):
     kind, options = KINDS[name], dict(BASE[case])
     known = inspect.signature(kind).parameters
     if name == "MultiOptimizer":
@@ -89,7 +85,7 @@ def optimizer(name: str, case: str) -> Any:
     return kind(1.0 if name == "Adadelta" else 0.01, **options)
 
 
-def expected(model: Any, data: tuple[Any, Any], *, batch: int = BATCH, eagerly: bool = True) -> Any:
+def expected(model, data, *, batch=BATCH, eagerly=True):
     """`model` after `fit`; by default eagerly, because tracing takes longer than these few steps.
 
     Processors that compute in half precision round other intermediate results once it is traced.
@@ -105,32 +101,32 @@ def expected(model: Any, data: tuple[Any, Any], *, batch: int = BATCH, eagerly: 
 class Worker:
     """A replica, and its part of the examples."""
 
-    def __init__(self, model: Any, data: tuple[Any, Any], *, batch: int = BATCH) -> None:
+    def __init__(self, model, data, *, batch=BATCH):
         self.replica = make_replica(ModelDefinition.of(model))
         start = StartState(model)
         self.replica.write(start.vector())
         self.replica.state.write_extras(start.extras())
-        columns = DataSet(*data).columns()
+        columns = sw.DataSet(*data).columns()
         self._layout = BatchLayout(self.replica.model, columns, training=True)
         self._columns = {
             name: column.reshape(-1, batch, *column.shape[1:]) for name, column in columns.items()
         }
 
-    def train(self, start: int, stop: int) -> None:
+    def train(self, start, stop):
         part = {name: column[start:stop] for name, column in self._columns.items()}
         self.replica.train(self._layout, part)
 
-    def read(self, *, updater: bool = True) -> tuple[Any, Any, int]:
+    def read(self, *, updater=True):
         state = self.replica.state
         return state.read(updater=updater), state.read_counters(), self.replica.iterations
 
-    def write(self, vector: Any, counters: Any, iterations: int) -> None:
+    def write(self, vector, counters, iterations):
         self.replica.write(vector)
         self.replica.state.write_extras(counters)
         self.replica.iterations = iterations
 
 
-def taken(model: Any, vector: Any, counters: Any, iterations: int) -> Any:
+def taken(model, vector, counters, iterations):
     """`model` with the result of a run."""
     progress = Progress(iterations=iterations)
     outcome = Outcome(vector=vector, counters=pack_arrays(counters), progress=progress)
@@ -138,7 +134,7 @@ def taken(model: Any, vector: Any, counters: Any, iterations: int) -> Any:
     return model
 
 
-def assert_same(model: Any, other: Any, *, state: bool = True) -> None:
+def assert_same(model, other, *, state=True):
     pairs = [*zip(model.variables, other.variables, strict=True)]
     if state:
         pairs += zip(model.optimizer.variables, other.optimizer.variables, strict=True)
@@ -154,8 +150,8 @@ CASES = [
 
 
 @pytest.mark.thorough(but=["Adam-own", "LossScaleOptimizer-own", "MultiOptimizer-own", "SGD-all"])
-@pytest.mark.parametrize(("name", "case"), CASES)
-def test_one_worker_trains_like_fit_with_every_optimizer(name: str, case: str) -> None:
+@cases("name, case", *CASES)
+def test_one_worker_trains_like_fit_with_every_optimizer(name, case):
     policy = "mixed_float16" if name == "LossScaleOptimizer" else None
     local = expected(
         network(optimizer(name, case), policy=policy), examples(), eagerly=policy is None
@@ -176,7 +172,7 @@ def test_one_worker_trains_like_fit_with_every_optimizer(name: str, case: str) -
         assert 0 < worker.replica.iterations < STEPS
 
 
-RATES: dict[str, dict[str, Any]] = {
+RATES = {
     "CosineDecay": {"decay_steps": 5, "warmup_target": 0.2, "warmup_steps": 2},
     "CosineDecayRestarts": {"first_decay_steps": 3},
     "ExponentialDecay": {"decay_steps": 2, "decay_rate": 0.5},
@@ -186,13 +182,11 @@ RATES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "steps"), [*((name, None) for name in SCHEDULES), ("CosineDecay", 2)]
-)
-def test_every_schedule_counts_minibatches_like_fit(name: str, steps: int | None) -> None:
+@cases("name, steps", *((name, None) for name in SCHEDULES), ("CosineDecay", 2))
+def test_every_schedule_counts_minibatches_like_fit(name, steps):
     first = {} if name == "PiecewiseConstantDecay" else {"initial_learning_rate": 0.1}
 
-    def build() -> Any:
+    def build():
         rate = SCHEDULES[name](**first, **RATES[name])
         return network(keras.optimizers.SGD(rate, gradient_accumulation_steps=steps))
 
@@ -203,7 +197,7 @@ def test_every_schedule_counts_minibatches_like_fit(name: str, steps: int | None
     assert worker.replica.learning_rate == pytest.approx(float(rate))
 
 
-LINEAR: dict[str, dict[str, Any]] = {
+LINEAR = {
     "plain": {},
     "accumulation": {"gradient_accumulation_steps": 3, "clipnorm": 100.0},
     "average": {"use_ema": True, "ema_momentum": 0.8, "weight_decay": 0.01},
@@ -218,12 +212,9 @@ LINEAR: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.thorough(but=["plain-0.0"])
-@pytest.mark.parametrize(
-    ("case", "momentum"),
-    [("plain", 0.0), ("accumulation", 0.0), ("average", 0.9), ("all", 0.9)],
-)
-def test_averaging_each_minibatch_equals_training_on_the_union(case: str, momentum: float) -> None:
-    def build() -> Any:
+@cases("case, momentum", ("plain", 0.0), ("accumulation", 0.0), ("average", 0.9), ("all", 0.9))
+def test_averaging_each_minibatch_equals_training_on_the_union(case, momentum):
+    def build():
         return network(keras.optimizers.SGD(0.1, momentum=momentum, **LINEAR[case]))
 
     x, y = examples(2 * STEPS * BATCH)
@@ -233,7 +224,7 @@ def test_averaging_each_minibatch_equals_training_on_the_union(case: str, moment
         for i in range(2)
     ]
     updater = momentum > 0  # without moments, `updater="reset"` loses nothing
-    found: list[Any] = []
+    found = []
     for step in range(STEPS):
         for worker in workers:
             worker.train(step, step + 1)
@@ -248,9 +239,9 @@ def test_averaging_each_minibatch_equals_training_on_the_union(case: str, moment
 
 
 @pytest.mark.thorough(but=["variable"])
-@pytest.mark.parametrize("kind", ["variable", "inner"])
-def test_variables_excluded_from_weight_decay_stay_excluded(kind: str, tmp_path: Path) -> None:
-    def build() -> Any:
+@cases("kind", "variable", "inner")
+def test_variables_excluded_from_weight_decay_stay_excluded(kind, tmp_path):
+    def build():
         decaying = keras.optimizers.AdamW(0.01, weight_decay=0.5)
         outer = keras.optimizers.LossScaleOptimizer(decaying) if kind == "inner" else decaying
         model = network(outer)
@@ -273,12 +264,12 @@ def test_variables_excluded_from_weight_decay_stay_excluded(kind: str, tmp_path:
         assert definition.architecture != plain.architecture
 
 
-def for_biases(variable: Any) -> Any:
+def for_biases(variable):
     return keras.optimizers.Adam(0.01) if "bias" in variable.path else keras.optimizers.SGD(0.1)
 
 
-def test_function_selects_an_optimizer_for_each_variable() -> None:
-    def build() -> Any:
+def test_function_selects_an_optimizer_for_each_variable():
+    def build():
         return network(keras.optimizers.MultiOptimizer(for_biases))
 
     worker, local = Worker(build(), examples()), expected(build(), examples())
@@ -291,38 +282,34 @@ def test_function_selects_an_optimizer_for_each_variable() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("kind", ["averaging", "sharing"])
-def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind: str) -> None:
-    def build() -> Any:
+@cases("kind", "averaging", "sharing")
+def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind):
+    def build():
         options = {"use_ema": True, "ema_momentum": 0.8, "gradient_accumulation_steps": 3}
         return network(keras.optimizers.Adam(0.01, **options))
 
-    settings: dict[str, Any] = {"workers": 1, "batch_size_per_worker": BATCH, "shuffle": False}
-    master: Any = sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **settings)
+    settings = {"workers": 1, "batch_size_per_worker": BATCH, "shuffle": False}
+    master = sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **settings)
     if kind == "sharing":
         master = sw.SharedTrainingMaster(threshold=sw.FixedThreshold(threshold=0.01), **settings)
     model, local = build(), expected(build(), examples())
     with sw.ParallelWrapper(model, master, workers=1, cores_per_worker=1) as wrapper:
-        wrapper.fit(DataSet(*examples()))
+        wrapper.fit(sw.DataSet(*examples()))
         assert_same(model, local)
         # Training goes on from the averages, as a second `fit` does.
-        wrapper.fit(DataSet(*examples()))
+        wrapper.fit(sw.DataSet(*examples()))
     assert_same(model, expected(local, examples()))
 
 
-@pytest.mark.parametrize(
-    ("name", "case", "text"),
-    [
-        ("ScheduleFreeAdamW", "default", "ScheduleFreeAdamW with averaged weights"),
-        ("LossScaleOptimizer", "all", "Adam with ema_overwrite_frequency=2"),
-    ],
+@cases(
+    "name, case, text",
+    ("ScheduleFreeAdamW", "default", "ScheduleFreeAdamW with averaged weights"),
+    ("LossScaleOptimizer", "all", "Adam with ema_overwrite_frequency=2"),
 )
-def test_optimizers_with_averaged_weights_are_rejected_by_gradient_sharing(
-    name: str, case: str, text: str
-) -> None:
+def test_optimizers_with_averaged_weights_are_rejected_by_gradient_sharing(name, case, text):
     model = network(optimizer(name, case))
     master = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=4)
-    data = DataSet(*examples())
+    data = sw.DataSet(*examples())
     with (
         sw.ParallelWrapper(model, master, workers=2) as wrapper,
         pytest.raises(sw.ConfigurationError, match=text),

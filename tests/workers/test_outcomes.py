@@ -6,7 +6,6 @@ averagings it holds, whatever the run claims.
 
 import re
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,16 +29,16 @@ PLACES = [
 class Failing:
     """A launcher, one of whose methods raises at its n-th call."""
 
-    def __init__(self, launcher: Any, method: str, at: int, error: type[BaseException]) -> None:
+    def __init__(self, launcher, method, at, error):
         self._launcher, self._method, self._at, self._error = launcher, method, at, error
         self._calls = 0
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         found = getattr(self._launcher, name)
         if name != self._method:
             return found
 
-        def call(*args: Any, **options: Any) -> Any:
+        def call(*args, **options):
             self._calls += 1
             if self._calls != self._at:
                 return found(*args, **options)
@@ -60,9 +59,7 @@ class Failing:
 @example(place=("finish", 1), error=RuntimeError, end="alone", event=1)
 @example(place=("clean_up", 1), error=SystemExit, end="alone", event=1)
 @settings(max_examples=25)
-def test_a_run_has_one_outcome_and_the_model_is_that_of_it(
-    place: tuple[str, int], error: type[BaseException], end: str, event: int
-) -> None:
+def test_a_run_has_one_outcome_and_the_model_is_that_of_it(place, error, end, event):
     method, at = place
     model = counting.counter(EXAMPLES)
     master = sw.ParameterAveragingTrainingMaster(
@@ -70,7 +67,7 @@ def test_a_run_has_one_outcome_and_the_model_is_that_of_it(
     )
     seen, runs = iter(range(1, 1000)), []
 
-    def disturb(*_: Any) -> None:
+    def disturb(*_):
         if next(seen) == event:
             if end == "stop":
                 runs[0].stop()
@@ -111,22 +108,21 @@ def test_a_run_has_one_outcome_and_the_model_is_that_of_it(
         assert status.state == "done", "clean-up or a listener has replaced the outcome"
 
 
-def on_epoch(call: Any) -> Any:
+def on_epoch(call):
     import keras
 
     class Calling(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            del logs
+        def on_epoch_end(self, epoch, logs=None):
             call(epoch)
 
     return Calling()
 
 
-def outcome_of(run: Any) -> BaseException | None:
+def outcome_of(run):
     """What `wait` raises; a run that does not end fails the test."""
-    found: list[BaseException] = []
+    found = []
 
-    def wait() -> None:
+    def wait():
         try:
             run.wait(60)
         except BaseException as raised:

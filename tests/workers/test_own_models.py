@@ -1,13 +1,8 @@
-"""Any Keras model trains as Keras trains it; workers are threads of this process."""
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import cloudpickle
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import weights
 from tests.support import own_models
 from tests.support.in_process import InProcessPool, fit
@@ -36,12 +31,12 @@ from sparkwright.workers._replicas import make_replica
 
 
 @pytest.fixture(autouse=True)
-def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_process(monkeypatch):
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     cloudpickle.register_pickle_by_value(own_models)
 
 
-def examples(rows: int = 60) -> DataSet:
+def examples(rows=60):
     """4 features, 3 classes."""
     random = np.random.default_rng(0)
     labels = np.arange(rows, dtype=np.int32) % 3
@@ -49,24 +44,24 @@ def examples(rows: int = 60) -> DataSet:
     return DataSet(features.astype(np.float32), labels)
 
 
-def without_labels(rows: int = 60) -> DataSet:
+def without_labels(rows=60):
     return DataSet(examples(rows).features)
 
 
-def master(workers: int = 1, **options: Any) -> sw.ParameterAveragingTrainingMaster:
+def master(workers=1, **options):
     return sw.ParameterAveragingTrainingMaster(
         workers=workers, batch_size_per_worker=10, shuffle=False, **options
     )
 
 
-def sharing(workers: int = 2) -> sw.SharedTrainingMaster:
+def sharing(workers=2):
     threshold = sw.FixedThreshold(threshold=1e-3)
     return sw.SharedTrainingMaster(
         workers=workers, batch_size_per_worker=10, seed=1, threshold=threshold
     )
 
 
-def fit_here(model: Any, data: DataSet, epochs: int = 1) -> Any:
+def fit_here(model, data, epochs=1):
     """Keras' own `fit`, eagerly: tracing takes longer than these few steps."""
     model.run_eagerly = True
     x, y = (list(group.values()) for group in (data.features, data.labels))
@@ -74,7 +69,7 @@ def fit_here(model: Any, data: DataSet, epochs: int = 1) -> Any:
     return model.fit(*arrays, batch_size=10, epochs=epochs, shuffle=False, verbose=0)
 
 
-KINDS: dict[str, tuple[Any, DataSet]] = {
+KINDS = {
     "undescribed": (undescribed, examples()),
     "nested": (lambda: compiled(Nested()), examples()),
     "late": (lambda: compiled(Late()), examples()),
@@ -86,8 +81,8 @@ KINDS: dict[str, tuple[Any, DataSet]] = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("build", "data"), KINDS.values(), ids=KINDS)
-def test_one_worker_trains_like_keras(build: Callable[[], Any], data: DataSet) -> None:
+@cases("build, data", *KINDS.values(), ids=KINDS)
+def test_one_worker_trains_like_keras(build, data):
     model, local = build(), build()
     # Keras decides what a model without `get_config` is, and else is rebuilt from its description.
     run = fit(build if build in (undescribed, gan) else model, master(), data, epochs=2)
@@ -102,15 +97,13 @@ def test_one_worker_trains_like_keras(build: Callable[[], Any], data: DataSet) -
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("how", "kind"),
-    [
-        (master(2, averaging_frequency=2), "late"),
-        *((sharing(), kind) for kind in ("nested", "gan")),
-    ],
+@cases(
+    "how, kind",
+    (master(2, averaging_frequency=2), "late"),
+    *((sharing(), kind) for kind in ("nested", "gan")),
     ids=["late", "nested", "gan"],
 )
-def test_two_workers_train_all_variables(how: Any, kind: str) -> None:
+def test_two_workers_train_all_variables(how, kind):
     build, data = KINDS[kind]
     run = fit(build, how, data, epochs=2)
     start = ModelDefinition.of(run.model).build()  # seeded
@@ -121,7 +114,7 @@ def test_two_workers_train_all_variables(how: Any, kind: str) -> None:
 
 
 @pytest.mark.thorough
-def test_averaging_each_step_averages_the_state_of_all_optimizers() -> None:
+def test_averaging_each_step_averages_the_state_of_all_optimizers():
     data = without_labels(40)
     run = fit(gan, master(2, averaging_frequency=1), data)
     halves = [data.take(slice(0, 20)), data.take(slice(20, 40))]
@@ -140,14 +133,14 @@ def test_averaging_each_step_averages_the_state_of_all_optimizers() -> None:
     assert int(run.model.g_optimizer.iterations) == 4
 
 
-def _floats(model: Any) -> list[Any]:
+def _floats(model):
     optimizers = (model.d_optimizer, model.g_optimizer)
     found = [*model.trainable_variables, *(v for each in optimizers for v in each.variables)]
     return [variable for variable in found if "float" in str(variable.dtype)]
 
 
 @pytest.mark.thorough
-def test_train_step_builds_a_model_without_call() -> None:
+def test_train_step_builds_a_model_without_call():
     model = Stepped()  # which Keras' own `fit` cannot build
     model.compile(keras.optimizers.Adam(0.01))
     losses = fit(model, master(), examples(), epochs=4).history.groupby("epoch")["loss"].mean()
@@ -155,7 +148,7 @@ def test_train_step_builds_a_model_without_call() -> None:
 
 
 @pytest.mark.thorough
-def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
+def test_validation_calls_test_step_and_sums_metrics_over_workers():
     model = compiled(OwnTestStep())
     run = fit(model, master(2, averaging_frequency=2), examples(), validation=examples(50))
     found = run.status.validation[-1]
@@ -167,10 +160,10 @@ def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
     assert found.metrics["distance"] == pytest.approx(np.mean(1 - likely), rel=0.05)
 
 
-def test_keras_test_step_validates_a_model_with_custom_metrics() -> None:
+def test_keras_test_step_validates_a_model_with_custom_metrics():
     class Counting(OwnTrainStep):
         @property
-        def metrics(self) -> list[Any]:
+        def metrics(self):
             return [self.largest]
 
     data = examples()
@@ -182,7 +175,7 @@ def test_keras_test_step_validates_a_model_with_custom_metrics() -> None:
 
 
 @pytest.mark.thorough
-def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> None:
+def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path):
     url = str(tmp_path / "checkpoints")
     how = master(checkpoint=sw.Checkpointing(url, every_rounds=1))
     fit(undescribed, how, examples(), epochs=1)
@@ -192,7 +185,7 @@ def test_training_resumes_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> 
     np.testing.assert_allclose(weights(run.model), weights(straight.model), atol=1e-6)
 
 
-def test_builder_code_is_not_written_to_files_and_required_for_reading(tmp_path: Path) -> None:
+def test_builder_code_is_not_written_to_files_and_required_for_reading(tmp_path):
     how = master(checkpoint=sw.Checkpointing(str(tmp_path / "checkpoints"), every_rounds=1))
     model = fit(undescribed, how, examples()).model
     url = str(tmp_path / "model.keras")
@@ -204,18 +197,15 @@ def test_builder_code_is_not_written_to_files_and_required_for_reading(tmp_path:
         sw.load_model(url)
 
 
-# -- inputs and outputs
-
-
 @pytest.mark.thorough
-def test_features_and_outputs_are_matched_by_name() -> None:
+def test_features_and_outputs_are_matched_by_name():
     random = np.random.default_rng(0)
     data = DataSet(
         {"wide": random.random((30, 3), np.float32), "narrow": random.random((30, 2), np.float32)},
         {"kind": random.integers(0, 2, 30), "size": random.random((30, 1), np.float32)},
     )
 
-    def build() -> Any:
+    def build():
         model = Pair()
         losses = {"size": "mse", "kind": "sparse_categorical_crossentropy"}
         model.compile(keras.optimizers.SGD(0.1), losses)
@@ -237,13 +227,13 @@ def test_features_and_outputs_are_matched_by_name() -> None:
         np.testing.assert_allclose(output, expected[name], atol=1e-5)
 
 
-def test_list_of_features_takes_the_names_of_the_data() -> None:
+def test_list_of_features_takes_the_names_of_the_data():
     class Sum(keras.Model):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.dense = keras.layers.Dense(2)
 
-        def call(self, x: Any) -> Any:
+        def call(self, x):
             first, second = x
             return self.dense(first + second), self.dense(first)
 
@@ -255,7 +245,7 @@ def test_list_of_features_takes_the_names_of_the_data() -> None:
     assert dict(found.outputs) == {"output_1": ("float32", (2,)), "output_2": ("float32", (2,))}
 
 
-def test_shapes_of_a_built_model_are_known_without_data() -> None:
+def test_shapes_of_a_built_model_are_known_without_data():
     model = Plain()
     model(keras.Input((4,)))
     assert input_shapes(model) == {"features": (4,)}
@@ -263,12 +253,9 @@ def test_shapes_of_a_built_model_are_known_without_data() -> None:
     assert len(model._inbound_nodes) == 1  # the user's call
 
 
-# -- files
-
-
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["nested", "gan"])
-def test_saved_model_continues_training(kind: str, tmp_path: Path) -> None:
+@cases("kind", "nested", "gan")
+def test_saved_model_continues_training(kind, tmp_path):
     build, data = KINDS[kind]
     url = str(tmp_path / "model.keras")
     model = fit(build, master(), data).model
@@ -284,13 +271,10 @@ def test_saved_model_continues_training(kind: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(weights(again), weights(model), atol=1e-6)
 
 
-# -- refused on the driver
-
-
 class Numbered(Plain):
     made = 0
 
-    def __init__(self, activation: Any) -> None:
+    def __init__(self, activation):
         Numbered.made += 1
         super().__init__(units=5 + Numbered.made)
 
@@ -298,77 +282,73 @@ class Numbered(Plain):
 class Careless(Plain):
     """Its description leaves out what it was made with."""
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self):
         return {}
 
 
 class Several(Plain):
-    def call(self, x: Any, y: Any, training: bool = False) -> Any:
+    def call(self, x, y, training=False):
         return super().call(x + y, training=training)
 
 
 class Untraceable(keras.Model):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.kinds = keras.layers.Dense(3)
 
-    def train_step(self, data: Any) -> Any:
+    def train_step(self, data):
         raise RuntimeError("out of order")
 
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         return self.kinds(x)
 
 
 class NoCall(keras.Model):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.kinds = keras.layers.Dense(3)
 
 
-def several() -> Any:
+def several():
     model = compiled(Several())
     model(np.zeros((1, 4), np.float32), np.zeros((1, 4), np.float32))
     return model
 
 
-def misplaced() -> Any:
+def misplaced():
     model = Plain()
     model.compile("sgd", "mse", ["accuracy"])
     return model
 
 
-def untraceable() -> Any:
+def untraceable():
     model = Untraceable()
     model.compile("sgd", "mse")
     model.other = keras.optimizers.SGD()
     return model
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (lambda: compiled(own_models.Undescribed(abs)), "Keras cannot serialize it"),
-        (lambda: compiled(Careless(units=5)), "its trained variables: .* pass a function"),
-        (lambda: several(), "must take its inputs as one argument"),
-        (lambda: untraceable(), "fails: out of order"),
-        (lambda: compiled(NoCall()), "must implement `call` or `train_step`"),
-        (lambda: Plain(), "must be compiled with an optimizer"),
-        (lambda: misplaced(), r"Received: \['accuracy'\]. .* metrics=\[…\]"),
-    ],
+@cases(
+    "given, said",
+    (lambda: compiled(own_models.Undescribed(abs)), "Keras cannot serialize it"),
+    (lambda: compiled(Careless(units=5)), "its trained variables: .* pass a function"),
+    (lambda: several(), "must take its inputs as one argument"),
+    (lambda: untraceable(), "fails: out of order"),
+    (lambda: compiled(NoCall()), "must implement `call` or `train_step`"),
+    (lambda: Plain(), "must be compiled with an optimizer"),
+    (lambda: misplaced(), r"Received: \['accuracy'\]. .* metrics=\[…\]"),
     ids=[
         *("undescribed", "careless", "several", "untraceable", "no call", "not compiled"),
         "metrics as loss weights",
     ],
 )
-def test_model_that_workers_cannot_build_is_rejected(
-    given: Callable[[], Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_that_workers_cannot_build_is_rejected(given, said, monkeypatch):
     monkeypatch.setattr("sparkwright.local.LocalLauncher", None)  # which would begin the run
     with pytest.raises(ConfigurationError, match=said):
         fit(given(), master(), examples())
 
 
-def test_function_must_build_the_same_model_each_time() -> None:
+def test_function_must_build_the_same_model_each_time():
     with pytest.raises(ConfigurationError, match="second model differs: its trained variables"):
         fit(lambda: compiled(Numbered(abs)), master(), examples())
     for given in (3, lambda: 3):
@@ -376,6 +356,6 @@ def test_function_must_build_the_same_model_each_time() -> None:
             model_of(given)
 
 
-def test_validation_requires_test_step_or_a_loss() -> None:
+def test_validation_requires_test_step_or_a_loss():
     with pytest.raises(ConfigurationError, match=r"or `test_step`.*leave `validation`"):
         fit(gan, master(), without_labels(), validation=without_labels())

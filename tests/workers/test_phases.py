@@ -1,17 +1,10 @@
-"""What a worker keeps of its phases until the driver has it."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers._phases import (
-    _MOST,  # pyright: ignore[reportPrivateUsage]
-    PhaseRecorder,
-    WorkerClocks,
-    add_beginning,
-    add_end,
-)
+from sparkwright.workers._phases import _MOST, PhaseRecorder, WorkerClocks, add_beginning, add_end
 
 spans = st.lists(
     st.tuples(st.sampled_from(PhaseCode), st.floats(0, 1e7), st.floats(0, 1e3)), max_size=50
@@ -19,7 +12,7 @@ spans = st.lists(
 
 
 @given(spans)
-def test_spans_are_taken_in_order_and_once(given_spans: list[tuple[int, float, float]]) -> None:
+def test_spans_are_taken_in_order_and_once(given_spans):
     recorder = PhaseRecorder()
     for code, start_s, seconds in given_spans:
         recorder.add(code, start_s, start_s + seconds)
@@ -31,7 +24,7 @@ def test_spans_are_taken_in_order_and_once(given_spans: list[tuple[int, float, f
     assert len(recorder.take()[0].codes) == 0
 
 
-def test_full_buffer_counts_missed_spans_and_is_free_after_take() -> None:
+def test_full_buffer_counts_missed_spans_and_is_free_after_take():
     recorder = PhaseRecorder()
     for number in range(_MOST + 3):
         recorder.add(PhaseCode.DATA, number, number + 0.5)
@@ -43,7 +36,7 @@ def test_full_buffer_counts_missed_spans_and_is_free_after_take() -> None:
     assert (len(block.codes), missed) == (1, 0)
 
 
-def test_adjacent_waits_are_merged() -> None:
+def test_adjacent_waits_are_merged():
     recorder = PhaseRecorder()
     for start_s in (1.0, 1.01, 1.02):
         recorder.add(PhaseCode.WAIT, start_s, start_s + 0.0099, joins=True)
@@ -58,31 +51,27 @@ def test_adjacent_waits_are_merged() -> None:
     assert recorder.take()[0].starts_s.tolist() == [5.3]
 
 
-def test_failing_phase_is_recorded() -> None:
+def test_failing_phase_is_recorded():
     recorder = PhaseRecorder()
     with pytest.raises(KeyError), recorder.phase(PhaseCode.VALIDATE):
         raise KeyError
     assert recorder.take()[0].codes.tolist() == [PhaseCode.VALIDATE]
 
 
-@pytest.mark.parametrize(
-    ("times", "ready_s", "codes"),
-    [
-        ((10.0, 12.0), 15.0, [PhaseCode.SHARD, PhaseCode.TENSORFLOW]),
-        ((10.0, 12.0), 11.0, [PhaseCode.SHARD]),  # TensorFlow was there
-        ((10.0, 10.0), 5.0, []),  # and so were the files
-    ],
+@cases(
+    "times, ready_s, codes",
+    ((10.0, 12.0), 15.0, [PhaseCode.SHARD, PhaseCode.TENSORFLOW]),
+    ((10.0, 12.0), 11.0, [PhaseCode.SHARD]),  # TensorFlow was there
+    ((10.0, 10.0), 5.0, []),  # and so were the files
 )
-def test_startup_phases_are_recorded_only_if_they_ran(
-    times: tuple[float, float], ready_s: float, codes: list[int]
-) -> None:
+def test_startup_phases_are_recorded_only_if_they_ran(times, ready_s, codes):
     recorder = PhaseRecorder()
     add_beginning(recorder, times, ready_s=ready_s)
     add_end(recorder, times)
     assert recorder.take()[0].codes.tolist() == [*codes, PhaseCode.WORK]
 
 
-def test_process_keeps_its_clock_between_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_keeps_its_clock_between_runs(monkeypatch):
     clocks = WorkerClocks()
     first = clocks.of(None, worker=0)
     assert clocks.of(None, worker=3) is first

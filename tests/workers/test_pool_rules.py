@@ -1,5 +1,3 @@
-"""Where trainers live, who may use them, and what is reported when one ends."""
-
 import contextlib
 import os
 import secrets
@@ -9,10 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -34,14 +30,14 @@ SECRET = secrets.token_bytes(32)  # not the secret of other tests of this proces
 
 
 @pytest.fixture
-def pool() -> Iterator[TrainerPool]:
+def pool():
     pool = TrainerPool(owner=os.getpid(), secret=SECRET)
     yield pool
     pool.close()
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def stub(monkeypatch, tmp_path):
     """Trainers start at once: they have no TensorFlow."""
     python = tmp_path / "python"
     script = Path(__file__).with_name("stub_trainer.py")
@@ -51,7 +47,7 @@ def stub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(python))
 
 
-def request(run: str) -> RoundRequest:
+def request(run):
     settings = settings_of(ParameterAveragingTrainingMaster(seed=1), epochs=1)
     return RoundRequest(
         definition=ModelDefinition(name="m", config="{}", custom_objects=b"", parameters=0),
@@ -68,17 +64,15 @@ def request(run: str) -> RoundRequest:
     )
 
 
-def process_of(pool: TrainerPool) -> psutil.Process:
+def process_of(pool):
     (file,) = pool.folder.glob("*.pid")
     return psutil.Process(int(file.read_text()))
 
 
 @pytest.mark.usefixtures("stub")
-def test_workers_sharing_a_gpu_are_two_processes(
-    pool: TrainerPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_sharing_a_gpu_are_two_processes(pool, monkeypatch):
     monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
-    share: Any = {"device": "gpu-5", "cores": 1, "at_most": 2}
+    share = {"device": "gpu-5", "cores": 1, "at_most": 2}
     with pool.borrow(**share) as first, pool.borrow(**share) as second:
         answers = [trainer.ask(request("a run")).fields for trainer in (first, second)]
         pids = {file.read_text() for file in pool.folder.glob("*.pid")}
@@ -94,7 +88,7 @@ def test_workers_sharing_a_gpu_are_two_processes(
     assert {each["XLA_PYTHON_CLIENT_PREALLOCATE"] for each in environments} == {"false"}
 
 
-def test_folder_is_private_to_its_owner_and_application(pool: TrainerPool) -> None:
+def test_folder_is_private_to_its_owner_and_application(pool):
     assert pool.folder.stat().st_mode & 0o777 == 0o700
     assert TrainerPool(owner=os.getpid(), secret=SECRET).folder == pool.folder
     other = TrainerPool(owner=os.getpid(), secret=bytes(32))
@@ -107,7 +101,7 @@ def test_folder_is_private_to_its_owner_and_application(pool: TrainerPool) -> No
     pool.folder.chmod(0o700)
 
 
-def test_link_in_place_of_the_folder_is_rejected(pool: TrainerPool, tmp_path: Path) -> None:
+def test_link_in_place_of_the_folder_is_rejected(pool, tmp_path):
     shutil.rmtree(pool.folder)
     tmp_path.chmod(0o700)
     pool.folder.symlink_to(tmp_path)
@@ -118,9 +112,7 @@ def test_link_in_place_of_the_folder_is_rejected(pool: TrainerPool, tmp_path: Pa
         pool.folder.unlink()
 
 
-def test_the_next_pool_removes_folders_whose_processes_have_ended(
-    pool: TrainerPool, stub: None
-) -> None:
+def test_the_next_pool_removes_folders_whose_processes_have_ended(pool, stub):
     """However they ended; the folder of an idle trainer stays although its task is over."""
     script = """
 import os, signal
@@ -141,9 +133,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert process_of(pool).is_running()
 
 
-def test_scratch_files_are_in_sparks_local_folder(
-    pool: TrainerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_scratch_files_are_in_sparks_local_folder(pool, monkeypatch, tmp_path):
     monkeypatch.setenv("LOCAL_DIRS", f"{tmp_path},/elsewhere")
     assert pool.scratch().parent == tmp_path
     monkeypatch.delenv("LOCAL_DIRS")
@@ -152,9 +142,7 @@ def test_scratch_files_are_in_sparks_local_folder(
 
 
 @pytest.mark.thorough
-def test_wait_for_a_limited_trainer_times_out(
-    pool: TrainerPool, stub: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wait_for_a_limited_trainer_times_out(pool, stub, monkeypatch):
     monkeypatch.setattr(_pool, "_TRAINER_TIMEOUT_S", 0.1)
     with (
         pool.borrow(device="cpu", cores=1, at_most=1),
@@ -167,7 +155,7 @@ def test_wait_for_a_limited_trainer_times_out(
         pass
 
 
-def test_later_task_of_the_application_uses_the_same_trainer(pool: TrainerPool, stub: None) -> None:
+def test_later_task_of_the_application_uses_the_same_trainer(pool, stub):
     with pool.borrow(device="cpu", cores=1) as trainer:
         assert trainer.ask(request("a")).fields == {"run": "a"}
     first = process_of(pool)
@@ -177,7 +165,7 @@ def test_later_task_of_the_application_uses_the_same_trainer(pool: TrainerPool, 
     assert process_of(later) == first
 
 
-def test_secret_reaches_the_trainer_through_its_input_only(pool: TrainerPool, stub: None) -> None:
+def test_secret_reaches_the_trainer_through_its_input_only(pool, stub):
     with pool.borrow(device="cpu", cores=1):
         proc = Path(f"/proc/{process_of(pool).pid}")
         for shown in ("cmdline", "environ"):
@@ -189,9 +177,7 @@ def test_secret_reaches_the_trainer_through_its_input_only(pool: TrainerPool, st
             assert SECRET not in file.read_bytes()
 
 
-def test_trainer_reads_nothing_from_a_peer_without_the_secret(
-    pool: TrainerPool, stub: None, tmp_path: Path
-) -> None:
+def test_trainer_reads_nothing_from_a_peer_without_the_secret(pool, stub, tmp_path):
     made = tmp_path / "made"
     with pool.borrow(device="cpu", cores=1) as trainer:
         trainer.ask(request("a"))
@@ -208,7 +194,7 @@ def test_trainer_reads_nothing_from_a_peer_without_the_secret(
         assert trainer.ask(request("b")).fields == {"run": "b"}
 
 
-def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: None) -> None:
+def test_killed_trainer_is_reported_with_its_signal(pool, stub):
     with pool.borrow(device="cpu", cores=1) as trainer:
         process_of(pool).kill()
         with pytest.raises(WorkerError) as caught:
@@ -219,16 +205,14 @@ def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: Non
     assert failure_of(caught.value, worker=1, host="node7").traceback == ""  # not of the task
 
 
-def test_killed_trainer_is_reported_with_the_minibatches_that_it_was_training(
-    pool: TrainerPool, stub: None
-) -> None:
+def test_killed_trainer_is_reported_with_the_minibatches_that_it_was_training(pool, stub):
     for run, at in (("dies training", (2, 1, 5, 9)), ("dies after training", None)):
         with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
             trainer.ask(request(run))
         assert failure_of(caught.value, worker=1, host="node7").at == at
 
 
-def test_exited_trainer_is_reported_with_its_traceback(pool: TrainerPool, stub: None) -> None:
+def test_exited_trainer_is_reported_with_its_traceback(pool, stub):
     with pool.borrow(device="cpu", cores=1) as trainer, pytest.raises(WorkerError) as caught:
         trainer.ask(request("ends"))
     reason = caught.value.reason
@@ -238,12 +222,10 @@ def test_exited_trainer_is_reported_with_its_traceback(pool: TrainerPool, stub: 
     assert "oneDNN" not in reason
 
 
-def test_exit_of_another_processs_trainer_is_reported_without_a_status(
-    pool: TrainerPool, stub: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exit_of_another_processs_trainer_is_reported_without_a_status(pool, stub, monkeypatch):
     with pool.borrow(device="cpu", cores=1):
         process = process_of(pool)
-    (child,) = (p for p in _pool._started if p.pid == process.pid)  # pyright: ignore[reportPrivateUsage]
+    (child,) = (p for p in _pool._started if p.pid == process.pid)
     monkeypatch.setattr(_pool, "_started", [])
     with pool.borrow(device="cpu", cores=1) as trainer:
         assert isinstance(trainer, BorrowedTrainer)

@@ -3,12 +3,12 @@ import json
 import re
 import socket
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.cases import cases
 
 from sparkwright.data import DataSet
 from sparkwright.errors import DataError, NetworkError, WorkerError
@@ -19,7 +19,7 @@ from sparkwright.workers.shard import RemoteShard, Shard, ShardServer, ShardWrit
 folders = itertools.count()
 
 
-def numbered(start: int, count: int) -> DataSet:
+def numbered(start, count):
     number = np.arange(start, start + count)
     return DataSet(
         {"image": np.tile(number[:, None, None], (1, 2, 3)).astype(np.float32)},
@@ -28,7 +28,7 @@ def numbered(start: int, count: int) -> DataSet:
     )
 
 
-def written(folder: Path, pieces: list[tuple[tuple[int, ...], DataSet]]) -> Shard:
+def written(folder, pieces):
     with ShardWriter(folder, worker=0) as writer:
         for key, piece in pieces:
             writer.append(piece, key=key)
@@ -36,9 +36,7 @@ def written(folder: Path, pieces: list[tuple[tuple[int, ...], DataSet]]) -> Shar
 
 
 @given(sizes=st.lists(st.integers(0, 5), max_size=8), data=st.data())
-def test_pieces_are_read_back_in_key_order(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], data: st.DataObject
-) -> None:
+def test_pieces_are_read_back_in_key_order(tmp_path_factory, sizes, data):
     edges = [0, *itertools.accumulate(sizes)]
     pieces = [((i // 3, i % 3), numbered(edges[i], n)) for i, n in enumerate(sizes)]
     arrived = data.draw(st.permutations(pieces))
@@ -52,7 +50,7 @@ def test_pieces_are_read_back_in_key_order(
         np.testing.assert_array_equal(found["weights"], np.arange(shard.rows) / 2)
 
 
-def test_gathered_arrays_have_the_shape_of_the_row_indices(tmp_path: Path) -> None:
+def test_gathered_arrays_have_the_shape_of_the_row_indices(tmp_path):
     shard = written(tmp_path / "s", [((1,), numbered(4, 4)), ((0,), numbered(0, 4))])
     rows = np.array([[7, 0], [3, 3], [4, 1]])
     found = shard.gather(rows)
@@ -60,8 +58,8 @@ def test_gathered_arrays_have_the_shape_of_the_row_indices(tmp_path: Path) -> No
     np.testing.assert_array_equal(found["labels/labels"], rows)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "float16", "float64", "int8", "uint64"])
-def test_dtypes_are_kept(tmp_path: Path, dtype: str) -> None:
+@cases("dtype", "bool", "float16", "float64", "int8", "uint64")
+def test_dtypes_are_kept(tmp_path, dtype):
     values = np.array([[0, 1], [1, 0]]).astype(dtype)
     shard = written(tmp_path / "s", [((), DataSet(values))])
     column = shard.columns["features/features"]
@@ -69,7 +67,7 @@ def test_dtypes_are_kept(tmp_path: Path, dtype: str) -> None:
     np.testing.assert_array_equal(column, values)
 
 
-def test_columns_are_read_only_memory_maps(tmp_path: Path) -> None:
+def test_columns_are_read_only_memory_maps(tmp_path):
     column = written(tmp_path / "s", [((), numbered(0, 3))]).columns["labels/labels"]
     assert isinstance(column, np.memmap)
     assert not column.flags.writeable
@@ -84,7 +82,7 @@ def test_columns_are_read_only_memory_maps(tmp_path: Path) -> None:
         assert shard.gather(np.empty(0, np.int64)) == {}
 
 
-def test_strided_and_broadcast_arrays_are_written_completely(tmp_path: Path) -> None:
+def test_strided_and_broadcast_arrays_are_written_completely(tmp_path):
     strided = np.arange(24.0).reshape(4, 6)[::2, ::-2]
     shard = written(
         tmp_path / "s",
@@ -95,18 +93,14 @@ def test_strided_and_broadcast_arrays_are_written_completely(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize(
-    ("other", "text"),
-    [
-        (DataSet(np.zeros((1, 3), np.float32)), "float32[3] after 2 examples with"),
-        (DataSet(np.zeros((1, 4))), "float64[4] after 2 examples with"),
-        (DataSet(np.zeros((1, 4), np.float32), np.zeros(1)), "labels/labels: float64[] after 2"),
-    ],
+@cases(
+    "other, text",
+    (DataSet(np.zeros((1, 3), np.float32)), "float32[3] after 2 examples with"),
+    (DataSet(np.zeros((1, 4))), "float64[4] after 2 examples with"),
+    (DataSet(np.zeros((1, 4), np.float32), np.zeros(1)), "labels/labels: float64[] after 2"),
     ids=["shape", "dtype", "columns"],
 )
-def test_inconsistent_examples_are_rejected_and_no_files_remain(
-    tmp_path: Path, other: DataSet, text: str
-) -> None:
+def test_inconsistent_examples_are_rejected_and_no_files_remain(tmp_path, other, text):
     pieces = [((), DataSet(np.zeros((2, 4), np.float32))), ((), other)]
     with pytest.raises(
         DataError, match=rf"same columns, dtypes and shapes.*{re.escape(text)}.*pad"
@@ -115,14 +109,14 @@ def test_inconsistent_examples_are_rejected_and_no_files_remain(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_consumed_shard_is_readable_after_its_files_are_deleted(tmp_path: Path) -> None:
+def test_consumed_shard_is_readable_after_its_files_are_deleted(tmp_path):
     written(tmp_path / "s", [((1,), numbered(2, 2)), ((0,), numbered(0, 2))])
     shard = Shard(tmp_path / "s", consume=True)
     assert list(tmp_path.iterdir()) == []
     assert shard.gather(np.arange(4))["labels/labels"].tolist() == [0, 1, 2, 3]
 
 
-def test_files_are_private_to_the_user_and_contain_no_code(tmp_path: Path) -> None:
+def test_files_are_private_to_the_user_and_contain_no_code(tmp_path):
     written(tmp_path / "s", [((1,), numbered(2, 2)), ((0,), numbered(0, 2))])
     assert (tmp_path / "s").stat().st_mode & 0o077 == 0
     index = json.loads((tmp_path / "s" / "shard.json").read_text())
@@ -131,11 +125,11 @@ def test_files_are_private_to_the_user_and_contain_no_code(tmp_path: Path) -> No
     assert order.tolist() == [2, 3, 0, 1]
 
 
-@pytest.mark.parametrize("rows", [2, 200_000], ids=["while closing", "while appending"])
-def test_full_disk_raises_a_worker_error_with_the_worker_number(tmp_path: Path, rows: int) -> None:
+@cases("rows", 2, 200_000, ids=["while closing", "while appending"])
+def test_full_disk_raises_a_worker_error_with_the_worker_number(tmp_path, rows):
     folder = tmp_path / "shard"
 
-    def write() -> None:
+    def write():
         with ShardWriter(folder, worker=3) as writer:
             (folder / "0.bin").symlink_to("/dev/full")
             writer.append(numbered(0, rows))
@@ -151,9 +145,7 @@ def test_full_disk_raises_a_worker_error_with_the_worker_number(tmp_path: Path, 
     assert not folder.exists()
 
 
-def test_another_worker_reads_again_after_a_connection_broke(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_worker_reads_again_after_a_connection_broke(tmp_path, monkeypatch):
     monkeypatch.setattr(_shard, "_RETRY_AFTER_S", 0.0)
     shard = written(tmp_path / "shard", [((0,), numbered(0, 10))])
     with ExitStack() as stack:

@@ -1,11 +1,8 @@
-"""What a worker of gradient sharing holds beside its replica: thresholds over many messages."""
-
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
-from sparkwright.updates import AdaptiveThreshold, ThresholdAlgorithm
+from sparkwright.updates import AdaptiveThreshold
 from sparkwright.workers._shared_parameters import SharedParameters
 
 SIZE = 5_000
@@ -15,7 +12,7 @@ LARGE = 4_000_000  # so many that a bitmap of them is long
 class FakeReplica:
     """One variable in NumPy, which a test moves as training would."""
 
-    def __init__(self, size: int = SIZE) -> None:
+    def __init__(self, size=SIZE):
         self.values = np.zeros(size, np.float32)
         self.state = SimpleNamespace(
             trainable_size=size,
@@ -26,15 +23,15 @@ class FakeReplica:
         )
 
 
-def shared(replica: FakeReplica, algorithm: ThresholdAlgorithm) -> SharedParameters:
-    untyped: Any = replica
+def shared(replica, algorithm):
+    untyped = replica
     return SharedParameters(untyped, algorithm=algorithm, clipping=None, per_variable=False)
 
 
-def test_thresholds_are_not_carried_over_before_they_are_chosen() -> None:
+def test_thresholds_are_not_carried_over_before_they_are_chosen():
     replica, random = FakeReplica(), np.random.default_rng(0)
     parameters = shared(replica, AdaptiveThreshold())
-    handed_on: list[bool] = []
+    handed_on = []
     for step in range(5):
         replica.values -= random.normal(size=SIZE).astype(np.float32)
         parameters.encode(step=step)
@@ -42,10 +39,10 @@ def test_thresholds_are_not_carried_over_before_they_are_chosen() -> None:
     assert handed_on == [False, False, False, True, True]
 
 
-def test_threshold_far_too_large_is_chosen_again() -> None:
+def test_threshold_far_too_large_is_chosen_again():
     replica, random = FakeReplica(), np.random.default_rng(0)
     chosen, given = AdaptiveThreshold(), AdaptiveThreshold(initial=1.0)
-    sent: dict[str, list[int]] = {"chosen": [], "given": []}
+    sent = {"chosen": [], "given": []}
     for name, algorithm in (("chosen", chosen), ("given", given)):
         parameters = shared(replica, algorithm)
         parameters.reset(replica.values)
@@ -58,11 +55,11 @@ def test_threshold_far_too_large_is_chosen_again() -> None:
     assert sent["given"] == [0] * 6
 
 
-def test_threshold_far_too_small_for_a_large_network_is_chosen_again() -> None:
+def test_threshold_far_too_small_for_a_large_network_is_chosen_again():
     replica, random = FakeReplica(LARGE), np.random.default_rng(0)
     parameters = shared(replica, AdaptiveThreshold())
     parameters.continue_from([1e-6])
-    sent: list[int] = []
+    sent = []
     for step in range(3):
         replica.values -= random.normal(size=LARGE).astype(np.float32)
         sent.append(parameters.encode(step=step).words.size)

@@ -1,5 +1,3 @@
-"""Gradient sharing's defaults learn what plain Keras does."""
-
 import keras
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ from tests.support.in_process import fit
 import sparkwright as sw
 
 
-def loss(workers: int, *, seed: int) -> float:
+def loss(workers, *, seed):
     """The loss of ten epochs with Adam on the 150 flowers; without workers by `model.fit`."""
     bunch = load_iris()
     order = np.random.default_rng(seed).permutation(len(bunch.data))
@@ -28,7 +26,7 @@ def loss(workers: int, *, seed: int) -> float:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
-def test_defaults_reach_the_loss_of_plain_keras() -> None:
+def test_defaults_reach_the_loss_of_plain_keras():
     plain = [loss(0, seed=seed) for seed in range(2)]
     shared = [loss(4, seed=seed) for seed in range(2)]
     # On three seeds it was 0.96; from run to run and seed to seed the ratio varies by 5 %.

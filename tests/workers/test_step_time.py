@@ -1,8 +1,5 @@
-"""A minibatch is timed on a copy: whatever the network's inputs and losses, it stays as it was."""
-
 import random
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +10,19 @@ from sparkwright.workers.step_time import _random_batch, measure_step
 keras = pytest.importorskip("keras")
 
 
-def compiled(inputs: Any, outputs: Any, loss: Any, optimizer: str = "adam") -> Any:
+def compiled(inputs, outputs, loss, optimizer="adam"):
     model = keras.Model(inputs, outputs)
     model.compile(optimizer=optimizer, loss=loss, metrics=[])
     return model
 
 
-def classifier(loss: Any) -> Any:
+def classifier(loss):
     x = keras.Input((6,))
     hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(8)(x))
     return compiled(x, keras.layers.Dense(3, activation="softmax")(hidden), loss)
 
 
-def reader() -> Any:
+def reader():
     words = keras.Input((None,), dtype="int32", name="words")
     encoded = keras.layers.GRU(4)(keras.layers.Embedding(10, 4)(words))
     return compiled(
@@ -33,7 +30,7 @@ def reader() -> Any:
     )
 
 
-def two_headed() -> Any:
+def two_headed():
     left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
     both = keras.layers.Concatenate()([left, right])
     kind = keras.layers.Dense(4, activation="softmax", name="kind")(both)
@@ -48,7 +45,7 @@ def two_headed() -> Any:
     [lambda: classifier("categorical_crossentropy"), reader, two_headed],
     ids=["one-hot", "sequences", "two inputs and outputs"],
 )
-def test_step_is_timed_and_the_network_is_unchanged(make: Any) -> None:
+def test_step_is_timed_and_the_network_is_unchanged(make):
     model = make()
     weights = [weight.copy() for weight in model.get_weights()]
     variables = len(model.optimizer.variables)
@@ -67,16 +64,16 @@ def test_step_is_timed_and_the_network_is_unchanged(make: Any) -> None:
     assert len(model.optimizer.variables) == variables
 
 
-def mean_squares(labels: Any, outputs: Any) -> Any:
+def mean_squares(labels, outputs):
     return keras.ops.mean(keras.ops.square(labels - outputs), axis=-1)
 
 
-def of_class_numbers(labels: Any, outputs: Any) -> Any:
+def of_class_numbers(labels, outputs):
     assert len(labels.shape) == 1, "class numbers are wanted"
     return -keras.ops.log(keras.ops.take_along_axis(outputs, labels[:, None], axis=-1)[:, 0])
 
 
-def no_loss(labels: Any, outputs: Any) -> Any:
+def no_loss(labels, outputs):
     raise ValueError("takes no labels at all")
 
 
@@ -91,25 +88,22 @@ def no_loss(labels: Any, outputs: Any) -> Any:
         (mean_squares, (4, 3)),
     ],
 )
-def test_random_labels_match_the_loss_whatever_its_name(loss: Any, shape: Any) -> None:
+def test_random_labels_match_the_loss_whatever_its_name(loss, shape):
     batch = _random_batch(classifier(loss), 4)
     assert [a.shape for name, a in batch.items() if name.startswith("labels")] == [shape]
 
 
-def test_alternative_labels_are_tried_if_the_loss_rejects_the_first() -> None:
+def test_alternative_labels_are_tried_if_the_loss_rejects_the_first():
     with keras.saving.custom_object_scope({"of_class_numbers": of_class_numbers}):
         assert measure_step(classifier(of_class_numbers), 4, budget_s=0.001).seconds > 0
 
 
-def test_loss_that_accepts_no_labels_is_reported() -> None:
+def test_networks_that_cannot_be_trained_are_rejected():
     with (
         keras.saving.custom_object_scope({"no_loss": no_loss}),
         pytest.raises(ConfigurationError, match=r"'no_loss', which failed with both .takes no"),
     ):
         measure_step(classifier(no_loss), 4)
-
-
-def test_untrainable_networks_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="`batch_size` must be"):
         measure_step(reader(), 0)
     x = keras.Input((2,))

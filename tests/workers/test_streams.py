@@ -1,18 +1,15 @@
-"""Training from pipelines that each worker draws from; workers are threads of this process."""
-
 import contextlib
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, weights
-from tests.support.in_process import InProcessPool, InProcessTrainer, fit
+from tests.support.in_process import InProcessPool, fit
 from tests.workers.test_training import averaging, sharing
 
 import sparkwright as sw
@@ -25,7 +22,7 @@ ROWS = 61
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def dataset(rows: int = ROWS) -> Any:
+def dataset(rows=ROWS):
     """Examples whose first feature is their number, one by one."""
     import tensorflow as tf
 
@@ -33,17 +30,17 @@ def dataset(rows: int = ROWS) -> Any:
     return tf.data.Dataset.from_tensor_slices((data.features["features"], data.labels["labels"]))
 
 
-def sharded(shard: int, shards: int) -> Any:
+def sharded(shard, shards):
     return dataset().shard(shards, shard).batch(7)
 
 
 class Noisy:
     """A pipeline whose random step has no seed: the second feature."""
 
-    def __call__(self, shard: int, shards: int) -> Any:
+    def __call__(self, shard, shards):
         import tensorflow as tf
 
-        def noisy(features: Any, label: Any) -> Any:
+        def noisy(features, label):
             return features + tf.random.uniform([]) * tf.constant([0.0, 1.0, 0.0, 0.0]), label
 
         return dataset().shard(shards, shard).map(noisy).batch(4)
@@ -52,37 +49,37 @@ class Noisy:
 class Numbers(keras.utils.PyDataset):
     """Of each epoch, the number is the second feature."""
 
-    def __init__(self, shard: int, shards: int) -> None:
+    def __init__(self, shard, shards):
         super().__init__()
         self.data = numbered(ROWS).take(slice(shard, None, shards))
         self.epoch = 0
 
-    def __len__(self) -> int:
+    def __len__(self):
         return -(-len(self.data) // 4)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index):
         batch = self.data.take(slice(4 * index, 4 * index + 4))
         features = batch.features["features"].copy()
         features[:, 1] = self.epoch
         return features, batch.labels["labels"]
 
-    def on_epoch_end(self) -> None:
+    def on_epoch_end(self):
         self.epoch += 1
 
 
 class SecondFeature(Hook):
     """Writes down the first two features of each example."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder):
         self.folder = folder
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         np.save(Path(self.folder) / uuid.uuid4().hex, minibatch.features["features"][:, :2])
 
 
-def second_features(folder: Path) -> dict[int, set[float]]:
+def second_features(folder):
     """Number of the example -> its second features."""
-    found: dict[int, set[float]] = {}
+    found = {}
     for file in folder.glob("*.npy"):
         for number, second in np.load(file).tolist():
             found.setdefault(int(number), set()).add(second)
@@ -90,19 +87,15 @@ def second_features(folder: Path) -> dict[int, set[float]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("master", "examples"),
-    [
-        (averaging(), None),
-        (averaging(share_work=True, prefetch_batches=0, averaging_frequency=3), ROWS),
-        (sharing(piece_minibatches=2, minibatches_per_message=1), None),
-        (sharing(workers=3), ROWS),
-    ],
+@cases(
+    "master, examples",
+    (averaging(), None),
+    (averaging(share_work=True, prefetch_batches=0, averaging_frequency=3), ROWS),
+    (sharing(piece_minibatches=2, minibatches_per_message=1), None),
+    (sharing(workers=3), ROWS),
     ids=["averaging", "work", "sharing", "three"],
 )
-def test_every_example_of_every_shard_is_trained_once_per_epoch(
-    tmp_path: Path, master: Any, examples: int | None
-) -> None:
+def test_every_example_of_every_shard_is_trained_once_per_epoch(tmp_path, master, examples):
     master = master.with_hooks(RecordingHook(str(tmp_path)))
     run = fit(dense(), master, TfData(sharded, examples=examples), epochs=3)
     assert seen(tmp_path) == Counter(dict.fromkeys(range(ROWS), 3))
@@ -115,15 +108,11 @@ def test_every_example_of_every_shard_is_trained_once_per_epoch(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("master", "make"),
-    [(averaging(), Noisy()), (sharing(), Numbers)],
-    ids=["tf.data", "PyDataset"],
-)
-def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, make: Any) -> None:
+@cases("master, make", (averaging(), Noisy()), (sharing(), Numbers), ids=["tf.data", "PyDataset"])
+def test_augmentation_differs_from_epoch_to_epoch(tmp_path, master, make):
     import tensorflow as tf
 
-    tf.random.set_seed(None)  # pyright: ignore  # another test of this process may have set one
+    tf.random.set_seed(None)  # another test of this process may have set one
     master = master.with_hooks(SecondFeature(str(tmp_path)))
     fit(dense(), master, TfData(make, examples=ROWS), epochs=3)
     found = second_features(tmp_path)
@@ -134,20 +123,20 @@ def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, m
 
 
 @pytest.mark.thorough
-def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch() -> None:
+def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch():
 
-    def make(shard: int, shards: int, epoch: int) -> Any:
+    def make(shard, shards, epoch):
         assert shards == 2
         return dataset(40).skip(20 * shard).take(20).shuffle(20, seed=epoch).batch(3)
 
-    def trained(data: Any) -> Any:
+    def trained(data):
         model = dense("adam")
         fit(model, averaging(), data, epochs=2)
         return weights(model)
 
     np.testing.assert_array_equal(trained(TfData(make)), trained(TfData(make)))
 
-    def in_order(shard: int, shards: int) -> Any:
+    def in_order(shard, shards):
         return dataset(40).skip(20 * shard).take(20).batch(6).repeat()
 
     normalizer = sw.data.Standardize.fit(numbered(40))
@@ -162,12 +151,12 @@ def test_pipeline_trains_like_its_data_and_is_seeded_by_the_epoch() -> None:
     np.testing.assert_allclose(weights(drawn), weights(by_files), atol=1e-6)
 
 
-def by_epoch(shard: int, shards: int, epoch: int) -> Any:
+def by_epoch(shard, shards, epoch):
     return dataset(40).shard(shards, shard).shuffle(20, seed=epoch).batch(3)
 
 
 @pytest.mark.thorough
-def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
+def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path):
     undisturbed, resumed = dense("adam"), dense("adam")
     # Two rounds an epoch: the first checkpoint is in the middle of the second.
     master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=3))
@@ -185,22 +174,20 @@ def test_resumed_run_draws_the_rest_of_its_epoch(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", [averaging, sharing], ids=["averaging", "sharing"])
-def test_replaced_worker_continues_in_its_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]
-) -> None:
+@cases("kind", averaging, sharing, ids=["averaging", "sharing"])
+def test_replaced_worker_continues_in_its_shard(tmp_path, monkeypatch, kind):
     """Its counts are exact: what it had not done is drawn again and trained once."""
-    asked, lost = list[InProcessTrainer](), threading.Event()
+    asked, lost = [], threading.Event()
 
     class LostPool(InProcessPool):
         @contextlib.contextmanager
-        def borrow(self, **options: Any) -> Any:
+        def borrow(self, **options):
             with super().borrow(**options) as trainer:
                 asked.append(trainer)
                 yield trainer
 
     class Lose(RecordingHook):
-        def pre_update(self, minibatch: Any, model: Any) -> None:
+        def pre_update(self, minibatch, model):
             super().pre_update(minibatch, model)
             if not lost.is_set() and len(list(tmp_path.glob("*.npy"))) > 15:
                 lost.set()
@@ -221,42 +208,40 @@ def test_replaced_worker_continues_in_its_shard(
 
 
 @pytest.mark.thorough(but=["endless", "iterator", "examples", "shape"])
-@pytest.mark.parametrize(
-    ("make", "examples", "why"),
-    [
-        (sharded, 70, r"shard . of 2 must have 35 examples.* Received: 3. in epoch 1.*Repeat"),
-        (lambda k, n: dataset().repeat().batch(4), None, "examples=None.*TfData.make, examples="),
-        (lambda k, n: iter([]), ROWS, "must return a tf.data.Dataset.*Received: list_iterator"),
-        (lambda k, n: dataset(), ROWS, "batch"),
-        (lambda k, n: dataset().batch(4).map(lambda x, y: (x[:, :3], y)), ROWS, r"\[3\]|3"),
-    ],
+@cases(
+    "make, examples, why",
+    (sharded, 70, r"shard . of 2 must have 35 examples.* Received: 3. in epoch 1.*Repeat"),
+    (lambda k, n: dataset().repeat().batch(4), None, "examples=None.*TfData.make, examples="),
+    (lambda k, n: iter([]), ROWS, "must return a tf.data.Dataset.*Received: list_iterator"),
+    (lambda k, n: dataset(), ROWS, "batch"),
+    (lambda k, n: dataset().batch(4).map(lambda x, y: (x[:, :3], y)), ROWS, r"\[3\]|3"),
     ids=["early", "endless", "iterator", "examples", "shape"],
 )
-def test_invalid_pipeline_raises(make: Any, examples: int | None, why: str) -> None:
+def test_invalid_pipeline_raises(make, examples, why):
     with pytest.raises(sw.DataError, match=why):
         fit(dense(), averaging(), TfData(make, examples=examples))
 
 
-def test_non_functions_and_validation_pipelines_are_rejected() -> None:
+def test_non_functions_and_validation_pipelines_are_rejected():
     with pytest.raises(sw.ConfigurationError, match=r"Received: int\. A dataset cannot"):
-        TfData(3)  # pyright: ignore[reportArgumentType]
+        TfData(3)
     with pytest.raises(sw.ConfigurationError, match=r"`examples` must be .* examples=0"):
         TfData(sharded, examples=0)
     with pytest.raises(sw.ConfigurationError, match=r"`validation` must be .* Received: TfData"):
         fit(dense(), averaging(), numbered(9), validation=TfData(sharded))
 
 
-def test_examples_in_the_window_are_cached_and_others_drawn_again() -> None:
-    drawn = list[int]()
+def test_examples_in_the_window_are_cached_and_others_drawn_again():
+    drawn = []
 
     class Drawn(Numbers):
-        def __getitem__(self, index: int) -> Any:
+        def __getitem__(self, index):
             drawn.append(index)
             return super().__getitem__(index)
 
     shard = StreamedShard(TfData(Drawn, examples=ROWS), worker=0, workers=1, window=8)
 
-    def numbers(start: int, stop: int, epoch: int = 0) -> list[float]:
+    def numbers(start, stop, epoch=0):
         rows = np.arange(start, stop, dtype=np.int64)[None]
         found = shard.gather(rows, epoch=epoch)
         assert found["features/features"].shape == (1, stop - start, 4)

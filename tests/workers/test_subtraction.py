@@ -1,7 +1,3 @@
-"""Subtracting from variables what lies at places of their flat vector."""
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -9,18 +5,18 @@ from sparkwright.networks import ModelState
 
 
 @pytest.fixture(scope="module")
-def variables() -> list[Any]:
+def variables():
     import keras
 
     shapes = [(2, 3, 1, 4), (4,), (), (5, 2), (1,)]
     return [keras.Variable(np.zeros(shape), dtype="float32") for shape in shapes]
 
 
-def flat(variables: list[Any]) -> Any:
+def flat(variables):
     return np.concatenate([v.numpy().ravel() for v in variables])
 
 
-def test_vector_indices_map_to_variable_elements(variables: list[Any]) -> None:
+def test_vector_indices_map_to_variable_elements(variables):
     from sparkwright.workers._flat import SparseSubtraction
 
     subtract = SparseSubtraction(variables)
@@ -36,7 +32,7 @@ def test_vector_indices_map_to_variable_elements(variables: list[Any]) -> None:
         np.testing.assert_array_equal(flat(variables), expected)
 
 
-def test_whole_vector_is_subtracted_from_the_trainable_variables() -> None:
+def test_whole_vector_is_subtracted_from_the_trainable_variables():
     import keras
 
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
@@ -47,7 +43,7 @@ def test_whole_vector_is_subtracted_from_the_trainable_variables() -> None:
     np.testing.assert_array_equal(state.read(updater=False), before - change)
 
 
-def small_model() -> Any:
+def small_model():
     import keras
 
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
@@ -55,7 +51,7 @@ def small_model() -> Any:
     return model
 
 
-def test_windows_change_the_trainable_variables_in_place() -> None:
+def test_windows_change_the_trainable_variables_in_place():
     state = ModelState.of(small_model())
     windows = state.trainable_windows()
     assert windows is not None
@@ -68,7 +64,7 @@ def test_windows_change_the_trainable_variables_in_place() -> None:
     np.testing.assert_array_equal(state.read(updater=True), expected)
 
 
-def test_no_windows_exist_for_memory_shared_by_two_variables() -> None:
+def test_no_windows_exist_for_memory_shared_by_two_variables():
     import tensorflow as tf
 
     model = small_model()
@@ -81,7 +77,7 @@ def test_no_windows_exist_for_memory_shared_by_two_variables() -> None:
     assert state.trainable_windows() is not None
 
 
-def test_no_windows_exist_for_variables_changed_by_sparse_operations() -> None:
+def test_no_windows_exist_for_variables_changed_by_sparse_operations():
     model = small_model()
     state = ModelState.of(model)
     kernel = model.trainable_variables[0].value

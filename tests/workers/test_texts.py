@@ -1,16 +1,11 @@
-"""Networks that take text, and what their layers were adapted to; workers are threads."""
-
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
 from keras import layers
+from tests.cases import cases
 from tests.support.in_process import fit
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers._replicas import make_replica
@@ -21,15 +16,15 @@ WORDS = ["red", "green", "blue", "cat", "dog", "語", "run", "walk"]
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def sentences(count: int = 120) -> DataSet:
+def sentences(count=120):
     """Sentences with the word "cat" or "dog", and which of them it is."""
     random = np.random.default_rng(0)
     labels = np.arange(count, dtype=np.int32) % 2
     texts = [" ".join([*random.choice(WORDS[:3], 3), WORDS[3 + label]]) for label in labels]
-    return DataSet({"text": np.array(texts, object)[:, None]}, labels)
+    return sw.DataSet({"text": np.array(texts, object)[:, None]}, labels)
 
 
-def classifier(*, rank: int = 1, optimizer: Any = "adam") -> Any:
+def classifier(*, rank=1, optimizer="adam"):
     words = layers.TextVectorization(output_sequence_length=4, name="words")
     words.adapt(sentences().features["text"])
     init = [keras.initializers.RandomUniform(-1, 1, seed=seed) for seed in (1, 2)]
@@ -47,7 +42,7 @@ def classifier(*, rank: int = 1, optimizer: Any = "adam") -> Any:
 
 
 @pytest.mark.thorough
-def test_one_worker_trains_on_text_like_keras() -> None:
+def test_one_worker_trains_on_text_like_keras():
     data = sentences()
     master = sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, xla="on"
@@ -62,7 +57,7 @@ def test_one_worker_trains_on_text_like_keras() -> None:
 
 
 @pytest.mark.thorough
-def test_two_workers_learn_from_text() -> None:
+def test_two_workers_learn_from_text():
     master = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=10, seed=1)
     model, data = classifier(optimizer=keras.optimizers.SGD(1.0)), sentences()
     run = fit(model, master, data, epochs=30, validation=data)
@@ -73,8 +68,8 @@ def test_two_workers_learn_from_text() -> None:
     assert run.status.validation[-1].metrics["acc"] == pytest.approx(accuracy)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_text_input_can_omit_the_axis_of_size_1(rank: int) -> None:
+@cases("rank", 0, 1)
+def test_text_input_can_omit_the_axis_of_size_1(rank):
     replica = make_replica(ModelDefinition.of(classifier(rank=rank)))
     for texts in (np.array(["a cat", "dog"], object), np.array([["a cat"], ["dog"]], object)):
         columns = {"features/text": texts}
@@ -82,14 +77,12 @@ def test_text_input_can_omit_the_axis_of_size_1(rank: int) -> None:
         assert outputs.shape == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        (np.zeros((2, 1), np.float32), "the network's input, string. Received: float32"),
-        (np.array([["a", "b"]], object), r"takes, \(1\) an example. Received: \(2\)"),
-    ],
+@cases(
+    "features, message",
+    (np.zeros((2, 1), np.float32), "the network's input, string. Received: float32"),
+    (np.array([["a", "b"]], object), r"takes, \(1\) an example. Received: \(2\)"),
 )
-def test_incompatible_features_are_rejected(features: Any, message: str) -> None:
+def test_incompatible_features_are_rejected(features, message):
     replica = make_replica(ModelDefinition.of(classifier()))
     with pytest.raises(sw.DataError, match=message):
         BatchLayout(replica.model, {"features/text": features})
@@ -100,7 +93,7 @@ KINDS = np.array([[5], [7], [7]])
 TEXTS = np.array([["cat dog cat"], ["dog"], ["語 cat"]], object)
 
 
-def adapted(layer: Any, data: Any) -> tuple[Any, Any]:
+def adapted(layer, data):
     layer.adapt(data)
     return layer, data
 
@@ -126,8 +119,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_adapted_state_of_a_layer_reaches_workers_and_files(name: str, tmp_path: Path) -> None:
+@cases("name", *CASES)
+def test_adapted_state_of_a_layer_reaches_workers_and_files(name, tmp_path):
     layer, data = CASES[name]()
     kind = "string" if data.dtype == object else str(data.dtype)
     model = keras.Sequential([keras.Input(data.shape[1:], dtype=kind, name="x"), layer])
@@ -148,7 +141,7 @@ def test_adapted_state_of_a_layer_reaches_workers_and_files(name: str, tmp_path:
     np.testing.assert_array_equal(np.asarray(loaded(keras.ops.convert_to_tensor(data))), expected)
 
 
-def test_adapting_again_changes_the_definition() -> None:
+def test_adapting_again_changes_the_definition():
     layer = layers.Normalization()
     layer.adapt(NUMBERS)
     model = keras.Sequential([keras.Input((2,)), layer])
@@ -159,17 +152,13 @@ def test_adapting_again_changes_the_definition() -> None:
     assert ModelState.of(model, training=False).averaged_size == 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype", "options"),
-    [
-        ("StringLookup", "string", {}),
-        ("TextVectorization", "string", {}),
-        ("Discretization", "float32", {"num_bins": 3}),
-    ],
+@cases(
+    "kind, dtype, options",
+    ("StringLookup", "string", {}),
+    ("TextVectorization", "string", {}),
+    ("Discretization", "float32", {"num_bins": 3}),
 )
-def test_layers_that_were_not_adapted_are_rejected(
-    kind: str, dtype: str, options: dict[str, Any]
-) -> None:
+def test_layers_that_were_not_adapted_are_rejected(kind, dtype, options):
     layer = getattr(layers, kind)(**options)
     model = keras.Sequential([keras.Input((1,), dtype=dtype), layer])
     with pytest.raises(sw.ConfigurationError, match=r"must be adapted before .* not adapted"):

@@ -1,21 +1,17 @@
-"""What both masters train; workers are threads of this process, so without Spark."""
-
 import asyncio
 import sys
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, train_locally, weights
 from tests.support.in_process import InProcessPool, fit
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 from sparkwright.masters.plan import epoch_order
 from sparkwright.runs._events import RowsLogged, StateChanged
 from sparkwright.updates import ThresholdState
@@ -23,20 +19,20 @@ from sparkwright.updates import ThresholdState
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-def one_worker(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def one_worker(**options):
     """Settings under which training equals training here, minibatch by minibatch."""
     return sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, shuffle=False, **options
     )
 
 
-def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+def averaging(**options):
     options = {"batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1, **options}
     return sw.ParameterAveragingTrainingMaster(workers=2, **options)
 
 
-def sharing(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
-    settings: dict[str, Any] = {
+def sharing(workers=2, **options):
+    settings = {
         "batch_size_per_worker": 5,
         "seed": 1,
         "threshold": sw.AdaptiveThreshold(initial=1e-3),
@@ -45,25 +41,25 @@ def sharing(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
     return sw.SharedTrainingMaster(workers=workers, **settings)
 
 
-def init(seed: int) -> Any:
+def init(seed):
     return keras.initializers.GlorotUniform(seed=seed)
 
 
 class CountedThreshold:
     """A threshold algorithm of the user's own, whose threshold is the number of the message."""
 
-    def init(self) -> ThresholdState:
+    def init(self):
         return ThresholdState(1.0)
 
-    def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
+    def update(self, state, *, sparsity):
         return ThresholdState(state.threshold + 1, sparsity)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {}
 
 
 @pytest.mark.thorough
-def test_custom_threshold_algorithm_runs_on_the_workers(blobs: DataSet) -> None:
+def test_custom_threshold_algorithm_runs_on_the_workers(blobs):
     text = sharing(threshold=CountedThreshold(), minibatches_per_message=1).to_json()
     master = sw.SharedTrainingMaster.from_json(text, allow=[f"{__name__}.CountedThreshold"])
     run = fit(dense(), master, blobs)
@@ -71,7 +67,7 @@ def test_custom_threshold_algorithm_runs_on_the_workers(blobs: DataSet) -> None:
         assert rows["threshold"].tolist() == [*range(1, len(rows) + 1)]
 
 
-def test_thresholds_are_carried_over_between_fits(blobs: DataSet) -> None:
+def test_thresholds_are_carried_over_between_fits(blobs):
     master = sharing(threshold=sw.AdaptiveThreshold(decay=0.5), minibatches_per_message=1)
     with sw.ParallelWrapper(dense(), master) as wrapper:
         ended = wrapper.start(blobs, display=False)
@@ -87,7 +83,7 @@ def test_thresholds_are_carried_over_between_fits(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> None:
+def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path):
     url = str(tmp_path / "export")
     sw.data.to_minibatch_files(numbered(61), url, batch_size=8)
     found = []
@@ -108,27 +104,23 @@ def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> Non
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        {
-            **{"prefetch_batches": 0, "max_staleness": 0, "residual_clipping": None},
-            **{"encoding_debug_mode": True, "periodic_gc": False},
-        },
-        {
-            **{"piece_minibatches": 3, "minibatches_per_message": 1, "prefetch_batches": 1},
-            **{"combine": "mean", "per_variable_thresholds": True},
-        },
-        {
-            **{"workers": 4, "minibatches_per_message": 3, "piece_minibatches": 4},
-            "mesh": sw.MeshConfig(mode="mesh", max_downstreams=2, encrypt=True),
-        },
-    ],
+    {
+        **{"prefetch_batches": 0, "max_staleness": 0, "residual_clipping": None},
+        **{"encoding_debug_mode": True, "periodic_gc": False},
+    },
+    {
+        **{"piece_minibatches": 3, "minibatches_per_message": 1, "prefetch_batches": 1},
+        **{"combine": "mean", "per_variable_thresholds": True},
+    },
+    {
+        **{"workers": 4, "minibatches_per_message": 3, "piece_minibatches": 4},
+        "mesh": sw.MeshConfig(mode="mesh", max_downstreams=2, encrypt=True),
+    },
     ids=["serial", "pieces", "tree"],
 )
-def test_gradient_sharing_trains_every_example_once_per_epoch(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_gradient_sharing_trains_every_example_once_per_epoch(tmp_path, options):
     master = sharing(**options).with_hooks(RecordingHook(str(tmp_path)))
     run = fit(dense(), master, numbered(61), epochs=2)
     assert seen(tmp_path) == Counter(dict.fromkeys(range(61), 2))
@@ -137,12 +129,13 @@ def test_gradient_sharing_trains_every_example_once_per_epoch(
 
 
 @pytest.mark.thorough(but=["average"])
-@pytest.mark.parametrize(
-    ("updater", "optimizer"),
-    [("average", keras.optimizers.SGD), ("reset", keras.optimizers.Adam)],
+@cases(
+    "updater, optimizer",
+    ("average", keras.optimizers.SGD),
+    ("reset", keras.optimizers.Adam),
     ids=["average", "reset"],
 )
-def test_one_worker_equals_local_training(blobs: DataSet, updater: Any, optimizer: Any) -> None:
+def test_one_worker_equals_local_training(blobs, updater, optimizer):
     # As in Deeplearning4j's test: three minibatches of ten, one averaging.
     part = blobs.take(slice(0, 30))
     master = sw.ParameterAveragingTrainingMaster(
@@ -157,8 +150,8 @@ def test_one_worker_equals_local_training(blobs: DataSet, updater: Any, optimize
 
 
 @pytest.mark.thorough(but=["local"])
-@pytest.mark.parametrize("updater", ["average", "local"])
-def test_moments_continue_across_averagings(blobs: DataSet, updater: Any) -> None:
+@cases("updater", "average", "local")
+def test_moments_continue_across_averagings(blobs, updater):
     master = one_worker(averaging_frequency=2, updater=updater)
     model, local = dense("adam"), dense("adam")
     # The driver's optimizer holds the average: training continues as if it had never ended.
@@ -168,7 +161,7 @@ def test_moments_continue_across_averagings(blobs: DataSet, updater: Any) -> Non
         np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
-def test_reset_restarts_the_optimizer_after_each_averaging(blobs: DataSet) -> None:
+def test_reset_restarts_the_optimizer_after_each_averaging(blobs):
     master = one_worker(averaging_frequency=2, updater="reset")
     model, local = (dense(keras.optimizers.SGD(0.1, momentum=0.9)) for _ in range(2))
     fit(model, master, blobs.take(slice(0, 60)))
@@ -182,7 +175,7 @@ def test_reset_restarts_the_optimizer_after_each_averaging(blobs: DataSet) -> No
 SLOW_MOMENTUM = sw.OuterOptimizer(momentum=0.6, learning_rate=0.8, nesterov=False)
 
 
-def normalized() -> Any:
+def normalized():
     """With what is averaged but not trained, and Adam's moments."""
     model = keras.Sequential(
         [
@@ -197,7 +190,7 @@ def normalized() -> Any:
     return model
 
 
-def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
+def simulated(data, master, *, epochs):
     """The network that two workers train, and worker 0's moments; Keras' SGD is the outer step."""
     replicas, batches = [normalized(), normalized()], list(data.batches(10))
     half, outer = len(batches) // 2, master.outer_optimizer
@@ -207,16 +200,16 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
     slow = outer and keras.optimizers.SGD(
         outer.learning_rate, momentum=outer.momentum, nesterov=outer.nesterov
     )
-    under_way: Any = None  # an average, and each worker's variables when it began
+    under_way = None  # an average, and each worker's variables when it began
 
-    def train(start: int, stop: int) -> None:
+    def train(start, stop):
         for worker, replica in enumerate(replicas):
             train_locally(replica, batches[worker * half + start : worker * half + stop])
 
-    def variables_of(replica: Any) -> list[Any]:
+    def variables_of(replica):
         return [*replica.trainable_variables, *replica.non_trainable_variables[:2]]
 
-    def apply() -> None:
+    def apply():
         means, states = under_way
         for replica, before in zip(replicas, states, strict=True):
             pairs = zip(variables_of(replica), means, before, strict=True)
@@ -258,17 +251,15 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.thorough(but=["plain"])
-@pytest.mark.parametrize(
-    ("updater", "outer"),
-    [
-        ("local", None),
-        ("average", sw.OuterOptimizer()),
-        ("reset", SLOW_MOMENTUM),
-        ("local", sw.OuterOptimizer(momentum=0.0)),
-    ],
+@cases(
+    "updater, outer",
+    ("local", None),
+    ("average", sw.OuterOptimizer()),
+    ("reset", SLOW_MOMENTUM),
+    ("local", sw.OuterOptimizer(momentum=0.0)),
     ids=["plain", "diloco", "slowmo", "no velocity"],
 )
-def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer: Any) -> None:
+def test_two_workers_equal_their_simulation(blobs, updater, outer):
     master = averaging(
         batch_size_per_worker=10,
         shuffle=False,
@@ -287,17 +278,13 @@ def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("updater", "frequency", "delay", "outer"),
-    [
-        ("local", 1, 1, sw.OuterOptimizer()),
-        ("reset", 5, 2, SLOW_MOMENTUM),
-        ("local", {1: 1, 2: 5, 3: 2}, 4, None),  # 6 minibatches: by 1, then 5 and 1, then by 2
-    ],
+@cases(
+    "updater, frequency, delay, outer",
+    ("local", 1, 1, sw.OuterOptimizer()),
+    ("reset", 5, 2, SLOW_MOMENTUM),
+    ("local", {1: 1, 2: 5, 3: 2}, 4, None),  # 6 minibatches: by 1, then 5 and 1, then by 2
 )
-def test_delayed_averages_equal_their_simulation(
-    blobs: DataSet, updater: Any, frequency: Any, delay: int, outer: Any
-) -> None:
+def test_delayed_averages_equal_their_simulation(blobs, updater, frequency, delay, outer):
     master = averaging(
         batch_size_per_worker=10,
         shuffle=False,
@@ -317,21 +304,17 @@ def test_delayed_averages_equal_their_simulation(
 class KeepsParameters(Hook):
     """Writes the parameters with which each minibatch begins into a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self._folder, self._count = folder, 0
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         np.save(self._folder / f"{self._count:02}-{id(model)}.npy", weights(model))
         self._count += 1
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("updater", "precision", "limit"), [("local", "int8", 5e-3), ("reset", "bfloat16", 2e-3)]
-)
-def test_rounded_averages_stay_close_to_exact_ones(
-    blobs: DataSet, updater: Any, precision: Any, limit: float
-) -> None:
+@cases("updater, precision, limit", ("local", "int8", 5e-3), ("reset", "bfloat16", 2e-3))
+def test_rounded_averages_stay_close_to_exact_ones(blobs, updater, precision, limit):
     master = averaging(shuffle=False, updater=updater, averaging_frequency=3)
     exact, rounded = normalized(), normalized()
     fit(exact, master, blobs, epochs=2)
@@ -341,13 +324,10 @@ def test_rounded_averages_stay_close_to_exact_ones(
 
 
 @pytest.mark.thorough(but=["local-bfloat16"])
-@pytest.mark.parametrize(
-    ("updater", "precision"),
-    [("average", "float32"), ("local", "bfloat16"), ("reset", "int8")],
-)
+@cases("updater, precision", ("average", "float32"), ("local", "bfloat16"), ("reset", "int8"))
 def test_replicas_hold_the_same_parameters_after_each_averaging(
-    blobs: DataSet, tmp_path: Path, updater: Any, precision: Any
-) -> None:
+    blobs, tmp_path, updater, precision
+):
     master = averaging(
         averaging_frequency=3,
         updater=updater,
@@ -361,12 +341,12 @@ def test_replicas_hold_the_same_parameters_after_each_averaging(
 
 
 @pytest.mark.thorough
-def test_local_moments_are_reset_after_a_nan(blobs: DataSet) -> None:
+def test_local_moments_are_reset_after_a_nan(blobs):
     """The NaN is in the last of worker 1's minibatches; in the next epoch it trains again."""
     features = blobs.features["features"].copy()
     features[-1] = np.nan
     master = averaging(updater="local", shuffle=False, non_finite="continue")
-    run = fit(dense("adam"), master, DataSet(features, blobs.labels), epochs=2)
+    run = fit(dense("adam"), master, sw.DataSet(features, blobs.labels), epochs=2)
     losses = run.history[run.history["worker"] == 1]["loss"]
     assert np.flatnonzero(np.isnan(losses)).tolist() == [11, 23]
 
@@ -374,22 +354,22 @@ def test_local_moments_are_reset_after_a_nan(blobs: DataSet) -> None:
 class SpoilsMoments(Hook):
     """Makes moments infinite in the third minibatch; Adam's steps then are 0."""
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
+    def post_update(self, minibatch, model):
         if int(model.optimizer.iterations) == 3:
             for moment in model.optimizer._velocities:
                 moment.assign(np.full(moment.shape, np.inf))
 
 
 @pytest.mark.thorough
-def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs: DataSet) -> None:
+def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs):
     """With 12 minibatches an epoch, the 20 after which a worker looks are never reached."""
     master = averaging(updater="local", averaging_frequency=1).with_hooks(SpoilsMoments())
     with pytest.raises(sw.errors.NonFiniteLossError, match=r"parameters or moments .* in epoch 1"):
         fit(dense("adam"), master, blobs, epochs=2)
 
 
-def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
-    def cnn() -> Any:
+def test_averaging_every_step_equals_the_large_batch_for_a_cnn():
+    def cnn():
         init = keras.initializers.GlorotUniform
         model = keras.Sequential(
             [
@@ -404,7 +384,7 @@ def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
         return model
 
     random = np.random.default_rng(1)
-    data = DataSet(
+    data = sw.DataSet(
         random.random((40, 8, 8, 1), np.float32), random.integers(0, 3, 40).astype(np.int32)
     )
     master = sw.ParameterAveragingTrainingMaster(
@@ -417,8 +397,8 @@ def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
 
 
-def test_several_inputs_and_outputs_by_name() -> None:
-    def build() -> Any:
+def test_several_inputs_and_outputs_by_name():
+    def build():
         left, right = keras.Input((3,), name="left"), keras.Input((2,), name="right")
         joined = keras.layers.Concatenate()([left, right])
         one = keras.layers.Dense(1, name="one", kernel_initializer=init(1))(joined)
@@ -435,7 +415,7 @@ def test_several_inputs_and_outputs_by_name() -> None:
 
     random = np.random.default_rng(0)
     # In another order than the network's: they are matched by name.
-    data = DataSet(
+    data = sw.DataSet(
         {"right": random.random((30, 2), np.float32), "left": random.random((30, 3), np.float32)},
         {"two": random.integers(0, 2, 30).astype(np.int32), "one": random.random((30, 1))},
     )
@@ -449,15 +429,14 @@ def test_several_inputs_and_outputs_by_name() -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
-def test_integer_state_is_unchanged(blobs: DataSet) -> None:
+def test_integer_state_is_unchanged(blobs):
     class Counting(keras.layers.Layer):
-        def build(self, shape: Any) -> None:
-            del shape
+        def build(self, shape):
             self.calls = self.add_weight(
                 shape=(), dtype="int32", initializer="zeros", trainable=False
             )
 
-        def call(self, inputs: Any, training: bool = False) -> Any:
+        def call(self, inputs, training=False):
             if training:
                 self.calls.assign_add(1)
             return inputs
@@ -471,18 +450,18 @@ def test_integer_state_is_unchanged(blobs: DataSet) -> None:
 
 
 @pytest.mark.thorough
-def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs: DataSet) -> None:
+def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs):
     layers = [
         keras.layers.Dense(16, kernel_initializer=init(1)),
         keras.layers.Dropout(0.5, seed=3),
         keras.layers.Dense(3, activation="softmax", kernel_initializer=init(2)),
     ]
 
-    def after(workers: int) -> Any:
+    def after(workers):
         model = keras.models.clone_model(keras.Sequential([keras.Input((4,)), *layers]))
         model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
         # The same twenty examples for each worker: alike draws would make the workers alike.
-        twice = DataSet.concatenate([blobs.take(slice(0, 20))] * workers)
+        twice = sw.DataSet.concatenate([blobs.take(slice(0, 20))] * workers)
         master = sw.ParameterAveragingTrainingMaster(
             workers=workers, batch_size_per_worker=10, averaging_frequency=1, shuffle=False
         )
@@ -494,7 +473,7 @@ def test_dropout_differs_between_workers_and_repeats_with_the_seed(blobs: DataSe
     assert abs(both - after(1)).max() > 1e-4
 
 
-def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs: DataSet) -> None:
+def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs):
     train, held_back = blobs.take(slice(0, 87)), blobs.take(slice(87, 120))
     model = dense()
     run = fit(model, averaging(), train, epochs=3, validation=held_back)
@@ -507,7 +486,7 @@ def test_validation_loss_and_metrics_are_those_of_the_averaged_network(blobs: Da
 
 
 @pytest.mark.thorough
-def test_measuring_xla_does_not_change_the_result(blobs: DataSet) -> None:
+def test_measuring_xla_does_not_change_the_result(blobs):
     """Whichever is chosen, the trial leaves no trace in the result."""
     found = []
     for xla in ("off", "measure"):
@@ -517,7 +496,7 @@ def test_measuring_xla_does_not_change_the_result(blobs: DataSet) -> None:
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
 
 
-def test_bounded_staleness_limits_a_fast_worker(blobs: DataSet) -> None:
+def test_bounded_staleness_limits_a_fast_worker(blobs):
     """One worker sleeps in every minibatch: the other may be two minibatches ahead, no more."""
     master = sharing(max_staleness=2).with_hooks(SlowWorkerZero())
     run = fit(dense(), master, blobs)
@@ -527,7 +506,7 @@ def test_bounded_staleness_limits_a_fast_worker(blobs: DataSet) -> None:
     assert run.history["staleness"].max() > 4
 
 
-def test_slow_worker_does_not_delay_the_epoch(blobs: DataSet) -> None:
+def test_slow_worker_does_not_delay_the_epoch(blobs):
     """Others take pieces off its end: it trains far less than half of the minibatches."""
     slowed = sharing(piece_minibatches=1).with_hooks(SlowWorkerZero())
     run = fit(dense(), slowed, blobs, epochs=2)
@@ -539,10 +518,10 @@ def test_slow_worker_does_not_delay_the_epoch(blobs: DataSet) -> None:
 class SlowWorkerZero(Hook):
     """Makes worker 0 slow, found by its shuffle: the first process to take the marker."""
 
-    def __init__(self) -> None:
-        self.slow: bool | None = None
+    def __init__(self):
+        self.slow = None
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
+    def pre_update(self, minibatch, model):
         if self.slow is None:
             frame = sys._getframe()
             while frame is not None and self.slow is None:
@@ -556,11 +535,11 @@ class SlowWorkerZero(Hook):
 
 
 @pytest.mark.thorough
-def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state() -> None:
+def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state():
     """With all that could carry it on: Adam's moments, BatchNormalization's statistics."""
     features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
     features[90:] = np.nan  # of worker 1
-    data = DataSet(features, np.arange(120, dtype=np.int32) % 3)
+    data = sw.DataSet(features, np.arange(120, dtype=np.int32) % 3)
     model = keras.Sequential(
         [
             keras.Input((4,)),
@@ -577,11 +556,11 @@ def test_nan_loss_stops_the_run_and_keeps_the_last_finite_state() -> None:
 
 
 @pytest.mark.thorough
-def test_batch_normalization_and_lstm_train() -> None:
+def test_batch_normalization_and_lstm_train():
     random = np.random.default_rng(0)
     labels = np.arange(160, dtype=np.int32) % 2
     series = random.normal(size=(160, 6, 3)) + labels[:, None, None]
-    data = DataSet(series.astype(np.float32), labels)
+    data = sw.DataSet(series.astype(np.float32), labels)
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [
@@ -601,7 +580,7 @@ def test_batch_normalization_and_lstm_train() -> None:
     np.testing.assert_allclose(mean, series.mean(axis=(0, 1)), atol=0.2)
 
 
-def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs: DataSet) -> None:
+def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs):
     """What one run wants of a warm replica does not stay: the same averaging, the same bits."""
     other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     other.compile("adam", "sparse_categorical_crossentropy")
@@ -620,11 +599,11 @@ def test_warm_replicas_keep_no_state_between_networks_and_masters(blobs: DataSet
 
 
 @pytest.mark.thorough
-def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[Any] = []
+def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch):
+    closed = []
 
     class Pool(InProcessPool):
-        def close(self) -> None:
+        def close(self):
             closed.append(self)
             super().close()
 
@@ -636,7 +615,7 @@ def test_open_wrapper_keeps_the_processes_of_other_runs(monkeypatch: pytest.Monk
     assert len(closed) == 1
 
 
-def test_half_precision_variables_are_rejected(blobs: DataSet) -> None:
+def test_half_precision_variables_are_rejected(blobs):
     layers = [
         keras.layers.Dense(8, activation="tanh", dtype="bfloat16"),
         keras.layers.Dense(3, activation="softmax", dtype="float32"),
@@ -647,7 +626,7 @@ def test_half_precision_variables_are_rejected(blobs: DataSet) -> None:
         fit(model, sharing(), blobs)
 
 
-def test_same_seed_gives_identical_bits_and_another_seed_does_not(blobs: DataSet) -> None:
+def test_same_seed_gives_identical_bits_and_another_seed_does_not(blobs):
     found = []
     for seed in (5, 5, 6):
         model = dense("adam")
@@ -657,15 +636,14 @@ def test_same_seed_gives_identical_bits_and_another_seed_does_not(blobs: DataSet
     assert (found[0] != found[2]).any()
 
 
-def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs: DataSet) -> None:
-    heard: list[Any] = []
+def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs):
+    heard = []
     model = dense()
 
-    def fail(event: Any) -> None:
-        del event
+    def fail(event):
         raise RuntimeError("a listener's own bug")
 
-    async def returned(run: Any) -> Any:
+    async def returned(run):
         return await run
 
     with sw.ParallelWrapper(model, averaging(), workers=2, cores_per_worker=1) as wrapper:
@@ -679,11 +657,11 @@ def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs: DataSet) 
 
 
 @pytest.mark.thorough
-def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs: DataSet) -> None:
+def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs):
     poisoned = blobs.take(slice(0, 60))
     features = poisoned.features["features"].copy()
     features[-1] = np.nan
-    data = DataSet(features, poisoned.labels)
+    data = sw.DataSet(features, poisoned.labels)
     model = dense()
     master = averaging(shuffle=False)  # the NaN comes in the last of 6 minibatches
     with pytest.raises(
@@ -698,14 +676,13 @@ def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs: DataSet) -> N
 
 
 @pytest.mark.thorough(but=["constant"])
-@pytest.mark.parametrize(
-    ("frequency", "expected"),
-    [(5, [3, 3, 3]), ({1: 1, 2: 6, 3: 4}, [12, 2, 3])],
+@cases(
+    "frequency, expected",
+    (5, [3, 3, 3]),
+    ({1: 1, 2: 6, 3: 4}, [12, 2, 3]),
     ids=["constant", "by epoch"],
 )
-def test_iteration_epoch_and_averaging_counts_are_exact(
-    blobs: DataSet, frequency: Any, expected: list[int]
-) -> None:
+def test_iteration_epoch_and_averaging_counts_are_exact(blobs, frequency, expected):
     """120 examples, 2 workers, batch 5: 12 minibatches each; after 3 epochs 36 iterations."""
     model = dense()
     run = fit(model, averaging(averaging_frequency=frequency), blobs, epochs=3)

@@ -1,34 +1,21 @@
-"""What travels on a trainer's socket, and what is never unpickled."""
-
 import json
 import os
 import pickle
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as arrays
+from tests.cases import cases
 
-from sparkwright import masters, updates
-from sparkwright.data import DataSet, NormalizerChain, Standardize
+import sparkwright as sw
+from sparkwright import updates
+from sparkwright.data import NormalizerChain, Standardize
 from sparkwright.errors import NetworkError
-from sparkwright.evaluation import (
-    ROC,
-    AbstractEvaluation,
-    CustomEvaluation,
-    Evaluation,
-    EvaluationBinary,
-    EvaluationCalibration,
-    RegressionEvaluation,
-    ROCBinary,
-    ROCMultiClass,
-)
+from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.mesh.framing import Message
 from sparkwright.networks import ModelDefinition
 from sparkwright.runs.peer_engine import settings_of
@@ -52,54 +39,52 @@ class OwnEvaluation(AbstractEvaluation):
     name = "own"
     rows: int = 0
 
-    def updated(
-        self, labels: Any, predictions: Any, *, mask: Any = None, records: Any = None
-    ) -> "OwnEvaluation":
+    def updated(self, labels, predictions, *, mask=None, records=None):
         return OwnEvaluation(self.rows + len(labels))
 
-    def __add__(self, other: "OwnEvaluation") -> "OwnEvaluation":
+    def __add__(self, other):
         return OwnEvaluation(self.rows + other.rows)
 
     @property
-    def examples(self) -> int:
+    def examples(self):
         return self.rows
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self):
         return {"name": self.name, "rows": self.rows}
 
     @classmethod
-    def from_dict(cls, values: Any) -> "OwnEvaluation":
+    def from_dict(cls, values):
         return cls(values["rows"])
 
-    def summary(self) -> str:
+    def summary(self):
         return ""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self):
         return ""
 
-    def plot(self, *, axes: Any = None) -> Any: ...
+    def plot(self, *, axes=None): ...
 
 
 LABELS, BOTH = [0, 1, 1, 0], [[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.875, 0.125]]
 RECORDS = [[0, row] for row in range(4)]
-PROTOTYPES: list[AbstractEvaluation] = [
-    Evaluation(keep_errors=2),
-    EvaluationBinary(roc_thresholds=0),
-    CustomEvaluation(lambda labels, *_: {"n": len(labels)}, lambda a, b: {"n": a["n"] + b["n"]}),
-    ROC(),
-    ROC(thresholds=10),
-    ROCBinary(),
-    ROCMultiClass(),
-    RegressionEvaluation(),
-    EvaluationCalibration(),
+PROTOTYPES = [
+    sw.Evaluation(keep_errors=2),
+    sw.EvaluationBinary(roc_thresholds=0),
+    sw.CustomEvaluation(lambda labels, *_: {"n": len(labels)}, lambda a, b: {"n": a["n"] + b["n"]}),
+    sw.ROC(),
+    sw.ROC(thresholds=10),
+    sw.ROCBinary(),
+    sw.ROCMultiClass(),
+    sw.RegressionEvaluation(),
+    sw.EvaluationCalibration(),
     OwnEvaluation(),
 ]
-USERS = CustomEvaluation | OwnEvaluation
+USERS = sw.CustomEvaluation | OwnEvaluation
 DEFINITION = ModelDefinition(name="m", config="{}", custom_objects=b"\x80code", parameters=3)
 SPANS = SpanBlock.of_one(3, 1.5, 0.25)
 
 
-def sent(value: Any, *, own_code: bool = False) -> Any:
+def sent(value, *, own_code=False):
     """`value` as the other side of a socket gets it."""
     fields, payload = pack(value, own_code=own_code)
     content = bytearray(b"".join(bytes(memoryview(piece)) for piece in payload))
@@ -107,13 +92,13 @@ def sent(value: Any, *, own_code: bool = False) -> Any:
     return unpack(Message(kind="x", fields=fields, payload=content), own_code=own_code)
 
 
-SHARING = masters.SharedTrainingMaster(
+SHARING = sw.masters.SharedTrainingMaster(
     seed=1,
-    checkpoint=masters.Checkpointing("/runs/7"),
-    time_source=masters.NtpClock(server="time.example"),
+    checkpoint=sw.masters.Checkpointing("/runs/7"),
+    time_source=sw.masters.NtpClock(server="time.example"),
     residual_clipping=updates.ResidualClipping(),
 )
-COMMON: dict[str, Any] = {"definition": DEFINITION, "xla": "auto", "run": "r", "shard": "/a"}
+COMMON = {"definition": DEFINITION, "xla": "auto", "run": "r", "shard": "/a"}
 TRAIN = TrainRequest(
     **COMMON,
     controller=("10.0.0.1", 4040),
@@ -127,7 +112,7 @@ TRAIN = TrainRequest(
 )
 ROUND = RoundRequest(
     **COMMON,
-    settings=settings_of(masters.ParameterAveragingTrainingMaster(seed=1), epochs=1),
+    settings=settings_of(sw.masters.ParameterAveragingTrainingMaster(seed=1), epochs=1),
     epoch=1,
     share=Span(0, 1, 2, 3),
     first=True,
@@ -137,26 +122,24 @@ ROUND = RoundRequest(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     "request_",
-    [
-        ROUND,
-        *(
-            replace(TRAIN, settings=settings_of(replace(SHARING, threshold=kind()), epochs=2))
-            for kind in (updates.FixedThreshold, updates.AdaptiveThreshold, updates.TargetSparsity)
-        ),
-    ],
+    ROUND,
+    *(
+        replace(TRAIN, settings=settings_of(replace(SHARING, threshold=kind()), epochs=2))
+        for kind in (updates.FixedThreshold, updates.AdaptiveThreshold, updates.TargetSparsity)
+    ),
     ids=["round", "fixed", "adaptive", "target"],
 )
-def test_training_request_is_transferred_without_pickle(request_: Any) -> None:
+def test_training_request_is_transferred_without_pickle(request_):
     found = sent(request_)
     assert found == request_
     assert type(found) is type(request_)
     assert not isinstance(found, RoundRequest) or type(found.share) is Span
 
 
-def test_prediction_examples_are_transferred_without_pickle() -> None:
-    data = DataSet({"x": np.arange(6.0, dtype=np.float32).reshape(3, 2).T}, [0, 1])
+def test_prediction_examples_are_transferred_without_pickle():
+    data = sw.DataSet({"x": np.arange(6.0, dtype=np.float32).reshape(3, 2).T}, [0, 1])
     normalizer = NormalizerChain((Standardize.fit(data), Standardize.fit(data)))
     request = InferRequest(
         definition=DEFINITION,
@@ -176,8 +159,8 @@ def test_prediction_examples_are_transferred_without_pickle() -> None:
         assert found.columns[name].flags.aligned
 
 
-def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request() -> None:
-    shared: list[str] = []
+def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request():
+    shared = []
     hooks = (Hook(shared), Hook(shared))
     request = replace(TRAIN, settings=settings_of(replace(SHARING, hooks=hooks), epochs=2))
     found = sent(request, own_code=True).settings.master.hooks
@@ -187,10 +170,12 @@ def test_hooks_are_sent_as_one_pickle_allowed_only_in_a_request() -> None:
         pack(request, own_code=False)
 
 
-@pytest.mark.parametrize("prototype", PROTOTYPES, ids=lambda each: each.name)
-def test_evaluations_are_updated_after_transfer(prototype: AbstractEvaluation) -> None:
+@cases("prototype", *PROTOTYPES, ids=lambda each: each.name)
+def test_evaluations_are_updated_after_transfer(prototype):
     what = Evaluating(evaluations={"y": (prototype,)})
-    single = isinstance(prototype, ROC | EvaluationBinary | ROCBinary | RegressionEvaluation)
+    single = isinstance(
+        prototype, sw.ROC | sw.EvaluationBinary | sw.ROCBinary | sw.RegressionEvaluation
+    )
     labels, scores = LABELS, [row[1:] for row in BOTH] if single else BOTH
     (there,) = sent(what, own_code=isinstance(prototype, USERS)).evaluations["y"]
     counted = there.updated(labels, scores, records=RECORDS)
@@ -204,14 +189,12 @@ def test_evaluations_are_updated_after_transfer(prototype: AbstractEvaluation) -
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "result",
-    [
-        *(LossSum(3, 1.5), {"y": np.arange(3.0)}, None),
-        *(ClockState(wall_s=1.0, source="ntp"), (SPANS, ClockState(wall_s=1.0, source="system"))),
-    ],
+    *(LossSum(3, 1.5), {"y": np.arange(3.0)}, None),
+    *(ClockState(wall_s=1.0, source="ntp"), (SPANS, ClockState(wall_s=1.0, source="system"))),
 )
-def test_results_are_transferred_without_pickle(result: Any) -> None:
+def test_results_are_transferred_without_pickle(result):
     found = sent(Answer(result=result, fields={"losses": [0.5, float("nan")]}, payload=b"ab"))
     np.testing.assert_equal(found.result, result)
     assert type(found.result) is type(result)
@@ -231,7 +214,7 @@ nested = st.recursive(
 
 
 @given(nested)
-def test_plain_values_are_transferred_unchanged(value: Any) -> None:
+def test_plain_values_are_transferred_unchanged(value):
     found = sent(value)
     assert found == value
     assert type(found) is type(value)
@@ -243,13 +226,13 @@ def test_plain_values_are_transferred_unchanged(value: Any) -> None:
         arrays.array_shapes(min_dims=0, min_side=0),
     )
 )
-def test_arrays_are_transferred_unchanged(array: Any) -> None:
+def test_arrays_are_transferred_unchanged(array):
     found = sent({"a": array, "b": b"123"})["a"]
     np.testing.assert_array_equal(found, array)
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
 
 
-def test_pickles_in_an_answer_are_rejected_and_not_loaded(tmp_path: Path) -> None:
+def test_pickles_in_an_answer_are_rejected_and_not_loaded(tmp_path):
     made = tmp_path / "made"
     evil = pickle.dumps([Evil(made)])
     text = json.dumps([{"own": 0}, 0]).encode()
@@ -260,27 +243,25 @@ def test_pickles_in_an_answer_are_rejected_and_not_loaded(tmp_path: Path) -> Non
     assert not made.exists()
 
 
-@pytest.mark.parametrize(
+@cases(
     "packed",
-    [
-        {"data": ["subprocess", "Popen", {"args": "true"}]},
-        {"data": ["os", "system", {}]},
-        {"data": ["sparkwright.workers.pool", "TrainerPool", {"owner": 1}]},
-        {"data": ["sparkwright.workers.pool", "os", {}]},
-        {"data": ["sparkwright.no", "No", {}]},
-        {"data": ["sparkwright.workers.work", "Span", {"owner": 1}]},
-        {"array": [0, "O", [1]]},
-        {"array": [0, "<f8", [7]]},
-        {"array": [9, "<f8", [1]]},
-        {"bytes": 9},
-        {"own": 0},
-        {"what": 1},
-        {"tuple": [], "map": []},
-        {},
-    ],
+    {"data": ["subprocess", "Popen", {"args": "true"}]},
+    {"data": ["os", "system", {}]},
+    {"data": ["sparkwright.workers.pool", "TrainerPool", {"owner": 1}]},
+    {"data": ["sparkwright.workers.pool", "os", {}]},
+    {"data": ["sparkwright.no", "No", {}]},
+    {"data": ["sparkwright.workers.work", "Span", {"owner": 1}]},
+    {"array": [0, "O", [1]]},
+    {"array": [0, "<f8", [7]]},
+    {"array": [9, "<f8", [1]]},
+    {"bytes": 9},
+    {"own": 0},
+    {"what": 1},
+    {"tuple": [], "map": []},
+    {},
     ids=json.dumps,
 )
-def test_malformed_values_are_rejected(packed: Any) -> None:
+def test_malformed_values_are_rejected(packed):
     text = json.dumps([packed, None]).encode()
     payload = text + bytes(-len(text) % 16) + bytes(8)
     for sizes in ([len(text), 8], None, [], [-1], [99], ["2"], [2, 99]):
@@ -290,29 +271,29 @@ def test_malformed_values_are_rejected(packed: Any) -> None:
 
 
 class Hook:
-    def __init__(self, seen: list[str]) -> None:
+    def __init__(self, seen):
         self.seen = seen
 
-    def pre_update(self, *_: Any) -> None: ...
+    def pre_update(self, *_): ...
 
-    def post_update(self, *_: Any) -> None: ...
+    def post_update(self, *_): ...
 
 
 class Evil:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self):
         return os.mkdir, (str(self.path),)
 
 
-def test_custom_repartitioner_stays_on_the_driver() -> None:
+def test_custom_repartitioner_stays_on_the_driver():
     class Locked:
-        def __init__(self) -> None:
+        def __init__(self):
             self.lock = threading.Lock()
 
-        def partitions(self, total: int, batch_size: int) -> int:
+        def partitions(self, total, batch_size):
             return total // batch_size
 
-    master = masters.SharedTrainingMaster(seed=1, repartitioner=Locked())
+    master = sw.masters.SharedTrainingMaster(seed=1, repartitioner=Locked())
     pack(settings_of(master, epochs=1), own_code=False)

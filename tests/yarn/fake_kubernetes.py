@@ -4,44 +4,43 @@ import json
 import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 
 class FakeKubernetes:
     """Just enough of Kubernetes for Spark's scheduler, over plain HTTP on loopback."""
 
-    def __init__(self) -> None:
-        self.posted: list[tuple[str, dict[str, Any]]] = []
+    def __init__(self):
+        self.posted = []
         self.ended = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
-    def master(self) -> str:
+    def master(self):
         """For `start_spark(master=…)`."""
         return f"k8s://http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
-    def pods(self) -> list[dict[str, Any]]:
+    def pods(self):
         return [made for path, made in self.posted if path.endswith("/pods")]
 
-    def __enter__(self) -> "FakeKubernetes":
+    def __enter__(self):
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.ended.set()
         self._server.shutdown()
         self._server.server_close()
 
 
-def _handler(fake: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
+def _handler(fake):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             url = urlsplit(self.path)
             query = parse_qs(url.query)
             if self.headers.get("Upgrade", "").lower() == "websocket":
@@ -62,21 +61,21 @@ def _handler(fake: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
             )
             self._answer({"kind": kind, "apiVersion": "v1", "metadata": {}, "items": []})
 
-        def do_POST(self) -> None:
+        def do_POST(self):
             made = self._body()
             made.setdefault("metadata", {})["uid"] = str(uuid.uuid4())
             fake.posted.append((urlsplit(self.path).path, made))
             self._answer(made, 201)
 
-        def do_DELETE(self) -> None:
+        def do_DELETE(self):
             self._body()
             self._answer({"kind": "Status", "apiVersion": "v1", "status": "Success"})
 
-        def _body(self) -> dict[str, Any]:
+        def _body(self):
             text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             return json.loads(text) if text else {}
 
-        def _answer(self, made: dict[str, Any], status: int = 200) -> None:
+        def _answer(self, made, status=200):
             text = json.dumps(made).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -84,7 +83,7 @@ def _handler(fake: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(text)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, format, *args):
             del format, args
 
     return Handler

@@ -1,9 +1,7 @@
 """What tests do that run a session in a process of its own."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.scripts import json_printed_by
@@ -12,7 +10,7 @@ from tests.support.hadoop import yarn_jars
 from sparkwright.errors import ConfigurationError, NetworkError
 
 
-def outcome(script: str, *, timeout_s: float) -> Any:
+def outcome(script, *, timeout_s):
     """The JSON that a script beside this file prints last."""
     path = Path(__file__).with_name(script)
     environment = {
@@ -23,7 +21,7 @@ def outcome(script: str, *, timeout_s: float) -> Any:
     return json_printed_by(path, timeout_s=timeout_s, environment=environment)
 
 
-def outcome_on_yarn(script: str, *needed: Callable[[], Any]) -> Any:
+def outcome_on_yarn(script, *needed):
     """Likewise, on a YARN of its own; an error if its servers or what is needed is missing."""
     try:
         for needs in (yarn_jars, *needed):
@@ -34,7 +32,7 @@ def outcome_on_yarn(script: str, *needed: Callable[[], Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def seen(script_result: Any) -> Any:
+def seen(script_result):
     """What the script of a module printed."""
     if isinstance(script_result, Exception):
         pytest.skip(str(script_result))

@@ -25,7 +25,7 @@ SETTINGS = {
 }
 
 
-def main() -> None:
+def main():
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)
     with FakeKubernetes() as cluster:
         pods = sw.spark.kubernetes_settings(

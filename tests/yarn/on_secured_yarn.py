@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from tests.yarn.on_yarn import data_on
 import sparkwright as sw
 
 
-def work(kerberos: Kerberos, yarn: YarnCluster) -> dict[str, Any]:
+def work(kerberos, yarn):
     """Train from HDFS, write to it, and read by Spark itself."""
     url = f"{yarn.hdfs.url}/user/alice"
     options = f"-XX:+UseSerialGC -Djava.security.krb5.conf={kerberos.environment['KRB5_CONFIG']}"
@@ -49,7 +48,7 @@ def work(kerberos: Kerberos, yarn: YarnCluster) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
+def main():
     with Kerberos("alice") as kerberos:
         os.environ |= kerberos.environment
         settings = kerberos.hadoop_settings

@@ -12,9 +12,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,14 +22,13 @@ from tests.support.fake_gpus import fake_gpus
 from tests.support.yarn import YarnCluster
 
 import sparkwright as sw
-from sparkwright.errors import SparkwrightError
 from sparkwright.storage.listing import list_entries
 
 LABEL = "labeled"
 GPU = "yarn.io/gpu"
 
 
-def data_on(spark: Any) -> Any:
+def data_on(spark):
     """120 examples of 3 classes."""
     random = np.random.default_rng(0)
     labels = np.arange(120, dtype=np.int32) % 3
@@ -42,27 +39,26 @@ def data_on(spark: Any) -> Any:
 class Slow:
     """YARN looks at a container every half second, and at what has come since twice."""
 
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
+    def pre_update(self, minibatch, model):
         time.sleep(0.05)
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
+    def post_update(self, minibatch, model):
         del minibatch, model
 
 
-def train(spark: Any, master: Any, *, epochs: int = 2) -> Any:
+def train(spark, master, *, epochs=2):
     """The finished run."""
     run = sw.SparkNetwork(spark, dense(), master).start(data_on(spark), epochs=epochs)
     run.wait(120)
     return run
 
 
-def containers(yarn: YarnCluster) -> dict[str, int]:
+def containers(yarn):
     """Containers by label of their machine; "" is none."""
     return {",".join(node.get("nodeLabels") or [""]): node["numContainers"] for node in yarn.nodes}
 
 
-def left_over(yarn: YarnCluster) -> dict[str, Any]:
+def left_over(yarn):
     """Containers, and processes that work in the cluster's folder, once these have had time."""
     deadline_s = time.monotonic() + 20
     while True:
@@ -76,7 +72,7 @@ def left_over(yarn: YarnCluster) -> dict[str, Any]:
         time.sleep(0.2)
 
 
-def read_of_processes(folder: Path, file: str) -> Iterator[tuple[Path, bytes]]:
+def read_of_processes(folder, file):
     """(where it works, that file of /proc) for each process that works in `folder`."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it may end at any time
@@ -85,15 +81,15 @@ def read_of_processes(folder: Path, file: str) -> Iterator[tuple[Path, bytes]]:
                 yield place, (process / file).read_bytes()
 
 
-def resident_mib(yarn: YarnCluster) -> list[int]:
+def resident_mib(yarn):
     """What each container takes, as YARN counts: pages that processes share count for each."""
-    pages: Counter[str] = Counter()
+    pages = Counter()
     for place, sizes in read_of_processes(yarn.folder, "statm"):
         pages[place.name] += int(sizes.split()[1])
     return sorted(count * os.sysconf("SC_PAGESIZE") >> 20 for count in pages.values())
 
 
-def training(yarn: YarnCluster) -> dict[str, Any]:
+def training(yarn):
     """Both masters on a GPU per executor, and a model on HDFS; Spark's jars are sent once."""
     settings = dict(yarn.driver_settings)
     del settings["spark.yarn.jars"]
@@ -108,13 +104,13 @@ def training(yarn: YarnCluster) -> dict[str, Any]:
     conf = spark.sparkContext.getConf()
     home = f"{yarn.hdfs.url}/user"
     (user,) = list_entries(home)
-    found: dict[str, Any] = {
+    found = {
         "archive": conf.get("spark.yarn.archive"),
         "archives": list_entries(f"{home}/{user}.sparkwright"),
         "overhead": conf.get("spark.executor.memoryOverhead"),
         "containers": containers(yarn),
     }
-    options: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
+    options = {"workers": 2, "batch_size_per_worker": 8, "seed": 1}
     averaged = train(spark, sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **options))
     shared = train(spark, sw.SharedTrainingMaster(**options))
     found["finite"] = [bool(np.isfinite(weights(one.model)).all()) for one in (averaged, shared)]
@@ -129,7 +125,7 @@ def training(yarn: YarnCluster) -> dict[str, Any]:
     return found
 
 
-def too_small(yarn: YarnCluster) -> dict[str, Any]:
+def too_small(yarn):
     """On the labeled machine, with less room than TensorFlow takes."""
     small = {"spark.executor.memoryOverhead": "384m", "spark.task.maxFailures": "1"}
     spark = sw.start_spark(
@@ -140,37 +136,37 @@ def too_small(yarn: YarnCluster) -> dict[str, Any]:
         app_name="too small",
         settings={**yarn.driver_settings, **small},
     )
-    found: dict[str, Any] = {"containers": containers(yarn)}
+    found = {"containers": containers(yarn)}
     try:
         master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=8)
         train(spark, master.with_hooks(Slow()), epochs=50)
-    except SparkwrightError as error:
+    except sw.SparkwrightError as error:
         found["error"] = f"{type(error).__name__}: {error}"
     spark.stop()
     found["left"] = left_over(yarn)
     return found
 
 
-def no_room(yarn: YarnCluster) -> dict[str, Any]:
+def no_room(yarn):
     """Its application master is to run on a machine with a label, and asks for all and more."""
     settings = {
         "spark.yarn.am.memory": "5g",
         "spark.yarn.am.nodeLabelExpression": LABEL,
         "spark.sparkwright.yarnTimeout": "3",
     }
-    found: dict[str, Any] = {}
+    found = {}
     try:
         sw.start_spark(
             master="yarn", app_name="no room", settings={**yarn.driver_settings, **settings}
         )
-    except SparkwrightError as error:
+    except sw.SparkwrightError as error:
         found["error"] = f"{type(error).__name__}: {error}"
     found["left"] = left_over(yarn)
     return found
 
 
-def main() -> None:
-    warnings: list[str] = []
+def main():
+    warnings = []
     handler = logging.Handler()
     handler.emit = lambda record: warnings.append(record.getMessage())
     logging.getLogger("sparkwright").addHandler(handler)
@@ -180,11 +176,7 @@ def main() -> None:
         YarnCluster(memory_mb=(6144, 3072), labels={1: LABEL}, settings=gpus) as yarn,
     ):
         os.environ["HADOOP_CONF_DIR"] = str(yarn.configuration_folder)
-        found: dict[str, Any] = {
-            "training": training(yarn),
-            "too_small": too_small(yarn),
-            "no_room": no_room(yarn),
-        }
+        found = {"training": training(yarn), "too_small": too_small(yarn), "no_room": no_room(yarn)}
         found["warnings"] = warnings
     found["folder_is_gone"] = not yarn.folder.exists()
     print(json.dumps(found))

@@ -1,42 +1,33 @@
-"""What Spark asks Kubernetes for: the pods of executors, as a stand-in for its API gets them."""
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tests.yarn.helpers import outcome
 
 pytestmark = pytest.mark.cluster
 
 
-def run_script(_: Path) -> Any:
+def run_script(_):
     return outcome("on_kubernetes.py", timeout_s=150)
 
 
 @pytest.fixture(scope="module")
-def pods(script_result: Any) -> Any:
+def pods(script_result):
     found = [made for path, made in script_result if path == "/api/v1/namespaces/ml/pods"]
     assert len(found) == 2
     return found
 
 
 @pytest.fixture(scope="module")
-def container(pods: Any) -> Any:
+def container(pods):
     (one,) = pods[0]["spec"]["containers"]
     return one
 
 
-def test_executors_are_pods_of_the_image_on_machines_with_the_label(
-    pods: Any, container: Any
-) -> None:
-    """Spark makes pods of its settings."""
+def test_executors_are_pods_of_the_image_on_machines_with_the_label(pods, container):
     assert container["image"] == "registry/train:1"
     assert {one["spec"]["nodeSelector"]["pool"] for one in pods} == {"gpu"}
     assert {one["metadata"]["labels"]["spark-exec-id"] for one in pods} == {"1", "2"}
 
 
-def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container: Any) -> None:
-    """Spark adds heap and overhead, and names GPUs as Kubernetes does."""
+def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container):
     limits, requests = container["resources"]["limits"], container["resources"]["requests"]
     assert limits["memory"] == requests["memory"]
     # 1,024 MiB of heap, and what two task slots with TensorFlow take.
@@ -45,8 +36,7 @@ def test_a_pod_has_room_for_tensorflow_beside_the_heap_and_its_gpus(container: A
     assert limits["nvidia.com/gpu"] == "2"
 
 
-def test_a_pod_has_its_environment_and_shared_memory(pods: Any, container: Any) -> None:
-    """Spark mounts volumes by the prefix of their settings."""
+def test_a_pod_has_its_environment_and_shared_memory(pods, container):
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment["TF_NUM_INTRAOP_THREADS"] == "2"
     assert environment["SPARK_DRIVER_URL"].startswith("spark://CoarseGrainedScheduler@127.0.0.1:")

@@ -1,9 +1,6 @@
-"""Settings for executors in pods."""
-
 import pytest
 
 import sparkwright as sw
-from sparkwright.errors import ConfigurationError
 from sparkwright.spark._kubernetes import PodFacts, pod_settings
 
 IMAGE = {"spark.kubernetes.container.image": "registry/train:1"}
@@ -11,7 +8,7 @@ MASTER = {"spark.master": "k8s://https://api:6443"}
 POD = PodFacts(name="lab-0", address="10.1.2.3", namespace="ml")
 
 
-def test_everything_that_is_named_becomes_a_setting() -> None:
+def test_everything_that_is_named_becomes_a_setting():
     found = sw.spark.kubernetes_settings(
         "registry/train:1",
         namespace="ml",
@@ -48,19 +45,19 @@ def test_everything_that_is_named_becomes_a_setting() -> None:
     "wrong",
     [{"image": " "}, {"driver_port": 0}, {"block_manager_port": 65_536}, {"shared_memory_mb": 0}],
 )
-def test_invalid_options_raise(wrong: dict[str, int]) -> None:
+def test_invalid_options_raise(wrong):
     (name,) = wrong
-    with pytest.raises(ConfigurationError, match=f"`{name}` must .* Received: {name}="):
-        sw.spark.kubernetes_settings(**{"image": "a", **wrong})  # pyright: ignore[reportArgumentType]
+    with pytest.raises(sw.ConfigurationError, match=f"`{name}` must .* Received: {name}="):
+        sw.spark.kubernetes_settings(**{"image": "a", **wrong})
 
 
-def test_missing_image_raises_with_the_option_to_set() -> None:
-    with pytest.raises(ConfigurationError, match=r"sw\.spark\.kubernetes_settings\("):
+def test_missing_image_raises_with_the_option_to_set():
+    with pytest.raises(sw.ConfigurationError, match=r"sw\.spark\.kubernetes_settings\("):
         pod_settings(MASTER, None)
     assert pod_settings(MASTER, None, elsewhere=IMAGE) == {}
 
 
-def test_a_driver_in_a_pod_is_found_by_its_address_and_owns_its_executors() -> None:
+def test_a_driver_in_a_pod_is_found_by_its_address_and_owns_its_executors():
     assert pod_settings({**MASTER, **IMAGE}, POD) == {
         "spark.kubernetes.driver.pod.name": "lab-0",
         "spark.driver.host": "10.1.2.3",
@@ -69,7 +66,7 @@ def test_a_driver_in_a_pod_is_found_by_its_address_and_owns_its_executors() -> N
     }
 
 
-def test_driver_settings_of_the_user_are_kept() -> None:
+def test_driver_settings_of_the_user_are_kept():
     said = {"spark.driver.host": "lab.ml.svc", "spark.kubernetes.namespace": "other"}
     found = pod_settings({**MASTER, **IMAGE, **said}, POD)
     assert not set(said) & set(found)

@@ -1,12 +1,10 @@
-"""What a session on YARN is given, and how a cluster that is not there is told."""
-
 import socket
 import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 from tests.support.hadoop import as_xml
 
 from sparkwright.cluster.job_errors import memory_kill, translated
@@ -27,7 +25,7 @@ TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_si
 
 
 @pytest.fixture
-def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def conf(tmp_path, monkeypatch):
     """An empty folder, which HADOOP_CONF_DIR names."""
     folder = tmp_path / "conf"
     folder.mkdir()
@@ -39,11 +37,11 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @given(st.dictionaries(TEXTS, TEXTS))
-def test_settings_are_read_as_they_were_written(settings: dict[str, str]) -> None:
+def test_settings_are_read_as_they_were_written(settings):
     assert parse_hadoop_settings(as_xml(settings), name="x") == settings
 
 
-def test_each_of_several_resource_managers_has_an_address() -> None:
+def test_each_of_several_resource_managers_has_an_address():
     settings = {
         "yarn.resourcemanager.ha.enabled": "true",
         "yarn.resourcemanager.ha.rm-ids": "rm1, rm2",
@@ -53,32 +51,26 @@ def test_each_of_several_resource_managers_has_an_address() -> None:
     assert manager_addresses(settings) == [("one", 8032), ("two", 99)]
 
 
-def test_missing_configuration_folder_raises_with_the_variable_to_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_configuration_folder_raises_with_the_variable_to_set(monkeypatch):
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     with pytest.raises(ConfigurationError, match=r"neither HADOOP_CONF_DIR .*os\.environ\["):
         yarn_settings({"spark.master": "yarn"})
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "match"),
-    [
-        ("core-site.xml", as_xml({}), r"HADOOP_CONF_DIR='.*', with core-site\.xml"),
-        ("yarn-site.xml", "<configuration>", r"Received: .*yarn-site\.xml: no element"),
-    ],
+@cases(
+    "name, text, match",
+    ("core-site.xml", as_xml({}), r"HADOOP_CONF_DIR='.*', with core-site\.xml"),
+    ("yarn-site.xml", "<configuration>", r"Received: .*yarn-site\.xml: no element"),
     ids=["missing", "no XML"],
 )
-def test_folder_without_a_valid_file_of_yarn_is_named(
-    conf: Path, name: str, text: str, match: str
-) -> None:
+def test_folder_without_a_valid_file_of_yarn_is_named(conf, name, text, match):
     (conf / name).write_text(text)
     with pytest.raises(ConfigurationError, match=match):
         yarn_settings({"spark.master": "yarn"})
 
 
-def test_unreachable_resource_manager_raises_immediately(conf: Path) -> None:
+def test_unreachable_resource_manager_raises_immediately(conf):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -87,7 +79,7 @@ def test_unreachable_resource_manager_raises_immediately(conf: Path) -> None:
             yarn_settings({"spark.master": "yarn"})
 
 
-def test_reachable_resource_manager_is_accepted_and_spark_settings_win(conf: Path) -> None:
+def test_reachable_resource_manager_is_accepted_and_spark_settings_win(conf):
     (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -95,11 +87,9 @@ def test_reachable_resource_manager_is_accepted_and_spark_settings_win(conf: Pat
         assert yarn_settings({"spark.master": "yarn", **own}) == {}
 
 
-def test_a_java_that_was_started_without_the_cluster_is_rejected(
-    conf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_java_that_was_started_without_the_cluster_is_rejected(conf, monkeypatch):
     (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
-    system = SimpleNamespace(getenv=lambda name: None)  # pyright: ignore[reportUnknownLambdaType]
+    system = SimpleNamespace(getenv=lambda name: None)
     java = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
     monkeypatch.setattr("pyspark.SparkContext._jvm", java)
     with pytest.raises(
@@ -108,23 +98,20 @@ def test_a_java_that_was_started_without_the_cluster_is_rejected(
         yarn_settings({"spark.master": "yarn"})
 
 
-def test_each_session_has_a_unique_tag_after_given_tags() -> None:
+def test_each_session_has_a_unique_tag_after_given_tags():
     one, other = (tag_settings({"spark.yarn.tags": "nightly"})["spark.yarn.tags"] for _ in "ab")
     assert one.startswith("nightly,sparkwright-")
     assert one != other
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "soon", "inf", "nan"])
-def test_invalid_yarn_timeout_raises_with_its_value(text: str) -> None:
+@cases("text", "0", "-1", "soon", "inf", "nan")
+def test_invalid_yarn_timeout_raises_with_its_value(text):
     with pytest.raises(ConfigurationError, match=rf"yarnTimeout.*Received: '{text}'"):
         tag_settings({"spark.sparkwright.yarnTimeout": text})
 
 
-# -- jars ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """A Spark with two jars."""
     (tmp_path / "spark" / "jars").mkdir(parents=True)
     for name in ("a.jar", "b.jar"):
@@ -134,7 +121,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "spark"
 
 
-def test_archive_has_every_jar_compressed_for_streaming(home: Path, tmp_path: Path) -> None:
+def test_archive_has_every_jar_compressed_for_streaming(home, tmp_path):
     jars = sorted((home / "jars").iterdir())
     write_jars(jars, str(tmp_path / "jars.zip"))
     with zipfile.ZipFile(tmp_path / "jars.zip") as archive:
@@ -145,17 +132,14 @@ def test_archive_has_every_jar_compressed_for_streaming(home: Path, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("chosen", "system"),
-    [({"spark.yarn.jars": "local:/x/*"}, "hdfs://a:1"), ({}, "file:///"), ({}, "")],
+@cases(
+    "chosen, system", ({"spark.yarn.jars": "local:/x/*"}, "hdfs://a:1"), ({}, "file:///"), ({}, "")
 )
-def test_jars_are_left_to_spark_where_they_are_settled_or_hdfs_is_missing(
-    chosen: dict[str, str], system: str
-) -> None:
+def test_jars_are_left_to_spark_where_they_are_settled_or_hdfs_is_missing(chosen, system):
     assert jars_settings(chosen, {"fs.defaultFS": system}) == {}
 
 
-def test_jars_that_sparks_own_file_settles_are_left_to_it(home: Path) -> None:
+def test_jars_that_sparks_own_file_settles_are_left_to_it(home):
     (home / "conf").mkdir()
     (home / "conf" / "spark-defaults.conf").write_text(
         "# mine\nspark.yarn.archive hdfs:///a.zip\nspark.eventLog.enabled=true\n"
@@ -171,10 +155,8 @@ def test_jars_that_sparks_own_file_settles_are_left_to_it(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_file_system_that_rejects_the_archive_ends_in_a_warning_not_an_error(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(url: str) -> bool:
+def test_a_file_system_that_rejects_the_archive_ends_in_a_warning_not_an_error(monkeypatch, caplog):
+    def refuse(url):
         raise PermissionError(f"no entry to {url}")
 
     monkeypatch.setattr(_yarn, "exists", refuse)
@@ -183,11 +165,8 @@ def test_a_file_system_that_rejects_the_archive_ends_in_a_warning_not_an_error(
     assert "spark.yarn.archive" in caplog.text
 
 
-# -- memory -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("master", ["yarn", "k8s://https://api"])
-def test_containers_have_room_for_tensorflow_unless_configured(master: str) -> None:
+@cases("master", "yarn", "k8s://https://api")
+def test_containers_have_room_for_tensorflow_unless_configured(master):
     chosen = {"spark.master": master, "spark.executor.memory": "1024m"}
     one = int(overhead_settings(chosen)["spark.executor.memoryOverhead"].removesuffix("m"))
     assert one > 1024
@@ -206,30 +185,23 @@ PHYSICAL = (
 )
 
 
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        (
-            PHYSICAL,
-            "executor 3 took 1.4 GB of 1.2 GB, and YARN killed it (spark.executor.",
-        ),
-        (PHYSICAL.replace("physical", "virtual"), "yarn.nodemanager.vmem-check-enabled"),
-        ("exited with exit code 137(SIGKILL, OOMKilled)", "Raise spark.executor.memoryOverhead"),
-        ("", None),
-        ("Executor heartbeat timed out", None),
-        ("Exit code is 1", None),
-    ],
+@cases(
+    "reason, words",
+    (PHYSICAL, "executor 3 took 1.4 GB of 1.2 GB, and YARN killed it (spark.executor."),
+    (PHYSICAL.replace("physical", "virtual"), "yarn.nodemanager.vmem-check-enabled"),
+    ("exited with exit code 137(SIGKILL, OOMKilled)", "Raise spark.executor.memoryOverhead"),
+    ("", None),
+    ("Executor heartbeat timed out", None),
+    ("Exit code is 1", None),
 )
-def test_an_executor_killed_for_memory_is_one_sentence_with_amounts_and_remedy(
-    reason: str, words: str | None
-) -> None:
+def test_an_executor_killed_for_memory_is_one_sentence_with_amounts_and_remedy(reason, words):
     told = memory_kill(reason, {"spark.executor.memory": "1g"}, who="executor 3")
     assert (told is None) == (words is None)
     assert "\n" not in (told or "")
     assert (words or "") in (told or "")
 
 
-def test_a_failed_job_tells_memory_instead_of_javas_words() -> None:
+def test_a_failed_job_tells_memory_instead_of_javas_words():
     kind = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})
     error = kind(f"Lost task 0.3 in stage 1 (TID 7) (node7 executor 3): Reason: {PHYSICAL}")
     found = translated(error)
@@ -239,7 +211,7 @@ def test_a_failed_job_tells_memory_instead_of_javas_words() -> None:
     assert "because" in str(translated(kind("stopped"), because="because")).partition(":")[2]
 
 
-def test_the_end_of_a_trainer_keeps_its_worker_host_and_words() -> None:
+def test_the_end_of_a_trainer_keeps_its_worker_host_and_words():
     kind = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})
     reason = "the trainer process of worker 1 on node7 ended (signal 9, SIGKILL)."
     raised = WorkerError(worker=1, host="node7", reason=reason)

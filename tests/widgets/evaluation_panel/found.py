@@ -4,16 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sparkwright.evaluation import (
-    ROC,
-    Evaluation,
-    EvaluationBinary,
-    EvaluationCalibration,
-    RegressionEvaluation,
-    ROCBinary,
-    ROCMultiClass,
-    WorstExamples,
-)
+import sparkwright as sw
+from sparkwright.evaluation import WorstExamples
 
 NAMES = ("ant", "<b>bee</b>", "cat")
 
@@ -40,9 +32,9 @@ def of_classes(*, noise=1.5, names=NAMES):
         class_names={"kind": names},
     )
     return [
-        Evaluation.from_predictions(labels, p, class_names=names, keep_errors=3),
-        ROCMultiClass.from_predictions(labels, p, class_names=names),
-        EvaluationCalibration.from_predictions(labels, p, class_names=names),
+        sw.Evaluation.from_predictions(labels, p, class_names=names, keep_errors=3),
+        sw.ROCMultiClass.from_predictions(labels, p, class_names=names),
+        sw.EvaluationCalibration.from_predictions(labels, p, class_names=names),
         worst,
     ]
 
@@ -51,9 +43,9 @@ def of_scores(*, noise=1.5):
     """Those that fit one score of two classes."""
     labels, p = predicted(2, noise=noise)
     return [
-        Evaluation.from_predictions(labels, p),
-        ROC.from_predictions(labels, p),
-        EvaluationCalibration.from_predictions(labels, p),
+        sw.Evaluation.from_predictions(labels, p),
+        sw.ROC.from_predictions(labels, p),
+        sw.EvaluationCalibration.from_predictions(labels, p),
     ]
 
 
@@ -61,15 +53,15 @@ def of_answers():
     labels, p = predicted(3)
     answers = np.eye(3)[labels]
     return [
-        EvaluationBinary.from_predictions(answers, p, names=NAMES),
-        ROCBinary.from_predictions(answers, p, names=NAMES),
+        sw.EvaluationBinary.from_predictions(answers, p, names=NAMES),
+        sw.ROCBinary.from_predictions(answers, p, names=NAMES),
     ]
 
 
 def of_numbers(outputs=1):
     random = np.random.default_rng(0)
     actual = random.normal(size=(200, outputs))
-    return [RegressionEvaluation.from_predictions(actual, 0.9 * actual + 0.1)]
+    return [sw.RegressionEvaluation.from_predictions(actual, 0.9 * actual + 0.1)]
 
 
 class Network:

@@ -1,20 +1,12 @@
-"""Evaluations as figures with captions, alt text and tables that say the same."""
-
 import re
 
 import numpy as np
 import pytest
+from tests.cases import cases
 from tests.widgets.evaluation_panel import found
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.evaluation import (
-    ROC,
-    CustomEvaluation,
-    Evaluation,
-    EvaluationCalibration,
-    RegressionEvaluation,
-    WorstExamples,
-)
+import sparkwright as sw
+from sparkwright.evaluation import WorstExamples
 from sparkwright_widgets._evaluation_blocks import (
     blocks_of,
     comparison_blocks,
@@ -41,7 +33,7 @@ def test_every_picture_has_alt_text_a_caption_and_a_table():
 
 
 def test_caption_matches_the_numbers():
-    evaluation = Evaluation(confusion=np.array([[8, 2], [0, 10]]), class_names=("cat", "dog"))
+    evaluation = sw.Evaluation(confusion=np.array([[8, 2], [0, 10]]), class_names=("cat", "dog"))
     _, confusion, rates = blocks_of(evaluation)
     assert "18 of 20 correct (90.0%)" in confusion.text
     assert "F1 ranges from 0.8889 (cat) to 0.9091 (dog)." in rates.text
@@ -68,27 +60,25 @@ def test_calibration_uses_class_1_if_binary_else_the_predicted_class():
     three = found.of_classes()[2]
     assert "fraction correct" in blocks_of(three)[1].text
     assert "rows of cat" in blocks_of(three, of="cat")[2].text
-    sure = EvaluationCalibration.from_predictions([0, 1, 0, 1], np.full((4, 1), 0.9))
+    sure = sw.EvaluationCalibration.from_predictions([0, 1, 0, 1], np.full((4, 1), 0.9))
     assert "On average, probabilities are too high by 0.4000." in blocks_of(sure)[1].text
 
 
 @pytest.mark.thorough
 def test_a_regression_is_compared_with_always_predicting_the_mean():
     actual = np.array([[1.0], [2.0], [3.0], [6.0]])
-    good = blocks_of(RegressionEvaluation.from_predictions(actual, actual + 0.5))
+    good = blocks_of(sw.RegressionEvaluation.from_predictions(actual, actual + 0.5))
     assert "Better than always predicting the mean: R² 0.9286" in good[1].text
     assert "1.871" in good[1].text  # the RMSE of the mean
-    bad = blocks_of(RegressionEvaluation.from_predictions(actual, -actual))
+    bad = blocks_of(sw.RegressionEvaluation.from_predictions(actual, -actual))
     assert "No better than always" in bad[1].text
     assert "Predictions are on average 0.5000 too high" in good[3].text
 
 
-@pytest.mark.parametrize(
+@cases(
     "empty",
-    [
-        *(Evaluation(), ROC(), EvaluationCalibration(), RegressionEvaluation()),
-        ROC.from_predictions([1, 1], [0.2, 0.3]),  # of a single class
-    ],
+    *(sw.Evaluation(), sw.ROC(), sw.EvaluationCalibration(), sw.RegressionEvaluation()),
+    sw.ROC.from_predictions([1, 1], [0.2, 0.3]),  # of a single class
 )
 def test_evaluation_without_a_curve_shows_only_a_headline(empty):
     assert [block.kind for block in evaluation_figures(empty)] == ["headline"]
@@ -99,20 +89,17 @@ def test_html_of_many_classes_stays_small():
     random = np.random.default_rng(0)
     counts = random.integers(0, 3, (300, 300)) + 20 * np.eye(300, dtype=int)
     counts[7, 9] = 500
-    blocks = blocks_of(Evaluation(confusion=counts))
+    blocks = blocks_of(sw.Evaluation(confusion=counts))
     assert sum(len(block.html) for block in blocks) < 400_000
     assert re.search(r"^7 +9 +500 ", blocks[1].text, re.MULTILINE)
     assert "(270 more rows omitted)" in blocks[2].html
 
 
 def test_other_types_raise_and_every_evaluation_has_a_headline():
-    own = CustomEvaluation(lambda labels, _p, _m: len(labels), lambda a, b: a + b, title="rows")
+    own = sw.CustomEvaluation(lambda labels, _p, _m: len(labels), lambda a, b: a + b, title="rows")
     assert "rows: 2.000" in evaluation_figures(own.updated([1, 2], [1, 2]))[0].text
-    with pytest.raises(ConfigurationError, match="Received: int"):
+    with pytest.raises(sw.ConfigurationError, match="Received: int"):
         evaluation_figures([3])
-
-
-# --- several results
 
 
 def test_best_value_of_each_column_is_marked_and_lower_errors_are_better():
@@ -136,9 +123,6 @@ def test_multiclass_results_are_compared_by_the_most_different_class():
     assert "★" not in comparison_blocks({"a": found.of_scores()})[0].text
 
 
-# --- worst examples
-
-
 def test_worst_examples_show_label_prediction_and_location():
     worst = found.of_classes()[3]
     first = worst.examples[0]
@@ -151,19 +135,17 @@ def test_worst_examples_show_label_prediction_and_location():
     assert re.search(rf"row {first.row} .*{is_} +{says} \({probability}\)", block.text)
 
 
-@pytest.mark.parametrize(
-    ("features", "sign"),
-    [
-        (np.zeros((5, 12, 12, 3), np.uint8), "<img "),
-        (np.full((5, 30, 30), np.nan), "<img "),
-        (np.zeros((5, 40, 2)), "<svg "),
-        (np.arange(100.0).reshape(5, 20), "(20 in all)"),
-        (np.zeros((5, 2, 3, 4, 5)), "(120 in all)"),
-        (np.zeros((5, 900, 900, 1), np.float32), "<img "),
-        (np.array([[np.inf, 1.0]] * 5), "inf"),
-    ],
+@cases(
+    "features, sign",
+    (np.zeros((5, 12, 12, 3), np.uint8), "<img "),
+    (np.full((5, 30, 30), np.nan), "<img "),
+    (np.zeros((5, 40, 2)), "<svg "),
+    (np.arange(100.0).reshape(5, 20), "(20 in all)"),
+    (np.zeros((5, 2, 3, 4, 5)), "(120 in all)"),
+    (np.zeros((5, 900, 900, 1), np.float32), "<img "),
+    (np.array([[np.inf, 1.0]] * 5), "inf"),
 )
-@pytest.mark.parametrize("look", ["automatic", "image", "sequence", "row"])
+@cases("look", "automatic", "image", "sequence", "row")
 def test_features_of_any_shape_are_shown(features, sign, look):
     worst = WorstExamples.of_rows(np.arange(5.0), {"x": features}, {}, count=2)
     (block,) = worst_blocks(worst, look=look)

@@ -1,12 +1,10 @@
-"""The evaluation panel as an object: what it asks, shows, compares and leaves behind."""
-
 from types import SimpleNamespace
 
 import pytest
+from tests.cases import cases
 from tests.widgets.evaluation_panel import found
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.evaluation import ROC, Evaluation, ROCMultiClass
+import sparkwright as sw
 from sparkwright_widgets._evaluation_panel import EvaluationPanel
 from sparkwright_widgets._evaluation_panel._task import KINDS, TASKS, outputs_of, prototypes
 
@@ -27,8 +25,8 @@ def test_button_runs_and_shows_matching_evaluations(panel):
     assert panel.settle()
     assert panel.error.value == ""
     result = panel.results["test"]
-    assert isinstance(result.evaluation, Evaluation)
-    assert isinstance(result.roc, ROCMultiClass)
+    assert isinstance(result.evaluation, sw.Evaluation)
+    assert isinstance(result.roc, sw.ROCMultiClass)
     assert result.evaluation.class_names == found.NAMES
     assert list(panel.shown.folds) == ["evaluation", "threshold", "roc", "calibration", "worst"]
     assert told == [panel]
@@ -52,7 +50,7 @@ def test_only_evaluations_of_the_task_are_offered():
     assert not panel.kind_boxes["roc"].value
 
 
-@pytest.mark.parametrize("task", TASKS)
+@cases("task", *TASKS)
 def test_offered_evaluations_are_run(task):
     alone, others = prototypes(task, ()), set(KINDS[task]) - {"worst"}
     assert len(prototypes(task, {"roc", "calibration"})) == len(alone) + len(others)
@@ -63,7 +61,7 @@ def test_button_is_disabled_with_a_reason_without_network_or_data():
     panel = EvaluationPanel()
     assert panel.evaluate_button.disabled
     assert "There is no network yet" in panel.reason.value
-    with pytest.raises(ConfigurationError, match="no network"):
+    with pytest.raises(sw.ConfigurationError, match="no network"):
         panel.evaluate()
     panel.set_context(network=found.Network())
     assert panel.problem == "There is no data to evaluate on yet."
@@ -73,7 +71,7 @@ def test_button_is_disabled_with_a_reason_without_network_or_data():
     panel.data_choice.value = "test"
     panel.set_context(data={"test": found.Data(), "more": found.Data()})
     assert panel.data_choice.value == "test"  # what was chosen stays
-    with pytest.raises(ConfigurationError, match="Received: data='none'"):
+    with pytest.raises(sw.ConfigurationError, match="Received: data='none'"):
         panel.evaluate("none")
 
 
@@ -108,11 +106,11 @@ def test_selecting_a_result_shows_it():
     panel.result_choice.value = "classes"
     assert "threshold" in panel.shown.folds
     assert panel.asking.layout.display == "none"  # there is nothing to evaluate with
-    with pytest.raises(ConfigurationError, match="at most one evaluation of a kind"):
-        panel.add("twice", [ROC(), ROC()])
-    with pytest.raises(ConfigurationError, match="Received: none"):
+    with pytest.raises(sw.ConfigurationError, match="at most one evaluation of a kind"):
+        panel.add("twice", [sw.ROC(), sw.ROC()])
+    with pytest.raises(sw.ConfigurationError, match="Received: none"):
         panel.add("nothing", [])
-    with pytest.raises(ConfigurationError, match="Received: str"):
+    with pytest.raises(sw.ConfigurationError, match="Received: str"):
         panel.add("text", ["accuracy"])
 
 
@@ -148,12 +146,9 @@ def test_saved_notebook_keeps_figures_and_the_selected_threshold(panel):
 
 
 def test_unnamed_class_is_not_mistaken_for_a_score():
-    roc = ROCMultiClass.from_predictions(*found.predicted())
+    roc = sw.ROCMultiClass.from_predictions(*found.predicted())
     kept = EvaluationPanel.of(roc=roc)._repr_mimebundle_()
     assert "Threshold on the score of class 0:" in kept["text/plain"]
-
-
-# --- what an output is for
 
 
 def model(tensors, *, activation=None, loss=None):
@@ -167,32 +162,28 @@ def model(tensors, *, activation=None, loss=None):
     )
 
 
-@pytest.mark.parametrize(
-    ("width", "activation", "loss", "task"),
-    [
-        (10, "softmax", None, "classes"),
-        (2, "softmax", "sparse_categorical_crossentropy", "two classes"),
-        (10, "softmax", SimpleNamespace(name="categorical_crossentropy"), "classes"),
-        (10, None, "CategoricalCrossentropy", "classes"),
-        (1, "sigmoid", "binary_crossentropy", "two classes"),
-        (4, "sigmoid", "binary_crossentropy", "answers"),
-        (2, "sigmoid", None, "answers"),
-        (1, "linear", "mse", "numbers"),
-        (1, "sigmoid", "mse", "numbers"),
-        (None, None, None, "numbers"),
-    ],
+@cases(
+    "width, activation, loss, task",
+    (10, "softmax", None, "classes"),
+    (2, "softmax", "sparse_categorical_crossentropy", "two classes"),
+    (10, "softmax", SimpleNamespace(name="categorical_crossentropy"), "classes"),
+    (10, None, "CategoricalCrossentropy", "classes"),
+    (1, "sigmoid", "binary_crossentropy", "two classes"),
+    (4, "sigmoid", "binary_crossentropy", "answers"),
+    (2, "sigmoid", None, "answers"),
+    (1, "linear", "mse", "numbers"),
+    (1, "sigmoid", "mse", "numbers"),
+    (None, None, None, "numbers"),
 )
 def test_task_is_inferred_from_loss_activation_and_width(width, activation, loss, task):
     (output,) = outputs_of(model({"y": width}, activation=activation, loss=loss))
     assert output.task == task
 
 
-@pytest.mark.parametrize(
-    ("loss", "tasks"),
-    [
-        ({"a": "mse", "b": "sparse_categorical_crossentropy"}, ["numbers", "classes"]),
-        (["binary_crossentropy", None], ["two classes", "numbers"]),
-    ],
+@cases(
+    "loss, tasks",
+    ({"a": "mse", "b": "sparse_categorical_crossentropy"}, ["numbers", "classes"]),
+    (["binary_crossentropy", None], ["two classes", "numbers"]),
     ids=["by name", "by place"],
 )
 def test_each_output_has_its_own_loss(loss, tasks):

@@ -1,5 +1,3 @@
-"""Thresholds: exact counts at each, the same in Python and in the browser."""
-
 import json
 import shutil
 import subprocess

@@ -1,20 +1,12 @@
 import re
 from xml.etree import ElementTree
 
-import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright.networks import LayerAnalysis, LayerSpec, NetworkAnalysis, NetworkSpec, OutputSpec
-from sparkwright_widgets._network_builder._graph import (
-    LAYERS_DRAWN,
-    graph_svg,
-    graph_text,
-)
-from sparkwright_widgets._network_builder._html import (
-    layer_rows,
-    layer_table,
-    summary_line,
-)
+from sparkwright_widgets._network_builder._graph import LAYERS_DRAWN, graph_svg, graph_text
+from sparkwright_widgets._network_builder._html import layer_rows, layer_table, summary_line
 from sparkwright_widgets._network_builder._network_builder import network_block
 
 NASTY = "<img src=x onerror=alert(1)>\"'&"
@@ -106,14 +98,12 @@ def test_summary_shows_size_or_problem_with_symbol_and_text():
     assert 'role="status"' in broken
 
 
-@pytest.mark.parametrize(
-    ("rows", "is_drawn"),
-    [
-        ((look(0, "a"), look(1, "b", "a")), False),
-        ((look(0, "a"), look(1, "off", "a", enabled=False), look(2, "c", "a")), False),
-        ((look(0, "a"), look(1, "b", "a"), look(2, "c", "a")), True),
-        ((look(0, "a"), look(1, "b")), True),
-    ],
+@cases(
+    "rows, is_drawn",
+    ((look(0, "a"), look(1, "b", "a")), False),
+    ((look(0, "a"), look(1, "off", "a", enabled=False), look(2, "c", "a")), False),
+    ((look(0, "a"), look(1, "b", "a"), look(2, "c", "a")), True),
+    ((look(0, "a"), look(1, "b")), True),
 )
 def test_report_draws_only_branched_networks(rows, is_drawn):
     block = network_block(NetworkAnalysis(rows=rows), spec=None, name="n", problem=None)

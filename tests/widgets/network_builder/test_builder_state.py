@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.networks import LayerSpec, NetworkSpec
-from sparkwright_widgets._network_builder._builder_state import (
-    STEPS_KEPT,
-    BuilderState,
-)
+from sparkwright_widgets._network_builder._builder_state import STEPS_KEPT, BuilderState
 
 
 def spec(*names):

@@ -1,11 +1,7 @@
-import pytest
+from tests.cases import cases
 
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
-from sparkwright_widgets._network_builder._data_fit import (
-    DataFacts,
-    misfits,
-    preset_for,
-)
+from sparkwright_widgets._network_builder._data_fit import DataFacts, misfits, preset_for
 
 
 def network(units=10, loss="sparse_categorical_crossentropy", shape=(8,)):
@@ -71,20 +67,18 @@ BINARY = network(units=1, loss="binary_crossentropy")
 FIVE = "Use 5 units and sparse categorical crossentropy"
 
 
-@pytest.mark.parametrize(
-    ("spec", "facts", "labels"),
-    [
-        (network(), {"features": {"x": (12,)}}, ["Use the data's shape: 12"]),
-        (network(), {"labels": {"y": (10,)}}, ["Use categorical crossentropy"]),
-        (ONE_HOT, NUMBER, ["Use sparse categorical crossentropy"]),
-        (network(units=3), CLASSES, ["Use 5 units"]),
-        (BINARY, CLASSES, [FIVE]),
-        (REGRESSION, CLASSES, [FIVE, "Use 1 unit"]),
-        (REGRESSION, NUMBER, ["Use 1 unit"]),
-        (REGRESSION, {"labels": {"y": (4,)}}, ["Use 4 units"]),
-        (sequences(inputs=("in",)), NUMBER, ["Add GlobalAveragePooling1D"]),
-        (network(units=5, shape=(28, 28, 1)), CLASSES, ["Add Flatten"]),
-    ],
+@cases(
+    "spec, facts, labels",
+    (network(), {"features": {"x": (12,)}}, ["Use the data's shape: 12"]),
+    (network(), {"labels": {"y": (10,)}}, ["Use categorical crossentropy"]),
+    (ONE_HOT, NUMBER, ["Use sparse categorical crossentropy"]),
+    (network(units=3), CLASSES, ["Use 5 units"]),
+    (BINARY, CLASSES, [FIVE]),
+    (REGRESSION, CLASSES, [FIVE, "Use 1 unit"]),
+    (REGRESSION, NUMBER, ["Use 1 unit"]),
+    (REGRESSION, {"labels": {"y": (4,)}}, ["Use 4 units"]),
+    (sequences(inputs=("in",)), NUMBER, ["Add GlobalAveragePooling1D"]),
+    (network(units=5, shape=(28, 28, 1)), CLASSES, ["Add Flatten"]),
 )
 def test_first_fix_solves_a_mismatch(spec, facts, labels):
     [misfit] = found(spec, **facts)
@@ -95,22 +89,20 @@ def test_first_fix_solves_a_mismatch(spec, facts, labels):
     assert found(fixed, **facts) == ()
 
 
-@pytest.mark.parametrize(
-    ("spec", "facts", "fits"),
-    [
-        (network(), {}, True),
-        (network(), {"features": {"x": (8,)}}, True),  # whatever the two are called
-        (network(), {"labels": {"y": ()}}, True),
-        (network(), {"labels": {"y": (1,)}}, True),
-        (BINARY, {"labels": {"y": ()}, "classes": {"y": 2}}, True),
-        (network(units=1, loss="mean_squared_error"), {"labels": {"y": (1,)}}, True),
-        (network(units=4, loss="mean_squared_error"), {"labels": {"y": (4,)}}, True),
-        (sequences(), {"features": {"x": (20, 3)}}, True),
-        (network(units=3, shape=(5, 2)), {"labels": {"y": (5,)}}, True),
-        (network(units=3, shape=(5, 2)), {"labels": {"y": (5, 1)}}, True),
-        (sequences(), {"features": {"x": (20, 4)}}, False),
-        (network(units=3, shape=(5, 2)), {"labels": {"y": (6,)}}, False),
-    ],
+@cases(
+    "spec, facts, fits",
+    (network(), {}, True),
+    (network(), {"features": {"x": (8,)}}, True),  # whatever the two are called
+    (network(), {"labels": {"y": ()}}, True),
+    (network(), {"labels": {"y": (1,)}}, True),
+    (BINARY, {"labels": {"y": ()}, "classes": {"y": 2}}, True),
+    (network(units=1, loss="mean_squared_error"), {"labels": {"y": (1,)}}, True),
+    (network(units=4, loss="mean_squared_error"), {"labels": {"y": (4,)}}, True),
+    (sequences(), {"features": {"x": (20, 3)}}, True),
+    (network(units=3, shape=(5, 2)), {"labels": {"y": (5,)}}, True),
+    (network(units=3, shape=(5, 2)), {"labels": {"y": (5, 1)}}, True),
+    (sequences(), {"features": {"x": (20, 4)}}, False),
+    (network(units=3, shape=(5, 2)), {"labels": {"y": (6,)}}, False),
 )
 def test_only_mismatches_are_mentioned(spec, facts, fits):
     assert (found(spec, **facts) == ()) is fits
@@ -130,10 +122,7 @@ def test_tabular_data_with_lenet_offers_only_valid_dense_networks():
     assert found(spec, **facts) == ()
 
 
-@pytest.mark.parametrize(
-    ("facts", "use"),
-    [({"labels": {"y": ()}}, "numbers"), ({}, "one class each")],
-)
+@cases("facts, use", ({"labels": {"y": ()}}, "numbers"), ({}, "one class each"))
 def test_the_preset_for_the_labels_comes_first(facts, use):
     [misfit, *_] = found(LENET, features={"x": (6,)}, **facts)
     assert misfit.fixes[0].label == f"Use the preset “Dense layers: tables, {use}”"

@@ -1,5 +1,5 @@
-import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 from sparkwright_widgets._network_builder._graph import columns, ranks
 
@@ -44,13 +44,11 @@ def test_two_branches_are_drawn_side_by_side():
     assert column["table"] == 1
 
 
-@pytest.mark.parametrize(
-    ("graph", "places"),
-    [
-        ({"a": [], "b": ["a"], "c": ["b"]}, {"a": 0, "b": 0, "c": 0}),
-        ({"a": ["b", "ghost"], "b": ["a"]}, {"a": 0, "b": 0}),  # not there, or later
-        ({}, {}),
-    ],
+@cases(
+    "graph, places",
+    ({"a": [], "b": ["a"], "c": ["b"]}, {"a": 0, "b": 0, "c": 0}),
+    ({"a": ["b", "ghost"], "b": ["a"]}, {"a": 0, "b": 0}),  # not there, or later
+    ({}, {}),
 )
 def test_a_chain_is_one_straight_column(graph, places):
     assert columns(graph) == places

@@ -3,6 +3,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from tests.cases import cases
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, CosineSchedule, LayerSpec, NetworkSpec, keras_catalog
@@ -182,15 +183,13 @@ def test_typing_keeps_the_widgets_and_is_undone_in_one_step(builder):
     assert "nothing to undo" in builder.doing.value
 
 
-@pytest.mark.parametrize(
-    ("action", "names", "row"),
-    [
-        ("up", "bac", 0),
-        ("down", "acb", 2),
-        ("delete", "ac", 1),
-        ("duplicate", ["a", "b", "b_2", "c"], 2),
-        ("switch", "abc", 1),
-    ],
+@cases(
+    "action, names, row",
+    ("up", "bac", 0),
+    ("down", "acb", 2),
+    ("delete", "ac", 1),
+    ("duplicate", ["a", "b", "b_2", "c"], 2),
+    ("switch", "abc", 1),
 )
 def test_every_action_on_a_row_can_be_undone(action, names, row):
     spec = NetworkSpec(
@@ -341,7 +340,7 @@ def test_pasted_text_replaces_the_network(builder, pasting):
     assert builder.spec == before
 
 
-@pytest.mark.parametrize("name", ["keras.mlp", "import this", "a = 1"])
+@cases("name", "keras.mlp", "import this", "a = 1")
 def test_yaml_is_never_mistaken_for_code(name):
     spec = replace(PRESETS["mlp"].make(), name=name)
     assert read(spec.to_yaml()) == spec
