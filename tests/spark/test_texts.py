@@ -128,14 +128,36 @@ def test_text_is_exported_shuffled_and_inspected(spark: Any, tmp_path: Path) -> 
         sw.data.write_tfrecord(whole, str(tmp_path / "records"))
 
 
-def test_text_classifier_example_runs(spark: Any, tmp_path: Path) -> None:
-    example = runpy.run_path(str(EXAMPLES / "text_classifier.py"))
+def test_text_classifier_trains_predicts_in_sql_and_from_a_file(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(
+        [("A lovely film.", 1), ("Dull, and sad!", 0), ("Great music", 1), ("a poor story", 0)]
+        * 60,
+        "review string, label int",
+    )
+    vectorize = layers.TextVectorization(max_tokens=100, output_sequence_length=4)
+    sw.adapt(vectorize, frame, column="review")
+    model = keras.Sequential(
+        [
+            keras.Input((1,), dtype="string", name="review"),
+            vectorize,
+            layers.Embedding(vectorize.vocabulary_size(), 8),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(2, activation="softmax"),
+        ]
+    )
+    model.compile(keras.optimizers.Adam(0.05), "sparse_categorical_crossentropy")
+    data = sw.data.from_dataframe(frame, features={"review": ["review"]}, labels="label")
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, workers=2, seed=1)
+    network = sw.SparkNetwork(spark, model, master)
+    network.fit(data, epochs=4)
+    assert network.evaluate(data).accuracy > 0.95
     url = str(tmp_path / "liked.keras")
-    accuracy, predicted = example["run"](spark, count=300, epochs=4, model=url)
-    assert accuracy > 0.95
-    texts = [row.review for row in predicted]
-    liked = [row.liked for row in predicted]
-    # What Spark SQL said, Keras says of the file, and so does a network loaded from it.
+    network.save(url)
+    spark.udf.register("odds", network.as_udf())
+    frame.createOrReplaceTempView("reviews")
+    rows = spark.sql("SELECT review, odds(review)[1] AS liked FROM reviews LIMIT 4").collect()
+    texts, liked = [row.review for row in rows], [row.liked for row in rows]
+    # Keras and a network that load the file predict the same as Spark SQL.
     model = keras.saving.load_model(url)
     tensor = keras.ops.convert_to_tensor(np.array(texts, object)[:, None])
     np.testing.assert_allclose(np.asarray(model(tensor))[:, 1], liked, rtol=1e-5)
