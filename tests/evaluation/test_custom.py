@@ -1,6 +1,5 @@
 """`CustomEvaluation`: two functions, merged in any grouping, read from JSON."""
 
-import json
 from typing import Any
 
 import hypothesis.strategies as st
@@ -45,9 +44,8 @@ def test_merged_parts_equal_the_whole_also_after_json(
     a, b, c = (empty.updated(np.array(p, np.int64), np.zeros(len(p))) for p in parts)
     whole = empty.updated(np.array(labels, np.int64), np.zeros(len(labels)))
     assert (a + b) + c == a + (b + c) == empty + c + (b + a) == whole
-    read = empty.with_result_from(json.loads(b.to_json()))
+    read = empty + CustomEvaluation.from_json(b.to_json())
     assert (a + read) + c == whole
-    assert (a + CustomEvaluation.from_json(b.to_json())) + c == whole
     assert whole.examples == len(labels)
 
 
@@ -71,11 +69,11 @@ def test_fully_masked_examples_are_not_counted() -> None:
     assert prototype().updated(np.zeros(0), np.zeros(0), mask=np.zeros((0, 3))) == prototype()
 
 
-def test_evaluation_from_json_has_no_functions_and_raises() -> None:
+def test_evaluation_of_json_has_no_functions_and_raises() -> None:
     read = CustomEvaluation.from_json(prototype().updated([1], [0]).to_json())
     assert read.result == {"rows": 1, "largest": [1], "seen": [1]}
     assert '"rows": 1' in read.summary()
-    with pytest.raises(ConfigurationError, match=r"no functions.*with_result_from"):
+    with pytest.raises(ConfigurationError, match=r"no functions.*Add it to one"):
         read + read
     with pytest.raises(ConfigurationError, match=r"no functions"):
         read.updated([1], [0])

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import Experiment
-from sparkwright.masters import SharedTrainingMaster, training_master_from_json
+from sparkwright.masters import SharedTrainingMaster, TrainingMaster
 from sparkwright.masters._shared_training import automatic_workers
 from sparkwright.partitions import NoRepartitioner
 from sparkwright.updates import AdaptiveThreshold, FixedThreshold, TargetSparsity, ThresholdState
@@ -73,7 +73,7 @@ def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind: A
     text, experiment = mine.to_json(), Experiment(master=mine).to_json()
     found = [
         Master.from_json(text, allow=[name]),
-        training_master_from_json(text, allow=[name]),
+        TrainingMaster.from_json(text, allow=[name]),
         Master.from_yaml(mine.to_yaml(), allow=[name]),
         Experiment.from_json(experiment, allow=[name]).master,
     ]

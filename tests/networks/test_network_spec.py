@@ -17,7 +17,6 @@ from sparkwright.networks import (
     duplicate_layer,
     move_layer,
     remove_layer,
-    rename_layer,
     replace_layer,
     switch_layer,
 )
@@ -243,10 +242,11 @@ def inputs_of(spec: NetworkSpec, row: int) -> tuple[str, ...]:
 
 def test_edits_keep_names_unique_and_references_valid() -> None:
     spec = residual()
-    renamed = rename_layer(rename_layer(spec, 1, "first"), 4, "last")
+    renamed = replace_layer(spec, 1, replace(spec.layers[1], name="first"))
+    renamed = replace_layer(renamed, 4, replace(spec.layers[4], name="last"))
     assert (inputs_of(renamed, 3), renamed.outputs[0].layer) == (("b", "first"), "last")
     with pytest.raises(ConfigurationError):
-        rename_layer(renamed, 1, "last")
+        replace_layer(renamed, 1, replace(renamed.layers[1], name="last"))
     wider = replace_layer(spec, 1, layer("Dense", "wider", units=4, activation="relu"))
     assert inputs_of(wider, 3) == ("b", "wider")
     off = switch_layer(spec, 2)

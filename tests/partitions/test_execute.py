@@ -12,7 +12,6 @@ from sparkwright.partitions import (
     RepartitionMode,
     RepartitionPlan,
     RepartitionStrategy,
-    destinations,
     plan_repartition,
     repartition,
 )
@@ -47,8 +46,8 @@ def expected(plan: RepartitionPlan) -> list[list[int]]:
     """What each target partition must hold, example by example, from the plan alone."""
     held: list[list[int]] = [[] for _ in range(plan.workers)]
     number = 0
-    for source in range(len(plan.source_counts)):
-        for target in destinations(plan, source):
+    for source, count in enumerate(plan.source_counts):
+        for target in plan.placement().destinations(source, 0, count):
             held[int(target)].append(number)
             number += 1
     return held
