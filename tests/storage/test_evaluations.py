@@ -1,5 +1,7 @@
 """Evaluations at URLs: of any kind, whole or not at all, and nothing else is read."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,13 @@ def test_read_evaluations_equal_the_written_ones_and_can_be_merged(store: str) -
         assert sw.load_evaluation(url) == counted + counted
     with pytest.raises(FileNotFoundError, match=r"none\.json does not exist"):
         sw.load_evaluation(f"{store}/none.json")
+
+
+def test_another_process_reads_an_evaluation(tmp_path: Path) -> None:
+    sw.save_evaluation(Evaluation(confusion=np.eye(2, dtype=int)), url := str(tmp_path / "e.json"))
+    code = f"import sparkwright as sw; print(repr(sw.load_evaluation({url!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Evaluation(2 examples")
 
 
 @pytest.mark.parametrize(
