@@ -1,5 +1,6 @@
 """Text on Spark: layers adapted in one pass, a classifier trained, evaluated, saved; SQL."""
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from keras import layers
 import sparkwright as sw
 from sparkwright.data import DataSet
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = pytest.mark.spark
 
 
@@ -129,32 +130,18 @@ def test_text_is_exported_shuffled_and_inspected(spark: Any, tmp_path: Path) -> 
 
 
 def test_text_classifier_trains_predicts_in_sql_and_from_a_file(spark: Any, tmp_path: Path) -> None:
-    frame = spark.createDataFrame(
-        [("A lovely film.", 1), ("Dull, and sad!", 0), ("Great music", 1), ("a poor story", 0)]
-        * 60,
-        "review string, label int",
-    )
-    vectorize = layers.TextVectorization(max_tokens=100, output_sequence_length=4)
-    sw.adapt(vectorize, frame, column="review")
-    model = keras.Sequential(
-        [
-            keras.Input((1,), dtype="string", name="review"),
-            vectorize,
-            layers.Embedding(vectorize.vocabulary_size(), 8),
-            layers.GlobalAveragePooling1D(),
-            layers.Dense(2, activation="softmax"),
-        ]
-    )
-    model.compile(keras.optimizers.Adam(0.05), "sparse_categorical_crossentropy")
-    data = sw.data.from_dataframe(frame, features={"review": ["review"]}, labels="label")
-    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, workers=2, seed=1)
-    network = sw.SparkNetwork(spark, model, master)
-    network.fit(data, epochs=4)
-    assert network.evaluate(data).accuracy > 0.95
-    url = str(tmp_path / "liked.keras")
+    page = (DOCS / "data" / "preprocessing.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    script, url = tmp_path / "page.py", str(tmp_path / "liked.keras")
+    script.write_text(block.replace("spark = sw.start_spark(workers=2)\n", ""), encoding="utf-8")
+    found = runpy.run_path(str(script), {"spark": spark})
+    network = found["network"]
+    losses = network.history.history["loss"]
+    assert losses[-1] < losses[0]
+    assert network.evaluate(found["data"]).examples == 200
     network.save(url)
     spark.udf.register("odds", network.as_udf())
-    frame.createOrReplaceTempView("reviews")
+    found["reviews"].createOrReplaceTempView("reviews")
     rows = spark.sql("SELECT review, odds(review)[1] AS liked FROM reviews LIMIT 4").collect()
     texts, liked = [row.review for row in rows], [row.liked for row in rows]
     # Keras and a network that load the file predict the same as Spark SQL.
@@ -162,10 +149,10 @@ def test_text_classifier_trains_predicts_in_sql_and_from_a_file(spark: Any, tmp_
     tensor = keras.ops.convert_to_tensor(np.array(texts, object)[:, None])
     np.testing.assert_allclose(np.asarray(model(tensor))[:, 1], liked, rtol=1e-5)
     network = sw.SparkNetwork.load(spark, url)
-    found = network.predict(np.array(texts, object)[:, None])
-    np.testing.assert_allclose(found[:, 1], liked, rtol=1e-5)
+    outputs = network.predict(np.array(texts, object)[:, None])
+    np.testing.assert_allclose(outputs[:, 1], liked, rtol=1e-5)
 
 
 def test_feature_space_is_part_of_a_network(spark: Any) -> None:
-    example = runpy.run_path(str(EXAMPLES / "feature_space.py"))
+    example = runpy.run_path(str(DOCS / "examples" / "feature_space.py"))
     assert example["run"](spark, count=600, epochs=6).accuracy() > 0.8

@@ -31,7 +31,6 @@ _CHOICES = {
     "network": {"network": "spec"},
     "master": {"master": "master", "parallel": "parallel"},
 }
-_MODELS_URL = "models"  # the initial folder of models
 
 
 class Calls(NamedTuple):
@@ -118,7 +117,7 @@ class Steps:
         return panel
 
     def _make_models(self) -> ModelStore:
-        store = ModelStore(url=_MODELS_URL, loader=self._bench.load_network)
+        store = ModelStore(loader=self._bench.load_network)
         store.on_load(lambda network: self._model_loaded(store, network))
         store.on_change(lambda _store: self._calls.refresh())
         return store
@@ -272,7 +271,7 @@ class Steps:
             problems=self.problems,
             problem=problem,
             is_starting=train is not None and train.is_starting,
-            models_url=_MODELS_URL if store is None else store.url,
+            models_url="models" if store is None else store.url,
             models=0 if store is None else len(store.models),
             runs=None if stored is None else len(stored.runs),
         )
