@@ -32,7 +32,7 @@ from typing import (
 
 from sparkwright._yaml import read_json, read_yaml, write_yaml
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import Option, OptionKind
+from sparkwright.options import Option, OptionKind, check_choice
 
 T = TypeVar("T")
 _KINDS: dict[Any, OptionKind] = {bool: "flag", int: "int", float: "float", str: "text"}
@@ -104,6 +104,8 @@ class Configuration:
     _kind: ClassVar[str] = ""
     # Whether settings include the class name beside the options.
     _tagged: ClassVar[bool] = False
+    # Class name -> class, of a base class that reads settings of each; see `choose_by_name`.
+    _named: ClassVar[dict[str, type[Any]]]
 
     def __post_init__(self) -> None:
         """Check each option, then their combination."""
@@ -128,12 +130,16 @@ class Configuration:
     def from_dict(cls, settings: Mapping[str, Any], *, allow: Collection[str] = ()) -> Self:
         """Create a configuration from `to_dict` settings; missing options take their defaults.
 
+        `TrainingMaster` and `Normalizer` create an object of the class that "name" states.
         User-defined classes are imported only if `allow` names them as "package.module.Class".
 
         Raises:
             ConfigurationError: if an option is unknown or invalid, or its class is not allowed.
         """
         given = checked_dict(settings)
+        if "_named" in vars(cls):
+            check_choice("name", given.get("name"), cls._named)
+            return cls._named[given["name"]].from_dict(given, allow=allow)
         if cls._kind:
             if given.keys() - {"name", "configuration"} or given.get("name") != cls._kind:
                 raise ConfigurationError(
@@ -206,6 +212,12 @@ class Configuration:
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Convert settings of an earlier version to the current format."""
         return settings
+
+
+def choose_by_name(base: type[Any], *kinds: type[Any]) -> dict[str, type[Any]]:
+    """Let `from_dict` of a base class create the class that "name" states; return them by name."""
+    base._named = {kind.__name__: kind for kind in kinds}
+    return base._named
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -100,7 +100,7 @@ class ParallelWrapper:
         model: Any,
         master: TrainingMaster,
         *,
-        workers: int | tuple[int, int] | None = None,
+        workers: int | None = None,
         cores_per_worker: int | None = None,
         devices: str | Sequence[int | str] = "cpu",
         normalizer: Normalizer | None = None,
@@ -111,9 +111,9 @@ class ParallelWrapper:
             model: a compiled keras.Model, or a function without arguments that builds and compiles
                 one; see `SparkNetwork`.
             master: the training master; repartitioning is always balanced here.
-            workers: number of worker processes. Default None: the master's number, or one per GPU
-                or core. (minimum, maximum) such as (2, 4): training begins with 2 workers, which
-                hold the data; the others join when their processes are ready.
+            workers: number of worker processes that hold the data. Default None: the master's
+                number, or one per GPU or core. Up to `max_workers` of the master join when their
+                processes are ready.
             cores_per_worker: default None: the machine's cores divided evenly.
             devices: "cpu" (default); "gpu": all GPUs that CUDA_VISIBLE_DEVICES includes; or a GPU
                 address for each worker: with [0, 0], two workers share GPU 0. With GPUs, call
@@ -127,9 +127,6 @@ class ParallelWrapper:
         """
         cores = os.cpu_count() or 1
         gpus = _addresses(devices)
-        if isinstance(workers, tuple):
-            workers, most = workers
-            master = replace(master, workers=workers, max_workers=most)
         self.required = workers or master.workers or (len(gpus) or cores)
         check_count("workers", self.required)
         self.workers = master.workers_at_most(self.required)
@@ -194,11 +191,7 @@ class ParallelWrapper:
         if isinstance(training, TfData):
             refuse_joining(self.master)
         if self.normalizer is not None:
-            training = (
-                replace(training, normalizer=self.normalizer)
-                if isinstance(training, TfData)
-                else self.normalizer.transform(training)
-            )
+            training = self.normalizer.transform(training)
             validating = None if validating is None else self.normalizer.transform(validating)
         beginning = RunBeginning(
             f"local-{next(_numbers)}",

@@ -165,7 +165,7 @@ def workers():
         run = trained(*_network(spark, collect_training_stats=True))
         rate = steady(run)
         alone = alone or rate
-        average_ms = 1e3 * run.stats.query("phase == 'average'").seconds.median()
+        average_ms = 1e3 * run.timeline.to_dataframe().query("phase == 'average'").seconds.median()
         spark.stop()
         runs = {"averaging_ms": average_ms}
         yield row(
@@ -260,6 +260,6 @@ def _averaging_ms(parameters):
     master = sw.ParameterAveragingTrainingMaster(
         batch_size_per_worker=1, averaging_frequency=1, collect_training_stats=True
     )
-    stats = trained_here(model, master, data, epochs=1).stats
-    averages = stats[stats.phase == "average"].groupby("worker").tail(12)  # without the first three
+    spans = trained_here(model, master, data, epochs=1).timeline.to_dataframe()
+    averages = spans[spans.phase == "average"].groupby("worker").tail(12)  # without the first three
     return 1e3 * float(averages.seconds.median())

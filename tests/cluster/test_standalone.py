@@ -235,7 +235,7 @@ def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(hosts, clus
     # A slot is left after half this time.
     mesh = sw.MeshConfig(replacement_timeout_s=20)
     master = sw.ParameterAveragingTrainingMaster(
-        workers=(2, 3), batch_size_per_worker=5, averaging_frequency=2, seed=1, mesh=mesh
+        workers=2, max_workers=3, batch_size_per_worker=5, averaging_frequency=2, seed=1, mesh=mesh
     )
     network = sw.SparkNetwork(spark_there, dense(), master.with_hooks(Paced(0.02)))
     run = network.start(numbered(examples), epochs=1000, display=False)

@@ -22,8 +22,8 @@ from sparkwright.data._survey import Survey
 from sparkwright.data.loaders import MinibatchReader
 from sparkwright.data.paths import find_files
 from sparkwright.data.pieces import SkipLog
-from sparkwright.evaluation import Evaluation, evaluation_from_json
-from sparkwright.masters import training_master_from_yaml
+from sparkwright.evaluation import AbstractEvaluation, Evaluation
+from sparkwright.masters import TrainingMaster
 from sparkwright.networks import NetworkSpec
 from sparkwright.runs._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sparkwright.storage._model_archive import unpack_model, write_model_archive
@@ -329,12 +329,12 @@ TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
     "read, text",
     (sw.SharedTrainingMaster.from_json, TWICE_JSON),
     (sw.SharedTrainingMaster.from_yaml, TWICE_YAML),
-    (training_master_from_yaml, TWICE_YAML),
+    (TrainingMaster.from_yaml, TWICE_YAML),
     (NetworkSpec.from_json, TWICE_JSON),
     (NetworkSpec.from_yaml, TWICE_YAML),
     (sw.Experiment.from_yaml, TWICE_YAML),
     (lambda text: Manifest.from_json(text.encode(), url="a"), TWICE_JSON),
-    (evaluation_from_json, TWICE_JSON),
+    (AbstractEvaluation.from_json, TWICE_JSON),
 )
 def test_duplicate_keys_are_rejected(read, text):
     with pytest.raises(sw.SparkwrightError, match="duplicate key 'port'"):

@@ -12,9 +12,9 @@ from sparkwright.data import (
     DataSet,
     ImageScale,
     MinMaxScale,
+    Normalizer,
     NormalizerChain,
     Standardize,
-    normalizer_from_dict,
 )
 from sparkwright.data.dataset import fold
 from sparkwright.errors import ConfigurationError, DataError
@@ -206,7 +206,7 @@ def test_predictions_are_reverted_to_the_units_of_the_labels():
     ids=lambda normalizer: type(normalizer).__name__,
 )
 def test_json_and_pickle_round_trip_exactly(normalizer):
-    again = normalizer_from_dict(json.loads(json.dumps(normalizer.to_dict(), allow_nan=False)))
+    again = Normalizer.from_dict(json.loads(json.dumps(normalizer.to_dict(), allow_nan=False)))
     assert type(again) is type(normalizer)
     assert again == normalizer
     assert hash(again) == hash(normalizer)
@@ -271,7 +271,7 @@ def settings_of(name="Standardize", **array):
 @cases(
     "settings, text",
     ({}, "name=None"),
-    (3, "name=None"),
+    (3, "`settings` must be a dictionary"),
     ({"name": "Standardize"}, "`features` must be given"),
     ({"name": "Standardize", "features": 3}, "must be a dict: name -> settings. Received: 3"),
     ({"name": "Standardize", "features": {"x": 1}}, "settings of 'x' must be those of a Mean"),
@@ -283,7 +283,7 @@ def settings_of(name="Standardize", **array):
 )
 def test_invalid_settings_raise(settings, text):
     with pytest.raises(ConfigurationError) as refused:
-        normalizer_from_dict(settings)
+        Normalizer.from_dict(settings)
     assert text in str(refused.value)
 
 

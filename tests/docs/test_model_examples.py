@@ -17,19 +17,6 @@ def main_of(name):
     return module.main
 
 
-@pytest.mark.usefixtures("in_process")
-def test_transferred_network_learns_and_gains_from_fine_tuning():
-    # The notebook has all epochs, and higher accuracies.
-    found = main_of("transfer_learning")(epochs=3)
-    assert 0.2 < found["frozen base"] < found["fine-tuned"]  # 0.2 is by chance
-
-
-def test_transformer_learns_to_reverse(spark, capsys):
-    # The notebook has all epochs, and a higher accuracy.
-    assert main_of("transformer")(spark, epochs=3) > 0.25  # by chance 0.08
-    assert "is predicted as" in capsys.readouterr().out
-
-
 def test_masked_series_are_classified_by_unmasked_steps(spark):
     found = main_of("masked_series")(spark)
     assert found["with masks"] > 0.9 > found["without"]

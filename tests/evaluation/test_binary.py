@@ -87,5 +87,5 @@ def test_a_summary_shows_averages_and_each_output():
     assert text.endswith(
         "\n<wind>         3    0              1    0.6667          0       —       0"
     )
-    assert "max_outputs=2" in evaluation.summary(max_outputs=1)
+    assert "max_rows=2" in evaluation.summary(max_rows=1)
     assert len(evaluation.plot().patches) == 3 * 2  # bars

@@ -19,8 +19,6 @@ from sparkwright.evaluation import (
     Metric,
     RegressionMetric,
     ROCDigest,
-    evaluation_from_dict,
-    evaluation_from_json,
 )
 from sparkwright.evaluation.roc_digest import summarize
 
@@ -139,7 +137,11 @@ def test_merging_parts_in_any_grouping_equals_the_whole(kind, data):
         i = data.draw(st.integers(0, len(parts) - 2))
         both = parts[i] + parts.pop(i + 1)
         if not isinstance(both, sw.CustomEvaluation):  # whose functions do not travel
-            both = pickle.loads(pickle.dumps(both)) if i else evaluation_from_json(both.to_json())
+            both = (
+                pickle.loads(pickle.dumps(both))
+                if i
+                else AbstractEvaluation.from_json(both.to_json())
+            )
         parts[i] = both
     assert_same(kind, parts[0], whole)
 
@@ -223,7 +225,10 @@ COUNTED = [*map(counted, KINDS.values()), digest()]
 
 @cases("one", *COUNTED, ids=[*KINDS, "digest"])
 def test_every_kind_is_deserialized_by_its_name(one):
-    for read in (evaluation_from_json(one.to_json()), evaluation_from_dict(one.to_dict())):
+    for read in (
+        AbstractEvaluation.from_json(one.to_json()),
+        AbstractEvaluation.from_dict(one.to_dict()),
+    ):
         assert type(read) is type(one)
         assert read == one
         assert read.headline() == one.headline()
@@ -274,7 +279,7 @@ def test_damaged_values_are_rejected_or_harmless(one):
 )
 def test_text_that_is_not_an_evaluation_is_rejected(text):
     with pytest.raises(sw.DataError) as refused:
-        evaluation_from_json(text)
+        AbstractEvaluation.from_json(text)
     if "accuracy" in text:
         assert "'evaluation', 'evaluation_binary'" in str(refused.value)
     with pytest.raises(sw.DataError):

@@ -148,6 +148,6 @@ def test_summary_is_a_table_for_the_terminal():
 def test_many_classes_are_shown_only_on_request():
     evaluation = of_matrix(np.eye(30, dtype=int))
     assert "Confusion" not in evaluation.summary()
-    assert "max_classes=30" in evaluation.summary()
-    assert "Confusion" in evaluation.summary(max_classes=30)
-    assert "max_classes=30" in evaluation._repr_html_()
+    assert "max_rows=30" in evaluation.summary()
+    assert "Confusion" in evaluation.summary(max_rows=30)
+    assert "max_rows=30" in evaluation._repr_html_()

@@ -60,7 +60,8 @@ def exchange(millions):
     data = sw.DataSet(features.astype(np.float32), labels.astype(np.float32))
     master = averaging(batch_size_per_worker=1, averaging_frequency=1, collect_training_stats=True)
     run = train(model, master, data, [GPU, GPU])
-    later = run.stats.groupby(["worker", "phase"]).tail(_ROUNDS - 3)
+    spans = run.timeline.to_dataframe().astype({"phase": object})
+    later = spans.groupby(["worker", "phase"]).tail(_ROUNDS - 3)
     seconds = later.groupby("phase").seconds.median().loc[["average", "apply"]].to_dict()
     round_s, bare_s = sum(seconds.values()), bare["down"] + sent_s + bare["up"]
     label, unit = f"{parameters / 1e6:.3g} million parameters", "ms"

@@ -4,7 +4,7 @@ from hypothesis import given
 from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.masters import SharedTrainingMaster, training_master_from_json
+from sparkwright.masters import SharedTrainingMaster, TrainingMaster
 from sparkwright.masters._shared_training import automatic_workers
 from sparkwright.updates import AdaptiveThreshold, FixedThreshold, TargetSparsity, ThresholdState
 
@@ -65,7 +65,7 @@ def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind):
     text, experiment = mine.to_json(), sw.Experiment(master=mine).to_json()
     found = [
         Master.from_json(text, allow=[name]),
-        training_master_from_json(text, allow=[name]),
+        TrainingMaster.from_json(text, allow=[name]),
         Master.from_yaml(mine.to_yaml(), allow=[name]),
         sw.Experiment.from_json(experiment, allow=[name]).master,
     ]

@@ -220,10 +220,11 @@ def inputs_of(spec, row):
 
 def test_edits_keep_names_unique_and_references_valid():
     spec = residual()
-    renamed = sw.networks.rename_layer(sw.networks.rename_layer(spec, 1, "first"), 4, "last")
+    renamed = sw.networks.replace_layer(spec, 1, replace(spec.layers[1], name="first"))
+    renamed = sw.networks.replace_layer(renamed, 4, replace(spec.layers[4], name="last"))
     assert (inputs_of(renamed, 3), renamed.outputs[0].layer) == (("b", "first"), "last")
     with pytest.raises(ConfigurationError):
-        sw.networks.rename_layer(renamed, 1, "last")
+        sw.networks.replace_layer(renamed, 1, replace(renamed.layers[1], name="last"))
     wider = sw.networks.replace_layer(spec, 1, layer("Dense", "wider", units=4, activation="relu"))
     assert inputs_of(wider, 3) == ("b", "wider")
     off = sw.networks.switch_layer(spec, 2)

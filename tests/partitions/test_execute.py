@@ -39,8 +39,8 @@ def expected(plan):
     """What each target partition must hold, example by example, from the plan alone."""
     held = [[] for _ in range(plan.workers)]
     number = 0
-    for source in range(len(plan.source_counts)):
-        for target in sw.partitions.destinations(plan, source):
+    for source, count in enumerate(plan.source_counts):
+        for target in plan.placement().destinations(source, 0, count):
             held[int(target)].append(number)
             number += 1
     return held

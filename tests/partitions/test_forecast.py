@@ -11,7 +11,6 @@ from sparkwright.partitions import (
     RepartitionStrategy,
     advice_on,
     compare_repartitions,
-    destinations,
     forecast,
     recommended,
 )
@@ -45,8 +44,10 @@ def test_counted_labels_are_forecast_exactly(partitions, workers, mode, strategy
     found = forecast(survey, workers=workers, mode=mode, strategy=strategy)
     classes = [int(name) for name in survey.class_names]
     held = np.zeros((workers, len(classes)))
+    placement = found.plan.placement()
     for source, labels in enumerate(partitions):
-        for target, label in zip(destinations(found.plan, source), labels, strict=True):
+        targets = placement.destinations(source, 0, len(labels))
+        for target, label in zip(targets, labels, strict=True):
             held[target, classes.index(label)] += 1
     assert found.label_forecast == "exact"
     assert np.array_equal(found.after.labels, held)

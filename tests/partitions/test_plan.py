@@ -11,7 +11,6 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.partitions import (
     RepartitionMode,
     RepartitionStrategy,
-    destinations,
     group_partitions,
     plan_repartition,
 )
@@ -32,7 +31,8 @@ plans = st.builds(
 
 
 def all_destinations(plan):
-    return [destinations(plan, source) for source in range(len(plan.source_counts))]
+    placement = plan.placement()
+    return [placement.destinations(s, 0, count) for s, count in enumerate(plan.source_counts)]
 
 
 @given(plan=plans)
@@ -52,11 +52,12 @@ def test_every_example_goes_to_exactly_one_target_as_counted(plan):
 
 @given(plan=plans, data=st.data())
 def test_destinations_of_a_range_match_those_of_the_partition(plan, data):
+    placement, whole = plan.placement(), all_destinations(plan)
     for source, count in enumerate(plan.source_counts):
         start = data.draw(st.integers(0, count))
         stop = data.draw(st.integers(start, count))
-        whole = destinations(plan, source)
-        np.testing.assert_array_equal(destinations(plan, source, start, stop), whole[start:stop])
+        found = placement.destinations(source, start, stop)
+        np.testing.assert_array_equal(found, whole[source][start:stop])
 
 
 @given(counts=all_counts, workers=st.integers(1, 13))
@@ -75,8 +76,7 @@ def test_balanced_keeps_order_and_sizes_differ_by_at_most_one(counts, workers):
 def test_approximate_balanced_moves_only_from_partitions_above_the_mean(counts, workers):
     plan = plan_repartition(counts, workers=workers, strategy="approximate_balanced")
     mean = sum(counts) / workers
-    for source, count in enumerate(counts):
-        goes_to = destinations(plan, source)
+    for source, (count, goes_to) in enumerate(zip(counts, all_destinations(plan), strict=True)):
         if source < workers and count <= mean:
             assert (goes_to == source).all()
         gone = goes_to[goes_to != source]
@@ -143,7 +143,7 @@ def test_approximate_balanced_follows_the_rules_of_deeplearning4j():
         return state, ((state >> 33) + 1) / 2.0**31
 
     lacking = [0.0, 25 / 275, 150 / 275, 1.0]
-    for uid, found in enumerate(destinations(plan, 0)):
+    for uid, found in enumerate(all_destinations(plan)[0]):
         state, jumps = draw(uid)
         _, where = draw(state)
         stays = jumps >= 1 - 125 / 400
@@ -213,8 +213,6 @@ REFUSALS = [
     (lambda: plan_repartition([1], workers=1, mode="at"), r"`mode`.*'always'.*mode='at'"),
     (lambda: plan_repartition([1], workers=1, strategy="x"), r"`strategy`.*strategy='x'"),
     (lambda: plan_repartition([1, -2], workers=1), r"counts\[1\]=-2"),
-    (lambda: destinations(PLAN, 2), r"source_partition=2"),
-    (lambda: destinations(PLAN, 0, 1, 4), r"within the 3 examples of partition 0"),
     (lambda: replace(PLAN, target_counts=(1, 1)), r"4 examples before, 2 after"),
 ]
 

@@ -91,7 +91,9 @@ def test_workers_join_free_slots_and_continue_after_a_worker_is_killed(spark, tm
     """Another job holds two of the four slots at first."""
     examples = 203
     hooks = RecordingHook(str(tmp_path)), Paced(0.02)
-    master = AVERAGING(workers=(2, 4), batch_size_per_worker=5, seed=1, averaging_frequency=2)
+    master = AVERAGING(
+        workers=2, max_workers=4, batch_size_per_worker=5, seed=1, averaging_frequency=2
+    )
     with busy(spark, 2):
         data = partitioned(spark, [examples])
         run = sw.SparkNetwork(spark, dense(), master.with_hooks(*hooks)).start(data, epochs=1000)

@@ -78,7 +78,7 @@ def test_training_configuration_is_saved_with_the_network(spark, blobs, tmp_path
         "loss": pytest.approx(np.average(history["loss"], weights=history["examples"])),
         "validation_loss": run.status.validation[-1].loss,
     }
-    assert sw.masters.training_master_from_dict(info.training["master"]) == AVERAGING
+    assert sw.masters.TrainingMaster.from_dict(info.training["master"]) == AVERAGING
     trained.save(url, save_updater=False)
     assert sw.model_info(url).has_updater is False
 

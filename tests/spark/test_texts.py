@@ -1,3 +1,4 @@
+import re
 import runpy
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tests.cases import cases
 
 import sparkwright as sw
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def without_the_last_letter(texts):
@@ -116,22 +117,30 @@ def test_text_is_exported_shuffled_and_inspected(spark, tmp_path):
         sw.data.write_tfrecord(whole, str(tmp_path / "records"))
 
 
-def test_text_classifier_example_runs(spark, tmp_path):
-    example = runpy.run_path(str(EXAMPLES / "text_classifier.py"))
-    url = str(tmp_path / "liked.keras")
-    accuracy, predicted = example["run"](spark, count=300, epochs=4, model=url)
-    assert accuracy > 0.95
-    texts = [row.review for row in predicted]
-    liked = [row.liked for row in predicted]
-    # What Spark SQL said, Keras says of the file, and so does a network loaded from it.
+def test_text_classifier_trains_predicts_in_sql_and_from_a_file(spark, tmp_path):
+    page = (DOCS / "data" / "preprocessing.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    script, url = tmp_path / "page.py", str(tmp_path / "liked.keras")
+    script.write_text(block.replace("spark = sw.start_spark(workers=2)\n", ""), encoding="utf-8")
+    found = runpy.run_path(str(script), {"spark": spark})
+    network = found["network"]
+    losses = network.history.history["loss"]
+    assert losses[-1] < losses[0]
+    assert network.evaluate(found["data"]).examples == 200
+    network.save(url)
+    spark.udf.register("odds", network.as_udf())
+    found["reviews"].createOrReplaceTempView("reviews")
+    rows = spark.sql("SELECT review, odds(review)[1] AS liked FROM reviews LIMIT 4").collect()
+    texts, liked = [row.review for row in rows], [row.liked for row in rows]
+    # Keras and a network that load the file predict the same as Spark SQL.
     model = keras.saving.load_model(url)
     tensor = keras.ops.convert_to_tensor(np.array(texts, object)[:, None])
     np.testing.assert_allclose(np.asarray(model(tensor))[:, 1], liked, rtol=1e-5)
     network = sw.SparkNetwork.load(spark, url)
-    found = network.predict(np.array(texts, object)[:, None])
-    np.testing.assert_allclose(found[:, 1], liked, rtol=1e-5)
+    outputs = network.predict(np.array(texts, object)[:, None])
+    np.testing.assert_allclose(outputs[:, 1], liked, rtol=1e-5)
 
 
 def test_feature_space_is_part_of_a_network(spark):
-    example = runpy.run_path(str(EXAMPLES / "feature_space.py"))
+    example = runpy.run_path(str(DOCS / "examples" / "feature_space.py"))
     assert example["run"](spark, count=600, epochs=6).accuracy() > 0.8

@@ -56,9 +56,6 @@ def test_every_phase_of_a_run_is_recorded_in_order(spark, blobs, kind, own):
     for clock in run.timeline.clocks:
         assert abs(clock.offset_s) <= clock.uncertainty_s + 2e-3  # the same machine's clock
     assert "compute" in run.timeline.summary()
-    assert list(run.stats) == ["worker", "phase", "start_s", "seconds"]
-    assert {"wait", "average"} <= set(run.stats["phase"])
-    assert "work" not in set(run.stats["phase"])  # it encloses the others
 
 
 def test_only_driver_phases_are_recorded_by_default(spark, blobs, tmp_path):

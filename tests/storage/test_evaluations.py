@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from tests.cases import cases
@@ -20,6 +23,14 @@ def test_read_evaluations_equal_the_written_ones_and_can_be_merged(store):
         assert sw.load_evaluation(url) == counted + counted
     with pytest.raises(FileNotFoundError, match=r"none\.json does not exist"):
         sw.load_evaluation(f"{store}/none.json")
+
+
+def test_another_process_reads_an_evaluation(tmp_path):
+    url = str(tmp_path / "e.json")
+    sw.save_evaluation(sw.Evaluation(confusion=np.eye(2, dtype=int)), url)
+    code = f"import sparkwright as sw; print(repr(sw.load_evaluation({url!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Evaluation(2 examples")
 
 
 @cases("content", b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}')

@@ -35,27 +35,21 @@ def gate(monkeypatch, in_process):
     return found
 
 
+RANGE = {"workers": 2, "max_workers": 4, "batch_size_per_worker": 5, "seed": 1}
+
+
 def averaging(**options):
-    return sw.ParameterAveragingTrainingMaster(
-        **{"workers": (2, 4), "batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1}
-        | options
-    )
+    return sw.ParameterAveragingTrainingMaster(**{**RANGE, "averaging_frequency": 2, **options})
 
 
 def sharing(**options):
-    return sw.SharedTrainingMaster(
-        **{"workers": (2, 4), "batch_size_per_worker": 5, "seed": 1, "threshold": THRESHOLD}
-        | options
-    )
+    return sw.SharedTrainingMaster(**{**RANGE, "threshold": THRESHOLD, **options})
 
 
 THRESHOLD = sw.AdaptiveThreshold(initial=1e-3)
 
 
-def test_worker_range_sets_minimum_and_maximum():
-    master = sw.SharedTrainingMaster(workers=(2, 8))
-    assert (master.workers, master.max_workers) == (2, 8)
-    assert sw.SharedTrainingMaster.from_json(master.to_json()) == master
+def test_maximum_below_the_workers_or_without_a_ring_raises():
     with pytest.raises(sw.ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
         sw.ParameterAveragingTrainingMaster(workers=4, max_workers=2)
     with pytest.raises(sw.ConfigurationError, match=r'needs `communication="ring"`'):
@@ -76,8 +70,8 @@ def test_run_on_a_stream_cannot_be_joined(gate):
 @pytest.mark.thorough
 def test_result_without_a_join_equals_that_of_the_initial_workers(gate):
     model, alone = dense(), dense()
-    for each, workers in ((model, (2, 4)), (alone, 2)):
-        fit(each, averaging(workers=workers), numbered(61), epochs=2)
+    for each, most in ((model, 4), (alone, None)):
+        fit(each, averaging(max_workers=most), numbered(61), epochs=2)
     assert not gate.passed
     np.testing.assert_array_equal(weights(model), weights(alone))
 
@@ -121,7 +115,7 @@ def test_run_waiting_for_more_workers_can_be_stopped(gate):
 def test_run_of_two_workers_is_resumed_with_joining_workers(gate, tmp_path):
     options = {"updater": "local", "exchange_precision": "int8"}
     checkpoint = sw.Checkpointing(str(tmp_path), every_rounds=1)
-    fit(dense("adam"), averaging(workers=2, checkpoint=checkpoint, **options), numbered(103))
+    fit(dense("adam"), averaging(max_workers=None, checkpoint=checkpoint, **options), numbered(103))
     gate.opened.set()
     master = averaging(hooks=(SLOWED,), **options)
     run = fit(dense("adam"), master, numbered(103), epochs=4, resume=str(tmp_path))

@@ -8,11 +8,10 @@ if TYPE_CHECKING:
     from sparkwright.normalizers.kinds import (
         ImageScale as ImageScale,
         MinMaxScale as MinMaxScale,
+        Normalizer as Normalizer,
         NormalizerChain as NormalizerChain,
         Standardize as Standardize,
-        normalizer_from_dict as normalizer_from_dict,
     )
-    from sparkwright.normalizers.normalizer import Normalizer as Normalizer
     from sparkwright.storage.listing import Entry as Entry
     from sparkwright.storage.model_reading import load_normalizer as load_normalizer
 

@@ -1,11 +1,10 @@
 """Examples outside Spark: read in the driver process, or by a pipeline of each worker."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.normalizers.normalizer import Normalizer
 from sparkwright.options import check_count
 
 from ._skipped import Skipped
@@ -56,7 +55,6 @@ class TfData:
         examples: number of examples of all shards per epoch. Shard k has the share of
             `Dataset.shard(shards, k)`; further elements are not used. Default None: each worker
             counts its shard in an additional pass.
-        normalizer: applied to each batch; default None. Networks with a normalizer set theirs.
 
     Raises:
         ConfigurationError: if `make` is not a function, or `examples` is not a positive integer.
@@ -71,7 +69,7 @@ class TfData:
 
     make: Callable[..., Any]
     examples: int | None = None
-    normalizer: Normalizer | None = None
+    _steps: tuple[Callable[[DataSet], DataSet], ...] = field(default=(), kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         """Check the arguments."""
@@ -94,6 +92,16 @@ class TfData:
             "a model must be built before it is trained on a `TfData`, because the driver has no "
             "examples. Received: an unbuilt model. Call it once on an example."
         )
+
+    def map_chunks(self, function: Callable[[DataSet], DataSet], *, step: str) -> "TfData":
+        """Apply `function` to each batch on its worker; normalizers use it. `step` is ignored."""
+        return replace(self, _steps=(*self._steps, function))
+
+    def mapped(self, batch: DataSet) -> DataSet:
+        """Return a batch of the pipeline after all functions of `map_chunks`."""
+        for function in self._steps:
+            batch = function(batch)
+        return batch
 
     def rows(self, shards: int) -> tuple[int, ...] | None:
         """Return the number of examples of each shard per epoch; None if it must be counted."""

@@ -5,11 +5,7 @@ from typing import TYPE_CHECKING
 from sparkwright._lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from .abstract import (
-        AbstractEvaluation as AbstractEvaluation,
-        evaluation_from_dict as evaluation_from_dict,
-        evaluation_from_json as evaluation_from_json,
-    )
+    from .abstract import AbstractEvaluation as AbstractEvaluation
     from .binary import EvaluationBinary as EvaluationBinary
     from .calibration import EvaluationCalibration as EvaluationCalibration
     from .calibration_counts import Histogram as Histogram, ReliabilityDiagram as ReliabilityDiagram

@@ -1,6 +1,7 @@
 """The base class of all evaluations."""
 
 import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -54,7 +55,7 @@ class AbstractEvaluation(Values, ABC):
     _shown: ClassVar[int] = 20  # most rows of a table shown by default
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Register the class under its `name` for `evaluation_from_dict`."""
+        """Register the class under its `name` for `AbstractEvaluation.from_dict`."""
         super().__init_subclass__(**options)
         if "name" in cls.__dict__:
             _KINDS[cls.name] = cls
@@ -244,9 +245,18 @@ class AbstractEvaluation(Values, ABC):
     def from_dict(cls, values: Any) -> Self:
         """Restore an evaluation from `to_dict`; the result can be added to others.
 
+        `AbstractEvaluation` restores one of any kind.
+
         Raises:
             DataError: if `values` do not describe such an evaluation.
+
+        Example:
+            >>> AbstractEvaluation.from_dict({"name": "evaluation", "confusion": [[3, 1], [0, 2]]})
+            Evaluation(6 examples, 2 classes, accuracy=0.8333)
         """
+        if cls is AbstractEvaluation:
+            kind: Any = _kind_named(values.get("name") if isinstance(values, Mapping) else None)
+            return kind.from_dict(values)
         keys = [cls._names_key, *cls._keys(state=False), *cls._keys(state=True)]
         cls._check_keys(values, *(filter(None, keys) if cls._required is None else cls._required))
         return super().from_dict(values)
@@ -268,8 +278,8 @@ class AbstractEvaluation(Values, ABC):
         return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Restore an evaluation from `to_json`.
+    def from_json(cls, text: str | bytes) -> Self:
+        """Restore an evaluation from `to_json`; `AbstractEvaluation` restores one of any kind.
 
         Raises:
             DataError: if `text` is not JSON of such an evaluation.
@@ -278,16 +288,14 @@ class AbstractEvaluation(Values, ABC):
 
     # Reports
 
-    def summary(self, *, max_classes: int | None = None, max_outputs: int | None = None) -> str:
+    def summary(self, *, max_rows: int | None = None) -> str:
         """Return a report for a terminal.
 
         Args:
-            max_classes: omit tables by class for more classes than this; default None: 20.
-            max_outputs: omit tables by output for more outputs than this; default None: 20, or 50
-                for binary outputs.
+            max_rows: omit tables by class or output with more rows than this; default None: 20, or
+                50 for binary outputs.
         """
-        given = [most for most in (max_classes, max_outputs) if most is not None]
-        return self._report(*given or [self._shown]).text()
+        return self._report(self._shown if max_rows is None else max_rows).text()
 
     def __str__(self) -> str:
         return self.summary()
@@ -305,33 +313,21 @@ class AbstractEvaluation(Values, ABC):
         return found
 
 
-def evaluation_from_dict(values: Mapping[str, Any]) -> AbstractEvaluation:
-    """Restore an evaluation of any kind from `to_dict`.
+def _kind_named(name: Any) -> type[AbstractEvaluation]:
+    """Return the class with this name in JSON.
 
     Raises:
-        DataError: if its `"name"` is unknown or other values are invalid.
-
-    Example:
-        >>> evaluation_from_dict({"name": "evaluation", "confusion": [[3, 1], [0, 2]]})
-        Evaluation(6 examples, 2 classes, accuracy=0.8333)
+        DataError: if there is none.
     """
-    name = values.get("name") if isinstance(values, Mapping) else None
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
+    package = sys.modules["sparkwright.evaluation"]
+    for public in dir(package):  # imports all classes, which registers them
+        getattr(package, public)
+    if not isinstance(name, str) or name not in _KINDS:
         raise DataError(
             f"an evaluation must be a dict with a `name` of {', '.join(map(repr, sorted(_KINDS)))}."
             f" Received: name={name!r:.80}."
         )
-    return kind.from_dict(values)
-
-
-def evaluation_from_json(text: str | bytes) -> AbstractEvaluation:
-    """Restore an evaluation of any kind from `to_json`.
-
-    Raises:
-        DataError: if `text` is not JSON of an evaluation.
-    """
-    return evaluation_from_dict(_parsed(text))
+    return _KINDS[name]
 
 
 def _added(one: Any, other: Any) -> Any:

@@ -200,7 +200,7 @@ class EvaluationBinary(BinaryRates):
         table = self._table(range(self.outputs))
         if self.outputs > most:
             table = Table(
-                title=f"{self.outputs} outputs: summary(max_outputs={self.outputs}) lists each one."
+                title=f"{self.outputs} outputs: summary(max_rows={self.outputs}) lists each one."
             )
         return Report(
             title=title,

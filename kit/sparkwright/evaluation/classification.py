@@ -187,11 +187,6 @@ class Evaluation(BinaryRates):
         return int(self.confusion.sum())
 
     @property
-    def confusion_matrix(self) -> Counts:
-        """The same as `confusion`."""
-        return self.confusion
-
-    @property
     def counts(self) -> BinaryCounts:
         """True and false positives and negatives of each class, (C,) each."""
         return BinaryCounts.from_confusion(self.confusion)
@@ -305,7 +300,7 @@ class Evaluation(BinaryRates):
         tables: list[Table] = []
         if self.classes > most:
             title = (
-                f"{self.classes} classes: summary(max_classes={self.classes}) lists each one and "
+                f"{self.classes} classes: summary(max_rows={self.classes}) lists each one and "
                 "the confusion matrix."
             )
             tables.append(Table(title=title))

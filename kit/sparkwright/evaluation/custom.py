@@ -138,7 +138,7 @@ class CustomEvaluation(AbstractEvaluation):
         if self.evaluate is None or self.merge is None:
             raise ConfigurationError(
                 f"a custom evaluation from JSON has no functions. Received: title={self.title!r}. "
-                "Use `CustomEvaluation(evaluate, merge).with_result_from(values)`."
+                "Add it to one that has them: `CustomEvaluation(evaluate, merge, title=…) + this`."
             )
         return self.evaluate, self.merge
 
@@ -202,14 +202,6 @@ class CustomEvaluation(AbstractEvaluation):
         with reading("a CustomEvaluation"):
             text = _as_text(values["result"], "from_dict") if values["examples"] else None
             return cls(None, None, title=values["title"], result_text=text, rows=values["examples"])
-
-    def with_result_from(self, values: Mapping[str, Any]) -> Self:
-        """Restore an evaluation from `to_dict`, with the functions of this instance.
-
-        Raises:
-            DataError: if `values` do not describe such an evaluation, or its title differs.
-        """
-        return replace(self, result_text=None, rows=0) + CustomEvaluation.from_dict(values)
 
 
 def _as_text(value: Any, function: str) -> str:

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
         Exchange as Exchange,
         TrainingPlan as TrainingPlan,
     )
-    from .reading import (
-        training_master_from_dict as training_master_from_dict,
-        training_master_from_json as training_master_from_json,
-        training_master_from_yaml as training_master_from_yaml,
-    )
-    from .training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster
+    from .reading import TrainingMaster as TrainingMaster
+    from .training_master import TrainingHook as TrainingHook
 
 __getattr__, __dir__ = _lazy_names(__name__)

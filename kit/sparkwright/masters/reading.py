@@ -1,10 +1,9 @@
-"""Read the settings of a training master, its own and those in Keras HDF5 files."""
+"""Training masters by name, and from the settings in Keras HDF5 files."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from sparkwright._yaml import read_json, read_yaml
-from sparkwright.configuration import checked_dict
+from sparkwright.configuration import choose_by_name
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_choice, check_count, check_flag, check_positive
 from sparkwright.updates import FixedThreshold
@@ -13,10 +12,9 @@ from ._shared_training import SharedTrainingMaster
 from .parameter_averaging import ParameterAveragingTrainingMaster
 from .training_master import TrainingMaster
 
-MASTERS: dict[str, type[TrainingMaster]] = {
-    kind.__name__: kind for kind in (ParameterAveragingTrainingMaster, SharedTrainingMaster)
-}
-
+MASTERS: dict[str, type[TrainingMaster]] = choose_by_name(
+    TrainingMaster, ParameterAveragingTrainingMaster, SharedTrainingMaster
+)
 
 _MODES = ("synchronous", "asynchronous")
 _DEFAULT_THRESHOLD = 1e-3
@@ -32,39 +30,6 @@ _KNOWN = {
     *("collect_stats", "update_threshold", "workers_per_node"),
     *_UNUSED,
 }
-
-
-def training_master_from_dict(
-    settings: dict[str, Any], *, allow: Collection[str] = ()
-) -> TrainingMaster:
-    """Create a training master from the output of `to_dict`.
-
-    Args:
-        settings: options by name, and as "name" the class; without it
-            ParameterAveragingTrainingMaster.
-        allow: classes of your own that may be imported, as "package.module.Class"; default none.
-
-    Raises:
-        ConfigurationError: if the class or an option is unknown, or a value is invalid.
-
-    Example:
-        >>> master = training_master_from_dict({"name": "SharedTrainingMaster", "workers": 4})
-        >>> type(master).__name__, master.workers
-        ('SharedTrainingMaster', 4)
-    """
-    name = checked_dict(settings).get("name", ParameterAveragingTrainingMaster.__name__)
-    check_choice("name", name, MASTERS)
-    return MASTERS[name].from_dict(settings, allow=allow)
-
-
-def training_master_from_json(text: str, *, allow: Collection[str] = ()) -> TrainingMaster:
-    """Create a training master from the output of `to_json`; see `training_master_from_dict`."""
-    return training_master_from_dict(read_json(text), allow=allow)
-
-
-def training_master_from_yaml(text: str, *, allow: Collection[str] = ()) -> TrainingMaster:
-    """Create a training master from the output of `to_yaml`; see `training_master_from_dict`."""
-    return training_master_from_dict(read_yaml(text), allow=allow)
 
 
 def master_from_distributed_config(distributed: Mapping[str, Any]) -> TrainingMaster:

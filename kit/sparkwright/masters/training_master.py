@@ -64,8 +64,7 @@ class TrainingMaster(Configuration):
         minimum=1,
         none_text="all task slots",
         help="Total number of workers. Each takes one task slot and at least 650 MiB for "
-        "TensorFlow. With more workers than slots a run does not start. `workers=(2, 8)` "
-        "stands for `workers=2, max_workers=8`.",
+        "TensorFlow. With more workers than slots a run does not start.",
     )
     max_workers: int | None = option(
         default=None,
@@ -218,14 +217,6 @@ class TrainingMaster(Configuration):
         "None: offsets measured over the run's own connections, usually the best choice. "
         "Used with `collect_training_stats`.",
     )
-
-    def __post_init__(self) -> None:
-        """Validate each option, then their combination."""
-        given: Any = self.workers
-        if isinstance(given, tuple | list) and len(given) == 2 and self.max_workers is None:  # pyright: ignore[reportUnknownArgumentType]
-            for name, value in zip(("workers", "max_workers"), given, strict=True):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-                object.__setattr__(self, name, value)
-        Configuration.__post_init__(self)  # `slots=True` replaces the class
 
     def _check(self) -> None:
         if self.max_workers is not None and self.max_workers < (self.workers or 1):

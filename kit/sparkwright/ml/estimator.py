@@ -12,7 +12,6 @@ from pyspark.ml.util import MLReadable, MLWritable
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
-from sparkwright.masters.reading import training_master_from_dict
 from sparkwright.networks.building import is_built, model_of
 from sparkwright.networks.definition import ModelDefinition
 from sparkwright.options import check_count
@@ -213,7 +212,7 @@ class KerasEstimator(
     def restore(self, metadata: Mapping[str, Any]) -> None:
         """Set the Params stored as additional metadata."""
         if "master" in metadata:
-            self.setParams(master=training_master_from_dict(metadata["master"]))
+            self.setParams(master=TrainingMaster.from_dict(metadata["master"]))
 
 
 def copied(model: Any) -> Any:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         duplicate_layer as duplicate_layer,
         move_layer as move_layer,
         remove_layer as remove_layer,
-        rename_layer as rename_layer,
         replace_layer as replace_layer,
         switch_layer as switch_layer,
     )

@@ -95,15 +95,6 @@ def replace_layer(spec: NetworkSpec, index: int, layer: LayerSpec) -> NetworkSpe
     return replace(spec, layers=layers, outputs=outputs)
 
 
-def rename_layer(spec: NetworkSpec, index: int, name: str) -> NetworkSpec:
-    """Rename a layer, and update inputs and outputs that refer to it.
-
-    Raises:
-        ConfigurationError: if another layer has this name.
-    """
-    return replace_layer(spec, index, replace(_layer(spec, index), name=name))
-
-
 def switch_layer(spec: NetworkSpec, index: int, enabled: bool | None = None) -> NetworkSpec:
     """Enable or disable a layer; by default, toggle it."""
     layer = _layer(spec, index)

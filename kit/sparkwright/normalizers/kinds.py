@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from sparkwright.configuration import option
+from sparkwright.configuration import choose_by_name, option
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import check_choice
 
 from ._fitting import Columns, Labels, MeanAndStd, Range, fit_columns, read_arrays
 from .normalizer import ColumnScale, Normalizer, Scales
@@ -234,7 +233,7 @@ class NormalizerChain(Normalizer):
 
     @classmethod
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        settings["normalizers"] = [normalizer_from_dict(s) for s in settings.get("normalizers", ())]
+        settings["normalizers"] = [Normalizer.from_dict(s) for s in settings.get("normalizers", ())]
         return settings
 
     def _check(self) -> None:
@@ -250,24 +249,7 @@ class NormalizerChain(Normalizer):
         return tuple(scales for each in self.normalizers for scales in each._scales())
 
 
-_KINDS: dict[str, type[Normalizer]] = {
-    kind.__name__: kind for kind in (Standardize, MinMaxScale, ImageScale, NormalizerChain)
-}
-
-
-def normalizer_from_dict(settings: Mapping[str, Any]) -> Normalizer:
-    """Create a normalizer from the result of its `to_dict`.
-
-    Raises:
-        ConfigurationError: if the class or an option is unknown, or a number is invalid.
-
-    Example:
-        >>> normalizer_from_dict({"name": "ImageScale", "max_value": 15}).max_value
-        15
-    """
-    name: Any = settings.get("name") if isinstance(settings, Mapping) else None
-    check_choice("name", name, _KINDS)
-    return _KINDS[name].from_dict(settings)
+choose_by_name(Normalizer, Standardize, MinMaxScale, ImageScale, NormalizerChain)
 
 
 def _check_order(low: float, high: float) -> None:

@@ -172,7 +172,7 @@ class Normalizer(Configuration, ABC):
         """Return the scales to apply, in order."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as JSON values, with the class name; see `normalizer_from_dict`."""
+        """Return the settings as JSON values, with the class name; see `Normalizer.from_dict`."""
         settings = Configuration.to_dict(self)
         # Fingerprints must not distinguish 0 from 0.0.
         return {k: float(v) if isinstance(v, int) else v for k, v in settings.items()}

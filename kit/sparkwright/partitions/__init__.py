@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         RepartitionMode as RepartitionMode,
         RepartitionPlan as RepartitionPlan,
         RepartitionStrategy as RepartitionStrategy,
-        destinations as destinations,
         plan_repartition as plan_repartition,
     )
     from ._repartitioner import (

@@ -10,7 +10,6 @@ from sparkwright.options import check_choice, check_count
 from ._placements import (
     ApproximateBalanced,
     Balanced,
-    Destinations,
     Grouped,
     Placement,
     SparkDefault,
@@ -178,7 +177,7 @@ def plan_repartition(
         >>> plan = plan_repartition([7, 0, 0], workers=3)
         >>> plan.target_counts, plan.rows_moved
         ((3, 2, 2), 4)
-        >>> destinations(plan, 0)
+        >>> plan.placement().destinations(0, 0, 7)
         array([0, 0, 0, 1, 1, 2, 2], dtype=int32)
     """
     _check(counts, workers, mode, strategy)
@@ -216,38 +215,6 @@ def plan_repartition(
     if same_number:
         return plan("unchanged", unchanged)
     return grouped(tuple(partition % workers for partition in range(len(source))))
-
-
-def destinations(
-    plan: RepartitionPlan, source_partition: int, start: int = 0, stop: int | None = None
-) -> Destinations:
-    """Return the targets of the examples of one partition.
-
-    Args:
-        plan: from `plan_repartition`.
-        source_partition: index of the partition.
-        start: position of the first example.
-        stop: position after the last example; default: the end of the partition.
-
-    Returns:
-        (stop - start,) int32, the target partition of each example, in order.
-
-    Raises:
-        DataError: if the partition or range of examples does not exist.
-    """
-    if not 0 <= source_partition < len(plan.source_counts):
-        raise DataError(
-            f"`source_partition` must be one of the {len(plan.source_counts)} partitions of the "
-            f"plan, from 0. Received: source_partition={source_partition}."
-        )
-    count = plan.source_counts[source_partition]
-    end = count if stop is None else stop
-    if not 0 <= start <= end <= count:
-        raise DataError(
-            f"`start` and `stop` must lie in order within the {count} examples of partition "
-            f"{source_partition}. Received: start={start}, stop={stop}."
-        )
-    return plan.placement().destinations(source_partition, start, end)
 
 
 def _placement(

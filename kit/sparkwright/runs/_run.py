@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, RunTimeoutError, WorkerError
-from sparkwright.timeline import PHASES, Timeline
+from sparkwright.timeline import Timeline
 from sparkwright.workers.protocol import Progress
 
 from ._events import RunEvent, RunStatus
@@ -138,20 +138,6 @@ class TrainingRun:
         import pandas as pd
 
         return pd.DataFrame(self._record.events())
-
-    @property
-    def stats(self) -> Any:
-        """A pandas DataFrame of the workers' phases: worker, phase, start_s, seconds.
-
-        One row per phase of the timeline, without phases that enclose others: "data" (waiting for
-        minibatches), "compute", "wait" (for slower workers), "average", "encode", "send" and more.
-        Empty unless the master has `collect_training_stats=True`. See also `timeline`.
-        """
-        frame = self.timeline.to_dataframe()
-        inner = [phase.name for phase in PHASES if not phase.encloses]
-        mine = frame[(frame["worker"] >= 0) & frame["phase"].isin(inner)]
-        columns = ["worker", "phase", "start_s", "seconds"]
-        return mine[columns].astype({"phase": object}).reset_index(drop=True)
 
     @property
     def timeline(self) -> Timeline:

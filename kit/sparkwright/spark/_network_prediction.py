@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.jobs import run_job
@@ -13,7 +12,6 @@ from sparkwright.data import (
     DistributedDataSet,
     Normalizer,
     TableSchema,
-    TfData,
     from_arrays,
     from_minibatches,
     from_rdd,
@@ -209,11 +207,7 @@ class PredictingNetwork:
 
     def _normalized(self, data: Any) -> Any:
         """Return a DistributedDataSet or TfData that is normalized when it is read."""
-        if self.normalizer is None:
-            return data
-        if isinstance(data, TfData):
-            return replace(data, normalizer=self.normalizer)
-        return self.normalizer.transform(data)
+        return data if self.normalizer is None else self.normalizer.transform(data)
 
     def _lasting_inference(self, batch_size: int, workers: int | None) -> Inference:
         """Return a snapshot of the network, for results that are computed later, if ever."""

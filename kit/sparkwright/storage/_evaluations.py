@@ -1,7 +1,7 @@
 """Save and load evaluations at a URL, as JSON."""
 
 from sparkwright.errors import DataError
-from sparkwright.evaluation import AbstractEvaluation, evaluation_from_json
+from sparkwright.evaluation import AbstractEvaluation
 
 from .files import open_to_read, write_bytes
 
@@ -27,7 +27,7 @@ def load_evaluation(url: str) -> AbstractEvaluation:
     """Read an evaluation of any kind that `save_evaluation` wrote.
 
     It can be merged with other evaluations as before. To restore the functions of a custom
-    evaluation, see `CustomEvaluation.with_result_from`.
+    evaluation, add it: `CustomEvaluation(evaluate, merge, title=…) + loaded`.
 
     Raises:
         OSError: if the store fails; names the URL.
@@ -41,6 +41,6 @@ def load_evaluation(url: str) -> AbstractEvaluation:
             "more. Check the path."
         )
     try:
-        return evaluation_from_json(content)
+        return AbstractEvaluation.from_json(content)
     except DataError as error:
         raise DataError(f"{url} is not a valid evaluation: {error}") from None

@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, overload
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation.reports import Table
-from sparkwright.normalizers.kinds import normalizer_from_dict
-from sparkwright.normalizers.normalizer import Normalizer
+from sparkwright.normalizers.kinds import Normalizer
 
 from ._hdf5_models import DISTRIBUTED, Hdf5File, describe_hdf5, inputs_of
 from ._model_archive import (
@@ -189,7 +188,7 @@ def load_normalizer(url: str) -> Normalizer | None:
         DataError, ConfigurationError: if the file is damaged.
     """
     settings = read_notes(url).get("normalizer")
-    return None if settings is None else normalizer_from_dict(settings)
+    return None if settings is None else Normalizer.from_dict(settings)
 
 
 def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:

@@ -81,7 +81,7 @@ class StreamedShard(Shard):
         if self._source is None or self._takes_epoch:
             own = {"epoch": epoch} if self._takes_epoch else {}
             self._source = self._data.make(self._worker, self._workers, **own)
-        source, normalizer = self._source, self._data.normalizer
+        source = self._source
         of_keras = hasattr(source, "num_batches")
         if not (of_keras or hasattr(source, "cardinality")):
             raise DataError(
@@ -97,8 +97,7 @@ class StreamedShard(Shard):
         if of_keras:
             source.on_epoch_begin()
         try:
-            for batch in datasets_of(source):
-                yield batch if normalizer is None else normalizer.transform(batch)
+            yield from map(self._data.mapped, datasets_of(source))
         finally:
             if of_keras:
                 source.on_epoch_end()

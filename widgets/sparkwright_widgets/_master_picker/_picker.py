@@ -14,8 +14,6 @@ from sparkwright.masters import (
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
     TrainingMaster,
-    training_master_from_json,
-    training_master_from_yaml,
 )
 from sparkwright.networks import NetworkSpec
 from sparkwright.workers.step_time import StepTime, measure_step
@@ -281,7 +279,7 @@ class TrainingMasterPicker(Part):
         return self._master.to_json() if form == "json" else self._master.to_yaml()
 
     def _take_text(self, text: str, form: str) -> bool:
-        read = training_master_from_json if form == "json" else training_master_from_yaml
+        read = TrainingMaster.from_json if form == "json" else TrainingMaster.from_yaml
         master = read(text)
         hooks = self._master.hooks
         self.master = master.with_hooks(*hooks) if hooks else master

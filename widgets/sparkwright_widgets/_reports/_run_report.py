@@ -8,7 +8,7 @@ from sparkwright.configuration import to_code
 from sparkwright.data import DataSet, DistributedDataSet
 from sparkwright.data.overview import overview_of
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import training_master_from_dict
+from sparkwright.masters import TrainingMaster
 from sparkwright_widgets._block import Block, sentence_block
 from sparkwright_widgets._contract import MEAN_NAME, Run, Sharing, sharing_of
 from sparkwright_widgets._curve import Curve
@@ -151,7 +151,7 @@ def _model_blocks(url: str | None, run: Run, network: Any) -> list[Block]:
 
 def _master_code(facts: RunFacts) -> str:
     try:
-        master = training_master_from_dict(dict(facts.master))
+        master = TrainingMaster.from_dict(dict(facts.master))
     except ConfigurationError:  # not a run of a known training master
         return f"master = ...  # {facts.master.get('name', 'the training master')}"
     return f"master = {to_code(master)}"

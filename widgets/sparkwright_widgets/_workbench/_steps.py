@@ -46,8 +46,8 @@ class Calls(NamedTuple):
 class Steps:
     """The sections of the workbench by name, in order, and the data that their parts exchange."""
 
-    def __init__(self, bench: Bench, calls: Calls, *, models_url: str) -> None:
-        self._bench, self._calls, self._models_url = bench, calls, models_url
+    def __init__(self, bench: Bench, calls: Calls) -> None:
+        self._bench, self._calls = bench, calls
         self._passed: Context = {}  # the values passed to the parts
         self._lock = threading.Lock()  # guards the count; callbacks run on any thread
         self._pushing = 0  # calls of `push` under way
@@ -117,7 +117,7 @@ class Steps:
         return panel
 
     def _make_models(self) -> ModelStore:
-        store = ModelStore(url=self._models_url, loader=self._bench.load_network)
+        store = ModelStore(loader=self._bench.load_network)
         store.on_load(lambda network: self._model_loaded(store, network))
         store.on_change(lambda _store: self._calls.refresh())
         return store
@@ -271,7 +271,7 @@ class Steps:
             problems=self.problems,
             problem=problem,
             is_starting=train is not None and train.is_starting,
-            models_url=self._models_url if store is None else store.url,
+            models_url="models" if store is None else store.url,
             models=0 if store is None else len(store.models),
             runs=None if stored is None else len(stored.runs),
         )

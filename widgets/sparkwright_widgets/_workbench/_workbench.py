@@ -44,15 +44,12 @@ class Workbench(Part):
         spark: a Spark session; default None: the first step that needs Spark starts it, with the
             settings of the step Train.
         experiment: the initial experiment; default None: LeNet on the bundled digits.
-        models_url: the initial folder of models; default "models", next to the notebook.
     """
 
     def __init__(
         self,
         spark: Any | None = None,
         experiment: Experiment | None = None,
-        *,
-        models_url: str = "models",
     ) -> None:
         if spark is not None and not is_session(spark):
             raise ConfigurationError(
@@ -76,7 +73,7 @@ class Workbench(Part):
             put=lambda experiment: setattr(self, "experiment", experiment),
             report=self.report,
         )
-        self._steps = Steps(self._bench, calls, models_url=models_url)
+        self._steps = Steps(self._bench, calls)
         self.header = Header(
             self.experiment.title,
             act=self.guarded(lambda _button: self._act()),
