@@ -47,7 +47,8 @@ from sparkwright.runs.fit_options import (
     parts,
     takes_fit_options,
 )
-from sparkwright.runs.peer_engine import fill_in
+from sparkwright.runs.peer_engine import PeerEngine
+from sparkwright.runs.worker_requests import fill_in
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.data_checks import check_data
 from sparkwright.workers.failure import failure_of
@@ -218,7 +219,7 @@ class ParallelWrapper:
             validation=validating,
         )
         return beginning.run(
-            beginning.peer_engine(launcher),
+            PeerEngine(beginning, launcher),
             title=f"{self.model.name} on {count_text(launcher, 'process', 'processes')}",
             workers=self.workers,
             configuration={},

@@ -25,8 +25,8 @@ from sparkwright.runs._decisions import (
     ProgressSettled,
     ResetHistory,
     WorkerDisconnected,
-    WorkerRegistered,
 )
+from sparkwright.runs._observations import WorkerRegistered
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.runs.record import RunRecord
 

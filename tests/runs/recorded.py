@@ -10,7 +10,7 @@ import numpy as np
 from sparkwright.masters import TrainingPlan
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._recorder import RunRecorder
-from sparkwright.runs.engine import Outcome
+from sparkwright.runs.outcome import Outcome
 from sparkwright.runs.record import RunRecord
 from sparkwright.runs.store import RunStore
 from sparkwright.workers.protocol import Progress

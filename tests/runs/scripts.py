@@ -7,16 +7,18 @@ from sparkwright.mesh.topology import Seat
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Action,
-    CheckpointReceived,
-    ConnectionLost,
     Dismiss,
-    Event,
     RequestResult,
-    ResultReceived,
     SendGroup,
     SendMeeting,
     SendPiece,
     SendRegroup,
+)
+from sparkwright.runs._observations import (
+    CheckpointReceived,
+    ConnectionLost,
+    Event,
+    ResultReceived,
     StopRequested,
     TimerFired,
     WorkerAlive,

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, SharingScript
 
-from sparkwright.runs._decisions import ConnectionLost, Dismiss, EndRun, SendGroup
+from sparkwright.runs._decisions import Dismiss, EndRun, SendGroup
+from sparkwright.runs._observations import ConnectionLost
 from sparkwright.workers.protocol import Failure, Progress
 
 Make = Callable[..., Any]

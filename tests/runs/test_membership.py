@@ -6,14 +6,8 @@ from typing import Any
 import pytest
 
 from sparkwright.masters.checkpointing import CopySchedule
-from sparkwright.runs._decisions import (
-    Drop,
-    LaunchTask,
-    RequestSnapshot,
-    ShowStalled,
-    WorkerAlive,
-    WorkerRegistered,
-)
+from sparkwright.runs._decisions import Drop, LaunchTask, RequestSnapshot, ShowStalled
+from sparkwright.runs._observations import WorkerAlive, WorkerRegistered
 from sparkwright.runs.membership import DriverClock, Membership
 from sparkwright.workers.protocol import Failure
 

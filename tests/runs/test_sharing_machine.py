@@ -20,19 +20,15 @@ from tests.runs.machine import (
 
 from sparkwright.runs._decisions import (
     Action,
-    CheckpointReceived,
-    ConnectionLost,
     Dismiss,
     Drop,
     EndRun,
-    Event,
     KeepCheckpoint,
     LaunchTask,
     RequestResult,
     RequestSnapshot,
     RequestStacks,
     ResetHistory,
-    ResultReceived,
     RunCallbacks,
     SendGroup,
     SendMeeting,
@@ -40,6 +36,12 @@ from sparkwright.runs._decisions import (
     SendRegroup,
     ShowStalled,
     ShowStandstill,
+)
+from sparkwright.runs._observations import (
+    CheckpointReceived,
+    ConnectionLost,
+    Event,
+    ResultReceived,
     StopRequested,
     TimerFired,
     WorkerReported,

@@ -9,19 +9,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sparkwright.workers.protocol import Failure, Group, Progress
 
-from ._decisions import (
-    Action,
-    CallbacksAnswered,
-    Dismiss,
-    EndRun,
-    Event,
-    Moment,
-    RequestStacks,
-    RunCallbacks,
-    ShowStandstill,
-    WorkerAlive,
-    WorkerRegistered,
-)
+from ._decisions import Action, Dismiss, EndRun, RequestStacks, RunCallbacks, ShowStandstill
+from ._observations import CallbacksAnswered, Event, Moment, WorkerAlive, WorkerRegistered
 from ._standstill import Standstill
 from .membership import Delivery, Membership
 

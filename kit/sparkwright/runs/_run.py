@@ -18,10 +18,11 @@ from ._queue import QUEUE, Claim, Place
 from ._tracking import RunTracking
 from ._waiting import Waiting
 from .callbacks import DriverCallbacks
-from .engine import Engine, Outcome, sentence, told
+from .engine import Engine
 from .extensions import show, write_report
 from .histograms import RunHistograms
 from .names import NAMES
+from .outcome import Outcome, sentence, told
 from .record import RunRecord
 
 _of_thread = threading.local()  # `run`: the name of the run whose thread it is

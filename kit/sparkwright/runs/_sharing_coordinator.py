@@ -31,18 +31,21 @@ from sparkwright.workers.work import Span
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
+    KeepCheckpoint,
+    ResetHistory,
+    SendGroup,
+    SendMeeting,
+    SendPiece,
+    SendRegroup,
+)
+from ._ledger import Ledger
+from ._observations import (
     CallbacksAnswered,
     CallbacksAwaited,
     CheckpointReceived,
     ConnectionLost,
     Event,
-    KeepCheckpoint,
-    ResetHistory,
     ResultReceived,
-    SendGroup,
-    SendMeeting,
-    SendPiece,
-    SendRegroup,
     StopRequested,
     TaskEnded,
     TimerFired,
@@ -52,7 +55,6 @@ from ._decisions import (
     WorkerReported,
     WorkReported,
 )
-from ._ledger import Ledger
 
 # A worker is not offered data again that it has failed to read within this time.
 _UNREADABLE_S = 10.0

@@ -18,8 +18,8 @@ from sparkwright.storage import save_model
 
 from ._progress import ProgressLines
 from ._run_file import default_path
-from .engine import sentence
 from .extensions import in_notebook
+from .outcome import sentence
 
 if TYPE_CHECKING:
     from ._run import TrainingRun

@@ -12,15 +12,8 @@ from sparkwright.mesh.topology import Seat
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.work import Span
 
-from ._decisions import (
-    Drop,
-    LaunchTask,
-    RequestResult,
-    RequestSnapshot,
-    ShowStalled,
-    WorkerAlive,
-    WorkerRegistered,
-)
+from ._decisions import Drop, LaunchTask, RequestResult, RequestSnapshot, ShowStalled
+from ._observations import WorkerAlive, WorkerRegistered
 from ._poison import Deaths
 
 # Failures that a further attempt would repeat.

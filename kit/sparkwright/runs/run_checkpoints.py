@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,8 @@ from sparkwright.workers.protocol import Progress
 
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
 from ._resizing import resized
+from .begin import RunBeginning
 from .record import RunRecord
-
-if TYPE_CHECKING:
-    from .begin import RunBeginning
 
 # Maximum time that the end of a run waits for the last checkpoint.
 _LAST_CHECKPOINT_S = 60.0
@@ -33,7 +31,7 @@ class RunCheckpoints:
         resume: the checkpoint to go on from, after `fit` with the present workers; None: none.
     """
 
-    def __init__(self, beginning: "RunBeginning") -> None:
+    def __init__(self, beginning: RunBeginning) -> None:
         """Take the run's facts; nothing is written before `open`."""
         self.resume = beginning.resume
         self._beginning = beginning

@@ -37,6 +37,7 @@ from sparkwright.runs.fit_options import (
     parts,
     takes_fit_options,
 )
+from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage.models import read_notes
 from sparkwright.workers.data_checks import check_data
@@ -184,7 +185,7 @@ class SparkNetwork(EvaluatingNetwork):
         engine: Engine = (
             SparkRoundsEngine(self.spark, launcher, beginning)
             if in_rounds
-            else beginning.peer_engine(launcher)
+            else PeerEngine(beginning, launcher)
         )
         return beginning.run(
             engine,

@@ -1,0 +1,113 @@
+"""The outcome of a run: what it has learned, why it ended, and how errors say so."""
+
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sparkwright.errors import (
+    ConfigurationError,
+    DataError,
+    NetworkError,
+    NonFiniteLossError,
+    SparkSessionError,
+    SparkwrightError,
+    WorkerError,
+)
+from sparkwright.workers.protocol import Failure, Progress
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """The outcome of a run.
+
+    Attributes:
+        vector: the last average, in the layout of `ModelState.read`; None without one.
+        counters: worker 0's packed counters; None without an average.
+        progress: the progress of training.
+        stopped: whether the run was stopped on request.
+        error: the cause of failure; None if the run did not fail.
+    """
+
+    vector: NDArray[Any] | None
+    counters: bytes | None
+    progress: Progress
+    stopped: bool = False
+    error: BaseException | None = None
+
+
+def told(outcome: Outcome) -> Outcome:
+    """Return the outcome with an Exception that says, at least in a note, what the model holds."""
+    if outcome.error is None:
+        return outcome
+    error = as_exception(outcome.error, rule="a run must end with an Exception")
+    if not any(words in str(error) for words in ("The model is unchanged", "The model holds")):
+        error.add_note(held(outcome.progress if outcome.vector is not None else None))
+    return replace(outcome, error=error)
+
+
+def as_exception(error: BaseException, *, rule: str, remedy: str = "See its cause.") -> Exception:
+    """Return an error in place of `SystemExit` and others, which would end a thread or a script."""
+    if isinstance(error, Exception):
+        return error
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    found = SparkwrightError(
+        f"{rule}. Received: {type(error).__name__}({error}) in {place.filename}, line "
+        f"{place.lineno}. {remedy}"
+    )
+    found.__cause__ = error
+    return found
+
+
+def held(progress: Progress | None) -> str:
+    """Return a sentence on the state that the model holds after a failed run."""
+    if progress is None or not any(progress.steps):
+        return "The model is unchanged: no averaging was completed."
+    epoch = progress.epoch + int(progress.opened > progress.epoch)
+    if not progress.averagings:  # within the first epoch of gradient sharing
+        return (
+            f"The model holds the state after {sum(progress.steps)} minibatches, in epoch {epoch}."
+        )
+    return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
+
+
+def tidy(*actions: Callable[[], object]) -> None:
+    """Perform each clean-up action; errors are logged and never replace the outcome of a run."""
+    for action in actions:
+        try:
+            action()
+        except BaseException:  # such as SystemExit, which would end the run's thread
+            _log.warning("a resource of the run could not be released", exc_info=True)
+
+
+def sentence(error: BaseException) -> str:
+    """Return the first line of an error, with the worker it is of."""
+    text = error.reason if isinstance(error, WorkerError) else str(error)
+    where = (
+        f"worker {error.worker}: " if isinstance(error, WorkerError) and error.worker >= 0 else ""
+    )
+    return f"{where}{text}".strip().splitlines()[0] if text else type(error).__name__
+
+
+def error_of(failure: Failure) -> Exception:
+    """Return the exception for a worker's failure."""
+    if failure.kind == "data":
+        return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    if failure.kind == "configuration":
+        return ConfigurationError(failure.reason)
+    if failure.kind == "session":
+        return SparkSessionError(failure.reason)
+    if failure.kind == "network":
+        return NetworkError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    kind = NonFiniteLossError if failure.kind == "non_finite" else WorkerError
+    return kind(
+        worker=failure.worker,
+        host=failure.host,
+        reason=failure.reason,
+        worker_traceback=failure.traceback,
+    )
