@@ -18,6 +18,7 @@ from tests.runs.machine import (
     going_on,
 )
 
+from sparkwright.masters import Checkpointing
 from sparkwright.runs._decisions import (
     Action,
     Dismiss,
@@ -69,11 +70,6 @@ def everything(epochs: int) -> Learned:
 
 def members(span: Span) -> Learned:
     return {(span.owner, span.epoch, number) for number in range(span.start, span.stop)}
-
-
-class EveryFourMinibatches:
-    def due(self, rounds_since: int, seconds_since: float) -> bool:
-        return rounds_since >= 4 or (rounds_since > 0 and seconds_since >= 5.0)
 
 
 @dataclass(frozen=True)
@@ -315,7 +311,7 @@ class Runs(RunMachine):
             epochs=self.epochs,
             minibatches=lambda rows: rows,
             piece_size=lambda _: PIECE,
-            checkpoints=EveryFourMinibatches(),
+            checkpoints=Checkpointing("unused", every_rounds=4, every_s=5.0),
             copies=True,
             callbacks=self.calls_back,
         )

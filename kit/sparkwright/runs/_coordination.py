@@ -4,15 +4,36 @@ A coordinator is a pure state machine: it takes events and returns actions. It h
 threads or clocks; `_server.py` converts messages to events and actions to messages.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sparkwright.workers.protocol import Failure, Group, Progress
 
-from ._decisions import Action, Dismiss, EndRun, RequestStacks, RunCallbacks, ShowStandstill
-from ._observations import CallbacksAnswered, Event, Moment, WorkerAlive, WorkerRegistered
-from ._standstill import Standstill
-from .membership import Delivery, Membership
+from ._decisions import (
+    Action,
+    Dismiss,
+    EndRun,
+    RequestStacks,
+    RunCallbacks,
+    ShowStandstill,
+)
+from ._delivery import Delivery
+from ._observations import (
+    CallbacksAnswered,
+    ConnectionLost,
+    Event,
+    Moment,
+    ResultReceived,
+    StopRequested,
+    TaskEnded,
+    TimerFired,
+    WorkerAlive,
+    WorkerFailed,
+    WorkerRegistered,
+)
+from ._watching import Standstill
+from .membership import Membership
 
 # The run ends after this number of rings in a row broke without an averaging.
 MAX_FRUITLESS_GROUPS = 5
@@ -27,7 +48,7 @@ class _MemberOfRun(Protocol):
 Member = TypeVar("Member", bound=_MemberOfRun)
 
 
-class RunRules(Generic[Member]):
+class RunRules(ABC, Generic[Member]):
     """The part of a coordinator that does not depend on what its workers exchange.
 
     Attributes:
@@ -88,77 +109,179 @@ class RunRules(Generic[Member]):
         self._answers: dict[Moment, CallbacksAnswered | None] = {}
 
     @property
+    @abstractmethod
     def progress(self) -> Progress:
         """The progress of training that counts."""
-        raise NotImplementedError
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
         """Connected worker -> its latest registration."""
         return self._membership.present
 
-    @property
-    def attempts(self) -> dict[int, int]:
-        """Worker -> number of attempts; more than 1 if Spark restarted it."""
-        return self._membership.attempts
-
     def handle(self, event: Event, *, now_s: float) -> list[Action]:
         """Process an event; return the actions that the server must perform, in order."""
         self._now_s = now_s
-        return self._handle(event)
-
-    def _handle(self, event: Event) -> list[Action]:
-        raise NotImplementedError
+        match event:
+            case WorkerRegistered():
+                return self._register(event)
+            case ConnectionLost(connection=connection, silent=silent):
+                return self._lose(connection, silent=silent)
+            case WorkerAlive():
+                return self._take_heartbeat(event)
+            case ResultReceived(connection=connection):
+                awaited = self.phase == "delivering" and self._delivery.awaits(connection)
+                return self._end(delivered=True) if awaited else []
+            case WorkerFailed() | TaskEnded() | StopRequested() | TimerFired() if self._is_closing:
+                return []  # the trained state is complete
+            case WorkerFailed(failure=failure):
+                return self._fail(failure)
+            case TaskEnded(worker=worker, failure=failure):
+                final = self._membership.task_ended(worker, failure, steps=self._known.steps)
+                return self._relaunch(worker) if final is None else self._fail(final)
+            case StopRequested():
+                return self._request_stop()
+            case TimerFired():
+                return self._tick()
+            case _:
+                return self._handle(event)
 
     # -- implemented by subclasses ----------------------------------------------------------
 
+    @abstractmethod
+    def _handle(self, event: Event) -> list[Action]:
+        """Process an event that only this kind of training has."""
+
+    @abstractmethod
+    def _member(self, event: WorkerRegistered) -> Member:
+        """Return the state of a worker that has just been admitted."""
+
+    @abstractmethod
+    def _begin(self) -> list[Action]:
+        """Begin to train, because all required workers have registered."""
+
+    @abstractmethod
+    def _members_changed(self, *, joined: bool) -> list[Action]:
+        """Go on with other members than before; `joined`: a worker without data has joined."""
+
+    @abstractmethod
+    def _go_on(self) -> list[Action]:
+        """Return the actions that the time makes possible."""
+
+    def _stop(self) -> list[Action]:
+        """End the run with the next averaging."""
+        return self._wind_up()
+
+    @abstractmethod
+    def _wind_up(self) -> list[Action]:
+        """End the run with the last average, because of a failure or a time-out."""
+
     @property
-    def _replaces_lost(self) -> bool:
-        """Whether lost workers are replaced."""
-        raise NotImplementedError
+    @abstractmethod
+    def _is_winding_up(self) -> bool:
+        """Whether the run ends early; then it admits and replaces no worker."""
 
-    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
-        """Go on without a worker, whose connection was lost or closed as `silent`."""
-        raise NotImplementedError
+    @abstractmethod
+    def _deliver(self) -> list[Action]:
+        """Request the result."""
 
+    @abstractmethod
+    def _end(self, *, delivered: bool = False, reason: str = "") -> list[Action]:
+        """End the run; `reason`: what the workers are told."""
+
+    @abstractmethod
+    def _end_undelivered(self) -> list[Action]:
+        """End the run without a delivered result."""
+
+    @abstractmethod
     def _snapshot_sources(self) -> Collection[int]:
         """Connections of workers that may have the last average."""
-        raise NotImplementedError
 
     def _awaited(self) -> Collection[int]:
         """Connections without whose answer the run does not end after a stop."""
         return ()
 
+    @abstractmethod
     def _waits_for(self) -> str:
         """Return whom the run waits for, in words."""
-        raise NotImplementedError
 
-    def _end_undelivered(self) -> list[Action]:
-        """End the run without a delivered result."""
-        raise NotImplementedError
+    @property
+    def _known(self) -> Progress:
+        """The latest progress that the driver knows of."""
+        return self.progress
 
     # -- shared rules -----------------------------------------------------------------------
 
-    def _refusal(self, event: WorkerRegistered, *, is_ending: bool) -> list[Action]:
-        """Return the dismissal of a worker that cannot be admitted; empty: it can."""
-        reason = "the run has ended" if is_ending else self._membership.refusal(event)
-        return [Dismiss(connection=event.connection, reason=reason)] if reason else []
+    @property
+    def _is_closing(self) -> bool:
+        """Whether the trained state is complete."""
+        return self.phase in ("delivering", "over")
 
-    def _admit(self, event: WorkerRegistered) -> tuple[int | None, list[Action]]:
-        """Admit a worker.
+    @property
+    def _replaces_lost(self) -> bool:
+        """Whether lost workers are replaced."""
+        return not (self._stopping or self._is_winding_up)
 
-        Returns:
-            The connection of the attempt that it replaces, or None; and the actions: the dismissal
-            of that attempt, and the launch of workers that may join once all others are present.
-        """
-        replaced = self._membership.admit(event, self._now_s)
+    def _register(self, event: WorkerRegistered) -> list[Action]:
+        is_ending = self._is_closing or self._is_winding_up
+        if reason := "the run has ended" if is_ending else self._membership.refusal(event):
+            return [Dismiss(connection=event.connection, reason=reason)]
         actions: list[Action] = []
-        if replaced is not None:
+        if (replaced := self._membership.admit(event, self._now_s)) is not None:
             reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
-            actions.append(Dismiss(connection=replaced, reason=reason))
+            actions = [Dismiss(connection=replaced, reason=reason), *self._remove(replaced)]
         if self._replaces_lost:
             actions += self._membership.launch_joining()
-        return replaced, actions
+        self._members[event.connection] = self._member(event)
+        if self.phase != "gathering":
+            joined = event.worker >= self._membership.required
+            return actions + self._members_changed(joined=joined)
+        return actions + (self._begin() if self._membership.all_present else [])
+
+    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
+        """Go on without a worker, whose connection was lost or closed as `silent`."""
+        if self.phase == "over" or connection not in self._members:
+            return []
+        worker = self._members[connection].worker
+        self._membership.lose(connection, self._now_s, silent=silent)
+        actions = self._remove(connection)
+        if self.phase == "delivering":
+            return self._deliver() if self._delivery.lose(connection) else []
+        actions += self._relaunch(worker)
+        return (
+            actions if self.phase == "gathering" else actions + self._members_changed(joined=False)
+        )
+
+    def _remove(self, connection: int) -> list[Action]:
+        """Remove a lost worker; return what the others must do at once."""
+        del self._members[connection]
+        return []
+
+    def _fail(self, failure: Failure | None) -> list[Action]:
+        self._failure = self._failure or failure
+        return self._wind_up()
+
+    def _abort(self, problem: str) -> list[Action]:
+        self._timed_out = self._timed_out or problem
+        return self._end(reason=problem)
+
+    def _request_stop(self) -> list[Action]:
+        if self._stopping:
+            return []
+        self._stopping = True
+        self._membership.stop_requested(self._now_s)
+        return self._end() if self.phase == "gathering" else self._stop()
+
+    def _tick(self) -> list[Action]:
+        if self.phase == "gathering":
+            if problem := self._membership.gathering_problem(self._now_s):
+                return self._abort(problem)
+            return [*self._membership.replace_silent(self._now_s)]
+        actions = self._watch()
+        problem = self._membership.replacement_problem(self._now_s)
+        if not problem or self._is_winding_up:
+            return actions + self._go_on()
+        self._timed_out = problem
+        return actions + self._wind_up()
 
     def _relaunch(self, worker: int) -> list[Action]:
         return [*self._membership.launch(worker)] if self._replaces_lost else []

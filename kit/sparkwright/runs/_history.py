@@ -139,6 +139,46 @@ class History:
             self._columns[name] = larger
 
 
+def block_rows(
+    block: Mapping[str, Any],
+    *,
+    worker: int,
+    step: int,
+    ended_s: float,
+    not_before_s: float,
+    examples: NDArray[Any],
+    **columns: NDArray[Any],
+) -> dict[str, NDArray[Any]]:
+    """The log's rows for the minibatches of a round, of which there is at least one.
+
+    Args:
+        block: "epoch", "round", "count", "seconds", "metrics"; optionally "readings".
+        worker: the worker that trained them.
+        step: its number of minibatches before.
+        ended_s: when the round ended, from the start of the run.
+        not_before_s: `time_s` of its previous row. A delayed message would otherwise date its rows
+            later than the next message.
+        examples: of each minibatch.
+        **columns: further columns.
+    """
+    count, seconds = int(block["count"]), max(float(block["seconds"]), 1e-9)
+    numbers = np.arange(1, count + 1)
+    rows: dict[str, NDArray[Any]] = {
+        "worker": np.full(count, worker),
+        "epoch": np.full(count, block["epoch"]),
+        "round": np.full(count, block["round"]),
+        "step": step + numbers,
+        "examples": examples,
+        "time_s": np.maximum(ended_s - seconds * (1 - numbers / count), not_before_s),
+        "examples_per_s": np.full(count, float(examples.sum()) / seconds),
+        **columns,
+    }
+    for name, value in {**block["metrics"], **block.get("readings", {})}.items():
+        rows[name] = np.full(count, np.nan)
+        rows[name][-1] = value
+    return rows
+
+
 def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]:
     """The logs of Keras for `epoch` (from 1), from the log's columns: "loss" and the metrics.
 

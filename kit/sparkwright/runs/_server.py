@@ -38,7 +38,7 @@ from ._observations import (
     WorkerRegistered,
 )
 from ._outbox import Peer
-from .membership import DriverClock
+from ._watching import DriverClock
 
 _TICK_S = 0.2
 # A longer gap between two ticks means that the whole process was suspended.

@@ -22,10 +22,10 @@ share. A stop, a failure or a time-out leads to a final meeting, which preserves
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from sparkwright.masters.checkpointing import CopySchedule
-from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.masters import Checkpointing
+from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
@@ -41,38 +41,18 @@ from ._decisions import (
 from ._ledger import Ledger
 from ._observations import (
     CallbacksAnswered,
-    CallbacksAwaited,
     CheckpointReceived,
-    ConnectionLost,
     Event,
-    ResultReceived,
-    StopRequested,
-    TaskEnded,
-    TimerFired,
-    WorkerAlive,
-    WorkerFailed,
     WorkerRegistered,
     WorkerReported,
     WorkReported,
 )
+from ._state_schedule import StateSchedule
 
 # A worker is not offered data again that it has failed to read within this time.
 _UNREADABLE_S = 10.0
 
 Phase = Literal["gathering", "training", "meeting", "answering", "delivering", "over"]
-
-
-class CheckpointSchedule(Protocol):
-    """Schedule of checkpoints."""
-
-    def due(self, rounds_since: int, seconds_since: float) -> bool:
-        """Whether a checkpoint is due.
-
-        Args:
-            rounds_since: minibatches since the last checkpoint; with 0, none is due.
-            seconds_since: seconds since the last checkpoint.
-        """
-        ...
 
 
 @dataclass(slots=True)
@@ -100,6 +80,13 @@ class _Member:
         return now_s - self.unread.get(owner, -math.inf) >= _UNREADABLE_S
 
 
+@dataclass(slots=True)
+class _Meeting:
+    reporter: int  # connection of its first member, which sends its results
+    broke: bool = False  # a member left it before its end
+    has_state: bool = False  # the driver has received the state
+
+
 class SharingCoordinator(RunRules[_Member]):
     """State machine of one run of gradient sharing.
 
@@ -122,7 +109,7 @@ class SharingCoordinator(RunRules[_Member]):
         minibatches: Callable[[Sequence[int]], Sequence[int]],
         piece_size: Callable[[Sequence[int]], int],
         start: Progress | None = None,
-        checkpoints: CheckpointSchedule | None = None,
+        checkpoints: Checkpointing | None = None,
         copies: bool = False,
         lends: bool = True,
         callbacks: bool = False,
@@ -154,15 +141,9 @@ class SharingCoordinator(RunRules[_Member]):
         self._grouped = 0  # generation of the last group
         self._without_state_since_s: float | None = None
         self._fruitless: set[int] = set()  # generations that broke since the last success
-        self._broke = False  # a member left this meeting before its end
-        self._reporter = -1  # connection of the meeting's first member, which sends its results
-        self._checkpoints = checkpoints
-        self._checkpoint_s = self._now_s  # time of the last checkpoint
-        self._checkpoint_here = False  # the state of this meeting has arrived
-        self._writes = False  # that state is also written to a file
-        self._copies = CopySchedule() if copies else None
+        self._meeting = _Meeting(reporter=-1)  # the last one
+        self._schedule = StateSchedule(checkpoints, copies=copies, now_s=self._now_s)
         self._calls_back = callbacks
-        self._meeting_s = self._now_s  # time of the last call to a meeting
 
     @property
     def progress(self) -> Progress:
@@ -171,87 +152,41 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _handle(self, event: Event) -> list[Action]:
         match event:
-            case WorkerRegistered():
-                return self._register(event)
-            case ConnectionLost(connection=connection, silent=silent):
-                return self._lose(connection, silent=silent)
-            case ResultReceived(connection=connection):
-                delivered = self.phase == "delivering" and self._delivery.awaits(connection)
-                return self._end(delivered=True) if delivered else []
-            case WorkerAlive():
-                return self._take_heartbeat(event)
-            case _ if self.phase in ("delivering", "over"):
+            case _ if self._is_closing:
                 return []  # the trained state is complete
             case WorkReported():
                 return self._take_work(event)
             case WorkerReported():
                 return self._take_report(event)
-            case WorkerFailed(failure=failure):
-                self._failure = self._failure or failure
-                return self._wind_up()
-            case TaskEnded(worker=worker, failure=failure):
-                return self._end_task(worker, failure)
             case CheckpointReceived(progress=progress):
                 # Kept once the meeting has succeeded. States of earlier meetings are ignored.
                 current = progress.averagings == self.progress.averagings
-                self._checkpoint_here |= self.phase == "meeting" and current
+                self._meeting.has_state |= self.phase == "meeting" and current
                 return []
             case CallbacksAnswered(moment=moment):
                 self._answers[moment] = event
                 return self._advance()
-            case CallbacksAwaited():
-                return []  # parameter averaging only
-            case StopRequested():
-                self._stopping = True
-                self._membership.stop_requested(self._now_s)
-                return self._wind_up()
-            case TimerFired():
-                return self._tick()
+            case _:
+                return []  # of parameter averaging
 
     # -- events -----------------------------------------------------------------------------
 
-    def _register(self, event: WorkerRegistered) -> list[Action]:
-        is_ending = self.phase in ("delivering", "over") or self._is_winding_up
-        if refused := self._refusal(event, is_ending=is_ending):
-            return refused
-        replaced, actions = self._admit(event)
-        if replaced is not None:
-            actions += self._remove(replaced)
-        self._members[event.connection] = _Member(event.connection, event.worker)
-        self._fruitless.clear()
-        if self.phase != "gathering":
-            return actions + self._advance(changed=True)
-        if not self._membership.all_present:
-            return actions
-        if self._copies is not None:
-            self._copies.begin(self._now_s)
+    def _member(self, event: WorkerRegistered) -> _Member:
+        return _Member(event.connection, event.worker)
+
+    def _begin(self) -> list[Action]:
         self._ledger.begin(self._membership.all_rows)
-        return actions + self._begin_work() + self._regroup()
+        return self._begin_work() + self._regroup()
 
-    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
-        if self.phase == "over" or connection not in self._members:
-            return []
-        worker = self._members[connection].worker
-        self._membership.lose(connection, self._now_s, silent=silent)
-        freed = self._remove(connection)
-        if self.phase == "delivering":
-            return self._deliver() if self._delivery.lose(connection) else []
-        freed += self._relaunch(worker)
-        return freed if self.phase == "gathering" else freed + self._advance(changed=True)
-
-    def _end_task(self, worker: int, failure: Failure | None) -> list[Action]:
-        final = self._membership.task_ended(worker, failure, steps=self.progress.steps)
-        if final is not None:
-            self._failure = self._failure or final
-            return self._wind_up() if self.phase != "gathering" else self._end()
-        return self._relaunch(worker)
+    def _members_changed(self, *, joined: bool) -> list[Action]:
+        self._fruitless.clear()
+        return self._advance(changed=True)
 
     def _remove(self, connection: int) -> list[Action]:
         """Return a lost worker's piece to the remaining work, and end a ring that waits for it."""
         gone = self._members.pop(connection)
         if gone.piece is not None:
             self._ledger.lose_piece(gone.piece)
-        self._fruitless.clear()
         return self._request_regroup(gone.ring)
 
     def _request_regroup(self, ring: int) -> list[Action]:
@@ -294,8 +229,8 @@ class SharingCoordinator(RunRules[_Member]):
         without_state = not member.ready and event.generation == member.grouped > 0
         if left_ring:
             member.in_ring, member.met = False, event.ending == "met"
-            self._broke |= not member.met
-            if event.progress is not None and event.connection == self._reporter:
+            self._meeting.broke |= not member.met
+            if event.progress is not None and event.connection == self._meeting.reporter:
                 self._ledger.count_validation(event.progress.validated)
         if event.ending == "failed":
             self._failure = self._failure or event.failure
@@ -317,22 +252,10 @@ class SharingCoordinator(RunRules[_Member]):
         self._fruitless.add(generation)
         return len(self._fruitless) >= MAX_FRUITLESS_GROUPS
 
-    def _tick(self) -> list[Action]:
-        if self.phase == "gathering":
-            problem = self._membership.gathering_problem(self._now_s)
-            return (
-                self._abort(problem) if problem else [*self._membership.replace_silent(self._now_s)]
-            )
-        if self.phase in ("delivering", "over"):
-            return []
-        stalled = self._watch()
-        problem = self._membership.replacement_problem(self._now_s)
-        if not problem or self._is_winding_up:
-            return stalled + self._advance()
-        self._timed_out = problem
-        return stalled + self._wind_up()
-
     # -- transitions ------------------------------------------------------------------------
+
+    def _go_on(self) -> list[Action]:
+        return self._advance()
 
     def _advance(self, *, changed: bool = False) -> list[Action]:
         """Return the actions possible now; `changed`: all workers need the new membership."""
@@ -363,7 +286,8 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _begin_work(self) -> list[Action]:
         """Start from the driver's state: with an epoch, or the callbacks of the previous one."""
-        self.phase, self._checkpoint_s = "training", self._now_s
+        self.phase = "training"
+        self._schedule.begin(self._now_s)
         if self._are_callbacks_due:
             self.phase = "answering"
             return self._ask_callbacks((self.progress.epoch, 0))
@@ -427,14 +351,12 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _call_meeting(self) -> list[Action]:
         """Have all workers with a state stop training and average."""
-        self.phase, self._broke, self._checkpoint_here = "meeting", False, False
-        self._meeting_s, self._writes = self._now_s, self._is_checkpoint_due
-        self._reporter = self._ready[0].connection
+        self.phase, self._meeting = "meeting", _Meeting(self._ready[0].connection)
+        is_kept = self._schedule.call(self._ledger.steps_since_start, self._now_s)
         self.generation += 1
         group = self._group(self._snapshot_sources(), source=0)
         continues = not self._is_winding_up
-        is_copied = self._copies is not None and self._copies.is_due(self._now_s, averaged=True)
-        sends_state = self._is_checkpoint_due or self._are_callbacks_due or is_copied
+        sends_state = is_kept or self._are_callbacks_due
         validate = self._is_validation_due and any(
             group.validation_rows[seat.worker] for seat in group.seats
         )
@@ -456,18 +378,15 @@ class SharingCoordinator(RunRules[_Member]):
         if any(member.in_ring for member in ready):
             return []
         # Workers that joined since have a member's state, and take part in the next meeting.
-        if self._broke or not any(member.met for member in ready):
+        if self._meeting.broke or not any(member.met for member in ready):
             return self._call_meeting()
         self._fruitless.clear()
         self._ledger.count_meeting()
         actions: list[Action] = []
-        if self._checkpoint_here:
+        if self._meeting.has_state:
             self._ledger.keep()
-            if self._writes:
-                self._checkpoint_s = self._now_s
-            if self._copies is not None:
-                self._copies.record_copy(self._now_s - self._meeting_s, now_s=self._now_s)
-            actions.append(KeepCheckpoint(progress=self.progress, write=self._writes))
+            self._schedule.keep(self._now_s)
+            actions.append(KeepCheckpoint(progress=self.progress, write=self._schedule.writes))
         if self._are_callbacks_due and not self._is_winding_up:
             self.phase = "answering"
             return actions + self._ask_callbacks((self.progress.epoch, 0)) + self._take_answer()
@@ -523,10 +442,6 @@ class SharingCoordinator(RunRules[_Member]):
         self._timed_out = self._timed_out or problem
         return self._deliver() if self.phase == "meeting" else self._call_meeting()
 
-    def _abort(self, problem: str) -> list[Action]:
-        self._timed_out = self._timed_out or problem
-        return self._end(reason=problem)
-
     def _end(self, *, delivered: bool = False, reason: str = "") -> list[Action]:
         self.phase = "over"
         forget: list[Action] = []
@@ -569,10 +484,6 @@ class SharingCoordinator(RunRules[_Member]):
         return [member for member in self._by_worker if member.ready]
 
     @property
-    def _replaces_lost(self) -> bool:
-        return not self._is_winding_up
-
-    @property
     def _is_winding_up(self) -> bool:
         return self._stopping or self._failure is not None or bool(self._timed_out)
 
@@ -595,13 +506,4 @@ class SharingCoordinator(RunRules[_Member]):
     @property
     def _is_state_due(self) -> bool:
         """Whether the driver needs the state, for a checkpoint or as a copy."""
-        learned = self._ledger.steps_since_start > 0
-        copies = self._copies
-        is_copy_due = learned and copies is not None and copies.is_due(self._now_s)
-        return is_copy_due or self._is_checkpoint_due
-
-    @property
-    def _is_checkpoint_due(self) -> bool:
-        seconds = self._now_s - self._checkpoint_s
-        schedule = self._checkpoints
-        return schedule is not None and schedule.due(self._ledger.steps_since_start, seconds)
+        return self._schedule.is_due(self._ledger.steps_since_start, self._now_s)

@@ -19,6 +19,8 @@ from sparkwright.errors import (
 )
 from sparkwright.workers.protocol import Failure, Progress
 
+from ._events import RunState
+
 _log = logging.getLogger(__name__)
 
 
@@ -74,6 +76,30 @@ def held(progress: Progress | None) -> str:
             f"The model holds the state after {sum(progress.steps)} minibatches, in epoch {epoch}."
         )
     return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
+
+
+def ending_of(
+    outcome: Outcome, *, done: str, restored_epoch: int | None
+) -> tuple[RunState, str, str | None]:
+    """Return the last state of a run, its message, and the details of its error.
+
+    Args:
+        outcome: the outcome, from `told`.
+        done: the message of a run that has done everything; empty: "done".
+        restored_epoch: the epoch whose weights the model holds; None: those of the last average.
+    """
+    error = outcome.error
+    if isinstance(error, WorkerError) and error.worker_traceback:
+        return "failed", sentence(error), f"{error}\n\n{error.worker_traceback}"
+    if error is not None:
+        return "failed", sentence(error), f"{type(error).__name__}: {error}"
+    if not outcome.stopped:
+        return "done", done or "done", None
+    average = (
+        "the last average" if restored_epoch is None else f"the weights of epoch {restored_epoch}"
+    )
+    held = "what it held" if outcome.vector is None else average
+    return "stopped", f"stopped; the model holds {held}", None
 
 
 def tidy(*actions: Callable[[], object]) -> None:
