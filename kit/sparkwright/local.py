@@ -38,7 +38,6 @@ from sparkwright.runs.begin import (
     RunBeginning,
     check_direct,
     check_untrained,
-    count_text,
     refuse_joining,
 )
 from sparkwright.runs.fit_options import (
@@ -47,8 +46,8 @@ from sparkwright.runs.fit_options import (
     parts,
     takes_fit_options,
 )
+from sparkwright.runs.launching import count_text, fill_in
 from sparkwright.runs.peer_engine import PeerEngine
-from sparkwright.runs.worker_requests import fill_in
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.data_checks import check_data
 from sparkwright.workers.failure import failure_of

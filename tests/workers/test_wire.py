@@ -31,7 +31,7 @@ from sparkwright.evaluation import (
 )
 from sparkwright.mesh.framing import Message
 from sparkwright.networks import ModelDefinition
-from sparkwright.runs.worker_requests import settings_of
+from sparkwright.runs.launching import settings_of
 from sparkwright.timeline.clocks import ClockState
 from sparkwright.timeline.spans import SpanBlock
 from sparkwright.workers._wire import pack, unpack

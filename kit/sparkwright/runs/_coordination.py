@@ -18,7 +18,6 @@ from ._decisions import (
     RunCallbacks,
     ShowStandstill,
 )
-from ._delivery import Delivery
 from ._observations import (
     CallbacksAnswered,
     ConnectionLost,
@@ -32,7 +31,7 @@ from ._observations import (
     WorkerFailed,
     WorkerRegistered,
 )
-from ._watching import Standstill
+from ._watching import Delivery, Standstill
 from .membership import Membership
 
 # The run ends after this number of rings in a row broke without an averaging.
@@ -164,8 +163,8 @@ class RunRules(ABC, Generic[Member]):
         """Go on with other members than before; `joined`: a worker without data has joined."""
 
     @abstractmethod
-    def _go_on(self) -> list[Action]:
-        """Return the actions that the time makes possible."""
+    def _advance(self) -> list[Action]:
+        """Return the actions that are possible now."""
 
     def _stop(self) -> list[Action]:
         """End the run with the next averaging."""
@@ -264,6 +263,12 @@ class RunRules(ABC, Generic[Member]):
         self._timed_out = self._timed_out or problem
         return self._end(reason=problem)
 
+    def _may_form(self, since_s: float) -> bool:
+        """Whether a group may form without workers that are absent since `since_s`."""
+        grace_over = self._now_s - since_s >= self._grace_s
+        membership = self._membership
+        return membership.any_data_present and (membership.all_present or grace_over)
+
     def _request_stop(self) -> list[Action]:
         if self._stopping:
             return []
@@ -279,7 +284,7 @@ class RunRules(ABC, Generic[Member]):
         actions = self._watch()
         problem = self._membership.replacement_problem(self._now_s)
         if not problem or self._is_winding_up:
-            return actions + self._go_on()
+            return actions + self._advance()
         self._timed_out = problem
         return actions + self._wind_up()
 
@@ -340,6 +345,7 @@ class RunRules(ABC, Generic[Member]):
 
     def _group(self, connections: Collection[int], *, source: int) -> Group:
         """Return the group of these members for the current generation."""
+        required = self._membership.required
         return Group(
             generation=self.generation,
             seats=self._membership.seats(connections),
@@ -347,7 +353,7 @@ class RunRules(ABC, Generic[Member]):
             validation_rows=self._membership.all_validation_rows,
             progress=self.progress,
             source=source,
-            required=self._membership.required if self._membership.may_grow else None,
+            required=None if required == self.workers else required,
         )
 
     def _ended(self, *, stopped: bool, reason: str = "") -> list[Action]:

@@ -179,7 +179,7 @@ class Coordinator(RunRules[_Member]):
         stops: list[Action] = [SendStop(connection=connection) for connection in self._members]
         if self.phase == "training":
             return stops + self._deliver_if_ended()
-        return stops + self._go_on()
+        return stops + self._advance()
 
     def _tick(self) -> list[Action]:
         if self.phase != "halting":
@@ -187,7 +187,7 @@ class Coordinator(RunRules[_Member]):
         is_late = self._now_s - self._regrouping_since_s > _REPORTS_S
         return self._deliver() if is_late else []
 
-    def _go_on(self) -> list[Action]:
+    def _advance(self) -> list[Action]:
         return self._form_if_ready() if self.phase in ("regrouping", "joining") else []
 
     # -- transitions ------------------------------------------------------------------------
@@ -229,12 +229,7 @@ class Coordinator(RunRules[_Member]):
         ends = {m.report.ending for m in self._members.values() if m.report}
         if self.phase == "joining" and ends == {"finished"}:
             return self._deliver()  # the new workers joined after the last round
-        grace_over = self._now_s - self._regrouping_since_s >= self._grace_s
-        if not self._membership.any_data_present or not (
-            self._membership.all_present or grace_over
-        ):
-            return []
-        return self._form()
+        return self._form() if self._may_form(self._regrouping_since_s) else []
 
     def _form(self) -> list[Action]:
         actions: list[Action] = []

@@ -49,11 +49,8 @@ class SendMeeting(AbstractOrder):
 
     def content(self) -> dict[str, Any]:
         """The message's fields."""
-        return {
-            "group": self.group.to_dict(),
-            "validate": self.validate,
-            "checkpoint": self.checkpoint,
-        }
+        group = self.group.to_dict()
+        return {"group": group, "validate": self.validate, "checkpoint": self.checkpoint}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -73,10 +73,6 @@ class Ledger:
         if not self.is_last_epoch_over:
             self.progress = self.progress.with_epoch_opened(self._totals)
 
-    def close_epoch(self) -> None:
-        """End the current epoch; its remaining minibatches are trained later."""
-        self.progress = self.progress.after_epoch()
-
     def count_meeting(self) -> None:
         """Count a meeting in which the workers averaged."""
         self.progress = replace(self.progress, averagings=self.progress.averagings + 1)
@@ -84,10 +80,6 @@ class Ledger:
     def count_validation(self, epoch: int) -> None:
         """Record that the network has been validated after `epoch` epochs."""
         self.progress = replace(self.progress, validated=max(epoch, self.progress.validated))
-
-    def count_answer(self, learning_rate: float | None) -> None:
-        """Record that the epoch's callbacks have run, and their learning rate; None: unchanged."""
-        self.progress = self.progress.after_callbacks(learning_rate)
 
     # -- pieces -----------------------------------------------------------------------------
 

@@ -35,10 +35,18 @@ class EventLog:
                 self._events.append((time.monotonic(), event))
             self._pending.put(event)
 
-    def since(self, began_s: float) -> list[tuple[float, RunEvent]]:
-        """Return the events with their times in seconds since `began_s`."""
+    def rows(self, began_s: float) -> list[dict[str, Any]]:
+        """Return "time_s" since `began_s`, "event" (the class) and the fields of each event."""
         with self._lock:
-            return [(time_s - began_s, event) for time_s, event in self._events]
+            found = list(self._events)
+        return [
+            {
+                "time_s": time_s - began_s,
+                "event": type(event).__name__,
+                **{field.name: getattr(event, field.name) for field in fields(event)},
+            }
+            for time_s, event in found
+        ]
 
     def add_listener(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every later event; return a function to remove it."""
@@ -69,8 +77,3 @@ class EventLog:
                     _log.exception(
                         "a listener failed on %s; the run continues", type(event).__name__
                     )
-
-
-def fields_of(event: RunEvent) -> dict[str, Any]:
-    """Return the fields of an event by name."""
-    return {field.name: getattr(event, field.name) for field in fields(event)}

@@ -17,11 +17,10 @@ from ._queue import QUEUE, Claim, Place
 from ._tracking import RunTracking
 from ._waiting import Waiting
 from .callbacks import DriverCallbacks
-from .engine import Engine
 from .extensions import show, write_report
 from .histograms import RunHistograms
 from .names import NAMES
-from .outcome import Outcome, ending_of, told
+from .outcome import Engine, Outcome, ending_of, told
 from .record import RunRecord
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Address, Connection, Listener
@@ -27,7 +27,6 @@ from ._decisions import (
     SendGroup,
     WorkerDisconnected,
 )
-from ._messages import is_finite, observation_of, order_of, registration_of
 from ._observations import (
     CheckpointReceived,
     ConnectionLost,
@@ -36,6 +35,10 @@ from ._observations import (
     StopRequested,
     TimerFired,
     WorkerRegistered,
+    is_finite,
+    observation_of,
+    order_of,
+    registration_of,
 )
 from ._outbox import Peer
 from ._watching import DriverClock
@@ -48,12 +51,9 @@ _SEND_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class Notify(Protocol):
-    """Receives notifications, with the server's lock held, so it must return quickly."""
-
-    def __call__(self, notification: Notification, message: Message | None = None) -> None:
-        """Process a notification; `message` is the worker's message, if there is one."""
-        ...
+# Receives notifications, and the worker's message if there is one. The server holds its lock, so it
+# must return quickly.
+Notify = Callable[[Notification, Message | None], None]
 
 
 class CoordinatorServer:
@@ -349,14 +349,14 @@ class CoordinatorServer:
             actions = rules.handle(event, now_s=self.clock.at(time.monotonic()))
             if not self._ended:
                 for worker in before - rules.present.keys():
-                    self._notify(WorkerDisconnected(worker=worker))
+                    self._notify(WorkerDisconnected(worker=worker), None)
                 # A refused attempt must not overwrite the status of the connected worker.
                 if isinstance(event, WorkerRegistered) and event == rules.present.get(event.worker):
-                    self._notify(event)
+                    self._notify(event, None)
             regrouped = rules.exact and rules.generation > 1
             settled = (RequestResult, SendGroup) if regrouped else RequestResult
             if any(isinstance(action, settled) for action in actions):
-                self._notify(ProgressSettled(progress=rules.progress, exact=rules.exact))
+                self._notify(ProgressSettled(progress=rules.progress, exact=rules.exact), None)
             for action in actions:
                 self._perform(action)
 
@@ -380,13 +380,13 @@ class CoordinatorServer:
                         "copy of averaging %d",
                         progress.averagings,
                     )
-                    self._notify(ProgressSettled(progress=progress, exact=True))
+                    self._notify(ProgressSettled(progress=progress, exact=True), None)
                 else:
                     _log.warning("all workers were lost before the first averaging")
-                    self._notify(action)
+                    self._notify(action, None)
             case _:
                 self._ended |= isinstance(action, EndRun)
-                self._notify(action)
+                self._notify(action, None)
 
     def _send_group(self, number: int, group: Group) -> None:
         """Send a group; it is encoded once for all workers, because it lists all of them."""

@@ -31,16 +31,21 @@ from ._decisions import (
     ShowStandstill,
     WorkerDisconnected,
 )
-from ._driver_state import DriverState
-from ._messages import columns_of
-from ._observations import CallbacksAnswered, Moment, TaskEnded, WorkerFailed, WorkerRegistered
+from ._observations import (
+    CallbacksAnswered,
+    Moment,
+    TaskEnded,
+    WorkerFailed,
+    WorkerRegistered,
+    columns_of,
+)
 from ._server import CoordinatorServer
 from ._sharing_coordinator import SharingCoordinator
 from .begin import RunBeginning
-from .engine import Launcher
+from .driver_model import DriverState
+from .launching import Launcher, train_request
 from .record import RunRecord
 from .run_checkpoints import RunCheckpoints
-from .worker_requests import train_request
 
 # Maximum wait for the remaining messages of disconnected workers.
 _DRAIN_S = 1.0
@@ -180,7 +185,7 @@ class RunService:
 
     # -- notifications ----------------------------------------------------------------------
 
-    def _notified(self, notification: Notification, message: Message | None = None) -> None:
+    def _notified(self, notification: Notification, message: Message | None) -> None:
         """Process a notification of the server, which holds its lock."""
         record = self._record
         match notification:

@@ -19,12 +19,11 @@ Workers wait for each other only at meetings, where they average the state that 
 share. A stop, a failure or a time-out leads to a final meeting, which preserves the trained state.
 """
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sparkwright.masters import Checkpointing
+from sparkwright.masters.checkpointing import Checkpointing, StateSchedule
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 
@@ -47,7 +46,6 @@ from ._observations import (
     WorkerReported,
     WorkReported,
 )
-from ._state_schedule import StateSchedule
 
 # A worker is not offered data again that it has failed to read within this time.
 _UNREADABLE_S = 10.0
@@ -74,10 +72,6 @@ class _Member:
     in_ring: bool = False  # has not reported the end of that ring
     met: bool = False  # completed the last meeting
     unread: dict[int, float] = field(default_factory=dict[int, float])  # owner -> when it failed
-
-    def can_read(self, owner: int, now_s: float) -> bool:
-        """Whether it has not just failed to read the data of `owner`."""
-        return now_s - self.unread.get(owner, -math.inf) >= _UNREADABLE_S
 
 
 @dataclass(slots=True)
@@ -254,9 +248,6 @@ class SharingCoordinator(RunRules[_Member]):
 
     # -- transitions ------------------------------------------------------------------------
 
-    def _go_on(self) -> list[Action]:
-        return self._advance()
-
     def _advance(self, *, changed: bool = False) -> list[Action]:
         """Return the actions possible now; `changed`: all workers need the new membership."""
         if not any(member.ready for member in self._members.values()):
@@ -276,9 +267,7 @@ class SharingCoordinator(RunRules[_Member]):
             return []  # a group without a state is about to start
         if self._without_state_since_s is None:
             self._without_state_since_s = self._now_s
-        grace_over = self._now_s - self._without_state_since_s >= self._grace_s
-        some_data = self._membership.any_data_present
-        if not some_data or not (self._membership.all_present or grace_over):
+        if not self._may_form(self._without_state_since_s):
             return []
         self._without_state_since_s = None
         self._ledger.restart()
@@ -323,16 +312,17 @@ class SharingCoordinator(RunRules[_Member]):
         all_idle = all(member.asked for member in (*ready, *holders))
         idle = all_idle and not ledger.has_work(owners, risky=self._may_risk(ready))
         if idle and not ledger.is_last_epoch_over and self._membership.any_data_present:
-            ledger.close_epoch()
+            ledger.progress = self.progress.after_epoch()  # the rest of it is trained later
             return self._call_meeting()
         if (idle and ledger.is_complete) or self._is_state_due:
             return self._call_meeting()
         actions: list[Action] = []
+        retried_s = self._now_s - _UNREADABLE_S
         for member in asking:
-            readable = {owner for owner in owners if member.can_read(owner, self._now_s)}
+            unread = {owner for owner, failed_s in member.unread.items() if failed_s > retried_s}
             piece = ledger.hand_out(
                 member.worker,
-                present=readable,
+                present=owners - unread,
                 wanted=member.wanted,
                 workers=len(ready),
                 risky=self._may_risk(ready),
@@ -357,7 +347,7 @@ class SharingCoordinator(RunRules[_Member]):
         group = self._group(self._snapshot_sources(), source=0)
         continues = not self._is_winding_up
         sends_state = is_kept or self._are_callbacks_due
-        validate = self._is_validation_due and any(
+        validate = self.progress.validated < self.progress.epoch and any(
             group.validation_rows[seat.worker] for seat in group.seats
         )
         actions: list[Action] = []
@@ -400,7 +390,7 @@ class SharingCoordinator(RunRules[_Member]):
         if answer is None:
             return []
         before = self.progress.learning_rate
-        self._ledger.count_answer(answer.learning_rate)
+        self._ledger.progress = self.progress.after_callbacks(answer.learning_rate)
         # Workers receive the learning rate with a group.
         groups = self._regroup() if self.progress.learning_rate != before else []
         return groups + self._after_meeting()
@@ -486,10 +476,6 @@ class SharingCoordinator(RunRules[_Member]):
     @property
     def _is_winding_up(self) -> bool:
         return self._stopping or self._failure is not None or bool(self._timed_out)
-
-    @property
-    def _is_validation_due(self) -> bool:
-        return self.progress.validated < self.progress.epoch
 
     @property
     def _is_stopped_early(self) -> bool:

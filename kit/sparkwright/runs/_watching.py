@@ -1,9 +1,19 @@
-"""Whether workers and the run make progress, and the clock that judges them; pure.
+"""Whether a run makes progress, up to the delivery of its result; pure.
 
-`Stalls` finds workers that compute without progress, `Standstill` a run in which nothing counts.
+`Stalls` finds workers that compute without progress, `Standstill` a run in which nothing counts,
+`Delivery` a worker that does not send the result. `DriverClock` is the clock that judges them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
+
+from ._decisions import RequestResult, RequestSnapshot
+
+# Heartbeats (1 per second) wait while a large message is sent. So a worker that has sent this
+# number of heartbeats since the request is not sending its result.
+_BEATS_BEFORE_RESULT = 10
+_BEATS_BEFORE_SNAPSHOT = 5
 
 
 @dataclass(slots=True)
@@ -45,22 +55,16 @@ class Stalls:
         return [
             connection
             for connection, seen in self._seen.items()
-            if (seen.since_s <= since_s if since_s is not None else self._is_late(seen, now_s))
+            if seen.since_s <= (now_s - self._timeout_s if since_s is None else since_s)
         ]
 
-    def newly_stalled(self, now_s: float) -> list[int]:
-        """Return the stalled connections that were not returned before."""
-        found = [c for c in self.stalled(now_s) if not self._seen[c].shown]
+    def newly_stalled(self, now_s: float) -> dict[int, float]:
+        """Return connections not returned before -> seconds since they last made progress."""
+        found = {c: now_s - self._seen[c].since_s for c in self.stalled(now_s)}
+        found = {c: seconds for c, seconds in found.items() if not self._seen[c].shown}
         for connection in found:
             self._seen[connection].shown = True
         return found
-
-    def seconds(self, connection: int, now_s: float) -> float:
-        """Return the seconds since `connection` last made progress."""
-        return now_s - self._seen[connection].since_s
-
-    def _is_late(self, seen: _Seen, now_s: float) -> bool:
-        return now_s - seen.since_s >= self._timeout_s
 
 
 class Standstill:
@@ -95,6 +99,47 @@ class Standstill:
             return None
         self.shown = True
         return seconds
+
+
+class Delivery:
+    """Requests the result: from one training thread, then from several control threads."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, int] = {}  # connection -> heartbeats since the request
+        self._any = False  # whether snapshots have been requested
+
+    def request(self, connection: int) -> list[RequestResult]:
+        """Request the result from `connection`."""
+        self._asked, self._any = {connection: 0}, False
+        return [RequestResult(connection=connection)]
+
+    def request_snapshots(self, connections: Iterable[int]) -> list[RequestSnapshot]:
+        """Request the last average from the control threads of `connections`, once."""
+        if self._any:
+            return []
+        self._asked, self._any = dict.fromkeys(connections, 0), True
+        return [RequestSnapshot(connection=connection) for connection in self._asked]
+
+    def awaits(self, connection: int) -> bool:
+        """Whether a request to `connection` is pending."""
+        return connection in self._asked
+
+    def lose(self, connection: int) -> bool:
+        """Remove a lost connection; return whether it had the last pending request."""
+        return self._asked.pop(connection, None) is not None and not self._asked
+
+    def heartbeat(self, connection: int) -> Literal["sending", "hung", "failed"]:
+        """Process a heartbeat; return the state of the delivery.
+
+        Returns:
+            "sending"; "hung" if snapshots should be requested; or "failed" if none will arrive.
+        """
+        if connection in self._asked:
+            self._asked[connection] += 1
+        beats = min(self._asked.values(), default=0)
+        if self._any:
+            return "failed" if beats >= _BEATS_BEFORE_SNAPSHOT else "sending"
+        return "hung" if beats >= _BEATS_BEFORE_RESULT else "sending"
 
 
 class DriverClock:

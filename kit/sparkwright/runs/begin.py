@@ -30,11 +30,10 @@ from ._tracking import RunTracking
 from .callbacks import DriverCallbacks
 from .comparing import flat_settings
 from .driver_model import DriverModel, seeded
-from .engine import Engine, Launcher
 from .extensions import in_notebook, show
 from .fit_options import CheckedOptions
 from .names import NAMES
-from .outcome import Outcome
+from .outcome import Engine, Outcome
 from .record import RunRecord
 
 # Model -> the last run that trains it.
@@ -276,13 +275,6 @@ def refuse_joining(master: TrainingMaster) -> None:
             "workers of a `TfData` cannot give others part of their examples, so none can join. "
             f"Received: max_workers={master.max_workers}. Leave it out."
         )
-
-
-def count_text(launcher: Launcher, one: str, several: str) -> str:
-    """Describe the number of workers: "1 worker", "4 workers" or "2 to 8 workers"."""
-    least, most = launcher.required, launcher.workers
-    count = f"{least}" if least == most else f"{least} to {most}"
-    return f"{count} {one if most == 1 else several}"
 
 
 def _compiled(model: Any) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class Membership:
         self.workers = workers
         self.required = workers if required is None else required
         self._are_required = frozenset(range(self.required))
+        self._no_rows = (0,) * (workers - self.required)  # of those that hold no data
         self.rows: dict[int, tuple[int, int]] = {}
         self._slots = slots
         self._registered: dict[int, WorkerRegistered] = {}
@@ -97,11 +98,6 @@ class Membership:
     def any_data_present(self) -> bool:
         """Whether any required worker is connected; only they hold data."""
         return not self._are_required.isdisjoint(self.present)
-
-    @property
-    def may_grow(self) -> bool:
-        """Whether further workers may join."""
-        return self.workers > self.required
 
     def refusal(self, event: WorkerRegistered) -> str:
         """Return why the worker cannot be admitted; empty: it can."""
@@ -183,7 +179,9 @@ class Membership:
         """
         if worker in self.present or self._tasks[worker]:
             return []
-        if worker >= self.required and not self._may_join(worker):
+        # Required workers have priority: their tasks may need the slot.
+        may_join = self.all_present and self._failed[worker] < self._max_failures
+        if worker >= self.required and not may_join:
             return []
         self._tasks[worker] += 1
         return [LaunchTask(worker=worker)]
@@ -192,10 +190,6 @@ class Membership:
         """Return the actions that launch workers without data; their tasks wait for free slots."""
         joining = range(self.required, self.workers)
         return [action for worker in joining for action in self.launch(worker)]
-
-    def _may_join(self, worker: int) -> bool:
-        # Required workers have priority: their tasks may need the slot.
-        return self.all_present and self._failed[worker] < self._max_failures
 
     def cede_slots(self, now_s: float) -> list[int]:
         """Return the connections of workers whose slots lost required workers may need."""
@@ -247,9 +241,8 @@ class Membership:
         After a stop, this includes the connections `awaited`.
         """
         actions: list[ShowStalled | RequestSnapshot | Drop] = []
-        for connection in self._stalls.newly_stalled(now_s):
+        for connection, seconds in self._stalls.newly_stalled(now_s).items():
             worker = self._registered[connection].worker
-            seconds = self._stalls.seconds(connection, now_s)
             actions.append(ShowStalled(worker=worker, seconds=seconds))
         ending = self._stopping_since_s
         if ending is not None and now_s - ending >= STOP_TIMEOUT_S:
@@ -275,15 +268,12 @@ class Membership:
     @property
     def all_rows(self) -> tuple[int, ...]:
         """Number of examples of each worker; all required workers must have registered."""
-        return tuple(self._rows_of(worker)[0] for worker in range(self.workers))
+        return (*(self.rows[worker][0] for worker in range(self.required)), *self._no_rows)
 
     @property
     def all_validation_rows(self) -> tuple[int, ...]:
         """Number of validation examples of each worker; all required must have registered."""
-        return tuple(self._rows_of(worker)[1] for worker in range(self.workers))
-
-    def _rows_of(self, worker: int) -> tuple[int, int]:
-        return self.rows[worker] if worker < self.required else (0, 0)
+        return (*(self.rows[worker][1] for worker in range(self.required)), *self._no_rows)
 
     def gathering_problem(self, now_s: float) -> str:
         """Return the error message if the first group cannot form in time; empty: keep waiting."""

@@ -1,10 +1,10 @@
-"""The outcome of a run: what it has learned, why it ended, and how errors say so."""
+"""The engine of a run, and its outcome: what it has learned, and why it ended."""
 
 import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -20,6 +20,7 @@ from sparkwright.errors import (
 from sparkwright.workers.protocol import Failure, Progress
 
 from ._events import RunState
+from .record import RunRecord
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,22 @@ class Outcome:
     progress: Progress
     stopped: bool = False
     error: BaseException | None = None
+
+
+class Engine(Protocol):
+    """Trains a network; see `PeerEngine` and `SparkRoundsEngine`."""
+
+    def run(self, record: RunRecord) -> Outcome:
+        """Train to the end; blocks."""
+
+    def stop(self) -> None:
+        """End with the next averaging; non-blocking, from any thread."""
+
+    def cancel(self) -> None:
+        """End immediately; from any thread."""
+
+    def request_histograms(self) -> bool:
+        """Request histograms after the next averaging; False if no worker is training yet."""
 
 
 def told(outcome: Outcome) -> Outcome:

@@ -16,12 +16,12 @@ from sparkwright.workers.protocol import Failure, Progress
 
 from ._coordinator import Coordinator
 from ._decisions import EndRun
-from ._driver_state import DriverState
 from ._poison import place_of
 from ._service import RunService
 from ._sharing_coordinator import SharingCoordinator
 from .begin import RunBeginning
-from .engine import Launcher
+from .driver_model import DriverState
+from .launching import Launcher
 from .outcome import Outcome, error_of, held, tidy
 from .record import RunRecord
 from .run_checkpoints import RunCheckpoints
@@ -96,7 +96,9 @@ class PeerEngine:
             tidy(self._abandon)
             return self._outcome(Progress(), error=error)
         finally:
-            tidy(self._close_writer, self._close_service, launcher.clean_up)
+            finish = partial(record.times.enter, PhaseCode.FINISH)
+            port = () if self._service is None else (self._service.close,)
+            tidy(finish, self._checkpoints.close, *port, launcher.clean_up)
 
     def stop(self) -> None:
         """End with the next averaging, or immediately before the first one; non-blocking."""
@@ -222,14 +224,6 @@ class PeerEngine:
         if not launcher.finish(_TASKS_END_S):
             launcher.cancel()
             launcher.finish(_TASKS_END_S)
-
-    def _close_writer(self) -> None:
-        self._record.times.enter(PhaseCode.FINISH)
-        self._checkpoints.close()
-
-    def _close_service(self) -> None:
-        if self._service is not None:
-            self._service.close()
 
     # -- outcome ----------------------------------------------------------------------------
 

@@ -26,9 +26,8 @@ from ._events import (
     WorkerState,
     WorkerStatus,
 )
-from ._history import History, block_rows, epoch_logs, unreported_rows
-from ._listeners import EventLog, Listener, fields_of
-from ._throughput import Throughput
+from ._history import History, Throughput, block_rows, epoch_logs, unreported_rows
+from ._listeners import EventLog, Listener
 from .histograms import RunHistograms
 from .timeline_record import TimelineRecord
 
@@ -105,10 +104,7 @@ class RunRecord:
 
         `RowsLogged` is left out, because `log` has its rows.
         """
-        return [
-            {"time_s": time_s, "event": type(event).__name__, **fields_of(event)}
-            for time_s, event in self._events.since(self.began_s)
-        ]
+        return self._events.rows(self.began_s)
 
     def add_listener(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every later event; return a function to remove it."""
@@ -198,8 +194,8 @@ class RunRecord:
         self, worker: int, *, host: str, rows: int, device: str = "", pid: int = 0
     ) -> None:
         """Record that a worker has registered, for the first time or after a restart."""
-        known = [e.worker for _, e in self._events.since(0.0) if isinstance(e, WorkerJoined)]
-        restarts = known.count(worker)
+        before = self._status.workers[worker]
+        restarts = 0 if before.state == "waiting" else before.restarts + 1
         where = {"host": host, "rows": rows, "device": device, "pid": pid}
         self._change(worker, state="starting", restarts=restarts, **where)
         self._events.add(WorkerJoined(worker=worker, host=host, attempt=restarts))

@@ -1,35 +1,21 @@
-"""The protocols of a run: its engine, and the launcher of its workers."""
+"""The launcher of a run's workers, and the requests that their tasks send to trainers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from sparkwright.data import TfData
+from sparkwright.masters import Histograms, SharedTrainingMaster
+from sparkwright.masters.training_master import TrainingMaster
+from sparkwright.partitions import DefaultRepartitioner
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.examples import Earlier
 from sparkwright.workers.protocol import Failure
+from sparkwright.workers.requests import TrainRequest, WorkerSettings
 
 from ._queue import Claim
-from .outcome import Outcome
-from .record import RunRecord
-
-
-class Engine(Protocol):
-    """Trains a network; see `PeerEngine` and `SparkRoundsEngine`."""
-
-    def run(self, record: RunRecord) -> Outcome:
-        """Train to the end; blocks."""
-        ...
-
-    def stop(self) -> None:
-        """End with the next averaging; non-blocking, from any thread."""
-        ...
-
-    def cancel(self) -> None:
-        """End immediately; from any thread."""
-        ...
-
-    def request_histograms(self) -> bool:
-        """Request histograms after the next averaging; False if no worker is training yet."""
-        ...
+from .begin import RunBeginning
+from .callbacks import DriverCallbacks
 
 
 class Launcher(Protocol):
@@ -75,7 +61,6 @@ class Launcher(Protocol):
         Returns:
             Number of examples of each required worker, or None if not counted yet.
         """
-        ...
 
     def launch(
         self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
@@ -89,20 +74,79 @@ class Launcher(Protocol):
                 it returned or was replaced.
             replaces: whether to end the remaining tasks of the worker first.
         """
-        ...
 
     def withdraw(self, worker: int) -> None:
         """End the tasks of a worker, which may wait for a slot, without a failure."""
-        ...
 
     def finish(self, timeout_s: float) -> bool:
         """Wait until no task is left; return whether that was so within `timeout_s`."""
-        ...
 
     def cancel(self) -> None:
         """End the tasks immediately."""
-        ...
 
     def clean_up(self) -> None:
         """Release the resources that `prepare` took."""
-        ...
+
+
+def train_request(
+    beginning: RunBeginning,
+    launcher: Launcher,
+    *,
+    rows: tuple[int, ...],
+    earlier: Earlier | None,
+    secret: bytes,
+    port: int,
+) -> Any:
+    """Return a template of the request to train, which `fill_in` completes."""
+    master = beginning.master
+    settings = settings_of(
+        master,
+        epochs=beginning.epochs,
+        callbacks=beginning.callbacks,
+        histograms=beginning.histograms,
+    )
+    return TrainRequest(
+        definition=beginning.definition,
+        xla=master.xla,
+        run=beginning.id,
+        controller=(launcher.advertised_host, port),
+        secret=secret,
+        listen_host=launcher.worker_host,
+        ports=master.mesh.ports,
+        shard="",
+        validation="",
+        consume=launcher.consume,
+        settings=replace(settings, rows=rows, earlier=earlier),
+        stream=launcher.stream,
+        shards=launcher.workers,
+    )
+
+
+def settings_of(
+    master: TrainingMaster,
+    *,
+    epochs: int,
+    callbacks: DriverCallbacks | None = None,
+    histograms: Histograms | None = None,
+) -> Any:
+    """Return a template of the workers' settings, which `fill_in` completes."""
+    assert master.seed is not None  # set by `seeded`
+    if isinstance(master, SharedTrainingMaster):  # workers do not need the user's repartitioner
+        master = replace(master, repartitioner=DefaultRepartitioner())
+    settings = WorkerSettings(master=master, epochs=epochs, histograms=histograms)
+    if callbacks is None or not callbacks.given:
+        return settings
+    return replace(settings, callbacks=True, callback_frequency=callbacks.frequency)
+
+
+def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:
+    """Complete `template` for one worker."""
+    settings = replace(template.settings, worker=worker, attempt=attempt)
+    return replace(template, settings=settings, shard=shard, validation=validation)
+
+
+def count_text(launcher: Launcher, one: str, several: str) -> str:
+    """Describe the number of workers: "1 worker", "4 workers" or "2 to 8 workers"."""
+    least, most = launcher.required, launcher.workers
+    count = f"{least}" if least == most else f"{least} to {most}"
+    return f"{count} {one if most == 1 else several}"
