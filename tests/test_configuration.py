@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from tests.configurations import configurations, refusal
 
 import sparkwright as sw
-from sparkwright.configuration import nested_options, plain_options, to_code
+from sparkwright.configuration import nested_options, plain_options
 from sparkwright.data import Augmentation, MaskFile
 from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import Experiment
@@ -28,6 +28,7 @@ from sparkwright.masters import (
     SystemClock,
 )
 from sparkwright.partitions import DefaultRepartitioner, NoRepartitioner
+from sparkwright.python_code import to_code
 from sparkwright.spark import SparkSettings
 from sparkwright.updates import (
     AdaptiveThreshold,

@@ -49,7 +49,8 @@ NAMED = {
     "workers": "examples protocol work",
 }
 PURE = [
-    *("_yaml.py", "configuration.py", "errors.py", "options.py"),
+    *("_yaml.py", "configuration.py", "errors.py", "nested_options.py", "options.py"),
+    "python_code.py",
     *(f"{package}/{name}.py" for package, names in NAMED.items() for name in names.split()),
     *(
         f"{package}/{path.name}"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.spark.helpers import Hook
 
-from sparkwright.configuration import to_code
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster, SharedTrainingMaster
 from sparkwright.partitions import DefaultRepartitioner
+from sparkwright.python_code import to_code
 from sparkwright.updates import AdaptiveThreshold
 
 MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]

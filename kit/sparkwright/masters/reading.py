@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sparkwright._yaml import read_json, read_yaml
-from sparkwright.configuration import checked_dict
 from sparkwright.errors import ConfigurationError
+from sparkwright.nested_options import checked_dict
 from sparkwright.options import check_choice, check_count, check_flag, check_positive
 from sparkwright.updates import FixedThreshold
 

@@ -185,7 +185,7 @@ class RunRules(ABC, Generic[Member]):
 
     @abstractmethod
     def _end(self, *, delivered: bool = False, reason: str = "") -> list[Action]:
-        """End the run; `reason`: what the workers are told."""
+        """End the run; `reason`: for the workers that are dismissed."""
 
     @abstractmethod
     def _end_undelivered(self) -> list[Action]:

@@ -18,8 +18,9 @@ class AbstractOrder:
 
     def content(self) -> dict[str, Any]:
         """The message's fields."""
-        names = [field.name for field in fields(self) if field.name != "connection"]
-        return {name: getattr(self, name) for name in names}
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        del found["connection"]
+        return {n: v.to_dict() if isinstance(v, Group) else v for n, v in found.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,11 +47,6 @@ class SendMeeting(AbstractOrder):
     group: Group
     validate: bool = False
     checkpoint: bool = False
-
-    def content(self) -> dict[str, Any]:
-        """The message's fields."""
-        group = self.group.to_dict()
-        return {"group": group, "validate": self.validate, "checkpoint": self.checkpoint}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
