@@ -64,7 +64,7 @@ def train(
 def told(record: RunRecord) -> list[RunEvent]:
     """Collects events; complete once the record is closed."""
     events: list[RunEvent] = []
-    record.add_listener(events.append)
+    record.events.add_listener(events.append)
     return events
 
 
@@ -326,7 +326,7 @@ def test_listeners_receive_all_events_in_order(record: RunRecord) -> None:
         WorkerLost(worker=0, host="a"),
         RowsLogged(start=2, count=1),
     ]
-    table = record.events()  # the same without rows
+    table = record.events.rows(record.began_s)  # the same without rows
     assert [entry["event"] for entry in table] == [
         type(event).__name__ for event in events if not isinstance(event, RowsLogged)
     ]
@@ -341,10 +341,10 @@ def test_failing_or_removed_listener_does_not_affect_the_run(
     def fail(_: RunEvent) -> None:
         raise ValueError("no")
 
-    record.add_listener(fail)
+    record.events.add_listener(fail)
     events = told(record)
     unheard: list[RunEvent] = []
-    record.add_listener(unheard.append)()
+    record.events.add_listener(unheard.append)()
     with caplog.at_level(logging.ERROR):
         record.state_changed("starting", "")
         record.close()
@@ -359,7 +359,7 @@ def test_slow_listener_does_not_delay_the_run(record: RunRecord) -> None:
     def wait(_: RunEvent) -> None:
         in_time.append(enough.wait(30.0))
 
-    record.add_listener(wait)
+    record.events.add_listener(wait)
     for number in range(100):
         train(record, losses=[1.0], round=number + 1)
     enough.set()
@@ -376,7 +376,7 @@ def test_a_listener_may_close_the_record() -> None:
         record.close()
         closed.set()
 
-    record.add_listener(close)
+    record.events.add_listener(close)
     record.state_changed("starting", "")
     assert closed.wait(2.0)
     record.close()

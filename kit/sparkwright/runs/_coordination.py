@@ -5,7 +5,7 @@ threads or clocks; `_server.py` converts messages to events and actions to messa
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sparkwright.workers.protocol import Failure, Group, Progress
@@ -65,6 +65,7 @@ class RunRules(ABC, Generic[Member]):
         self,
         *,
         workers: int,
+        member: Callable[[int, int], Member],
         required: int | None = None,
         slots: int | None = None,
         replacement_grace_s: float = 2.0,
@@ -76,6 +77,7 @@ class RunRules(ABC, Generic[Member]):
 
         Args:
             workers: number of workers of the run.
+            member: connection, worker -> the state of a worker that has just registered.
             required: number of workers that hold data and must register. The others have no data;
                 they join and leave at any time. Default None: all are required.
             slots: number of task slots of Spark, for error messages; default None: unknown.
@@ -86,7 +88,7 @@ class RunRules(ABC, Generic[Member]):
         """
         self.phase = "gathering"
         self.generation = 0
-        self.workers = workers
+        self.workers, self._member = workers, member
         self._membership = Membership(
             workers=workers,
             required=required,
@@ -149,10 +151,6 @@ class RunRules(ABC, Generic[Member]):
     @abstractmethod
     def _handle(self, event: Event) -> list[Action]:
         """Process an event that only this kind of training has."""
-
-    @abstractmethod
-    def _member(self, event: WorkerRegistered) -> Member:
-        """Return the state of a worker that has just been admitted."""
 
     @abstractmethod
     def _begin(self) -> list[Action]:
@@ -230,7 +228,7 @@ class RunRules(ABC, Generic[Member]):
             actions = [Dismiss(connection=replaced, reason=reason), *self._remove(replaced)]
         if self._replaces_lost:
             actions += self._membership.launch_joining()
-        self._members[event.connection] = self._member(event)
+        self._members[event.connection] = self._member(event.connection, event.worker)
         if self.phase != "gathering":
             joined = event.worker >= self._membership.required
             return actions + self._members_changed(joined=joined)

@@ -47,7 +47,6 @@ from ._observations import (
     CheckpointReceived,
     Event,
     Moment,
-    WorkerRegistered,
     WorkerReported,
 )
 
@@ -68,6 +67,7 @@ class _Member:
     driver has asked for that, and has "reported" when it has left it.
     """
 
+    connection: int
     worker: int
     state: MemberState = "new"
     report: WorkerReported | None = None
@@ -91,7 +91,7 @@ class Coordinator(RunRules[_Member]):
 
     def __init__(self, *, workers: int, start: Progress | None = None, **common: Any) -> None:
         """Start in the phase "gathering", with progress `start`; see `RunRules` for `common`."""
-        super().__init__(workers=workers, **common)
+        super().__init__(workers=workers, member=_Member, **common)
         self._progress = self._start = start or Progress.first(workers=workers)
         self._regrouping_since_s = self._now_s
         self._fruitless = 0
@@ -140,9 +140,6 @@ class Coordinator(RunRules[_Member]):
             elif connection in self._members:
                 actions.append(SendAnswer(connection=connection, answer=answer))
         return actions
-
-    def _member(self, event: WorkerRegistered) -> _Member:
-        return _Member(event.worker)
 
     def _begin(self) -> list[Action]:
         return self._form()

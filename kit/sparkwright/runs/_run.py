@@ -135,7 +135,7 @@ class TrainingRun:
         """A pandas DataFrame of the run's events, one row each: time_s, event, its fields."""
         import pandas as pd
 
-        return pd.DataFrame(self._record.events())
+        return pd.DataFrame(self._record.events.rows(self._record.began_s))
 
     @property
     def stats(self) -> Any:
@@ -245,7 +245,7 @@ class TrainingRun:
 
     def add_listener(self, listener: Callable[[RunEvent], None]) -> Callable[[], None]:
         """Call `listener` with each event, on the run's thread; return a function to remove it."""
-        return self._record.add_listener(listener)
+        return self._record.events.add_listener(listener)
 
     def wait(self, timeout_s: float | None = None) -> Any:
         """Wait for the end and return the trained model.

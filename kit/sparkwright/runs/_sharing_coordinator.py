@@ -42,7 +42,6 @@ from ._observations import (
     CallbacksAnswered,
     CheckpointReceived,
     Event,
-    WorkerRegistered,
     WorkerReported,
     WorkReported,
 )
@@ -53,9 +52,17 @@ _UNREADABLE_S = 10.0
 Phase = Literal["gathering", "training", "meeting", "answering", "delivering", "over"]
 
 
+MemberState = Literal["new", "fetching", "ready"]
+Attendance = Literal["outside", "inside", "met"]
+
+
 @dataclass(slots=True)
 class _Member:
     """A connected worker.
+
+    It is "new" until it gets a group, then "fetching" a state, then "ready" to train and to
+    average. It is "inside" a ring from its call until it reports that it left, and has "met" if it
+    averaged.
 
     Invariant: `piece` is not part of the ledger's remaining work; it returns there if the worker is
     lost.
@@ -63,14 +70,13 @@ class _Member:
 
     connection: int
     worker: int
-    grouped: int = 0  # generation of the last group sent to it; 0: it needs a group
-    ready: bool = False  # has a state
+    state: MemberState = "new"
+    grouped: int = 0  # generation of the last group sent to it
     asked: bool = False  # has requested work and has no piece
     wanted: int = 0  # minibatches requested; 0: the size of a piece
     piece: Span | None = None
     ring: int = 0  # generation of the last ring that it was asked to join
-    in_ring: bool = False  # has not reported the end of that ring
-    met: bool = False  # completed the last meeting
+    attendance: Attendance = "outside"  # of that ring
     unread: dict[int, float] = field(default_factory=dict[int, float])  # owner -> when it failed
 
 
@@ -86,8 +92,6 @@ class SharingCoordinator(RunRules[_Member]):
 
     Attributes:
         phase: the phase of the run, see the module's diagram.
-        generation: number of groups and meetings so far.
-        workers: number of workers of the run.
         exact: False: minibatches logged beyond `progress` count too, because other workers have
             received their updates.
     """
@@ -124,7 +128,7 @@ class SharingCoordinator(RunRules[_Member]):
             callbacks: whether the driver runs callbacks after each epoch; default False.
             **common: see `RunRules`.
         """
-        super().__init__(workers=workers, **common)
+        super().__init__(workers=workers, member=_Member, **common)
         self._ledger = Ledger(
             start or Progress.first(workers=workers),
             epochs=epochs,
@@ -165,9 +169,6 @@ class SharingCoordinator(RunRules[_Member]):
 
     # -- events -----------------------------------------------------------------------------
 
-    def _member(self, event: WorkerRegistered) -> _Member:
-        return _Member(event.connection, event.worker)
-
     def _begin(self) -> list[Action]:
         self._ledger.begin(self._membership.all_rows)
         return self._begin_work() + self._regroup()
@@ -188,17 +189,17 @@ class SharingCoordinator(RunRules[_Member]):
         return [
             SendRegroup(connection=member.connection, generation=ring)
             for member in self._members.values()
-            if member.in_ring and member.ring == ring
+            if member.attendance == "inside" and member.ring == ring
         ]
 
     def _take_work(self, event: WorkReported) -> list[Action]:
         member = self._members.get(event.connection)
-        if member is None or not member.grouped:
+        if member is None or member.state == "new":
             return []
         # The membership may have changed while the worker fetched its state.
-        behind = not member.ready and member.grouped < self._grouped
-        if not member.ready:
-            member.ready, member.in_ring = True, False
+        behind = member.state == "fetching" and member.grouped < self._grouped
+        if member.state == "fetching":
+            member.state, member.attendance = "ready", "outside"
             self._fruitless.clear()
         if event.piece is not None and event.piece == member.piece:
             member.piece = None
@@ -219,11 +220,11 @@ class SharingCoordinator(RunRules[_Member]):
         member = self._members.get(event.connection)
         if member is None:
             return []
-        left_ring = member.in_ring and event.generation == member.ring
-        without_state = not member.ready and event.generation == member.grouped > 0
+        left_ring = member.attendance == "inside" and event.generation == member.ring
+        without_state = member.state == "fetching" and event.generation == member.grouped
         if left_ring:
-            member.in_ring, member.met = False, event.ending == "met"
-            self._meeting.broke |= not member.met
+            member.attendance = "met" if event.ending == "met" else "outside"
+            self._meeting.broke |= event.ending != "met"
             if event.progress is not None and event.connection == self._meeting.reporter:
                 self._ledger.count_validation(event.progress.validated)
         if event.ending == "failed":
@@ -234,9 +235,9 @@ class SharingCoordinator(RunRules[_Member]):
         if not (left_ring or without_state):
             return []  # a report on an outdated ring
         if without_state:
-            member.grouped = 0  # send it another group
+            member.state = "new"  # send it another group
         # A new worker cannot fetch a state during a meeting, so that does not count as a failure.
-        counts = event.ending != "met" and (member.ready or self.phase != "meeting")
+        counts = event.ending != "met" and (member.state == "ready" or self.phase != "meeting")
         if counts and self._is_fruitless(event.generation):
             return self._request_regroup(event.generation) + self._abort_meetings()
         return self._advance()
@@ -250,10 +251,10 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _advance(self, *, changed: bool = False) -> list[Action]:
         """Return the actions possible now; `changed`: all workers need the new membership."""
-        if not any(member.ready for member in self._members.values()):
+        if not self._ready:
             return self._end() if self._is_winding_up else self._restart_when_possible()
         actions: list[Action] = []
-        if changed or any(not member.grouped for member in self._members.values()):
+        if changed or any(member.state == "new" for member in self._members.values()):
             actions = self._regroup()
         if self.phase == "meeting":
             return actions + self._advance_meeting()
@@ -263,7 +264,7 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _restart_when_possible(self) -> list[Action]:
         """Restart training if no worker has a state: when all are present, or after the grace."""
-        if any(member.grouped for member in self._members.values()):
+        if any(member.state == "fetching" for member in self._members.values()):
             return []  # a group without a state is about to start
         if self._without_state_since_s is None:
             self._without_state_since_s = self._now_s
@@ -288,16 +289,17 @@ class SharingCoordinator(RunRules[_Member]):
         self.generation += 1
         self._grouped = self.generation
         members = self._by_worker
-        ready = [rank for rank, member in enumerate(members) if member.ready]
+        ready = [rank for rank, member in enumerate(members) if member.state == "ready"]
         group = self._group(self._members.keys(), source=ready[0] if ready else -1)
         actions: list[Action] = []
         for member in members:
             # Do not interrupt a worker that is fetching a state within an earlier group.
-            if member.ready or not member.grouped:
+            if member.state != "fetching":
                 member.grouped = self.generation
+                member.state = "ready" if member.state == "ready" else "fetching"
                 actions.append(SendGroup(connection=member.connection, group=group))
             if not ready:
-                member.ring, member.in_ring = self.generation, True
+                member.ring, member.attendance = self.generation, "inside"
         return actions
 
     def _assign_work(self) -> list[Action]:
@@ -352,7 +354,7 @@ class SharingCoordinator(RunRules[_Member]):
         )
         actions: list[Action] = []
         for member in self._ready:
-            member.ring, member.in_ring, member.met = self.generation, True, False
+            member.ring, member.attendance = self.generation, "inside"
             actions.append(
                 SendMeeting(
                     connection=member.connection,
@@ -365,10 +367,10 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _advance_meeting(self) -> list[Action]:
         ready = self._ready
-        if any(member.in_ring for member in ready):
+        if self._averaging:
             return []
         # Workers that joined since have a member's state, and take part in the next meeting.
-        if self._meeting.broke or not any(member.met for member in ready):
+        if self._meeting.broke or not any(member.attendance == "met" for member in ready):
             return self._call_meeting()
         self._fruitless.clear()
         self._ledger.count_meeting()
@@ -418,7 +420,7 @@ class SharingCoordinator(RunRules[_Member]):
                 return self._end()
             return self._abort("all workers were lost before one delivered the result.")
         self.phase = "delivering"
-        chosen = min(self._ready, key=lambda member: not member.met)
+        chosen = min(self._ready, key=lambda member: member.attendance != "met")
         return [*self._delivery.request(chosen.connection)]
 
     def _abort_meetings(self) -> list[Action]:
@@ -442,20 +444,20 @@ class SharingCoordinator(RunRules[_Member]):
         return forget + self._ended(stopped=stopped, reason=reason)
 
     def _awaited(self) -> Collection[int]:
-        return [m.connection for m in self._ready if self.phase == "meeting" and m.in_ring]
+        return [m.connection for m in self._averaging] if self.phase == "meeting" else []
 
     def _waits_for(self) -> str:
         if self.phase == "answering":
             return f"the callbacks of epoch {self.progress.epoch}"
         if self.phase == "meeting":
-            return f"{named([m.worker for m in self._ready if m.in_ring])} to average"
+            return f"{named([m.worker for m in self._averaging])} to average"
         pieces = [
             f"worker {member.worker} to train {member.piece.size} minibatches of worker "
             f"{member.piece.owner}'s data"
             for member in self._ready
             if member.piece is not None
         ]
-        states = [m.worker for m in self._by_worker if not m.ready]
+        states = [m.worker for m in self._by_worker if m.state != "ready"]
         fetching = f"{named(states)} to fetch the state" if states else ""
         lost = f"a replacement of {self._absent()}" if self._absent() else ""
         return "; ".join(filter(None, [*pieces, fetching, lost])) or "its workers to ask for work"
@@ -471,7 +473,12 @@ class SharingCoordinator(RunRules[_Member]):
     @property
     def _ready(self) -> list[_Member]:
         """The members that have a state, sorted by worker."""
-        return [member for member in self._by_worker if member.ready]
+        return [member for member in self._by_worker if member.state == "ready"]
+
+    @property
+    def _averaging(self) -> list[_Member]:
+        """The members with a state that have not left the last ring."""
+        return [member for member in self._ready if member.attendance == "inside"]
 
     @property
     def _is_winding_up(self) -> bool:

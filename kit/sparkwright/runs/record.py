@@ -27,7 +27,7 @@ from ._events import (
     WorkerStatus,
 )
 from ._history import History, Throughput, block_rows, epoch_logs, unreported_rows
-from ._listeners import EventLog, Listener
+from ._listeners import EventLog
 from .histograms import RunHistograms
 from .timeline_record import TimelineRecord
 
@@ -46,6 +46,7 @@ class RunRecord:
         log: one row per worker and minibatch.
         histograms: histograms of the network, taken at intervals or on request.
         times: phases of driver and workers.
+        events: the events so far, for listeners. `RowsLogged` is not kept: `log` has its rows.
         facts: JSON-serializable facts that became known after the start.
         began_s: start time, by the monotonic clock.
         first_loss_s: seconds from the start to the first loss; None before.
@@ -73,7 +74,7 @@ class RunRecord:
         self._plan: TrainingPlan | None = None
         self._entered = self._rounds = 0  # the current epoch, and its number of averagings
         self._ended_s: float | None = None
-        self._events = EventLog(name=name)
+        self.events = EventLog(name=name)
 
     # -- read -------------------------------------------------------------------------------
 
@@ -98,17 +99,6 @@ class RunRecord:
                 elapsed_s=now_s - self.began_s,
                 remaining_s=None if is_over or not total else remaining_s,
             )
-
-    def events(self) -> list[dict[str, Any]]:
-        """Return the events: "time_s" since the start, "event" (the class), and its fields.
-
-        `RowsLogged` is left out, because `log` has its rows.
-        """
-        return self._events.rows(self.began_s)
-
-    def add_listener(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every later event; return a function to remove it."""
-        return self._events.add_listener(listener)
 
     @property
     def steps_per_epoch(self) -> int | None:
@@ -188,7 +178,7 @@ class RunRecord:
             if state in ("done", "stopped", "failed"):
                 self._ended_s = time.monotonic()
             self._status = replace(self._status, state=state, message=message, error=error)
-        self._events.add(StateChanged(state=state, message=message))
+        self.events.add(StateChanged(state=state, message=message))
 
     def worker_joined(
         self, worker: int, *, host: str, rows: int, device: str = "", pid: int = 0
@@ -198,7 +188,7 @@ class RunRecord:
         restarts = 0 if before.state == "waiting" else before.restarts + 1
         where = {"host": host, "rows": rows, "device": device, "pid": pid}
         self._change(worker, state="starting", restarts=restarts, **where)
-        self._events.add(WorkerJoined(worker=worker, host=host, attempt=restarts))
+        self.events.add(WorkerJoined(worker=worker, host=host, attempt=restarts))
 
     def worker_placed(self, worker: int, *, host: str, device: str, pid: int) -> None:
         """Set the place of a worker that does not register, with Spark's communication."""
@@ -209,7 +199,7 @@ class RunRecord:
         host = self._status.workers[worker].host
         self._change(worker, state="lost")
         self.times.expected(worker)
-        self._events.add(WorkerLost(worker=worker, host=host))
+        self.events.add(WorkerLost(worker=worker, host=host))
 
     def worker_stalled(self, worker: int, seconds: float) -> None:
         """Record that a worker computes without progress for `seconds`; 0: it has recovered."""
@@ -223,7 +213,7 @@ class RunRecord:
                 "steps, raise `MeshConfig(stall_timeout_s=…)`.",
                 *(worker, host, seconds),
             )
-            self._events.add(WorkerStalled(worker=worker, host=host, seconds=seconds))
+            self.events.add(WorkerStalled(worker=worker, host=host, seconds=seconds))
 
     def stood_still(self, seconds: float, waits_for: str) -> None:
         """Record that the run makes no progress for `seconds`; 0: it goes on."""
@@ -320,7 +310,7 @@ class RunRecord:
             )
             self._advance(last, now_s)
         if start:
-            self._events.add(RowsLogged(start=first, count=start))
+            self.events.add(RowsLogged(start=first, count=start))
 
     def validated(self, *, epoch: int, loss: float, metrics: dict[str, float]) -> None:
         """Add the validation results of the averaged network."""
@@ -330,7 +320,7 @@ class RunRecord:
             # Validation is repeated if a worker was lost.
             before = tuple(p for p in self._status.validation if p.epoch < epoch)
             self._status = replace(self._status, validation=(*before, point))
-        self._events.add(Validated(point=point))
+        self.events.add(Validated(point=point))
 
     def progress_settled(self, progress: Progress, *, exact: bool = True) -> None:
         """Make the log of each worker agree with the minibatches that count.
@@ -376,7 +366,7 @@ class RunRecord:
     def close(self) -> None:
         """Deliver the remaining events to the listeners, then end their thread."""
         self.times.close()
-        self._events.close()
+        self.events.close()
 
     # -- private ----------------------------------------------------------------------------
 
