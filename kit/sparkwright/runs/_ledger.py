@@ -18,6 +18,7 @@ class Ledger:
 
     Attributes:
         progress: the completed work, and the remaining work without the assigned pieces.
+        assigned: worker -> the piece that it trains.
         start: the progress from which the run continues if all workers are lost.
     """
 
@@ -36,6 +37,7 @@ class Ledger:
         self._lends = lends
         self._totals: Sequence[int] = ()
         self._size = 1
+        self.assigned: dict[int, Span] = {}
         self._risky: list[Span] = []  # lost workers' pieces
 
     def begin(self, rows: Sequence[int]) -> None:
@@ -83,16 +85,21 @@ class Ledger:
 
     # -- pieces -----------------------------------------------------------------------------
 
-    def is_risky(self, piece: Span) -> bool:
+    def _is_risky(self, piece: Span) -> bool:
         """Whether a worker was lost that had minibatches of `piece`."""
         return any(piece.overlaps(risky) for risky in self._risky)
+
+    def may_risk(self, workers: Collection[int]) -> bool:
+        """Whether a risky piece that one of `workers` gets now cannot end them all."""
+        pieces = [self.assigned.get(worker) for worker in workers]
+        return sum(piece is None or not self._is_risky(piece) for piece in pieces) > 1
 
     def has_work(self, present: Collection[int], *, risky: bool = True) -> bool:
         """Whether work remains on data of the workers `present`, or only risky pieces of it."""
         return any(span.owner in present for span in self._left(risky=risky))
 
     def _left(self, *, risky: bool) -> tuple[Span, ...]:
-        return tuple(span for span in self.progress.todo if risky or not self.is_risky(span))
+        return tuple(span for span in self.progress.todo if risky or not self._is_risky(span))
 
     def hand_out(
         self,
@@ -132,6 +139,7 @@ class Ledger:
             size=size,
         )
         if piece is not None:
+            self.assigned[worker] = piece
             todo = without(progress.todo, {worker: piece}, {worker: piece.size})
             self.progress = replace(progress, todo=todo)
         return piece
@@ -147,6 +155,7 @@ class Ledger:
         thresholds: tuple[float, ...] = (),
     ) -> None:
         """Count the first `minibatches` of `piece`, and return the others to the remaining work."""
+        self.assigned.pop(worker, None)
         steps, done = list(self.progress.steps), list(self.progress.examples)
         steps[worker] += minibatches
         done[worker] += examples
@@ -157,15 +166,15 @@ class Ledger:
             iterations=max(self.progress.iterations, iterations),
             thresholds=thresholds or self.progress.thresholds,
         )
-        self.return_piece(piece._replace(start=piece.start + minibatches))
+        self._return(piece._replace(start=piece.start + minibatches))
 
-    def lose_piece(self, piece: Span) -> None:
-        """Return `piece` to the remaining work, because its worker was lost."""
-        self._risky.append(piece)
-        self.return_piece(piece)
+    def lose(self, worker: int) -> None:
+        """Return the piece of a lost worker to the remaining work."""
+        if (piece := self.assigned.pop(worker, None)) is not None:
+            self._risky.append(piece)
+            self._return(piece)
 
-    def return_piece(self, piece: Span) -> None:
-        """Return `piece` to the remaining work."""
+    def _return(self, piece: Span) -> None:
         if piece.size:
             todo = self.progress.todo
             # If no other worker can train it, keep the pieces of its worker in order.

@@ -25,7 +25,6 @@ from typing import Any, Literal
 
 from sparkwright.masters.checkpointing import Checkpointing, StateSchedule
 from sparkwright.workers.protocol import Progress
-from sparkwright.workers.work import Span
 
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
@@ -63,9 +62,6 @@ class _Member:
     It is "new" until it gets a group, then "fetching" a state, then "ready" to train and to
     average. It is "inside" a ring from its call until it reports that it left, and has "met" if it
     averaged.
-
-    Invariant: `piece` is not part of the ledger's remaining work; it returns there if the worker is
-    lost.
     """
 
     connection: int
@@ -74,7 +70,6 @@ class _Member:
     grouped: int = 0  # generation of the last group sent to it
     asked: bool = False  # has requested work and has no piece
     wanted: int = 0  # minibatches requested; 0: the size of a piece
-    piece: Span | None = None
     ring: int = 0  # generation of the last ring that it was asked to join
     attendance: Attendance = "outside"  # of that ring
     unread: dict[int, float] = field(default_factory=dict[int, float])  # owner -> when it failed
@@ -180,8 +175,7 @@ class SharingCoordinator(RunRules[_Member]):
     def _remove(self, connection: int) -> list[Action]:
         """Return a lost worker's piece to the remaining work, and end a ring that waits for it."""
         gone = self._members.pop(connection)
-        if gone.piece is not None:
-            self._ledger.lose_piece(gone.piece)
+        self._ledger.lose(gone.worker)
         return self._request_regroup(gone.ring)
 
     def _request_regroup(self, ring: int) -> list[Action]:
@@ -201,8 +195,8 @@ class SharingCoordinator(RunRules[_Member]):
         if member.state == "fetching":
             member.state, member.attendance = "ready", "outside"
             self._fruitless.clear()
-        if event.piece is not None and event.piece == member.piece:
-            member.piece = None
+        assigned = self._ledger.assigned
+        if event.piece is not None and event.piece == assigned.get(member.worker):
             if event.wants_more and event.minibatches < event.piece.size:
                 member.unread[event.piece.owner] = self._now_s
             self._ledger.count(
@@ -213,7 +207,8 @@ class SharingCoordinator(RunRules[_Member]):
                 iterations=event.iterations,
                 thresholds=event.thresholds,
             )
-        member.asked, member.wanted = event.wants_more and member.piece is None, event.wanted
+        member.asked = event.wants_more and member.worker not in assigned
+        member.wanted = event.wanted
         return self._advance(changed=behind)
 
     def _take_report(self, event: WorkerReported) -> list[Action]:
@@ -330,16 +325,14 @@ class SharingCoordinator(RunRules[_Member]):
                 risky=self._may_risk(ready),
             )
             if piece is not None:
-                member.asked, member.piece = False, piece
+                member.asked = False
                 actions.append(SendPiece(connection=member.connection, piece=piece))
         return actions
 
     def _may_risk(self, ready: Sequence[_Member]) -> bool:
         """Whether the state outlives a worker that is assigned a risky piece now."""
-        is_risky = self._ledger.is_risky
-        safe = [m for m in ready if m.piece is None or not is_risky(m.piece)]
         alone = len(self._members) == 1 and self._membership.all_present
-        return alone or len(safe) > 1
+        return alone or self._ledger.may_risk([member.worker for member in ready])
 
     def _call_meeting(self) -> list[Action]:
         """Have all workers with a state stop training and average."""
@@ -452,10 +445,8 @@ class SharingCoordinator(RunRules[_Member]):
         if self.phase == "meeting":
             return f"{named([m.worker for m in self._averaging])} to average"
         pieces = [
-            f"worker {member.worker} to train {member.piece.size} minibatches of worker "
-            f"{member.piece.owner}'s data"
-            for member in self._ready
-            if member.piece is not None
+            f"worker {worker} to train {piece.size} minibatches of worker {piece.owner}'s data"
+            for worker, piece in sorted(self._ledger.assigned.items())
         ]
         states = [m.worker for m in self._by_worker if m.state != "ready"]
         fetching = f"{named(states)} to fetch the state" if states else ""
