@@ -185,9 +185,9 @@ class RunRules(ABC, Generic[Member]):
     def _end(self, *, delivered: bool = False, reason: str = "") -> list[Action]:
         """End the run; `reason`: for the workers that are dismissed."""
 
-    @abstractmethod
     def _end_undelivered(self) -> list[Action]:
         """End the run without a delivered result."""
+        return self._abort("no worker delivered the result.")
 
     @abstractmethod
     def _snapshot_sources(self) -> Collection[int]:

@@ -456,9 +456,6 @@ class SharingCoordinator(RunRules[_Member]):
     def _snapshot_sources(self) -> Collection[int]:
         return [member.connection for member in self._ready]
 
-    def _end_undelivered(self) -> list[Action]:
-        return self._abort("no worker delivered the result.")
-
     # -- conditions -------------------------------------------------------------------------
 
     @property
