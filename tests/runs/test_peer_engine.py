@@ -155,7 +155,8 @@ def ended_with(
     one._service = SimpleNamespace(
         server=SimpleNamespace(result=result, rejected=rejected), end=end
     )
-    one._state.keep(copy, Progress.from_dict(copy.fields["progress"]))
+    progress = Progress.from_dict(copy.fields["progress"])
+    one._checkpoints.keep(one._record, copy, progress, write=False)
     return one._outcome(Progress())
 
 

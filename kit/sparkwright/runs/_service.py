@@ -42,7 +42,6 @@ from ._observations import (
 from ._server import CoordinatorServer
 from ._sharing_coordinator import SharingCoordinator
 from .begin import RunBeginning
-from .driver_model import DriverState
 from .launching import Launcher, train_request
 from .record import RunRecord
 from .run_checkpoints import RunCheckpoints
@@ -69,7 +68,6 @@ class RunService:
         beginning: RunBeginning,
         launcher: Launcher,
         checkpoints: RunCheckpoints,
-        state: DriverState,
         rows: tuple[int, ...],
         gathered: Callable[[tuple[int, ...]], None],
     ) -> None:
@@ -80,15 +78,14 @@ class RunService:
             record: what happens is written to it.
             beginning: the settings of the run.
             launcher: starts the tasks.
-            checkpoints: written when the coordinator says so.
-            state: keeps the workers' state.
+            checkpoints: where workers start; keeps their states when the coordinator decides so.
             rows: examples of each worker; empty: unknown.
             gathered: called with the examples of the required workers when all have registered.
         """
         self.over = threading.Event()
         self.end: EndRun | None = None
         self._record, self._launcher, self._callbacks = record, launcher, beginning.callbacks
-        self._checkpoints, self._state, self._gathered = checkpoints, state, gathered
+        self._checkpoints, self._gathered = checkpoints, gathered
         # Moments whose callbacks the run's thread must run; None: the run is over.
         self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
         self._has_gathered = False
@@ -101,7 +98,7 @@ class RunService:
             host=launcher.bind_host,
             ports=mesh.ports_from(os.environ),
             peer_timeout_s=mesh.peer_timeout_s,
-            start=lambda: state.start,
+            start=lambda: checkpoints.start,
             name=f"sparkwright-{beginning.id}",
             encrypt=mesh.encrypt,
             relay_timeout_s=mesh.connect_timeout_s if relays else None,
@@ -149,7 +146,7 @@ class RunService:
     def _call_back(self, moment: Moment) -> None:
         try:
             with self._without_free_slots():
-                ends, rate = self._callbacks.called(moment, self._state.copy, self._record)
+                ends, rate = self._callbacks.called(moment, self._checkpoints.copy, self._record)
             self.server.handle(CallbacksAnswered(moment=moment, ends=ends, learning_rate=rate))
         except Exception as error:
             reason = f"a callback failed: {error}"
@@ -202,9 +199,7 @@ class RunService:
                 record.history_forgotten()
             case KeepCheckpoint(progress=progress, write=write):
                 assert message is not None
-                self._state.keep(message, progress)
-                if write:
-                    self._checkpoints.write(record, progress, *self._state.start[1])
+                self._checkpoints.keep(record, message, progress, write=write)
             case LaunchTask(worker=worker, replaces=replaces):
                 self._launch(worker, replaces=replaces)
             case ShowStalled(worker=worker, seconds=seconds):

@@ -20,7 +20,6 @@ from ._poison import place_of
 from ._service import RunService
 from ._sharing_coordinator import SharingCoordinator
 from .begin import RunBeginning
-from .driver_model import DriverState
 from .launching import Launcher
 from .outcome import Outcome, error_of, held, tidy
 from .record import RunRecord
@@ -46,7 +45,7 @@ class PeerEngine:
         """Prepare without starting anything."""
         self._launcher, self._beginning = launcher, beginning
         self._master, self._callbacks = beginning.master, beginning.callbacks
-        self._checkpoints, self._state = RunCheckpoints(beginning), DriverState(beginning.start)
+        self._checkpoints = RunCheckpoints(beginning)
         self._record: RunRecord  # set by `run`
         self._rows: tuple[int, ...] = ()  # of each worker; empty: unknown
         self._service: RunService | None = None
@@ -61,7 +60,7 @@ class PeerEngine:
         try:
             ensure_open_files(_OPEN_FILES + launcher.workers * (4 + relays * launcher.workers))
             # Now, because the user may change the model during the run.
-            self._state.begin(self._checkpoints.resume)
+            self._checkpoints.begin()
             self._checkpoints.open(record)
             self._prepare()
             coordinator = self._coordinator()
@@ -82,7 +81,6 @@ class PeerEngine:
                 beginning=self._beginning,
                 launcher=launcher,
                 checkpoints=self._checkpoints,
-                state=self._state,
                 rows=self._rows,
                 gathered=self._gathered,
             )
@@ -132,8 +130,6 @@ class PeerEngine:
         if rows is not None:
             self._rows = self._of_all(rows)
             self._checkpoints.fit(self._rows, is_stream=launcher.stream is not None)
-            if self._checkpoints.resume is not None:  # else the model's, copied before
-                self._state.begin(self._checkpoints.resume)
 
     def _of_all(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Extend the `counts` of the required workers with 0 for those that may join."""
@@ -231,8 +227,8 @@ class PeerEngine:
         """Return the outcome: the delivered state, or the driver's copy if that is later."""
         service = self._service
         end, result = (None, None) if service is None else (service.end, service.server.result)
-        found = self._state.latest(result)
-        is_copy = found is not None and found is self._state.copy
+        found = self._checkpoints.latest(result)
+        is_copy = found is not None and found is self._checkpoints.copy
         if found is not None and (is_copy or self._master.exchange.kind == "averaging"):
             progress = found.progress
             if is_copy or end is None:  # the coordinator has not settled this progress
