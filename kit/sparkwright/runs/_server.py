@@ -363,9 +363,13 @@ class CoordinatorServer:
     def _perform(self, action: Action) -> None:
         match action:
             case SendGroup(connection=number, group=group):
-                self._send_group(number, group)
-            case AbstractOrder(connection=number):
-                self._send(number, action.kind, action.content())
+                # Encoded once for all workers, because it lists all of them.
+                if self._last_group is None or self._last_group[0] is not group:
+                    self._last_group = group, encode_head("group", group.to_dict(), 0)
+                if (peer := self._peers.get(number)) is not None:
+                    peer.send_encoded(self._last_group[1])
+            case AbstractOrder():
+                self._send(action.connection, action.kind, action.content())
             case Drop(connection=number):
                 self._drop(number)
             case KeepCheckpoint():
@@ -387,13 +391,6 @@ class CoordinatorServer:
             case _:
                 self._ended |= isinstance(action, EndRun)
                 self._notify(action, None)
-
-    def _send_group(self, number: int, group: Group) -> None:
-        """Send a group; it is encoded once for all workers, because it lists all of them."""
-        if self._last_group is None or self._last_group[0] is not group:
-            self._last_group = group, encode_head("group", group.to_dict(), 0)
-        if (peer := self._peers.get(number)) is not None:
-            peer.send_encoded(self._last_group[1])
 
     def _send(self, number: int, kind: str, fields: dict[str, Any]) -> None:
         if (peer := self._peers.get(number)) is not None:

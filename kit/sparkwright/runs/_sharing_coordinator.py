@@ -222,25 +222,20 @@ class SharingCoordinator(RunRules[_Member]):
             self._meeting.broke |= event.ending != "met"
             if event.progress is not None and event.connection == self._meeting.reporter:
                 self._ledger.count_validation(event.progress.validated)
-        if event.ending == "failed":
+        has_failed = event.ending == "failed"
+        if has_failed:
             self._failure = self._failure or event.failure
-            if left_ring and self._is_fruitless(event.generation):
-                return self._request_regroup(event.generation) + self._abort_meetings()
-            return self._wind_up()
-        if not (left_ring or without_state):
+        elif not (left_ring or without_state):
             return []  # a report on an outdated ring
-        if without_state:
+        elif without_state:
             member.state = "new"  # send it another group
         # A new worker cannot fetch a state during a meeting, so that does not count as a failure.
         counts = event.ending != "met" and (member.state == "ready" or self.phase != "meeting")
-        if counts and self._is_fruitless(event.generation):
-            return self._request_regroup(event.generation) + self._abort_meetings()
-        return self._advance()
-
-    def _is_fruitless(self, generation: int) -> bool:
-        """Count a ring that broke or failed; return whether the limit is reached."""
-        self._fruitless.add(generation)
-        return len(self._fruitless) >= MAX_FRUITLESS_GROUPS
+        if left_ring if has_failed else counts:
+            self._fruitless.add(event.generation)  # broke or failed
+            if len(self._fruitless) >= MAX_FRUITLESS_GROUPS:
+                return self._request_regroup(event.generation) + self._abort_meetings()
+        return self._wind_up() if has_failed else self._advance()
 
     # -- transitions ------------------------------------------------------------------------
 

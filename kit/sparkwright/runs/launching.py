@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from sparkwright.data import TfData
-from sparkwright.masters import Histograms, SharedTrainingMaster
+from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.partitions import DefaultRepartitioner
 from sparkwright.timeline import PhaseCode
@@ -15,7 +15,6 @@ from sparkwright.workers.requests import TrainRequest, WorkerSettings
 
 from ._queue import Claim
 from .begin import RunBeginning
-from .callbacks import DriverCallbacks
 
 
 class Launcher(Protocol):
@@ -80,6 +79,7 @@ class Launcher(Protocol):
 
     def finish(self, timeout_s: float) -> bool:
         """Wait until no task is left; return whether that was so within `timeout_s`."""
+        ...
 
     def cancel(self) -> None:
         """End the tasks immediately."""
@@ -99,11 +99,14 @@ def train_request(
 ) -> Any:
     """Return a template of the request to train, which `fill_in` completes."""
     master = beginning.master
-    settings = settings_of(
-        master,
-        epochs=beginning.epochs,
-        callbacks=beginning.callbacks,
+    callbacks = beginning.callbacks
+    settings = replace(
+        settings_of(master, epochs=beginning.epochs),
         histograms=beginning.histograms,
+        callbacks=callbacks.given,
+        callback_frequency=callbacks.frequency if callbacks.given else 0,
+        rows=rows,
+        earlier=earlier,
     )
     return TrainRequest(
         definition=beginning.definition,
@@ -116,27 +119,18 @@ def train_request(
         shard="",
         validation="",
         consume=launcher.consume,
-        settings=replace(settings, rows=rows, earlier=earlier),
+        settings=settings,
         stream=launcher.stream,
         shards=launcher.workers,
     )
 
 
-def settings_of(
-    master: TrainingMaster,
-    *,
-    epochs: int,
-    callbacks: DriverCallbacks | None = None,
-    histograms: Histograms | None = None,
-) -> Any:
+def settings_of(master: TrainingMaster, *, epochs: int) -> Any:
     """Return a template of the workers' settings, which `fill_in` completes."""
     assert master.seed is not None  # set by `seeded`
     if isinstance(master, SharedTrainingMaster):  # workers do not need the user's repartitioner
         master = replace(master, repartitioner=DefaultRepartitioner())
-    settings = WorkerSettings(master=master, epochs=epochs, histograms=histograms)
-    if callbacks is None or not callbacks.given:
-        return settings
-    return replace(settings, callbacks=True, callback_frequency=callbacks.frequency)
+    return WorkerSettings(master=master, epochs=epochs)
 
 
 def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:

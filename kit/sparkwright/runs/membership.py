@@ -220,8 +220,7 @@ class Membership:
 
     def stop_requested(self, now_s: float) -> None:
         """Record that the run ends with the next averaging."""
-        if self._stopping_since_s is None:
-            self._stopping_since_s = now_s
+        self._stopping_since_s = now_s
 
     def heartbeat(self, event: WorkerAlive, now_s: float) -> list[ShowStalled]:
         """Process a heartbeat; return an action if a stalled worker has recovered."""

@@ -49,6 +49,7 @@ class Engine(Protocol):
 
     def run(self, record: RunRecord) -> Outcome:
         """Train to the end; blocks."""
+        ...
 
     def stop(self) -> None:
         """End with the next averaging; non-blocking, from any thread."""
@@ -58,6 +59,7 @@ class Engine(Protocol):
 
     def request_histograms(self) -> bool:
         """Request histograms after the next averaging; False if no worker is training yet."""
+        ...
 
 
 def told(outcome: Outcome) -> Outcome:
@@ -96,13 +98,13 @@ def held(progress: Progress | None) -> str:
 
 
 def ending_of(
-    outcome: Outcome, *, done: str, restored_epoch: int | None
+    outcome: Outcome, *, done: Callable[[], str], restored_epoch: int | None
 ) -> tuple[RunState, str, str | None]:
     """Return the last state of a run, its message, and the details of its error.
 
     Args:
         outcome: the outcome, from `told`.
-        done: the message of a run that has done everything; empty: "done".
+        done: returns the message of a run that was not stopped; empty: "done".
         restored_epoch: the epoch whose weights the model holds; None: those of the last average.
     """
     error = outcome.error
@@ -111,7 +113,7 @@ def ending_of(
     if error is not None:
         return "failed", sentence(error), f"{type(error).__name__}: {error}"
     if not outcome.stopped:
-        return "done", done or "done", None
+        return "done", done() or "done", None
     average = (
         "the last average" if restored_epoch is None else f"the weights of epoch {restored_epoch}"
     )
