@@ -1,7 +1,7 @@
 """Base class of both coordinators: membership, deadlines, failures, callbacks and the result.
 
-A coordinator is a pure state machine: it takes events and returns actions. It has no sockets,
-threads or clocks; `_server.py` converts messages to events and actions to messages.
+A coordinator is a pure state machine: it takes events (`_observations.py`) and returns actions
+(`_decisions.py`). It has no sockets, threads or clocks; `_server.py` has them for it.
 """
 
 from abc import ABC, abstractmethod
