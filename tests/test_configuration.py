@@ -11,8 +11,9 @@ from tests.cases import cases
 from tests.configurations import configurations, refusal
 
 import sparkwright as sw
-from sparkwright.configuration import nested_options, plain_options, to_code
+from sparkwright.configuration import nested_options, plain_options
 from sparkwright.data import Augmentation, MaskFile
+from sparkwright.python_code import to_code
 
 MASTERS = [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster]
 CLASSES = [

@@ -41,13 +41,14 @@ NAMED = {
     "doctor": "_diagnosis _executor_rules _findings _machine_rules _notes _rules _settings_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
-    "runs": "_coordination _coordinator _decisions _events _ledger _poison "
-    "_sharing_coordinator _standstill membership round_means",
+    "runs": "_coordination _coordinator _decisions _events _ledger _observations _poison "
+    "_sharing_coordinator _watching membership round_means",
     "spark": "memory_parts",
     "workers": "examples protocol work",
 }
 PURE = [
-    *("_yaml.py", "configuration.py", "errors.py", "options.py"),
+    *("_yaml.py", "configuration.py", "errors.py", "nested_options.py", "options.py"),
+    "python_code.py",
     *(f"{package}/{name}.py" for package, names in NAMED.items() for name in names.split()),
     *(
         f"{package}/{path.name}"

@@ -9,13 +9,11 @@ serialization, and the fields of forms (`plain_options`, `nested_options`).
 """
 
 import functools
-import importlib
 import json
-import sys
 import textwrap
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import (
     Any,
     ClassVar,
@@ -32,12 +30,12 @@ from typing import (
 
 from sparkwright._yaml import read_json, read_yaml, write_yaml
 from sparkwright.errors import ConfigurationError
+from sparkwright.nested_options import NestedOption, checked_dict
 from sparkwright.options import Option, OptionKind, check_choice
 
 T = TypeVar("T")
 _KINDS: dict[Any, OptionKind] = {bool: "flag", int: "int", float: "float", str: "text"}
 _WIDTH = 96
-_CODE_WIDTH = 88
 
 
 def option(
@@ -180,7 +178,7 @@ class Configuration:
 
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults, without options that are code."""
-        return {name: getattr(self, name) for name in _changed(self)}
+        return {name: getattr(self, name) for name in changed_names(self)}
 
     def to_json(self) -> str:
         """Return `to_dict` as indented JSON."""
@@ -220,124 +218,6 @@ def choose_by_name(base: type[Any], *kinds: type[Any]) -> dict[str, type[Any]]:
     return base._named
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NestedOption:
-    """An option that is an object with options of its own.
-
-    In settings it is None or the object's options. With several kinds, it is a name and a
-    configuration, or the class name beside the options.
-
-    Attributes:
-        name: the name of the argument.
-        kinds: name in settings -> class. With one kind, settings omit the name.
-        default: the name of the default kind; None if the default is None.
-        label: a short label for forms.
-        help: what to choose, and why.
-        optional: whether None is valid.
-        none_text: what None means.
-        methods: the required methods of a user-defined object; empty if none is accepted.
-        group: the group of options in a form.
-    """
-
-    name: str
-    kinds: Mapping[str, type[Any]]
-    default: str | None
-    label: str = ""
-    help: str = ""
-    optional: bool = False
-    none_text: str = "none"
-    methods: tuple[str, ...] = ()
-    group: str = ""
-
-    @property
-    def named(self) -> bool:
-        """Whether settings contain a name and a configuration."""
-        return any(getattr(kind, "_kind", "") for kind in self.kinds.values())
-
-    def check(self, value: Any) -> None:
-        """Raise if `value` is invalid.
-
-        Raises:
-            ConfigurationError: naming the option, the rule and the value.
-        """
-        if (value is None and self.optional) or isinstance(value, tuple(self.kinds.values())):
-            return
-        own = bool(self.methods) and not isinstance(value, type)
-        if own and all(callable(getattr(value, method, None)) for method in self.methods):
-            return
-        names = [_with_article(kind.__name__) for kind in self.kinds.values()]
-        if self.methods:
-            names.append("an object with " + ", ".join(f"`{each}`" for each in self.methods))
-        if self.optional:
-            names.append("None")
-        listed = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-        raise ConfigurationError(
-            f"`{self.name}` must be {listed}. Received: {self.name}={value!r:.200}."
-        )
-
-    def read(self, setting: Any) -> tuple[str | None, dict[str, Any]]:
-        """Return the kind and options of a setting; no options for a user-defined object.
-
-        Args:
-            setting: the value from `to_dict`.
-
-        Raises:
-            ConfigurationError: if it is neither None nor a mapping.
-        """
-        if setting is None:
-            return None, {}
-        given = checked_dict(setting, name=self.name)
-        if not self.named:
-            first = next(iter(self.kinds))
-            return (first if len(self.kinds) == 1 else str(given.get("name", first))), given
-        inside = checked_dict(given.get("configuration", {}), name="configuration")
-        return str(given.get("name")), inside
-
-    def write(self, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the setting for a kind and its options; the inverse of `read`."""
-        if kind is None:
-            return None
-        return {"name": kind, "configuration": dict(options)} if self.named else dict(options)
-
-    def from_setting(self, setting: Any, *, allow: Collection[str] = ()) -> Any:
-        """Create the object that a setting describes; an instance of a kind is returned unchanged.
-
-        Raises:
-            ConfigurationError: if the kind or an option is unknown, or an option invalid.
-        """
-        if isinstance(setting, tuple(self.kinds.values())):
-            return setting
-        kind, options = self.read(setting)
-        if kind is not None and kind in self.kinds:
-            return self.kinds[kind].from_dict(setting, allow=allow)
-        if self.methods and kind in list(allow):
-            return self._own(str(kind), options)
-        own = (
-            f" To import a class of your own, name it: `from_json(text, allow=[{kind!r}])`. Or set "
-            f"the object with `dataclasses.replace(…, {self.name}=…)`."
-        )
-        raise ConfigurationError(
-            f"`{self.name}` must be named one of {', '.join(map(repr, self.kinds))} in "
-            f"settings. Received: name={setting.get('name')!r}.{own if self.methods else ''}"
-        )
-
-    def _own(self, name: str, options: dict[str, Any]) -> Any:
-        """Create an object of the user-defined class `name`, which `allow` includes."""
-        module, _, qualified = name.rpartition(".")
-        try:
-            cls = getattr(importlib.import_module(module), qualified)
-            if not hasattr(cls, "from_dict") and {*options} == {"name", "configuration"}:
-                options = options["configuration"]
-            made = cls.from_dict(options) if hasattr(cls, "from_dict") else cls(**options)
-        except (ImportError, AttributeError, ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"`{self.name}` must be of a class that can be imported, and made of its "
-                f"configuration. Received: name={name!r}, configuration={options!r:.200}: {error}."
-            ) from error
-        self.check(made)
-        return made
-
-
 @functools.cache
 def plain_options(cls: type[Any]) -> tuple[Option, ...]:
     """The options of a configuration that are plain values, in the order of its fields.
@@ -356,123 +236,6 @@ def nested_options(cls: type[Any]) -> tuple[NestedOption, ...]:
         ConfigurationError: if `cls` is not a configuration.
     """
     return tuple(each for each in _declared(cls) if isinstance(each, NestedOption))
-
-
-def checked_dict(settings: Any, *, name: str = "settings") -> dict[str, Any]:
-    """Copy `settings` into a dictionary.
-
-    Raises:
-        ConfigurationError: if `settings` is not a mapping.
-    """
-    if not isinstance(settings, Mapping):
-        raise ConfigurationError(
-            f"`{name}` must be a dictionary of options. Received: {name}={settings!r:.200}."
-        )
-    return {str(key): value for key, value in settings.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-
-
-class Expression(str):
-    """Python source that `to_code` writes without quotes."""
-
-    __slots__ = ()
-
-
-def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | None = None) -> str:
-    """Return the Python expression that creates a value; defaults of objects are omitted.
-
-    Args:
-        settings: a configuration, another dataclass, or plain values in lists, tuples and
-            dictionaries. Options that are code are left out.
-        prefix: prefix of class names; default "sw.". Classes that `sparkwright` does not export
-            also get the name of their package.
-        named: option -> Python source to write instead of its value, such as a variable. These
-            options are always written. Default None: none.
-
-    Example:
-        >>> from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
-        >>> to_code(ParameterAveragingTrainingMaster(mesh=MeshConfig(ports="50000"), seed=1))
-        'sw.ParameterAveragingTrainingMaster(seed=1, mesh=sw.MeshConfig(ports="50000"))'
-        >>> to_code(["a", 1, None, Expression("count")])
-        '["a", 1, None, count]'
-    """
-    if not is_dataclass(settings) or isinstance(settings, type):
-        return _literal(settings, prefix)
-    named = named or {}
-    shown = settings.shown if isinstance(settings, Configuration) else settings.__getattribute__
-    given = (
-        f"{name}={named.get(name) or to_code(shown(name), prefix=prefix)}"
-        for name in _changed(settings, named)
-    )
-    kind = type(settings)
-    top, package, *_ = f"{kind.__module__}..".split(".")
-    place = "" if hasattr(sys.modules.get(top), kind.__name__) else f"{package}."
-    return f"{prefix}{place}{kind.__name__}({', '.join(given)})"
-
-
-def call_to_code(function: str, *arguments: Any, **named: Any) -> str:
-    """Return the Python source of a call, over several lines if it is long.
-
-    Args:
-        function: the function's name, or any text before the parenthesis, such as "data = load".
-        arguments: positional arguments.
-        named: keyword arguments.
-
-    Example:
-        >>> call_to_code("data = load", Expression("spark"), url="a.csv")
-        'data = load(spark, url="a.csv")'
-    """
-    parts = [*map(to_code, arguments), *(f"{k}={_wrapped(v, k)}" for k, v in named.items())]
-    line = f"{function}({', '.join(parts)})"
-    if len(line) <= _CODE_WIDTH and "\n" not in line:
-        return line
-    return f"{function}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
-
-
-def _wrapped(value: Any, name: str) -> str:
-    """Return the source of an argument; wrap long lists."""
-    text = to_code(value)
-    if not isinstance(value, list) or len(text) + len(name) + 6 <= _CODE_WIDTH:
-        return text
-    items: list[Any] = value
-    lines = [""]
-    for item in items:
-        shown = f"{to_code(item)},"
-        if lines[-1] and len(lines[-1]) + len(shown) > _CODE_WIDTH - 10:
-            lines.append("")
-        lines[-1] += f" {shown}" if lines[-1] else shown
-    return "[\n" + "".join(f"        {line}\n" for line in lines) + "    ]"
-
-
-def _literal(value: Any, prefix: str) -> str:
-    """Return a plain value as Python source, with double-quoted strings where possible."""
-    if isinstance(value, Expression):
-        return str(value)
-    if isinstance(value, float):
-        return repr(float(value))  # NumPy floats have a `repr` with NumPy's name
-    if isinstance(value, str):
-        # With a leading apostrophe, `repr` uses double quotes.
-        return repr(str(value)) if '"' in value else f'"{repr(chr(39) + value)[2:-1]}"'
-    if isinstance(value, list | tuple):
-        items = [to_code(item, prefix=prefix) for item in cast("list[Any]", value)]
-        if isinstance(value, list):
-            return f"[{', '.join(items)}]"
-        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    if isinstance(value, dict):
-        pairs = (
-            f"{to_code(key, prefix=prefix)}: {to_code(inner, prefix=prefix)}"
-            for key, inner in cast("dict[Any, Any]", value).items()
-        )
-        return "{" + ", ".join(pairs) + "}"
-    return repr(value)
-
-
-def _changed(settings: Any, always: Collection[str] = ()) -> list[str]:
-    """Names of the options that differ from their defaults, and those in `always`."""
-    return [
-        each.name
-        for each in _fields(type(settings), "saved")
-        if each.name in always or getattr(settings, each.name) != _default(each)
-    ]
 
 
 def _fields(cls: Any, flag: Literal["saved", "form"]) -> list[Field[Any]]:
@@ -507,6 +270,15 @@ def _describe(declared: Field[Any], hint: Any) -> Option | NestedOption:
     return option_of(declared.name, hint, default, **description)
 
 
+def changed_names(settings: Any, always: Collection[str] = ()) -> list[str]:
+    """Names of the options that differ from their defaults, and those in `always`."""
+    return [
+        each.name
+        for each in _fields(type(settings), "saved")
+        if each.name in always or getattr(settings, each.name) != _default(each)
+    ]
+
+
 def option_of(name: str, hint: Any, default: Any = MISSING, **description: Any) -> Option:
     """Return the option for an argument with this annotation.
 
@@ -530,10 +302,6 @@ def option_of(name: str, hint: Any, default: Any = MISSING, **description: Any) 
     return Option(
         name=name, kind=kind, default=None if default is MISSING else default, **description
     )
-
-
-def _with_article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def _variants(hint: Any) -> list[Any]:

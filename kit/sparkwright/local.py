@@ -38,7 +38,6 @@ from sparkwright.runs.begin import (
     RunBeginning,
     check_direct,
     check_untrained,
-    count_text,
     refuse_joining,
 )
 from sparkwright.runs.fit_options import (
@@ -47,7 +46,8 @@ from sparkwright.runs.fit_options import (
     parts,
     takes_fit_options,
 )
-from sparkwright.runs.peer_engine import fill_in
+from sparkwright.runs.launching import count_text, fill_in
+from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.data_checks import check_data
 from sparkwright.workers.failure import failure_of
@@ -211,7 +211,7 @@ class ParallelWrapper:
             validation=validating,
         )
         return beginning.run(
-            beginning.peer_engine(launcher),
+            PeerEngine(beginning, launcher),
             title=f"{self.model.name} on {count_text(launcher, 'process', 'processes')}",
             workers=self.workers,
             configuration={},

@@ -21,8 +21,8 @@ from sparkwright.runs._decisions import (
     ProgressSettled,
     ResetHistory,
     WorkerDisconnected,
-    WorkerRegistered,
 )
+from sparkwright.runs._observations import WorkerRegistered, columns_of
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.runs.record import RunRecord
 
@@ -112,10 +112,7 @@ class Driver:
 
     def _take(self, worker, message):
         if message.kind == "rows":
-            count = sum(int(block["count"]) for block in message.fields["blocks"])
-            losses = np.frombuffer(message.payload, np.float32, count)
-            examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
-            self.record.rows_trained(worker, message.fields["blocks"], losses, examples, {})
+            self.record.rows_trained(worker, message.fields["blocks"], *columns_of(message))
         else:
             self.record.worker_alive(worker)
         self.received += 1  # last: whoever waits for it looks at the record then

@@ -7,7 +7,7 @@ from tests.cases import cases
 from tests.spark.helpers import Hook
 
 import sparkwright as sw
-from sparkwright.configuration import to_code
+from sparkwright.python_code import to_code
 
 MASTERS = [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster]
 # What the documentation says of them beside Deeplearning4j's.

@@ -8,13 +8,12 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparkwright.runs._decisions import (
-    Action,
+from sparkwright.runs._decisions import Action, Dismiss
+from sparkwright.runs._observations import (
     CallbacksAnswered,
     CallbacksAwaited,
     CheckpointReceived,
     ConnectionLost,
-    Dismiss,
     StopRequested,
     TaskEnded,
     TimerFired,

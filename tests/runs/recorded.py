@@ -9,7 +9,7 @@ import numpy as np
 import sparkwright as sw
 from sparkwright.masters import TrainingPlan
 from sparkwright.runs._recorder import RunRecorder
-from sparkwright.runs.engine import Outcome
+from sparkwright.runs.outcome import Outcome
 from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 

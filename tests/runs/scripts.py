@@ -5,15 +5,17 @@ from dataclasses import replace
 from sparkwright.mesh.topology import Seat
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
-    CheckpointReceived,
-    ConnectionLost,
     Dismiss,
     RequestResult,
-    ResultReceived,
     SendGroup,
     SendMeeting,
     SendPiece,
     SendRegroup,
+)
+from sparkwright.runs._observations import (
+    CheckpointReceived,
+    ConnectionLost,
+    ResultReceived,
     StopRequested,
     TimerFired,
     WorkerAlive,

@@ -17,9 +17,6 @@ from tests.runs.machine import (
 
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
-    CallbacksAnswered,
-    CheckpointReceived,
-    ConnectionLost,
     Dismiss,
     Drop,
     EndRun,
@@ -29,7 +26,6 @@ from sparkwright.runs._decisions import (
     RequestSnapshot,
     RequestStacks,
     ResetHistory,
-    ResultReceived,
     RunCallbacks,
     SendAnswer,
     SendGroup,
@@ -38,6 +34,12 @@ from sparkwright.runs._decisions import (
     SendStop,
     ShowStalled,
     ShowStandstill,
+)
+from sparkwright.runs._observations import (
+    CallbacksAnswered,
+    CheckpointReceived,
+    ConnectionLost,
+    ResultReceived,
     StopRequested,
     TimerFired,
     WorkerAlive,

@@ -14,7 +14,7 @@ from tests.runs.recorded import run_of
 
 from sparkwright._interrupts import interrupts_held, interrupts_raise
 from sparkwright.errors import RunInterrupted
-from sparkwright.runs.engine import Outcome
+from sparkwright.runs.outcome import Outcome
 from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 

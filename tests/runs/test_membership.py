@@ -3,15 +3,10 @@ from dataclasses import replace
 import pytest
 
 from sparkwright.masters.checkpointing import CopySchedule
-from sparkwright.runs._decisions import (
-    Drop,
-    LaunchTask,
-    RequestSnapshot,
-    ShowStalled,
-    WorkerAlive,
-    WorkerRegistered,
-)
-from sparkwright.runs.membership import DriverClock, Membership
+from sparkwright.runs._decisions import Drop, LaunchTask, RequestSnapshot, ShowStalled
+from sparkwright.runs._observations import WorkerAlive, WorkerRegistered
+from sparkwright.runs._watching import DriverClock
+from sparkwright.runs.membership import Membership
 from sparkwright.workers.protocol import Failure
 
 

@@ -9,7 +9,7 @@ from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs.callbacks import DriverCallbacks
-from sparkwright.runs.engine import held
+from sparkwright.runs.outcome import held
 from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
@@ -141,9 +141,11 @@ def ended_with(*, copy, result, end, rejected=False):
     """What a run comes to after these messages."""
     one = engine_with()
     one._record = RunRecord(workers=1, epochs=1, name="test")
-    one._server = SimpleNamespace(result=result, rejected=rejected)
-    one._end = end
-    one._keep_state(copy, Progress.from_dict(copy.fields["progress"]), write=False)
+    one._service = SimpleNamespace(
+        server=SimpleNamespace(result=result, rejected=rejected), end=end
+    )
+    progress = Progress.from_dict(copy.fields["progress"])
+    one._checkpoints.keep(one._record, copy, progress, write=False)
     return one._outcome(Progress())
 
 

@@ -148,7 +148,7 @@ def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners():
 
     stream, heard = Blocked(), []
     record, lines = begin(stream)
-    record.add_listener(heard.append)
+    record.events.add_listener(heard.append)
     with lines.attended():
         for worker in range(2):
             train(record, epoch=1, worker=worker)

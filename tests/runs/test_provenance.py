@@ -62,9 +62,9 @@ def test_threads_that_write_for_a_run_bear_its_name(monkeypatch):
     def wrote(*_):
         found.append(threading.current_thread().name)
 
-    writer = CheckpointWriter("/not/written", wrote=wrote)
+    writer = CheckpointWriter("/not/written", keep=3, wrote=wrote)
     writer.submit("no checkpoint")
-    assert writer.close(5)
+    writer.close(5)
     assert found == ["sparkwright-run-1-checkpoints"]
 
 

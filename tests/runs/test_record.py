@@ -45,7 +45,7 @@ def train(record, worker=0, *, losses, epoch=1, round=1, age_s=0.0, metrics=None
 def told(record):
     """Collects events; complete once the record is closed."""
     events = []
-    record.add_listener(events.append)
+    record.events.add_listener(events.append)
     return events
 
 
@@ -294,7 +294,7 @@ def test_listeners_receive_all_events_in_order(record):
         WorkerLost(worker=0, host="a"),
         RowsLogged(start=2, count=1),
     ]
-    table = record.events()  # the same without rows
+    table = record.events.rows(record.began_s)  # the same without rows
     assert [entry["event"] for entry in table] == [
         type(event).__name__ for event in events if not isinstance(event, RowsLogged)
     ]
@@ -307,10 +307,10 @@ def test_failing_or_removed_listener_does_not_affect_the_run(record, caplog):
     def fail(_):
         raise ValueError("no")
 
-    record.add_listener(fail)
+    record.events.add_listener(fail)
     events = told(record)
     unheard = []
-    record.add_listener(unheard.append)()
+    record.events.add_listener(unheard.append)()
     with caplog.at_level(logging.ERROR):
         record.state_changed("starting", "")
         record.close()
@@ -325,7 +325,7 @@ def test_slow_listener_does_not_delay_the_run(record):
     def wait(_):
         in_time.append(enough.wait(30.0))
 
-    record.add_listener(wait)
+    record.events.add_listener(wait)
     for number in range(100):
         train(record, losses=[1.0], round=number + 1)
     enough.set()
@@ -342,7 +342,7 @@ def test_a_listener_may_close_the_record():
         record.close()
         closed.set()
 
-    record.add_listener(close)
+    record.events.add_listener(close)
     record.state_changed("starting", "")
     assert closed.wait(2.0)
     record.close()

@@ -20,8 +20,8 @@ from sparkwright.runs._decisions import (
     MessageReceived,
     ProgressSettled,
     WorkerDisconnected,
-    WorkerRegistered,
 )
+from sparkwright.runs._observations import TaskEnded, WorkerFailed, WorkerRegistered
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.workers.protocol import Failure, Group, Progress
 
@@ -244,11 +244,11 @@ def test_a_failure_ends_the_run(site, found_by):
     (worker,) = here.training()
     failure = Failure(worker=0, host="b", kind="data", reason="no such column", traceback="…")
     if found_by == "driver":
-        here.server.fail(failure)
+        here.server.handle(WorkerFailed(failure=failure))
         worker.take("regroup")
         worker.report("broken", None)
     elif found_by == "task":
-        here.server.task_ended(0, failure)
+        here.server.handle(TaskEnded(worker=0, failure=failure))
         worker.take("regroup")
         worker.close()
     else:

@@ -1,18 +1,8 @@
 from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
+from sparkwright.masters import Checkpointing
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import Drop, EndRun, RequestSnapshot, RequestStacks, ShowStandstill
-
-
-class Due:
-    """A checkpoint every so many minibatches or seconds."""
-
-    def __init__(self, minibatches=10**9, seconds=1e9):
-        self.minibatches, self.seconds = minibatches, seconds
-
-    def due(self, rounds_since, seconds_since):
-        enough = rounds_since >= self.minibatches or seconds_since >= self.seconds
-        return rounds_since > 0 and enough
 
 
 def starting(workers=2, epochs=2, **settings):
@@ -149,7 +139,7 @@ def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting():
 
 
 def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned():
-    script = training(checkpoints=Due(seconds=60))
+    script = training(checkpoints=Checkpointing("unused", every_s=60.0))
     assert script.tick(100.0) == NOTHING
     assert script.works(0) == script.meeting([0, 1], checkpoint=True)
     script.works(1, 0, wants_more=False)

@@ -15,10 +15,9 @@ from tests.runs.machine import (
     going_on,
 )
 
+from sparkwright.masters import Checkpointing
 from sparkwright.runs._decisions import (
     Action,
-    CheckpointReceived,
-    ConnectionLost,
     Dismiss,
     Drop,
     EndRun,
@@ -28,7 +27,6 @@ from sparkwright.runs._decisions import (
     RequestSnapshot,
     RequestStacks,
     ResetHistory,
-    ResultReceived,
     RunCallbacks,
     SendGroup,
     SendMeeting,
@@ -36,6 +34,11 @@ from sparkwright.runs._decisions import (
     SendRegroup,
     ShowStalled,
     ShowStandstill,
+)
+from sparkwright.runs._observations import (
+    CheckpointReceived,
+    ConnectionLost,
+    ResultReceived,
     StopRequested,
     TimerFired,
     WorkerReported,
@@ -63,11 +66,6 @@ def everything(epochs):
 
 def members(span):
     return {(span.owner, span.epoch, number) for number in range(span.start, span.stop)}
-
-
-class EveryFourMinibatches:
-    def due(self, rounds_since, seconds_since):
-        return rounds_since >= 4 or (rounds_since > 0 and seconds_since >= 5.0)
 
 
 @dataclass(frozen=True)
@@ -303,7 +301,7 @@ class Runs(RunMachine):
             epochs=self.epochs,
             minibatches=lambda rows: rows,
             piece_size=lambda _: PIECE,
-            checkpoints=EveryFourMinibatches(),
+            checkpoints=Checkpointing("unused", every_rounds=4, every_s=5.0),
             copies=True,
             callbacks=self.calls_back,
         )

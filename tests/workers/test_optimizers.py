@@ -8,7 +8,8 @@ from tests.cases import cases
 import sparkwright as sw
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.networks.optimizer_checks import check_summed_updates
-from sparkwright.runs.engine import Outcome, StartState
+from sparkwright.runs.driver_model import DriverModel
+from sparkwright.runs.outcome import Outcome
 from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers._replicas import make_replica
 from sparkwright.workers.protocol import Progress
@@ -103,7 +104,7 @@ class Worker:
 
     def __init__(self, model, data, *, batch=BATCH):
         self.replica = make_replica(ModelDefinition.of(model))
-        start = StartState(model)
+        start = DriverModel(model)
         self.replica.write(start.vector())
         self.replica.state.write_extras(start.extras())
         columns = sw.DataSet(*data).columns()
@@ -130,7 +131,7 @@ def taken(model, vector, counters, iterations):
     """`model` with the result of a run."""
     progress = Progress(iterations=iterations)
     outcome = Outcome(vector=vector, counters=pack_arrays(counters), progress=progress)
-    StartState(model).take(outcome)
+    DriverModel(model).take(outcome)
     return model
 
 

@@ -18,7 +18,7 @@ from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh.connection import Connection
 from sparkwright.networks import ModelDefinition
-from sparkwright.runs.peer_engine import settings_of
+from sparkwright.runs.launching import settings_of
 from sparkwright.workers import pool as _pool
 from sparkwright.workers._wire import pack
 from sparkwright.workers.failure import failure_of

@@ -18,7 +18,7 @@ from sparkwright.errors import NetworkError
 from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.mesh.framing import Message
 from sparkwright.networks import ModelDefinition
-from sparkwright.runs.peer_engine import settings_of
+from sparkwright.runs.launching import settings_of
 from sparkwright.timeline.clocks import ClockState
 from sparkwright.timeline.spans import SpanBlock
 from sparkwright.workers._wire import pack, unpack

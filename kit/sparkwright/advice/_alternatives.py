@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Any, cast
 
-from sparkwright.configuration import to_code
 from sparkwright.masters import (
     OuterOptimizer,
     ParameterAveragingTrainingMaster as Averaging,
@@ -13,6 +12,7 @@ from sparkwright.masters import (
     TrainingMaster,
 )
 from sparkwright.masters.plan import frequency_in
+from sparkwright.python_code import to_code
 
 from ._load import Load, ScalingPoint
 

@@ -5,14 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sparkwright.configuration import (
-    Configuration,
-    Expression,
-    call_to_code,
-    configuration,
-    option,
-    to_code,
-)
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._filling import fill_missing
 from sparkwright.data._table_schema import Statistic, check_values
@@ -24,6 +17,7 @@ from sparkwright.data.formats import (
     SourceFormat,
 )
 from sparkwright.errors import ConfigurationError
+from sparkwright.python_code import Expression, call_to_code, to_code
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

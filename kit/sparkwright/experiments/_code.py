@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparkwright.configuration import Expression, call_to_code, to_code
 from sparkwright.data import MinMaxScale, Standardize
+from sparkwright.python_code import Expression, call_to_code, to_code
 
 if TYPE_CHECKING:
     from ._experiment import Experiment

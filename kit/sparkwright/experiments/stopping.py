@@ -3,8 +3,9 @@
 from dataclasses import fields
 from typing import Any, ClassVar, Literal
 
-from sparkwright.configuration import Configuration, Expression, call_to_code, configuration, option
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
+from sparkwright.python_code import Expression, call_to_code
 
 Mode = Literal["auto", "min", "max"]
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from sparkwright.configuration import Expression, call_to_code, to_code
 from sparkwright.errors import ConfigurationError
+from sparkwright.python_code import Expression, call_to_code, to_code
 
 from ._calls import (
     METRICS_MODULE,

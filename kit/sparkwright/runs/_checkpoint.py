@@ -173,22 +173,12 @@ class CheckpointWriter:
     """Writes checkpoints on a separate thread; failures are logged, and the run continues.
 
     At most one checkpoint waits: a newer one replaces an older one whose write has not started.
-
-    Attributes:
-        last_url: URL of the last file written; None before the first.
-        problem: why the last attempt failed; None if it succeeded.
     """
 
     def __init__(
-        self,
-        folder_url: str,
-        *,
-        keep: int = 3,
-        wrote: Callable[[float, float], None] | None = None,
+        self, folder_url: str, *, keep: int, wrote: Callable[[float, float], object]
     ) -> None:
         """Set the folder; `wrote` gets the monotonic clock before and after each attempt."""
-        self.last_url: str | None = None
-        self.problem: Exception | None = None
         self._folder_url, self._keep, self._wrote = folder_url, keep, wrote
         self._changed = threading.Condition()
         self._waiting: Checkpoint | None = None
@@ -196,14 +186,10 @@ class CheckpointWriter:
         self._thread: threading.Thread | None = None
 
     def submit(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint asynchronously; its arrays must not change any more.
-
-        Raises:
-            RuntimeError: after `close`.
-        """
+        """Write a checkpoint asynchronously; its arrays must not change any more."""
         with self._changed:
-            if self._closed:
-                raise RuntimeError("the writer of checkpoints is closed.")
+            if self._closed:  # the run is over
+                return
             self._waiting = checkpoint
             if self._thread is None:
                 name = f"{threading.current_thread().name}-checkpoints"
@@ -211,20 +197,18 @@ class CheckpointWriter:
                 self._thread.start()
             self._changed.notify()
 
-    def close(self, timeout_s: float) -> bool:
-        """Write the waiting checkpoint; warn and return False if it takes longer."""
+    def close(self, timeout_s: float) -> None:
+        """Write the waiting checkpoint; warn if that takes longer."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        if self._thread is None:
-            return True
-        self._thread.join(timeout_s)
-        ended = not self._thread.is_alive()
-        if not ended:
-            _log.warning(
-                "the last checkpoint in %s is not written after %g s", self._folder_url, timeout_s
-            )
-        return ended
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                _log.warning(
+                    "the last checkpoint in %s is not written after %g s",
+                    *(self._folder_url, timeout_s),
+                )
 
     def _main(self) -> None:
         while (checkpoint := self._next()) is not None:
@@ -239,13 +223,10 @@ class CheckpointWriter:
     def _write(self, checkpoint: Checkpoint) -> None:
         began_s = time.monotonic()
         try:
-            self.last_url = write_checkpoint(self._folder_url, checkpoint, keep=self._keep)
-            self.problem = None
+            write_checkpoint(self._folder_url, checkpoint, keep=self._keep)
         except Exception as error:  # a failed checkpoint must not end the run
-            self.problem = error
             _log.warning("no checkpoint written to %s: %s", self._folder_url, error)
-        if self._wrote is not None:
-            self._wrote(began_s, time.monotonic())
+        self._wrote(began_s, time.monotonic())
 
 
 def _prune(folder_url: str, written: int, keep: int) -> None:

@@ -1,29 +1,38 @@
 """Base class of both coordinators: membership, deadlines, failures, callbacks and the result.
 
-A coordinator is a pure state machine: it takes events and returns actions. It has no sockets,
-threads or clocks; `_server.py` converts messages to events and actions to messages.
+A coordinator is a pure state machine: it takes events (`_observations.py`) and returns actions
+(`_decisions.py`). It has no sockets, threads or clocks; `_server.py` has them for it.
 """
 
-from collections.abc import Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sparkwright.workers.protocol import Failure, Group, Progress
 
 from ._decisions import (
     Action,
-    CallbacksAnswered,
     Dismiss,
     EndRun,
-    Event,
-    Moment,
     RequestStacks,
     RunCallbacks,
     ShowStandstill,
+)
+from ._observations import (
+    CallbacksAnswered,
+    ConnectionLost,
+    Event,
+    Moment,
+    ResultReceived,
+    StopRequested,
+    TaskEnded,
+    TimerFired,
     WorkerAlive,
+    WorkerFailed,
     WorkerRegistered,
 )
-from ._standstill import Standstill
-from .membership import Delivery, Membership
+from ._watching import Delivery, Standstill
+from .membership import Membership
 
 # The run ends after this number of rings in a row broke without an averaging.
 MAX_FRUITLESS_GROUPS = 5
@@ -38,18 +47,25 @@ class _MemberOfRun(Protocol):
 Member = TypeVar("Member", bound=_MemberOfRun)
 
 
-class RunRules(Generic[Member]):
-    """The part of a coordinator that does not depend on what its workers exchange."""
+class RunRules(ABC, Generic[Member]):
+    """The part of a coordinator that does not depend on what its workers exchange.
 
-    # Minibatches logged beyond `progress` are repeated, so that they do not count.
+    Attributes:
+        phase: the phase of the run; each coordinator has its own phases.
+        generation: number of the current group; 0 before the first.
+        workers: number of workers of the run, including those that may join.
+        exact: whether minibatches logged beyond `progress` are repeated, so that they do not count.
+    """
+
     exact: ClassVar[bool]
-    phase: Any  # each coordinator has its own phases
-    generation: int  # of the current group; 0 before the first
+    phase: Any
+    generation: int
 
     def __init__(
         self,
         *,
         workers: int,
+        member: Callable[[int, int], Member],
         required: int | None = None,
         slots: int | None = None,
         replacement_grace_s: float = 2.0,
@@ -57,10 +73,22 @@ class RunRules(Generic[Member]):
         stall_timeout_s: float = 60.0,
         **membership: Any,
     ) -> None:
-        """Start in the phase "gathering"; see `Membership` for its arguments."""
+        """Start in the phase "gathering".
+
+        Args:
+            workers: number of workers of the run.
+            member: connection, worker -> the state of a worker that has just registered.
+            required: number of workers that hold data and must register. The others have no data;
+                they join and leave at any time. Default None: all are required.
+            slots: number of task slots of Spark, for error messages; default None: unknown.
+            replacement_grace_s: see `MeshConfig`.
+            now_s: the current time of the clock.
+            stall_timeout_s: see `MeshConfig`.
+            **membership: deadlines and limits, see `Membership`.
+        """
         self.phase = "gathering"
         self.generation = 0
-        self.workers = workers
+        self.workers, self._member = workers, member
         self._membership = Membership(
             workers=workers,
             required=required,
@@ -82,71 +110,181 @@ class RunRules(Generic[Member]):
         self._answers: dict[Moment, CallbacksAnswered | None] = {}
 
     @property
+    @abstractmethod
     def progress(self) -> Progress:
         """The progress of training that counts."""
-        raise NotImplementedError
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
         """Connected worker -> its latest registration."""
         return self._membership.present
 
-    @property
-    def attempts(self) -> dict[int, int]:
-        """Worker -> number of attempts; more than 1 if Spark restarted it."""
-        return self._membership.attempts
-
     def handle(self, event: Event, *, now_s: float) -> list[Action]:
         """Process an event; return the actions that the server must perform, in order."""
         self._now_s = now_s
-        return self._handle(event)
-
-    def _handle(self, event: Event) -> list[Action]:
-        raise NotImplementedError
+        match event:
+            case WorkerRegistered():
+                return self._register(event)
+            case ConnectionLost(connection=connection, silent=silent):
+                return self._lose(connection, silent=silent)
+            case WorkerAlive():
+                return self._take_heartbeat(event)
+            case ResultReceived(connection=connection):
+                awaited = self.phase == "delivering" and self._delivery.awaits(connection)
+                return self._end(delivered=True) if awaited else []
+            case WorkerFailed() | TaskEnded() | StopRequested() | TimerFired() if self._is_closing:
+                return []  # the trained state is complete
+            case WorkerFailed(failure=failure):
+                return self._fail(failure)
+            case TaskEnded(worker=worker, failure=failure):
+                final = self._membership.task_ended(worker, failure, steps=self._known.steps)
+                return self._relaunch(worker) if final is None else self._fail(final)
+            case StopRequested():
+                return self._request_stop()
+            case TimerFired():
+                return self._tick()
+            case _:
+                return self._handle(event)
 
     # -- implemented by subclasses ----------------------------------------------------------
 
+    @abstractmethod
+    def _handle(self, event: Event) -> list[Action]:
+        """Process an event that only this kind of training has."""
+
+    @abstractmethod
+    def _begin(self) -> list[Action]:
+        """Begin to train, because all required workers have registered."""
+
+    @abstractmethod
+    def _members_changed(self, *, joined: bool) -> list[Action]:
+        """Go on with other members than before; `joined`: a worker without data has joined."""
+
+    @abstractmethod
+    def _advance(self) -> list[Action]:
+        """Return the actions that are possible now."""
+
+    def _stop(self) -> list[Action]:
+        """End the run with the next averaging."""
+        return self._wind_up()
+
+    @abstractmethod
+    def _wind_up(self) -> list[Action]:
+        """End the run with the last average, because of a failure or a time-out."""
+
     @property
-    def _replaces_lost(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _is_winding_up(self) -> bool:
+        """Whether the run ends early; then it admits and replaces no worker."""
 
-    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
-        """Go on without a worker, whose connection was lost or closed as `silent`."""
-        raise NotImplementedError
+    @abstractmethod
+    def _deliver(self) -> list[Action]:
+        """Request the result."""
 
+    @abstractmethod
+    def _end(self, *, delivered: bool = False, reason: str = "") -> list[Action]:
+        """End the run; `reason`: for the workers that are dismissed."""
+
+    def _end_undelivered(self) -> list[Action]:
+        """End the run without a delivered result."""
+        return self._abort("no worker delivered the result.")
+
+    @abstractmethod
     def _snapshot_sources(self) -> Collection[int]:
         """Connections of workers that may have the last average."""
-        raise NotImplementedError
 
     def _awaited(self) -> Collection[int]:
         """Connections without whose answer the run does not end after a stop."""
         return ()
 
+    @abstractmethod
     def _waits_for(self) -> str:
         """Return whom the run waits for, in words."""
-        raise NotImplementedError
 
-    def _end_undelivered(self) -> list[Action]:
-        """End the run without a delivered result."""
-        raise NotImplementedError
+    @property
+    def _known(self) -> Progress:
+        """The latest progress that the driver knows of."""
+        return self.progress
 
     # -- shared rules -----------------------------------------------------------------------
 
-    def _refusal(self, event: WorkerRegistered, *, is_ending: bool) -> list[Action]:
-        """Return the dismissal of a worker that cannot be admitted; empty: it can."""
-        reason = "the run has ended" if is_ending else self._membership.refusal(event)
-        return [Dismiss(connection=event.connection, reason=reason)] if reason else []
+    @property
+    def _is_closing(self) -> bool:
+        """Whether the trained state is complete."""
+        return self.phase in ("delivering", "over")
 
-    def _admit(self, event: WorkerRegistered) -> tuple[int | None, list[Action]]:
-        """Admit a worker; return the connection of the attempt that it replaces; actions."""
-        replaced = self._membership.admit(event, self._now_s)
+    @property
+    def _replaces_lost(self) -> bool:
+        """Whether lost workers are replaced."""
+        return not (self._stopping or self._is_winding_up)
+
+    def _register(self, event: WorkerRegistered) -> list[Action]:
+        is_ending = self._is_closing or self._is_winding_up
+        if reason := "the run has ended" if is_ending else self._membership.refusal(event):
+            return [Dismiss(connection=event.connection, reason=reason)]
         actions: list[Action] = []
-        if replaced is not None:
+        if (replaced := self._membership.admit(event, self._now_s)) is not None:
             reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
-            actions.append(Dismiss(connection=replaced, reason=reason))
+            actions = [Dismiss(connection=replaced, reason=reason), *self._remove(replaced)]
         if self._replaces_lost:
             actions += self._membership.launch_joining()
-        return replaced, actions
+        self._members[event.connection] = self._member(event.connection, event.worker)
+        if self.phase != "gathering":
+            joined = event.worker >= self._membership.required
+            return actions + self._members_changed(joined=joined)
+        return actions + (self._begin() if self._membership.all_present else [])
+
+    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
+        """Go on without a worker, whose connection was lost or closed as `silent`."""
+        if self.phase == "over" or connection not in self._members:
+            return []
+        worker = self._members[connection].worker
+        self._membership.lose(connection, self._now_s, silent=silent)
+        actions = self._remove(connection)
+        if self.phase == "delivering":
+            return self._deliver() if self._delivery.lose(connection) else []
+        actions += self._relaunch(worker)
+        return (
+            actions if self.phase == "gathering" else actions + self._members_changed(joined=False)
+        )
+
+    def _remove(self, connection: int) -> list[Action]:
+        """Remove a lost worker; return what the others must do at once."""
+        del self._members[connection]
+        return []
+
+    def _fail(self, failure: Failure | None) -> list[Action]:
+        self._failure = self._failure or failure
+        return self._wind_up()
+
+    def _abort(self, problem: str) -> list[Action]:
+        self._timed_out = self._timed_out or problem
+        return self._end(reason=problem)
+
+    def _may_form(self, since_s: float) -> bool:
+        """Whether a group may form without workers that are absent since `since_s`."""
+        grace_over = self._now_s - since_s >= self._grace_s
+        membership = self._membership
+        return membership.any_data_present and (membership.all_present or grace_over)
+
+    def _request_stop(self) -> list[Action]:
+        if self._stopping:
+            return []
+        self._stopping = True
+        self._membership.stop_requested(self._now_s)
+        return self._end() if self.phase == "gathering" else self._stop()
+
+    def _tick(self) -> list[Action]:
+        if self.phase == "gathering":
+            if problem := self._membership.gathering_problem(self._now_s):
+                return self._abort(problem)
+            return [*self._membership.replace_silent(self._now_s)]
+        actions = self._watch()
+        problem = self._membership.replacement_problem(self._now_s)
+        if not problem or self._is_winding_up:
+            return actions + self._advance()
+        self._timed_out = problem
+        return actions + self._wind_up()
 
     def _relaunch(self, worker: int) -> list[Action]:
         return [*self._membership.launch(worker)] if self._replaces_lost else []
@@ -205,6 +343,7 @@ class RunRules(Generic[Member]):
 
     def _group(self, connections: Collection[int], *, source: int) -> Group:
         """Return the group of these members for the current generation."""
+        required = self._membership.required
         return Group(
             generation=self.generation,
             seats=self._membership.seats(connections),
@@ -212,7 +351,7 @@ class RunRules(Generic[Member]):
             validation_rows=self._membership.all_validation_rows,
             progress=self.progress,
             source=source,
-            required=self._membership.required if self._membership.may_grow else None,
+            required=None if required == self.workers else required,
         )
 
     def _ended(self, *, stopped: bool, reason: str = "") -> list[Action]:

@@ -28,33 +28,26 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.workers.protocol import Progress
 
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
-    CallbacksAnswered,
-    CallbacksAwaited,
-    CheckpointReceived,
-    ConnectionLost,
-    Event,
     KeepCheckpoint,
-    Moment,
     ResetHistory,
-    ResultReceived,
     SendAnswer,
     SendGroup,
     SendPause,
     SendRegroup,
     SendStop,
-    StopRequested,
-    TaskEnded,
-    TimerFired,
-    WorkerAlive,
-    WorkerFailed,
-    WorkerRegistered,
+)
+from ._observations import (
+    CallbacksAnswered,
+    CallbacksAwaited,
+    CheckpointReceived,
+    Event,
+    Moment,
     WorkerReported,
-    WorkReported,
 )
 
 # Maximum wait for the remaining reports of a failing run.
@@ -63,12 +56,25 @@ _REPORTS_S = 4.0
 Phase = Literal["gathering", "training", "joining", "regrouping", "halting", "delivering", "over"]
 
 
+MemberState = Literal["new", "training", "leaving", "reported"]
+
+
 @dataclass(slots=True)
 class _Member:
+    """A connected worker.
+
+    It is "new" until the next group forms, then "training". It is "leaving" its ring when the
+    driver has asked for that, and has "reported" when it has left it.
+    """
+
+    connection: int
     worker: int
+    state: MemberState = "new"
     report: WorkerReported | None = None
-    in_group: bool = False
-    asked_to_regroup: bool = False
+
+    @property
+    def is_in_ring(self) -> bool:
+        return self.state in ("training", "leaving")
 
 
 class Coordinator(RunRules[_Member]):
@@ -85,7 +91,7 @@ class Coordinator(RunRules[_Member]):
 
     def __init__(self, *, workers: int, start: Progress | None = None, **common: Any) -> None:
         """Start in the phase "gathering", with progress `start`; see `RunRules` for `common`."""
-        super().__init__(workers=workers, **common)
+        super().__init__(workers=workers, member=_Member, **common)
         self._progress = self._start = start or Progress.first(workers=workers)
         self._regrouping_since_s = self._now_s
         self._fruitless = 0
@@ -98,28 +104,17 @@ class Coordinator(RunRules[_Member]):
         return self._progress
 
     @property
-    def _replaces_lost(self) -> bool:
-        return not self._stopping
+    def _known(self) -> Progress:
+        return max(self._progress, self._start, key=lambda progress: progress.order)
+
+    @property
+    def _is_winding_up(self) -> bool:
+        return self.phase == "halting"
 
     def _handle(self, event: Event) -> list[Action]:
         match event:
-            case WorkerRegistered():
-                return self._register(event)
             case WorkerReported():
                 return self._take_report(event)
-            case WorkerFailed(failure=failure):
-                return self._halt(failure)
-            case TaskEnded(worker=worker, failure=failure):
-                return self._end_task(worker, failure)
-            case WorkerAlive():
-                return self._take_heartbeat(event)
-            case ConnectionLost(connection=connection, silent=silent):
-                return self._lose(connection, silent=silent)
-            case ResultReceived(connection=connection):
-                awaited = self.phase == "delivering" and self._delivery.awaits(connection)
-                return self._end() if awaited else []
-            case StopRequested():
-                return self._stop()
             case CheckpointReceived(progress=progress, write=write):
                 if progress.order > self._start.order:
                     self._start = progress
@@ -130,10 +125,8 @@ class Coordinator(RunRules[_Member]):
             case CallbacksAnswered(moment=moment):
                 self._answers[moment] = event
                 return self._send_answers()
-            case TimerFired():
-                return self._tick()
-            case WorkReported():
-                return []  # gradient sharing only
+            case _:
+                return []  # of gradient sharing
 
     # -- events -----------------------------------------------------------------------------
 
@@ -148,33 +141,29 @@ class Coordinator(RunRules[_Member]):
                 actions.append(SendAnswer(connection=connection, answer=answer))
         return actions
 
-    def _register(self, event: WorkerRegistered) -> list[Action]:
-        is_ending = self.phase in ("delivering", "halting", "over")
-        if refused := self._refusal(event, is_ending=is_ending):
-            return refused
-        replaced, actions = self._admit(event)
-        if replaced is not None:
-            del self._members[replaced]
-        self._members[event.connection] = _Member(event.worker)
-        if self.phase == "gathering":
-            return actions + (self._form() if self._membership.all_present else [])
-        if event.worker >= self._membership.required and self.phase in ("training", "joining"):
-            return actions + self._pause()
+    def _begin(self) -> list[Action]:
+        return self._form()
+
+    def _members_changed(self, *, joined: bool) -> list[Action]:
+        if self.phase == "halting":
+            return self._deliver_if_reported()
+        if joined and self.phase in ("training", "joining"):
+            return self._pause()
         self._fruitless = 0
-        return actions + self._regroup()
+        return self._regroup()
 
     def _take_report(self, event: WorkerReported) -> list[Action]:
         member = self._members.get(event.connection)
-        if member is None or event.generation != self.generation or not member.in_group:
+        if member is None or event.generation != self.generation or member.state == "new":
             return []
-        member.report = event
-        if self.phase in ("delivering", "over"):
+        member.report, member.state = event, "reported"
+        if self._is_closing:
             return []
         if event.progress is not None and event.progress.order > self.progress.order:
             self._progress = event.progress
             self._fruitless = 0
         if event.ending == "failed":
-            return self._halt(event.failure)
+            return self._fail(event.failure)
         if self.phase == "halting":
             return self._deliver_if_reported()
         if event.ending == "broken":
@@ -183,60 +172,20 @@ class Coordinator(RunRules[_Member]):
             return self._form_if_ready()
         return self._deliver_if_ended()
 
-    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
-        self._membership.lose(connection, self._now_s, silent=silent)
-        member = self._members.pop(connection, None)
-        if member is None or self.phase == "over":
-            return []
-        if self.phase == "delivering":
-            return self._deliver() if self._delivery.lose(connection) else []
-        if self.phase == "halting":
-            return self._deliver_if_reported()
-        launch = self._relaunch(member.worker)
-        if self.phase == "gathering":
-            return launch
-        self._fruitless = 0
-        return launch + self._regroup()
-
-    def _end_task(self, worker: int, failure: Failure | None) -> list[Action]:
-        known = max(self.progress, self._start, key=lambda progress: progress.order)
-        final = self._membership.task_ended(worker, failure, steps=known.steps)
-        if final is not None:
-            return self._halt(final)
-        if self.phase in ("delivering", "halting", "over"):
-            return []
-        return self._relaunch(worker)
-
     def _stop(self) -> list[Action]:
-        if self._stopping or self.phase in ("delivering", "over"):
-            return []
-        self._stopping = True
-        self._membership.stop_requested(self._now_s)
-        if self.phase == "gathering":
-            return self._end()
         stops: list[Action] = [SendStop(connection=connection) for connection in self._members]
         if self.phase == "training":
             return stops + self._deliver_if_ended()
-        if self.phase in ("regrouping", "joining"):
-            return stops + self._form_if_ready()
-        return stops
+        return stops + self._advance()
 
     def _tick(self) -> list[Action]:
-        if self.phase == "gathering":
-            problem = self._membership.gathering_problem(self._now_s)
-            if not problem:
-                return [*self._membership.replace_silent(self._now_s)]
-            self._timed_out = problem
-            return self._ended(stopped=False, reason=problem)
-        if self.phase == "halting" and self._now_s - self._regrouping_since_s > _REPORTS_S:
-            return self._deliver()
-        if self.phase not in ("training", "joining", "regrouping"):
-            return []
-        stalled = self._watch()
-        if problem := self._membership.replacement_problem(self._now_s):
-            self._timed_out = problem
-            return stalled + self._halt(None)
-        return stalled + (self._form_if_ready() if self.phase != "training" else [])
+        if self.phase != "halting":
+            return super()._tick()
+        is_late = self._now_s - self._regrouping_since_s > _REPORTS_S
+        return self._deliver() if is_late else []
+
+    def _advance(self) -> list[Action]:
+        return self._form_if_ready() if self.phase in ("regrouping", "joining") else []
 
     # -- transitions ------------------------------------------------------------------------
 
@@ -254,15 +203,15 @@ class Coordinator(RunRules[_Member]):
         paused: list[Action] = [
             SendPause(connection=connection, generation=self.generation)
             for connection, member in self._members.items()
-            if member.in_group and member.report is None
+            if member.is_in_ring
         ]
         return paused + self._form_if_ready()
 
     def _request_regroup(self) -> list[Action]:
         actions: list[Action] = []
         for connection, member in self._members.items():
-            if member.in_group and member.report is None and not member.asked_to_regroup:
-                member.asked_to_regroup = True
+            if member.state == "training":
+                member.state = "leaving"
                 actions.append(SendRegroup(connection=connection, generation=self.generation))
         return actions
 
@@ -274,15 +223,10 @@ class Coordinator(RunRules[_Member]):
                 return self._deliver()
             self._progress = self._start
             return [ResetHistory(), *self._end()]
-        ends = {m.report.ending for m in self._members.values() if m.report and m.in_group}
+        ends = {m.report.ending for m in self._members.values() if m.report}
         if self.phase == "joining" and ends == {"finished"}:
             return self._deliver()  # the new workers joined after the last round
-        grace_over = self._now_s - self._regrouping_since_s >= self._grace_s
-        if not self._membership.any_data_present or not (
-            self._membership.all_present or grace_over
-        ):
-            return []
-        return self._form()
+        return self._form() if self._may_form(self._regrouping_since_s) else []
 
     def _form(self) -> list[Action]:
         actions: list[Action] = []
@@ -293,7 +237,7 @@ class Coordinator(RunRules[_Member]):
                 "averaging. The workers reach the driver but not each other. Open the ports "
                 'between them (`MeshConfig(ports=…)`), or use `communication="driver"`.'
             )
-            return self._halt(None)
+            return self._wind_up()
         members = self._by_worker
         best = self._best()
         if best is None:
@@ -307,19 +251,14 @@ class Coordinator(RunRules[_Member]):
         self.phase = "training"
         group = self._group(self._members.keys(), source=source)
         for connection, member in self._members.items():
-            member.report, member.in_group, member.asked_to_regroup = None, True, False
+            member.report, member.state = None, "training"
             actions.append(SendGroup(connection=connection, group=group))
         return actions
 
-    def _halt(self, failure: Failure | None) -> list[Action]:
-        if self.phase in ("delivering", "over"):
-            return []  # the trained state is complete
-        self._failure = self._failure or failure
-        if self.phase == "gathering":
-            return self._end()
-        if self.phase == "halting":
-            return self._deliver_if_reported()
-        self.phase, self._regrouping_since_s = "halting", self._now_s
+    def _wind_up(self) -> list[Action]:
+        """Collect the last average, because of a failure or a time-out."""
+        if self.phase != "halting":
+            self.phase, self._regrouping_since_s = "halting", self._now_s
         return self._request_regroup() + self._deliver_if_reported()
 
     def _deliver_if_reported(self) -> list[Action]:
@@ -328,7 +267,7 @@ class Coordinator(RunRules[_Member]):
     def _deliver_if_ended(self) -> list[Action]:
         # After a stop, a worker that waits for an absent worker's data counts as ended.
         last = ("finished", "stopped", "waiting") if self._stopping else ("finished", "stopped")
-        reports = [member.report for member in self._members.values() if member.in_group]
+        reports = [m.report for m in self._members.values() if m.state != "new"]
         ended = all(report is not None and report.ending in last for report in reports)
         return self._deliver() if ended else []
 
@@ -336,7 +275,7 @@ class Coordinator(RunRules[_Member]):
         self.phase = "delivering"
         best = self._best()
         if best is None:
-            busy = [c for c, m in self._members.items() if m.in_group and m.report is None]
+            busy = [c for c, m in self._members.items() if m.is_in_ring]
             asked: list[Action] = [*self._delivery.request_snapshots(busy)]
             return asked or self._end_undelivered()
         report, self._progress = best
@@ -370,9 +309,9 @@ class Coordinator(RunRules[_Member]):
                 best = report, report.progress
         return best
 
-    def _end(self) -> list[Action]:
-        return self._ended(stopped=self._stopping and not self._complete)
+    def _end(self, *, delivered: bool = False, reason: str = "") -> list[Action]:
+        return self._ended(stopped=self._stopping and not self._complete, reason=reason)
 
     @property
     def _awaits_reports(self) -> bool:
-        return any(m.in_group and m.report is None for m in self._members.values())
+        return any(m.is_in_ring for m in self._members.values())

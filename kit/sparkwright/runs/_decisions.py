@@ -1,189 +1,89 @@
-"""Events that coordinators process, actions that they return, and notifications for the engine."""
+"""Decisions: the actions that coordinators return, and what the server tells the engine; pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
-from sparkwright.workers.protocol import Ending, Failure, Group, Progress
+from sparkwright.workers.protocol import Failure, Group, Progress
 from sparkwright.workers.work import Span
 
-# When callbacks run: number of complete epochs, and of averagings after them; 0: at an epoch's end.
-Moment = tuple[int, int]
+from ._observations import CallbacksAnswered, Moment, WorkerRegistered
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerRegistered:
-    """A worker that holds its data has connected; later tasks of it have a higher `attempt`."""
+class AbstractOrder:
+    """A message of this `kind` to the worker at `connection`."""
 
-    connection: int
-    worker: int
-    attempt: int
-    host: str
-    address: tuple[str, int]
-    rows: int
-    validation_rows: int = 0
-    device: str = ""
-    pid: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerReported:
-    """A worker has left its ring; `progress` is None if it has never received a state."""
-
-    connection: int
-    generation: int
-    ending: Ending
-    progress: Progress | None
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkReported:
-    """Gradient sharing: a worker has its state, has trained (part of) a piece, or requests one."""
-
-    connection: int
-    piece: Span | None = None  # that it trained; None before the first
-    minibatches: int = 0  # trained of `piece`, from its beginning
-    examples: int = 0  # in these minibatches
-    iterations: int = 0  # of the optimizer
-    wants_more: bool = True  # requests another piece
-    wanted: int = 0  # minibatches requested; 0: the size of a piece
-    thresholds: tuple[float, ...] = ()  # of its next message; empty if it has not sent one
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckpointReceived:
-    """A state from which training can restart has arrived; `write`: also write it to a file."""
-
-    progress: Progress
-    write: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallbacksAwaited:
-    """Averaging: a ring's first member waits until the callbacks of this moment have run."""
-
-    connection: int
-    moment: Moment
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallbacksAnswered:
-    """The driver's callbacks of this moment have run; `learning_rate` None: unchanged."""
-
-    moment: Moment
-    ends: bool
-    learning_rate: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerFailed:
-    """The driver ends the run with a failure."""
-
-    failure: Failure
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskEnded:
-    """A task of `worker` has ended; `failure` is None if it returned or was replaced."""
-
-    worker: int
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerAlive:
-    """A heartbeat: the number of trained minibatches, and whether the worker is computing."""
-
-    connection: int
-    steps: int
-    computing: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConnectionLost:
-    """A worker's connection is closed; `silent`: the driver closed it after a time-out."""
-
-    connection: int
-    silent: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResultReceived:
-    """A worker has delivered the averaged vector."""
-
+    kind: ClassVar[str]
     connection: int
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StopRequested:
-    """The user requested that the run end with the next averaging."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimerFired:
-    """The server's periodic tick."""
+    def content(self) -> dict[str, Any]:
+        """The message's fields."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        del found["connection"]
+        return {n: v.to_dict() if isinstance(v, Group) else v for n, v in found.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendGroup:
+class SendGroup(AbstractOrder):
     """Send `group` to `connection`."""
 
-    connection: int
+    kind: ClassVar[str] = "group"
     group: Group
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendPiece:
+class SendPiece(AbstractOrder):
     """Gradient sharing: have `connection` train `piece`."""
 
-    connection: int
+    kind: ClassVar[str] = "piece"
     piece: Span
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendMeeting:
+class SendMeeting(AbstractOrder):
     """Gradient sharing: have `connection` interrupt its piece and average with `group`."""
 
-    connection: int
+    kind: ClassVar[str] = "meet"
     group: Group
     validate: bool = False
     checkpoint: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendRegroup:
+class SendRegroup(AbstractOrder):
     """Ask `connection` to leave the ring of `generation` and report."""
 
-    connection: int
+    kind: ClassVar[str] = "regroup"
     generation: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendPause:
+class SendPause(AbstractOrder):
     """Averaging: ask `connection` to leave the ring of `generation` after the current round."""
 
-    connection: int
+    kind: ClassVar[str] = "pause"
     generation: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendStop:
+class SendStop(AbstractOrder):
     """Notify `connection` that the run ends with the next averaging."""
 
-    connection: int
+    kind: ClassVar[str] = "stop"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RequestResult:
+class RequestResult(AbstractOrder):
     """Request the averaged vector from `connection`."""
 
-    connection: int
+    kind: ClassVar[str] = "deliver"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RequestSnapshot:
+class RequestSnapshot(AbstractOrder):
     """Request the last average from `connection`, even if its training thread does not respond."""
 
-    connection: int
+    kind: ClassVar[str] = "snapshot"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,17 +123,17 @@ class ShowStandstill:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RequestStacks:
+class RequestStacks(AbstractOrder):
     """Request the stacks of all threads of `connection`."""
 
-    connection: int
+    kind: ClassVar[str] = "stacks"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Dismiss:
+class Dismiss(AbstractOrder):
     """Dismiss `connection`; `reason` is empty at the regular end."""
 
-    connection: int
+    kind: ClassVar[str] = "dismiss"
     reason: str = ""
 
 
@@ -253,11 +153,17 @@ class RunCallbacks:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendAnswer:
+class SendAnswer(AbstractOrder):
     """Averaging: send the callbacks' answer to `connection`."""
 
-    connection: int
+    kind: ClassVar[str] = "answered"
     answer: CallbacksAnswered
+
+    def content(self) -> dict[str, Any]:
+        """The message's fields."""
+        epoch, round = self.answer.moment
+        rate = self.answer.learning_rate
+        return {"epoch": epoch, "round": round, "ends": self.answer.ends, "learning_rate": rate}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -280,21 +186,6 @@ class EndRun:
     timed_out: str = ""
 
 
-Event = (
-    WorkerRegistered
-    | WorkerReported
-    | WorkReported
-    | WorkerFailed
-    | TaskEnded
-    | WorkerAlive
-    | ConnectionLost
-    | ResultReceived
-    | CheckpointReceived
-    | CallbacksAwaited
-    | CallbacksAnswered
-    | StopRequested
-    | TimerFired
-)
 Action = (
     SendGroup
     | SendPiece

@@ -1,7 +1,8 @@
-"""The log of a run: one row per worker and minibatch; reconstruction of unreported rows."""
+"""The log of a run: one row per worker and minibatch; unreported rows; the throughput."""
 
 import math
 import threading
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ _FURTHER = {
     *("processor", "memory_bytes", "gpu", "gpu_memory_bytes"),
 }
 _FIRST_CAPACITY = 4096
+# The throughput is the mean over this window.
+_WINDOW_S = 3.0
 Counts = NDArray[np.int64]
 
 
@@ -137,6 +140,46 @@ class History:
             larger = np.full(capacity, fill, column.dtype)
             larger[: self._length] = column[: self._length]
             self._columns[name] = larger
+
+
+def block_rows(
+    block: Mapping[str, Any],
+    *,
+    worker: int,
+    step: int,
+    ended_s: float,
+    not_before_s: float,
+    examples: NDArray[Any],
+    **columns: NDArray[Any],
+) -> dict[str, NDArray[Any]]:
+    """The log's rows for the minibatches of a round, of which there is at least one.
+
+    Args:
+        block: "epoch", "round", "count", "seconds", "metrics"; optionally "readings".
+        worker: the worker that trained them.
+        step: its number of minibatches before.
+        ended_s: when the round ended, from the start of the run.
+        not_before_s: `time_s` of its previous row. A delayed message would otherwise date its rows
+            later than the next message.
+        examples: of each minibatch.
+        **columns: further columns.
+    """
+    count, seconds = int(block["count"]), max(float(block["seconds"]), 1e-9)
+    numbers = np.arange(1, count + 1)
+    rows: dict[str, NDArray[Any]] = {
+        "worker": np.full(count, worker),
+        "epoch": np.full(count, block["epoch"]),
+        "round": np.full(count, block["round"]),
+        "step": step + numbers,
+        "examples": examples,
+        "time_s": np.maximum(ended_s - seconds * (1 - numbers / count), not_before_s),
+        "examples_per_s": np.full(count, float(examples.sum()) / seconds),
+        **columns,
+    }
+    for name, value in {**block["metrics"], **block.get("readings", {})}.items():
+        rows[name] = np.full(count, np.nan)
+        rows[name][-1] = value
+    return rows
 
 
 def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]:
@@ -259,3 +302,46 @@ def _examples(size: int, epoch: Counts, cut: Counts, by: int) -> Counts:
         last_first = np.flatnonzero(which)[::-1]
         examples[last_first] -= _first(examples[last_first] - 1, less)
     return examples
+
+
+class Throughput:
+    """Examples per second of all workers; times are those of one clock.
+
+    Attributes:
+        trained: number of examples that count.
+    """
+
+    def __init__(self) -> None:
+        self.trained = 0
+        self._recent: deque[tuple[float, int]] = deque()
+        self._first: tuple[float, int] | None = None  # end of the first round, and its examples
+
+    def add(self, examples: int, *, ended_s: float) -> None:
+        """Add a round that ended at `ended_s`."""
+        self._recent.append((ended_s, examples))
+        self.trained += examples
+
+    def begin(self, now_s: float) -> None:
+        """Measure from now on, after the first round, which includes compilation."""
+        self._first = now_s, self.trained
+
+    def clear(self) -> None:
+        """Forget what was trained, because training restarts."""
+        self.trained = 0
+        self._recent.clear()
+
+    def recent(self, now_s: float) -> float:
+        """Examples per second over the last seconds; 0: none was trained."""
+        while self._recent and self._recent[0][0] < now_s - _WINDOW_S:
+            self._recent.popleft()
+        if not self._recent:
+            return 0.0
+        span_s = min(_WINDOW_S, max(now_s - self._recent[0][0], 0.05))
+        return sum(count for _, count in self._recent) / span_s
+
+    def overall(self, last_s: float | None) -> float:
+        """Examples per second until `last_s`, the end of the last minibatch; 0: unknown."""
+        if self._first is None or last_s is None:
+            return 0.0
+        span_s = last_s - self._first[0]
+        return (self.trained - self._first[1]) / span_s if span_s > 0.05 else 0.0

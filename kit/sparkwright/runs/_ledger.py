@@ -8,7 +8,19 @@ from sparkwright.workers.work import Span, next_piece, without
 
 
 class Ledger:
-    """Assigns pieces of work and counts the completed minibatches."""
+    """Assigns pieces of work and counts the completed minibatches.
+
+    Every minibatch of the epochs opened so far is in exactly one place: in `progress.todo`, in an
+    assigned piece, or in `progress.steps`.
+
+    A piece is risky after the loss of a worker that had minibatches of it: they may have ended its
+    process.
+
+    Attributes:
+        progress: the completed work, and the remaining work without the assigned pieces.
+        assigned: worker -> the piece that it trains.
+        start: the progress from which the run continues if all workers are lost.
+    """
 
     def __init__(
         self,
@@ -20,13 +32,12 @@ class Ledger:
         lends: bool = True,
     ) -> None:
         """Continue from `start`; see `SharingCoordinator` for the other arguments."""
-        # Every minibatch of the epochs opened so far is in exactly one place: `progress.todo`, an
-        # assigned piece, or `progress.steps`. The run continues from `start` if all are lost.
         self.progress = self.start = start
         self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
         self._lends = lends
         self._totals: Sequence[int] = ()
         self._size = 1
+        self.assigned: dict[int, Span] = {}
         self._risky: list[Span] = []  # lost workers' pieces
 
     def begin(self, rows: Sequence[int]) -> None:
@@ -64,52 +75,61 @@ class Ledger:
         if not self.is_last_epoch_over:
             self.progress = self.progress.with_epoch_opened(self._totals)
 
-    def close_epoch(self) -> None:
-        """End the current epoch; its remaining minibatches are trained later."""
-        self.progress = self.progress.after_epoch()
-
     def count_meeting(self) -> None:
+        """Count a meeting in which the workers averaged."""
         self.progress = replace(self.progress, averagings=self.progress.averagings + 1)
 
     def count_validation(self, epoch: int) -> None:
         """Record that the network has been validated after `epoch` epochs."""
         self.progress = replace(self.progress, validated=max(epoch, self.progress.validated))
 
-    def count_answer(self, learning_rate: float | None) -> None:
-        """Record that the epoch's callbacks have run, and their learning rate; None: unchanged."""
-        self.progress = self.progress.after_callbacks(learning_rate)
-
     # -- pieces -----------------------------------------------------------------------------
 
-    def is_risky(self, piece: Span) -> bool:
+    def _is_risky(self, piece: Span) -> bool:
         """Whether a worker was lost that had minibatches of `piece`."""
         return any(piece.overlaps(risky) for risky in self._risky)
+
+    def may_risk(self, workers: Collection[int]) -> bool:
+        """Whether a risky piece that one of `workers` gets now cannot end them all."""
+        pieces = [self.assigned.get(worker) for worker in workers]
+        return sum(piece is None or not self._is_risky(piece) for piece in pieces) > 1
 
     def has_work(self, present: Collection[int], *, risky: bool = True) -> bool:
         """Whether work remains on data of the workers `present`, or only risky pieces of it."""
         return any(span.owner in present for span in self._left(risky=risky))
 
     def _left(self, *, risky: bool) -> tuple[Span, ...]:
-        return tuple(span for span in self.progress.todo if risky or not self.is_risky(span))
+        return tuple(span for span in self.progress.todo if risky or not self._is_risky(span))
 
     def hand_out(
         self,
         worker: int,
         *,
-        present: Collection[int],  # only their data is assigned
-        wanted: int = 0,  # minibatches; 0: the size of a piece
-        workers: int = 1,  # that share the remaining work
+        present: Collection[int],
+        wanted: int = 0,
+        workers: int = 1,
         risky: bool = True,
     ) -> Span | None:
-        """Assign the next piece of the remaining work to `worker`; return None if there is none."""
+        """Assign the next piece of the remaining work to `worker`; return None if there is none.
+
+        Only data of workers that are `present` is assigned. A fast worker gets the number of
+        minibatches that it requests, but at most half its share of the remaining work. So pieces
+        become small towards the end of an epoch (guided self-scheduling, Polychronopoulos and Kuck,
+        IEEE Transactions on Computers 1987).
+
+        Args:
+            worker: the requesting worker.
+            present: the workers whose data is available.
+            wanted: requested number of minibatches; default 0: the size of a piece.
+            workers: number of workers that share the remaining work; default 1.
+            risky: whether it may be a risky piece; default True.
+        """
         progress, left = self.progress, self._left(risky=risky)
         size = self._size
         if not self._lends:
             present = {worker}.intersection(present)
         if wanted > size:
             minibatches = sum(span.size for span in left if span.owner in present)
-            # At most half its share, so that pieces become small towards the end of an epoch
-            # (guided self-scheduling, Polychronopoulos and Kuck, IEEE Trans. on Computers 1987).
             size = max(size, min(wanted, minibatches // (2 * workers)))
         piece = next_piece(
             left,
@@ -119,6 +139,7 @@ class Ledger:
             size=size,
         )
         if piece is not None:
+            self.assigned[worker] = piece
             todo = without(progress.todo, {worker: piece}, {worker: piece.size})
             self.progress = replace(progress, todo=todo)
         return piece
@@ -134,6 +155,7 @@ class Ledger:
         thresholds: tuple[float, ...] = (),
     ) -> None:
         """Count the first `minibatches` of `piece`, and return the others to the remaining work."""
+        self.assigned.pop(worker, None)
         steps, done = list(self.progress.steps), list(self.progress.examples)
         steps[worker] += minibatches
         done[worker] += examples
@@ -144,14 +166,15 @@ class Ledger:
             iterations=max(self.progress.iterations, iterations),
             thresholds=thresholds or self.progress.thresholds,
         )
-        self.return_piece(piece._replace(start=piece.start + minibatches))
+        self._return(piece._replace(start=piece.start + minibatches))
 
-    def lose_piece(self, piece: Span) -> None:
-        """Return `piece` to the remaining work, because its worker was lost."""
-        self._risky.append(piece)
-        self.return_piece(piece)
+    def lose(self, worker: int) -> None:
+        """Return the piece of a lost worker to the remaining work."""
+        if (piece := self.assigned.pop(worker, None)) is not None:
+            self._risky.append(piece)
+            self._return(piece)
 
-    def return_piece(self, piece: Span) -> None:
+    def _return(self, piece: Span) -> None:
         if piece.size:
             todo = self.progress.todo
             # If no other worker can train it, keep the pieces of its worker in order.

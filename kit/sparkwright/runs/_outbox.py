@@ -9,7 +9,7 @@ from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.framing import encode_head
 
-from ._decisions import WorkerRegistered
+from ._observations import WorkerRegistered
 
 
 class Peer:

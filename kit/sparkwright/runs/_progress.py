@@ -67,7 +67,7 @@ class ProgressLines:
         self._attended, self._interrupted = 0, False
         self._events: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
         self._print(f"Run {name}: {title}")
-        record.add_listener(self._on_event)
+        record.events.add_listener(self._on_event)
         self._thread = threading.Thread(target=self._main, name=f"{name}-progress", daemon=True)
         # Registered after `start_spark`, so called before the session is stopped.
         atexit.register(self._at_exit)

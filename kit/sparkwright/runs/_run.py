@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sparkwright.errors import ConfigurationError, RunTimeoutError, WorkerError
 from sparkwright.timeline import Timeline
 from sparkwright.workers.protocol import Progress
 
@@ -18,13 +17,12 @@ from ._queue import QUEUE, Claim, Place
 from ._tracking import RunTracking
 from ._waiting import Waiting
 from .callbacks import DriverCallbacks
-from .engine import Engine, Outcome, sentence, told
 from .extensions import show, write_report
 from .histograms import RunHistograms
 from .names import NAMES
+from .outcome import Engine, Outcome, ending_of, told
 from .record import RunRecord
 
-_of_thread = threading.local()  # `run`: the name of the run whose thread it is
 _log = logging.getLogger(__name__)
 
 
@@ -75,8 +73,8 @@ class TrainingRun:
         self._trackings = trackings
         self._outcome: Outcome | None = None
         self._stop_asked = threading.Event()
-        self._waiting = Waiting(self, cancel=engine.cancel, lines=lines)
         self._place = Place(self.name, claim, record)
+        self._waiting = Waiting(self, self._place, cancel=engine.cancel, lines=lines)
         QUEUE.enter(self._place)
         self._thread = threading.Thread(target=self._main, name=f"sparkwright-{id}", daemon=True)
         self._thread.start()
@@ -137,7 +135,7 @@ class TrainingRun:
         """A pandas DataFrame of the run's events, one row each: time_s, event, its fields."""
         import pandas as pd
 
-        return pd.DataFrame(self._record.events())
+        return pd.DataFrame(self._record.events.rows(self._record.began_s))
 
     @property
     def timeline(self) -> Timeline:
@@ -233,7 +231,7 @@ class TrainingRun:
 
     def add_listener(self, listener: Callable[[RunEvent], None]) -> Callable[[], None]:
         """Call `listener` with each event, on the run's thread; return a function to remove it."""
-        return self._record.add_listener(listener)
+        return self._record.events.add_listener(listener)
 
     def wait(self, timeout_s: float | None = None) -> Any:
         """Wait for the end and return the trained model.
@@ -251,31 +249,8 @@ class TrainingRun:
             ConfigurationError: in a callback of this run, which would wait for itself.
             WorkerError, DataError, NetworkError, RunTimeoutError: if the run failed.
         """
-        self._check_waiter()
-        is_over = self._waiting.until_over(timeout_s)
-        if not is_over:
-            raise RunTimeoutError(
-                f"`wait` waited {timeout_s:g} s for run {self.name} to end; it goes on. "
-                "Wait again, or end it with `run.stop()`."
-            )
+        self._waiting.until_over(timeout_s)
         return self._finish()
-
-    def _check_waiter(self) -> None:
-        """Raise if a callback waits for its own run, or for a run that waits for it."""
-        of = getattr(_of_thread, "run", None)
-        if of is None or self.finished:
-            return
-        if of == self.name:
-            raise ConfigurationError(
-                f"a run cannot wait for itself. Received: `wait` of run {of} in one of its "
-                "callbacks. To end training there, set `self.model.stop_training = True`."
-            )
-        if of in self._record.behind:
-            raise ConfigurationError(
-                "a callback cannot wait for a run that waits for the task slots of its own. "
-                f"Received: `wait` of run {self.name} in a callback of run {of}. Wait after run "
-                f"{of}, or use fewer workers."
-            )
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Wait for the run with `await run`, without blocking the event loop."""
@@ -340,7 +315,7 @@ class TrainingRun:
         record = self._record
         try:
             with QUEUE.turn(self._place, is_stopped=self._stop_asked.is_set):
-                _of_thread.run = self.name
+                self._waiting.begin()
                 outcome = self._engine.run(record)
         except BaseException as error:
             outcome = Outcome(vector=None, counters=None, progress=Progress(), error=error)
@@ -355,18 +330,9 @@ class TrainingRun:
         self.ended_at = datetime.now().astimezone()
         ended_early = outcome.stopped or outcome.error is not None
         record.averagings_counted(outcome.progress.averagings, stopped=ended_early)
-        if outcome.error is not None:
-            record.state_changed("failed", sentence(outcome.error), error=_details(outcome.error))
-        elif outcome.stopped:
-            restored, held = self.restored_epoch, "the last average"
-            if outcome.vector is None:
-                held = "what it held"
-            elif restored is not None:
-                held = f"the weights of epoch {restored}"
-            record.state_changed("stopped", f"stopped; the model holds {held}")
-        else:
-            ending = "" if self._callbacks is None else self._callbacks.ending()
-            record.state_changed("done", ending or "done")
+        done = str if self._callbacks is None else self._callbacks.ending
+        state, message, error = ending_of(outcome, done=done, restored_epoch=self.restored_epoch)
+        record.state_changed(state, message, error=error)
         record.close()
         for each in self._trackings:
             each.end()
@@ -378,9 +344,3 @@ class TrainingRun:
     def _ipython_display_(self) -> None:
         """Show the live panel if the notebook extra is installed, else one line of text."""
         show(self)
-
-
-def _details(error: BaseException) -> str:
-    if isinstance(error, WorkerError) and error.worker_traceback:
-        return f"{error}\n\n{error.worker_traceback}"
-    return f"{type(error).__name__}: {error}"

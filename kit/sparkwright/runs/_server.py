@@ -4,77 +4,56 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Address, Connection, Listener
 from sparkwright.mesh.framing import Message, encode_head
 from sparkwright.mesh.relay import ACCEPT, CONNECT, CONNECT_BACK, Relay, refuse
-from sparkwright.workers.protocol import Failure, Group, Progress
-from sparkwright.workers.work import Span
+from sparkwright.workers.protocol import Group, Progress
 
 from ._coordination import RunRules
 from ._decisions import (
+    AbstractOrder,
     Action,
-    CallbacksAnswered,
-    CallbacksAwaited,
-    CheckpointReceived,
-    ConnectionLost,
-    Dismiss,
     Drop,
     EndRun,
-    Event,
     KeepCheckpoint,
-    LaunchTask,
     MessageReceived,
     Notification,
     ProgressSettled,
     RequestResult,
-    RequestSnapshot,
-    RequestStacks,
     ResetHistory,
-    ResultReceived,
-    RunCallbacks,
-    SendAnswer,
     SendGroup,
-    SendMeeting,
-    SendPause,
-    SendPiece,
-    SendRegroup,
-    SendStop,
-    ShowStalled,
-    ShowStandstill,
-    StopRequested,
-    TaskEnded,
-    TimerFired,
-    WorkerAlive,
     WorkerDisconnected,
-    WorkerFailed,
+)
+from ._observations import (
+    CheckpointReceived,
+    ConnectionLost,
+    Event,
+    ResultReceived,
+    StopRequested,
+    TimerFired,
     WorkerRegistered,
-    WorkerReported,
-    WorkReported,
+    is_finite,
+    observation_of,
+    order_of,
+    registration_of,
 )
 from ._outbox import Peer
-from .membership import DriverClock
+from ._watching import DriverClock
 
 _TICK_S = 0.2
 # A longer gap between two ticks means that the whole process was suspended.
 _LONGEST_GAP_S = 1.0
 # Maximum time to send queued messages when the server closes.
 _SEND_S = 2.0
-_LONGEST_NAME = 100  # of a device
 _log = logging.getLogger(__name__)
 
 
-class Notify(Protocol):
-    """Receives notifications, with the server's lock held, so it must return quickly."""
-
-    def __call__(self, notification: Notification, message: Message | None = None) -> None:
-        """Process a notification; `message` is the worker's message, if there is one."""
-        ...
+# Receives notifications, and the worker's message if there is one. The server holds its lock, so it
+# must return quickly.
+Notify = Callable[[Notification, Message | None], None]
 
 
 class CoordinatorServer:
@@ -153,19 +132,7 @@ class CoordinatorServer:
 
     def stop(self) -> None:
         """End the run with the next averaging."""
-        self._handle(StopRequested())
-
-    def callbacks_answered(self, answer: CallbacksAnswered) -> None:
-        """Process the answer of the callbacks of a moment."""
-        self._handle(answer)
-
-    def fail(self, failure: Failure) -> None:
-        """End the run with a failure that the driver has detected."""
-        self._handle(WorkerFailed(failure=failure))
-
-    def task_ended(self, worker: int, failure: Failure | None) -> None:
-        """Process the end of a task of `worker`; see `TaskEnded`."""
-        self._handle(TaskEnded(worker=worker, failure=failure))
+        self.handle(StopRequested())
 
     @property
     def present(self) -> frozenset[int]:
@@ -266,8 +233,7 @@ class CoordinatorServer:
             self._relay.lost(number)
         peer.finish()
         peer.connection.close()
-        event = ConnectionLost(connection=number, silent=silent)
-        self._handle(event)
+        self.handle(ConnectionLost(connection=number, silent=silent))
 
     def _tick(self) -> None:
         while not self._closed.wait(_TICK_S):
@@ -280,7 +246,7 @@ class CoordinatorServer:
                         self._drop(number)
             if self._relay is not None:
                 self._relay.expire()
-            self._handle(TimerFired())
+            self.handle(TimerFired())
 
     def _drop(self, number: int) -> None:
         """Close a connection; its reader then reports it lost. Needs the lock."""
@@ -319,168 +285,97 @@ class CoordinatorServer:
     # -- messages in ------------------------------------------------------------------------
 
     def _take(self, number: int, peer: Peer, message: Message) -> None:
-        fields = message.fields
-        if message.kind == "register":
-            worker = int(fields["worker"])
-            if not 0 <= worker < self._coordinator.workers:
-                raise NetworkError(
-                    f"`worker` must be from 0 to {self._coordinator.workers - 1}. "
-                    f"Received: worker={worker}."
-                )
-            peer.registered = WorkerRegistered(
-                connection=number,
-                worker=worker,
-                attempt=int(fields["attempt"]),
-                host=str(fields["host"]),
-                address=(str(fields["address"][0]), int(fields["address"][1])),
-                rows=int(fields["rows"]),
-                validation_rows=int(fields["validation_rows"]),
-                device=str(fields.get("device", ""))[:_LONGEST_NAME],
-                pid=int(fields.get("pid", 0)),
-            )
-            self._handle(peer.registered)
-        elif message.kind == "clock":
-            peer.send(
-                "clock",
-                {
-                    "asked_s": float(fields["asked_s"]),
-                    "came_s": peer.connection.received_s,
-                    "answered_s": time.monotonic(),
-                },
-            )
-        elif peer.registered is None and message.kind == "alive":
-            pass  # the worker is still building its network
-        elif peer.registered is None:
-            raise NetworkError(f"a worker must register first. Received: {message.kind!r}.")
-        elif message.kind == "alive":
-            event = WorkerAlive(
-                connection=number,
-                steps=int(fields["steps"]),
-                computing=bool(fields["computing"]),
-            )
-            with self._lock:
-                if self._coordinator.phase not in ("delivering", "over"):
-                    self._notify(MessageReceived(worker=peer.registered.worker), message)
-                self._handle(event)
-        elif message.kind == "fetch_start":
+        kind, registered = message.kind, peer.registered
+        if kind == "register":
+            workers = self._coordinator.workers
+            peer.registered = registration_of(number, message, workers=workers)
+            self.handle(peer.registered)
+        elif kind == "clock":
+            asked_s, came_s = float(message.fields["asked_s"]), peer.connection.received_s
+            answered_s = time.monotonic()
+            times = {"asked_s": asked_s, "came_s": came_s, "answered_s": answered_s}
+            peer.send("clock", times)
+        elif registered is None:
+            if kind != "alive":  # the worker is still building its network
+                raise NetworkError(f"a worker must register first. Received: {kind!r}.")
+        elif kind == "fetch_start":
             peer.put(lambda: peer.connection.send("start", *self._start()))
-        elif message.kind == "report":
-            failure, progress = fields["failure"], fields["progress"]
-            self._handle(
-                WorkerReported(
-                    connection=number,
-                    generation=int(fields["generation"]),
-                    ending=fields["ending"],
-                    progress=Progress.from_dict(progress) if progress else None,
-                    failure=Failure(**failure) if failure else None,
-                )
-            )
-        elif message.kind == "work":
-            piece = fields["piece"]
-            self._handle(
-                WorkReported(
-                    connection=number,
-                    piece=None if piece is None else Span(*map(int, piece)),
-                    minibatches=int(fields["minibatches"]),
-                    examples=int(fields["examples"]),
-                    iterations=int(fields["iterations"]),
-                    wants_more=bool(fields["wants_more"]),
-                    wanted=int(fields["wanted"]),
-                    thresholds=tuple(map(float, fields["thresholds"])),
-                )
-            )
-        elif message.kind == "checkpoint":
-            progress = Progress.from_dict(fields["progress"])
-            if not is_finite(message):
-                _log.warning(
-                    "the state after averaging %d has NaN or infinite values and is not kept",
-                    progress.averagings,
-                )
-                return
-            with self._lock:
-                self._checkpoint = message
-                event = CheckpointReceived(progress=progress, write=bool(fields["write"]))
-                self._handle(event)
-        elif message.kind == "callbacks":
-            moment = int(fields["epoch"]), int(fields["round"])
-            self._handle(CallbacksAwaited(connection=number, moment=moment))
-        elif message.kind == "result":
-            with self._lock:
-                if self._coordinator.present.get(peer.registered.worker) != peer.registered:
-                    return  # a worker that was replaced
-                if not is_finite(message):
-                    self.rejected = True
-                elif self.result is None or order_of(message) >= order_of(self.result):
-                    self.result = message
-            self._have_result.set()
-            self._handle(ResultReceived(connection=number))
+        elif kind == "checkpoint":
+            self._take_checkpoint(message)
+        elif kind == "result":
+            self._take_result(registered, message)
         else:
+            event = observation_of(number, message)
             with self._lock:
-                counted = self._coordinator.phase in ("delivering", "over")
-                if message.kind == "phases" or not counted:
-                    self._notify(MessageReceived(worker=peer.registered.worker), message)
+                counts = kind == "phases" or self._coordinator.phase not in ("delivering", "over")
+                if counts and (event is None or kind == "alive"):
+                    self._notify(MessageReceived(worker=registered.worker), message)
+                if event is not None:
+                    self.handle(event)
 
-    # -- actions out ------------------------------------------------------------------------
+    def _take_checkpoint(self, message: Message) -> None:
+        progress = Progress.from_dict(message.fields["progress"])
+        if not is_finite(message):
+            _log.warning(
+                "the state after averaging %d has NaN or infinite values and is not kept",
+                progress.averagings,
+            )
+            return
+        with self._lock:
+            self._checkpoint = message
+            write = bool(message.fields["write"])
+            self.handle(CheckpointReceived(progress=progress, write=write))
 
-    def _handle(self, event: Event) -> None:
+    def _take_result(self, registered: WorkerRegistered, message: Message) -> None:
+        with self._lock:
+            if self._coordinator.present.get(registered.worker) != registered:
+                return  # a worker that was replaced
+            if not is_finite(message):
+                self.rejected = True
+            elif self.result is None or order_of(message) >= order_of(self.result):
+                self.result = message
+        self._have_result.set()
+        self.handle(ResultReceived(connection=registered.connection))
+
+    # -- decisions out ----------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        """Have the coordinator process an event, and perform its actions."""
         with self._lock:
             rules = self._coordinator
             # At a timer, too: a worker may have to leave its slot to another one.
             ends = isinstance(event, ConnectionLost | TimerFired)
             before = rules.present.keys() if ends else set[int]()
             actions = rules.handle(event, now_s=self.clock.at(time.monotonic()))
-            if before and not self._ended:
+            if not self._ended:
                 for worker in before - rules.present.keys():
-                    self._notify(WorkerDisconnected(worker=worker))
-            # A refused attempt must not overwrite the status of the connected worker.
-            match event:
-                case WorkerRegistered(worker=worker) if rules.present.get(worker) == event:
-                    if not self._ended:
-                        self._notify(event)
-                case _:
-                    pass
+                    self._notify(WorkerDisconnected(worker=worker), None)
+                # A refused attempt must not overwrite the status of the connected worker.
+                if isinstance(event, WorkerRegistered) and event == rules.present.get(event.worker):
+                    self._notify(event, None)
             regrouped = rules.exact and rules.generation > 1
             settled = (RequestResult, SendGroup) if regrouped else RequestResult
             if any(isinstance(action, settled) for action in actions):
-                self._notify(ProgressSettled(progress=rules.progress, exact=rules.exact))
+                self._notify(ProgressSettled(progress=rules.progress, exact=rules.exact), None)
             for action in actions:
                 self._perform(action)
 
     def _perform(self, action: Action) -> None:
         match action:
             case SendGroup(connection=number, group=group):
-                self._send_group(number, group)
-            case SendRegroup(connection=number, generation=generation):
-                self._send(number, "regroup", {"generation": generation})
-            case SendPause(connection=number, generation=generation):
-                self._send(number, "pause", {"generation": generation})
-            case SendStop(connection=number):
-                self._send(number, "stop", {})
-            case RequestResult(connection=number):
-                self._send(number, "deliver", {})
-            case RequestSnapshot(connection=number):
-                self._send(number, "snapshot", {})
-            case RequestStacks(connection=number):
-                self._send(number, "stacks", {})
-            case LaunchTask() | ShowStalled() | ShowStandstill() | RunCallbacks():
-                self._notify(action)
+                # Encoded once for all workers, because it lists all of them.
+                if self._last_group is None or self._last_group[0] is not group:
+                    self._last_group = group, encode_head("group", group.to_dict(), 0)
+                if (peer := self._peers.get(number)) is not None:
+                    peer.send_encoded(self._last_group[1])
+            case AbstractOrder():
+                self._send(action.connection, action.kind, action.content())
             case Drop(connection=number):
                 self._drop(number)
-            case Dismiss(connection=number, reason=reason):
-                self._send(number, "dismiss", {"reason": reason})
-            case SendPiece(connection=number, piece=piece):
-                self._send(number, "piece", {"piece": piece})
-            case SendMeeting(connection=number, group=group):
-                fields = {"validate": action.validate, "checkpoint": action.checkpoint}
-                self._send(number, "meet", {"group": group.to_dict(), **fields})
             case KeepCheckpoint():
                 if self._checkpoint is not None:
                     self._notify(action, self._checkpoint)
                     self._checkpoint = None
-            case SendAnswer(connection=number, answer=answer):
-                epoch, round = answer.moment
-                fields = {"ends": answer.ends, "learning_rate": answer.learning_rate}
-                self._send(number, "answered", {"epoch": epoch, "round": round, **fields})
             case ResetHistory():
                 progress = self._coordinator.progress
                 if progress.averagings:
@@ -489,37 +384,14 @@ class CoordinatorServer:
                         "copy of averaging %d",
                         progress.averagings,
                     )
-                    self._notify(ProgressSettled(progress=progress, exact=True))
+                    self._notify(ProgressSettled(progress=progress, exact=True), None)
                 else:
                     _log.warning("all workers were lost before the first averaging")
-                    self._notify(action)
-            case EndRun():
-                self._ended = True
-                self._notify(action)
-
-    def _send_group(self, number: int, group: Group) -> None:
-        """Send a group; it is encoded once for all workers, because it lists all of them."""
-        if self._last_group is None or self._last_group[0] is not group:
-            self._last_group = group, encode_head("group", group.to_dict(), 0)
-        if (peer := self._peers.get(number)) is not None:
-            peer.send_encoded(self._last_group[1])
+                    self._notify(action, None)
+            case _:
+                self._ended |= isinstance(action, EndRun)
+                self._notify(action, None)
 
     def _send(self, number: int, kind: str, fields: dict[str, Any]) -> None:
         if (peer := self._peers.get(number)) is not None:
             peer.send(kind, fields)
-
-
-def vector_of(message: Message) -> NDArray[Any]:
-    """Return the flat vector at the beginning of a message's payload."""
-    dtype = np.dtype(message.fields["dtype"])
-    return np.frombuffer(message.payload, dtype, int(message.fields["size"]))
-
-
-def order_of(message: Message) -> tuple[int, ...]:
-    """Return the order of a delivered state; larger is later, see `Progress.order`."""
-    return Progress.from_dict(message.fields["progress"]).order
-
-
-def is_finite(message: Message) -> bool:
-    """Whether all values of a delivered state are finite."""
-    return bool(np.isfinite(vector_of(message)).all())

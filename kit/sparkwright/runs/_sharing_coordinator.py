@@ -19,40 +19,31 @@ Workers wait for each other only at meetings, where they average the state that 
 share. A stop, a failure or a time-out leads to a final meeting, which preserves the trained state.
 """
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from sparkwright.masters.checkpointing import CopySchedule
-from sparkwright.workers.protocol import Failure, Progress
-from sparkwright.workers.work import Span
+from sparkwright.masters.checkpointing import Checkpointing, StateSchedule
+from sparkwright.workers.protocol import Progress
 
 from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
-    CallbacksAnswered,
-    CallbacksAwaited,
-    CheckpointReceived,
-    ConnectionLost,
-    Event,
     KeepCheckpoint,
     ResetHistory,
-    ResultReceived,
     SendGroup,
     SendMeeting,
     SendPiece,
     SendRegroup,
-    StopRequested,
-    TaskEnded,
-    TimerFired,
-    WorkerAlive,
-    WorkerFailed,
-    WorkerRegistered,
+)
+from ._ledger import Ledger
+from ._observations import (
+    CallbacksAnswered,
+    CheckpointReceived,
+    Event,
     WorkerReported,
     WorkReported,
 )
-from ._ledger import Ledger
 
 # A worker is not offered data again that it has failed to read within this time.
 _UNREADABLE_S = 10.0
@@ -60,31 +51,35 @@ _UNREADABLE_S = 10.0
 Phase = Literal["gathering", "training", "meeting", "answering", "delivering", "over"]
 
 
-class CheckpointSchedule(Protocol):
-    def due(self, rounds_since: int, seconds_since: float) -> bool:
-        """Whether a checkpoint is due; with 0 minibatches since the last one, none is."""
-        ...
+MemberState = Literal["new", "fetching", "ready"]
+Attendance = Literal["outside", "inside", "met"]
 
 
 @dataclass(slots=True)
 class _Member:
-    """A connected worker; if it is lost, its `piece` returns to the ledger's remaining work."""
+    """A connected worker.
+
+    It is "new" until it gets a group, then "fetching" a state, then "ready" to train and to
+    average. It is "inside" a ring from its call until it reports that it left, and has "met" if it
+    averaged.
+    """
 
     connection: int
     worker: int
-    grouped: int = 0  # generation of the last group sent to it; 0: it needs a group
-    ready: bool = False  # has a state
+    state: MemberState = "new"
+    grouped: int = 0  # generation of the last group sent to it
     asked: bool = False  # has requested work and has no piece
     wanted: int = 0  # minibatches requested; 0: the size of a piece
-    piece: Span | None = None
     ring: int = 0  # generation of the last ring that it was asked to join
-    in_ring: bool = False  # has not reported the end of that ring
-    met: bool = False  # completed the last meeting
+    attendance: Attendance = "outside"  # of that ring
     unread: dict[int, float] = field(default_factory=dict[int, float])  # owner -> when it failed
 
-    def can_read(self, owner: int, now_s: float) -> bool:
-        """Whether it has not just failed to read the data of `owner`."""
-        return now_s - self.unread.get(owner, -math.inf) >= _UNREADABLE_S
+
+@dataclass(slots=True)
+class _Meeting:
+    reporter: int  # connection of its first member, which sends its results
+    broke: bool = False  # a member left it before its end
+    has_state: bool = False  # the driver has received the state
 
 
 class SharingCoordinator(RunRules[_Member]):
@@ -92,8 +87,6 @@ class SharingCoordinator(RunRules[_Member]):
 
     Attributes:
         phase: the phase of the run, see the module's diagram.
-        generation: number of groups and meetings so far.
-        workers: number of workers of the run.
         exact: False: minibatches logged beyond `progress` count too, because other workers have
             received their updates.
     """
@@ -109,7 +102,7 @@ class SharingCoordinator(RunRules[_Member]):
         minibatches: Callable[[Sequence[int]], Sequence[int]],
         piece_size: Callable[[Sequence[int]], int],
         start: Progress | None = None,
-        checkpoints: CheckpointSchedule | None = None,
+        checkpoints: Checkpointing | None = None,
         copies: bool = False,
         lends: bool = True,
         callbacks: bool = False,
@@ -130,7 +123,7 @@ class SharingCoordinator(RunRules[_Member]):
             callbacks: whether the driver runs callbacks after each epoch; default False.
             **common: see `RunRules`.
         """
-        super().__init__(workers=workers, **common)
+        super().__init__(workers=workers, member=_Member, **common)
         self._ledger = Ledger(
             start or Progress.first(workers=workers),
             epochs=epochs,
@@ -141,15 +134,9 @@ class SharingCoordinator(RunRules[_Member]):
         self._grouped = 0  # generation of the last group
         self._without_state_since_s: float | None = None
         self._fruitless: set[int] = set()  # generations that broke since the last success
-        self._broke = False  # a member left this meeting before its end
-        self._reporter = -1  # connection of the meeting's first member, which sends its results
-        self._checkpoints = checkpoints
-        self._checkpoint_s = self._now_s  # time of the last checkpoint
-        self._checkpoint_here = False  # the state of this meeting has arrived
-        self._writes = False  # that state is also written to a file
-        self._copies = CopySchedule() if copies else None
+        self._meeting = _Meeting(reporter=-1)  # the last one
+        self._schedule = StateSchedule(checkpoints, copies=copies, now_s=self._now_s)
         self._calls_back = callbacks
-        self._meeting_s = self._now_s  # time of the last call to a meeting
 
     @property
     def progress(self) -> Progress:
@@ -158,87 +145,37 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _handle(self, event: Event) -> list[Action]:
         match event:
-            case WorkerRegistered():
-                return self._register(event)
-            case ConnectionLost(connection=connection, silent=silent):
-                return self._lose(connection, silent=silent)
-            case ResultReceived(connection=connection):
-                delivered = self.phase == "delivering" and self._delivery.awaits(connection)
-                return self._end(delivered=True) if delivered else []
-            case WorkerAlive():
-                return self._take_heartbeat(event)
-            case _ if self.phase in ("delivering", "over"):
+            case _ if self._is_closing:
                 return []  # the trained state is complete
             case WorkReported():
                 return self._take_work(event)
             case WorkerReported():
                 return self._take_report(event)
-            case WorkerFailed(failure=failure):
-                self._failure = self._failure or failure
-                return self._wind_up()
-            case TaskEnded(worker=worker, failure=failure):
-                return self._end_task(worker, failure)
             case CheckpointReceived(progress=progress):
                 # Kept once the meeting has succeeded. States of earlier meetings are ignored.
                 current = progress.averagings == self.progress.averagings
-                self._checkpoint_here |= self.phase == "meeting" and current
+                self._meeting.has_state |= self.phase == "meeting" and current
                 return []
             case CallbacksAnswered(moment=moment):
                 self._answers[moment] = event
                 return self._advance()
-            case CallbacksAwaited():
-                return []  # parameter averaging only
-            case StopRequested():
-                self._stopping = True
-                self._membership.stop_requested(self._now_s)
-                return self._wind_up()
-            case TimerFired():
-                return self._tick()
+            case _:
+                return []  # of parameter averaging
 
     # -- events -----------------------------------------------------------------------------
 
-    def _register(self, event: WorkerRegistered) -> list[Action]:
-        is_ending = self.phase in ("delivering", "over") or self._is_winding_up
-        if refused := self._refusal(event, is_ending=is_ending):
-            return refused
-        replaced, actions = self._admit(event)
-        if replaced is not None:
-            actions += self._remove(replaced)
-        self._members[event.connection] = _Member(event.connection, event.worker)
-        self._fruitless.clear()
-        if self.phase != "gathering":
-            return actions + self._advance(changed=True)
-        if not self._membership.all_present:
-            return actions
-        if self._copies is not None:
-            self._copies.begin(self._now_s)
+    def _begin(self) -> list[Action]:
         self._ledger.begin(self._membership.all_rows)
-        return actions + self._begin_work() + self._regroup()
+        return self._begin_work() + self._regroup()
 
-    def _lose(self, connection: int, *, silent: bool) -> list[Action]:
-        if self.phase == "over" or connection not in self._members:
-            return []
-        worker = self._members[connection].worker
-        self._membership.lose(connection, self._now_s, silent=silent)
-        freed = self._remove(connection)
-        if self.phase == "delivering":
-            return self._deliver() if self._delivery.lose(connection) else []
-        freed += self._relaunch(worker)
-        return freed if self.phase == "gathering" else freed + self._advance(changed=True)
-
-    def _end_task(self, worker: int, failure: Failure | None) -> list[Action]:
-        final = self._membership.task_ended(worker, failure, steps=self.progress.steps)
-        if final is not None:
-            self._failure = self._failure or final
-            return self._wind_up() if self.phase != "gathering" else self._end()
-        return self._relaunch(worker)
+    def _members_changed(self, *, joined: bool) -> list[Action]:
+        self._fruitless.clear()
+        return self._advance(changed=True)
 
     def _remove(self, connection: int) -> list[Action]:
         """Return a lost worker's piece to the remaining work, and end a ring that waits for it."""
         gone = self._members.pop(connection)
-        if gone.piece is not None:
-            self._ledger.lose_piece(gone.piece)
-        self._fruitless.clear()
+        self._ledger.lose(gone.worker)
         return self._request_regroup(gone.ring)
 
     def _request_regroup(self, ring: int) -> list[Action]:
@@ -246,20 +183,20 @@ class SharingCoordinator(RunRules[_Member]):
         return [
             SendRegroup(connection=member.connection, generation=ring)
             for member in self._members.values()
-            if member.in_ring and member.ring == ring
+            if member.attendance == "inside" and member.ring == ring
         ]
 
     def _take_work(self, event: WorkReported) -> list[Action]:
         member = self._members.get(event.connection)
-        if member is None or not member.grouped:
+        if member is None or member.state == "new":
             return []
         # The membership may have changed while the worker fetched its state.
-        behind = not member.ready and member.grouped < self._grouped
-        if not member.ready:
-            member.ready, member.in_ring = True, False
+        behind = member.state == "fetching" and member.grouped < self._grouped
+        if member.state == "fetching":
+            member.state, member.attendance = "ready", "outside"
             self._fruitless.clear()
-        if event.piece is not None and event.piece == member.piece:
-            member.piece = None
+        assigned = self._ledger.assigned
+        if event.piece is not None and event.piece == assigned.get(member.worker):
             if event.wants_more and event.minibatches < event.piece.size:
                 member.unread[event.piece.owner] = self._now_s
             self._ledger.count(
@@ -270,63 +207,44 @@ class SharingCoordinator(RunRules[_Member]):
                 iterations=event.iterations,
                 thresholds=event.thresholds,
             )
-        member.asked, member.wanted = event.wants_more and member.piece is None, event.wanted
+        member.asked = event.wants_more and member.worker not in assigned
+        member.wanted = event.wanted
         return self._advance(changed=behind)
 
     def _take_report(self, event: WorkerReported) -> list[Action]:
         member = self._members.get(event.connection)
         if member is None:
             return []
-        left_ring = member.in_ring and event.generation == member.ring
-        without_state = not member.ready and event.generation == member.grouped > 0
+        left_ring = member.attendance == "inside" and event.generation == member.ring
+        without_state = member.state == "fetching" and event.generation == member.grouped
         if left_ring:
-            member.in_ring, member.met = False, event.ending == "met"
-            self._broke |= not member.met
-            if event.progress is not None and event.connection == self._reporter:
+            member.attendance = "met" if event.ending == "met" else "outside"
+            self._meeting.broke |= event.ending != "met"
+            if event.progress is not None and event.connection == self._meeting.reporter:
                 self._ledger.count_validation(event.progress.validated)
-        if event.ending == "failed":
+        has_failed = event.ending == "failed"
+        if has_failed:
             self._failure = self._failure or event.failure
-            if left_ring and self._is_fruitless(event.generation):
-                return self._request_regroup(event.generation) + self._abort_meetings()
-            return self._wind_up()
-        if not (left_ring or without_state):
+        elif not (left_ring or without_state):
             return []  # a report on an outdated ring
-        if without_state:
-            member.grouped = 0  # send it another group
+        elif without_state:
+            member.state = "new"  # send it another group
         # A new worker cannot fetch a state during a meeting, so that does not count as a failure.
-        counts = event.ending != "met" and (member.ready or self.phase != "meeting")
-        if counts and self._is_fruitless(event.generation):
-            return self._request_regroup(event.generation) + self._abort_meetings()
-        return self._advance()
-
-    def _is_fruitless(self, generation: int) -> bool:
-        """Count a ring that broke or failed; return whether the limit is reached."""
-        self._fruitless.add(generation)
-        return len(self._fruitless) >= MAX_FRUITLESS_GROUPS
-
-    def _tick(self) -> list[Action]:
-        if self.phase == "gathering":
-            problem = self._membership.gathering_problem(self._now_s)
-            return (
-                self._abort(problem) if problem else [*self._membership.replace_silent(self._now_s)]
-            )
-        if self.phase in ("delivering", "over"):
-            return []
-        stalled = self._watch()
-        problem = self._membership.replacement_problem(self._now_s)
-        if not problem or self._is_winding_up:
-            return stalled + self._advance()
-        self._timed_out = problem
-        return stalled + self._wind_up()
+        counts = event.ending != "met" and (member.state == "ready" or self.phase != "meeting")
+        if left_ring if has_failed else counts:
+            self._fruitless.add(event.generation)  # broke or failed
+            if len(self._fruitless) >= MAX_FRUITLESS_GROUPS:
+                return self._request_regroup(event.generation) + self._abort_meetings()
+        return self._wind_up() if has_failed else self._advance()
 
     # -- transitions ------------------------------------------------------------------------
 
     def _advance(self, *, changed: bool = False) -> list[Action]:
         """Return the actions possible now; `changed`: all workers need the new membership."""
-        if not any(member.ready for member in self._members.values()):
+        if not self._ready:
             return self._end() if self._is_winding_up else self._restart_when_possible()
         actions: list[Action] = []
-        if changed or any(not member.grouped for member in self._members.values()):
+        if changed or any(member.state == "new" for member in self._members.values()):
             actions = self._regroup()
         if self.phase == "meeting":
             return actions + self._advance_meeting()
@@ -336,13 +254,11 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _restart_when_possible(self) -> list[Action]:
         """Restart training if no worker has a state: when all are present, or after the grace."""
-        if any(member.grouped for member in self._members.values()):
+        if any(member.state == "fetching" for member in self._members.values()):
             return []  # a group without a state is about to start
         if self._without_state_since_s is None:
             self._without_state_since_s = self._now_s
-        grace_over = self._now_s - self._without_state_since_s >= self._grace_s
-        some_data = self._membership.any_data_present
-        if not some_data or not (self._membership.all_present or grace_over):
+        if not self._may_form(self._without_state_since_s):
             return []
         self._without_state_since_s = None
         self._ledger.restart()
@@ -350,7 +266,8 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _begin_work(self) -> list[Action]:
         """Start from the driver's state: with an epoch, or the callbacks of the previous one."""
-        self.phase, self._checkpoint_s = "training", self._now_s
+        self.phase = "training"
+        self._schedule.begin(self._now_s)
         if self._are_callbacks_due:
             self.phase = "answering"
             return self._ask_callbacks((self.progress.epoch, 0))
@@ -362,16 +279,17 @@ class SharingCoordinator(RunRules[_Member]):
         self.generation += 1
         self._grouped = self.generation
         members = self._by_worker
-        ready = [rank for rank, member in enumerate(members) if member.ready]
+        ready = [rank for rank, member in enumerate(members) if member.state == "ready"]
         group = self._group(self._members.keys(), source=ready[0] if ready else -1)
         actions: list[Action] = []
         for member in members:
             # Do not interrupt a worker that is fetching a state within an earlier group.
-            if member.ready or not member.grouped:
+            if member.state != "fetching":
                 member.grouped = self.generation
+                member.state = "ready" if member.state == "ready" else "fetching"
                 actions.append(SendGroup(connection=member.connection, group=group))
             if not ready:
-                member.ring, member.in_ring = self.generation, True
+                member.ring, member.attendance = self.generation, "inside"
         return actions
 
     def _assign_work(self) -> list[Action]:
@@ -386,48 +304,45 @@ class SharingCoordinator(RunRules[_Member]):
         all_idle = all(member.asked for member in (*ready, *holders))
         idle = all_idle and not ledger.has_work(owners, risky=self._may_risk(ready))
         if idle and not ledger.is_last_epoch_over and self._membership.any_data_present:
-            ledger.close_epoch()
+            ledger.progress = self.progress.after_epoch()  # the rest of it is trained later
             return self._call_meeting()
         if (idle and ledger.is_complete) or self._is_state_due:
             return self._call_meeting()
         actions: list[Action] = []
+        retried_s = self._now_s - _UNREADABLE_S
         for member in asking:
-            readable = {owner for owner in owners if member.can_read(owner, self._now_s)}
+            unread = {owner for owner, failed_s in member.unread.items() if failed_s > retried_s}
             piece = ledger.hand_out(
                 member.worker,
-                present=readable,
+                present=owners - unread,
                 wanted=member.wanted,
                 workers=len(ready),
                 risky=self._may_risk(ready),
             )
             if piece is not None:
-                member.asked, member.piece = False, piece
+                member.asked = False
                 actions.append(SendPiece(connection=member.connection, piece=piece))
         return actions
 
     def _may_risk(self, ready: Sequence[_Member]) -> bool:
         """Whether the state outlives a worker that is assigned a risky piece now."""
-        is_risky = self._ledger.is_risky
-        safe = [m for m in ready if m.piece is None or not is_risky(m.piece)]
         alone = len(self._members) == 1 and self._membership.all_present
-        return alone or len(safe) > 1
+        return alone or self._ledger.may_risk([member.worker for member in ready])
 
     def _call_meeting(self) -> list[Action]:
         """Have all workers with a state stop training and average."""
-        self.phase, self._broke, self._checkpoint_here = "meeting", False, False
-        self._meeting_s, self._writes = self._now_s, self._is_checkpoint_due
-        self._reporter = self._ready[0].connection
+        self.phase, self._meeting = "meeting", _Meeting(self._ready[0].connection)
+        is_kept = self._schedule.call(self._ledger.steps_since_start, self._now_s)
         self.generation += 1
         group = self._group(self._snapshot_sources(), source=0)
         continues = not self._is_winding_up
-        is_copied = self._copies is not None and self._copies.is_due(self._now_s, averaged=True)
-        sends_state = self._is_checkpoint_due or self._are_callbacks_due or is_copied
-        validate = self._is_validation_due and any(
+        sends_state = is_kept or self._are_callbacks_due
+        validate = self.progress.validated < self.progress.epoch and any(
             group.validation_rows[seat.worker] for seat in group.seats
         )
         actions: list[Action] = []
         for member in self._ready:
-            member.ring, member.in_ring, member.met = self.generation, True, False
+            member.ring, member.attendance = self.generation, "inside"
             actions.append(
                 SendMeeting(
                     connection=member.connection,
@@ -440,21 +355,18 @@ class SharingCoordinator(RunRules[_Member]):
 
     def _advance_meeting(self) -> list[Action]:
         ready = self._ready
-        if any(member.in_ring for member in ready):
+        if self._averaging:
             return []
         # Workers that joined since have a member's state, and take part in the next meeting.
-        if self._broke or not any(member.met for member in ready):
+        if self._meeting.broke or not any(member.attendance == "met" for member in ready):
             return self._call_meeting()
         self._fruitless.clear()
         self._ledger.count_meeting()
         actions: list[Action] = []
-        if self._checkpoint_here:
+        if self._meeting.has_state:
             self._ledger.keep()
-            if self._writes:
-                self._checkpoint_s = self._now_s
-            if self._copies is not None:
-                self._copies.record_copy(self._now_s - self._meeting_s, now_s=self._now_s)
-            actions.append(KeepCheckpoint(progress=self.progress, write=self._writes))
+            self._schedule.keep(self._now_s)
+            actions.append(KeepCheckpoint(progress=self.progress, write=self._schedule.writes))
         if self._are_callbacks_due and not self._is_winding_up:
             self.phase = "answering"
             return actions + self._ask_callbacks((self.progress.epoch, 0)) + self._take_answer()
@@ -468,7 +380,7 @@ class SharingCoordinator(RunRules[_Member]):
         if answer is None:
             return []
         before = self.progress.learning_rate
-        self._ledger.count_answer(answer.learning_rate)
+        self._ledger.progress = self.progress.after_callbacks(answer.learning_rate)
         # Workers receive the learning rate with a group.
         groups = self._regroup() if self.progress.learning_rate != before else []
         return groups + self._after_meeting()
@@ -496,7 +408,7 @@ class SharingCoordinator(RunRules[_Member]):
                 return self._end()
             return self._abort("all workers were lost before one delivered the result.")
         self.phase = "delivering"
-        chosen = min(self._ready, key=lambda member: not member.met)
+        chosen = min(self._ready, key=lambda member: member.attendance != "met")
         return [*self._delivery.request(chosen.connection)]
 
     def _abort_meetings(self) -> list[Action]:
@@ -510,10 +422,6 @@ class SharingCoordinator(RunRules[_Member]):
         self._timed_out = self._timed_out or problem
         return self._deliver() if self.phase == "meeting" else self._call_meeting()
 
-    def _abort(self, problem: str) -> list[Action]:
-        self._timed_out = self._timed_out or problem
-        return self._end(reason=problem)
-
     def _end(self, *, delivered: bool = False, reason: str = "") -> list[Action]:
         self.phase = "over"
         forget: list[Action] = []
@@ -524,20 +432,18 @@ class SharingCoordinator(RunRules[_Member]):
         return forget + self._ended(stopped=stopped, reason=reason)
 
     def _awaited(self) -> Collection[int]:
-        return [m.connection for m in self._ready if self.phase == "meeting" and m.in_ring]
+        return [m.connection for m in self._averaging] if self.phase == "meeting" else []
 
     def _waits_for(self) -> str:
         if self.phase == "answering":
             return f"the callbacks of epoch {self.progress.epoch}"
         if self.phase == "meeting":
-            return f"{named([m.worker for m in self._ready if m.in_ring])} to average"
+            return f"{named([m.worker for m in self._averaging])} to average"
         pieces = [
-            f"worker {member.worker} to train {member.piece.size} minibatches of worker "
-            f"{member.piece.owner}'s data"
-            for member in self._ready
-            if member.piece is not None
+            f"worker {worker} to train {piece.size} minibatches of worker {piece.owner}'s data"
+            for worker, piece in sorted(self._ledger.assigned.items())
         ]
-        states = [m.worker for m in self._by_worker if not m.ready]
+        states = [m.worker for m in self._by_worker if m.state != "ready"]
         fetching = f"{named(states)} to fetch the state" if states else ""
         lost = f"a replacement of {self._absent()}" if self._absent() else ""
         return "; ".join(filter(None, [*pieces, fetching, lost])) or "its workers to ask for work"
@@ -545,27 +451,21 @@ class SharingCoordinator(RunRules[_Member]):
     def _snapshot_sources(self) -> Collection[int]:
         return [member.connection for member in self._ready]
 
-    def _end_undelivered(self) -> list[Action]:
-        return self._abort("no worker delivered the result.")
-
     # -- conditions -------------------------------------------------------------------------
 
     @property
     def _ready(self) -> list[_Member]:
         """The members that have a state, sorted by worker."""
-        return [member for member in self._by_worker if member.ready]
+        return [member for member in self._by_worker if member.state == "ready"]
 
     @property
-    def _replaces_lost(self) -> bool:
-        return not self._is_winding_up
+    def _averaging(self) -> list[_Member]:
+        """The members with a state that have not left the last ring."""
+        return [member for member in self._ready if member.attendance == "inside"]
 
     @property
     def _is_winding_up(self) -> bool:
         return self._stopping or self._failure is not None or bool(self._timed_out)
-
-    @property
-    def _is_validation_due(self) -> bool:
-        return self.progress.validated < self.progress.epoch
 
     @property
     def _is_stopped_early(self) -> bool:
@@ -582,13 +482,4 @@ class SharingCoordinator(RunRules[_Member]):
     @property
     def _is_state_due(self) -> bool:
         """Whether the driver needs the state, for a checkpoint or as a copy."""
-        learned = self._ledger.steps_since_start > 0
-        copies = self._copies
-        is_copy_due = learned and copies is not None and copies.is_due(self._now_s)
-        return is_copy_due or self._is_checkpoint_due
-
-    @property
-    def _is_checkpoint_due(self) -> bool:
-        seconds = self._now_s - self._checkpoint_s
-        schedule = self._checkpoints
-        return schedule is not None and schedule.due(self._ledger.steps_since_start, seconds)
+        return self._schedule.is_due(self._ledger.steps_since_start, self._now_s)

@@ -13,17 +13,19 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, NoReturn
 
 from sparkwright._interrupts import Ending, TaskInterrupts, interrupts_raise, traceback_hidden
-from sparkwright.errors import RunInterrupted
+from sparkwright.errors import ConfigurationError, RunInterrupted, RunTimeoutError
 from sparkwright.storage import save_model
 
 from ._progress import ProgressLines
+from ._queue import Place
 from ._run_file import default_path
-from .engine import sentence
 from .extensions import in_notebook
+from .outcome import sentence
 
 if TYPE_CHECKING:
     from ._run import TrainingRun
 
+_of_thread = threading.local()  # `run`: the name of the run whose thread it is
 _log = logging.getLogger(__name__)
 # An interrupt frees the executors within 5 s: stop first, then cancel.
 _POLITE_STOP_S = 3.5
@@ -31,13 +33,22 @@ _HARD_STOP_S = 5.0
 
 
 class Waiting:
-    """The waits for the end of one run; if the process ends, stop it and write its model first."""
+    """The waits for the end of one run.
+
+    Whatever ends the process in Python's order, SIGTERM and SIGHUP during a wait included, first
+    stops the run and writes its model beside the stored runs.
+    """
 
     def __init__(
-        self, run: "TrainingRun", *, cancel: Callable[[], None], lines: ProgressLines | None
+        self,
+        run: "TrainingRun",
+        place: Place,
+        *,
+        cancel: Callable[[], None],
+        lines: ProgressLines | None,
     ) -> None:
-        """Wait for `run`, whose tasks `cancel` cancels."""
-        self._run, self._cancel, self._lines = run, cancel, lines
+        """Wait for `run` at its `place` in the queue; `cancel` cancels its tasks."""
+        self._run, self._place, self._cancel, self._lines = run, place, cancel, lines
         self.over = threading.Event()
         self._is_urgent = False
         self._wakers: list[Callable[[], None]] = []
@@ -45,6 +56,10 @@ class Waiting:
         self._process = os.getpid()
         # After `start_spark`, so called before the session is stopped.
         atexit.register(self._at_exit)
+
+    def begin(self) -> None:
+        """Mark this thread as that of the run, which must not wait for itself."""
+        _of_thread.run = self._place.name
 
     def end(self) -> None:
         """End all waits, because the run is over."""
@@ -55,12 +70,37 @@ class Waiting:
         for wake in wakers:
             wake()
 
-    def until_over(self, timeout_s: float | None) -> bool:
-        """Return whether the run is over within `timeout_s` seconds; None: without limit."""
+    def until_over(self, timeout_s: float | None) -> None:
+        """Wait for the end of the run; see `TrainingRun.wait` for what it raises."""
+        self._check_waiter()
+        if not self._is_over_within(timeout_s):
+            raise RunTimeoutError(
+                f"`wait` waited {timeout_s:g} s for run {self._run.name} to end; it goes on. "
+                "Wait again, or end it with `run.stop()`."
+            )
+
+    def _check_waiter(self) -> None:
+        """Raise if a callback waits for its own run, or for a run that waits for it."""
+        of = getattr(_of_thread, "run", None)
+        if of is None or self.over.is_set():
+            return
+        if of == self._place.name:
+            raise ConfigurationError(
+                f"a run cannot wait for itself. Received: `wait` of run {of} in one of its "
+                "callbacks. To end training there, set `self.model.stop_training = True`."
+            )
+        if of in self._place.record.behind:
+            raise ConfigurationError(
+                "a callback cannot wait for a run that waits for the task slots of its own. "
+                f"Received: `wait` of run {self._place.name} in a callback of run {of}. Wait after "
+                f"run {of}, or use fewer workers."
+            )
+
+    def _is_over_within(self, timeout_s: float | None) -> bool:
         with interrupts_raise(again=self._hurry, ends=True) as interrupts, self._attended():
             try:
                 interrupts.begin()
-                return self._over_within(timeout_s)
+                return self._look_until(timeout_s)
             except KeyboardInterrupt:
                 self._interrupt()
                 raise self._interrupted() from None
@@ -115,7 +155,7 @@ class Waiting:
             traceback_hidden(RunInterrupted)
             raise
 
-    def _over_within(self, timeout_s: float | None) -> bool:
+    def _look_until(self, timeout_s: float | None) -> bool:
         # In short waits: on some platforms a wait without a timeout cannot be interrupted.
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self.over.wait(

@@ -29,11 +29,11 @@ from ._run_file import is_off
 from ._tracking import RunTracking
 from .callbacks import DriverCallbacks
 from .comparing import flat_settings
-from .engine import Engine, Outcome, StartState, seeded
+from .driver_model import DriverModel, seeded
 from .extensions import in_notebook, show
 from .fit_options import CheckedOptions
 from .names import NAMES
-from .peer_engine import Launcher, PeerEngine
+from .outcome import Engine, Outcome
 from .record import RunRecord
 
 # Model -> the last run that trains it.
@@ -105,7 +105,7 @@ class RunBeginning:
         if isinstance(master, SharedTrainingMaster) and master.combine == "sum":
             check_summed_updates(model)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
-        self.definition, self.start = ModelDefinition.of(model), StartState(model, master)
+        self.definition, self.start = ModelDefinition.of(model), DriverModel(model, master)
         if isinstance(master, SharedTrainingMaster):
             if previous is not None and _adapt_alike(previous.configuration["master"], master):
                 self.start.thresholds = previous.thresholds
@@ -137,10 +137,6 @@ class RunBeginning:
         )
         if self.resume is not None:
             self._restore(self.resume)
-
-    def peer_engine(self, launcher: Launcher) -> Engine:
-        """Return the engine whose workers communicate with each other."""
-        return PeerEngine(self, launcher)
 
     def run(
         self,
@@ -279,13 +275,6 @@ def refuse_joining(master: TrainingMaster) -> None:
             "workers of a `TfData` cannot give others part of their examples, so none can join. "
             f"Received: max_workers={master.max_workers}. Leave it out."
         )
-
-
-def count_text(launcher: Launcher, one: str, several: str) -> str:
-    """Describe the number of workers: "1 worker", "4 workers" or "2 to 8 workers"."""
-    least, most = launcher.required, launcher.workers
-    count = f"{least}" if least == most else f"{least} to {most}"
-    return f"{count} {one if most == 1 else several}"
 
 
 def _compiled(model: Any) -> dict[str, Any]:

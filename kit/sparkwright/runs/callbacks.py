@@ -17,9 +17,10 @@ from sparkwright.networks.steps import learning_rate_of
 from sparkwright.workers.protocol import Progress
 
 from ._callback_state import CallbackState, Values, described, restore, state_of, values_of
-from ._decisions import Moment
+from ._observations import Moment
 from ._scored_callbacks import check_scores, prepare_scores, restored_epoch
-from .engine import Outcome, StartState, as_exception
+from .driver_model import DriverModel
+from .outcome import Outcome, as_exception
 from .record import RunRecord
 
 # Replacements of Keras callbacks that cannot work on the driver.
@@ -111,7 +112,7 @@ class DriverCallbacks:
         self,
         callbacks: Sequence[Any],
         model: Any,
-        start: StartState,
+        start: DriverModel,
         *,
         epochs: int,
         frequency: int | None = None,

@@ -1,27 +1,16 @@
-"""The membership of a run: connected and lost workers, their tasks and deadlines; pure.
+"""The membership of a run: connected and lost workers, their tasks and deadlines; pure."""
 
-`Membership` keeps the workers by connection, `Stalls` detects workers without progress, and
-`Delivery` tracks requests for the result. `DriverClock` is the clock for all time-outs.
-"""
-
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from sparkwright.mesh.topology import Seat
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.work import Span
 
-from ._decisions import (
-    Drop,
-    LaunchTask,
-    RequestResult,
-    RequestSnapshot,
-    ShowStalled,
-    WorkerAlive,
-    WorkerRegistered,
-)
+from ._decisions import Drop, LaunchTask, RequestSnapshot, ShowStalled
+from ._observations import WorkerAlive, WorkerRegistered
 from ._poison import Deaths
+from ._watching import Stalls
 
 # Failures that a further attempt would repeat.
 _PERMANENT = ("data", "configuration", "non_finite", "session")
@@ -34,10 +23,6 @@ _REPLACE_SILENT_S = 10.0
 STOP_TIMEOUT_S = 10.0
 # Maximum wait for the snapshot of a stalled worker's control thread.
 _SNAPSHOT_S = 3.0
-# Heartbeats (1 per second) wait while a large message is sent. So a worker that has sent this
-# number of heartbeats since the request is not sending its result.
-_BEATS_BEFORE_RESULT = 10
-_BEATS_BEFORE_SNAPSHOT = 5
 
 
 class Membership:
@@ -46,7 +31,6 @@ class Membership:
     Attributes:
         workers: number of workers of the run.
         required: number of workers that hold data; the others may join and leave at any time.
-        attempts: worker -> number of attempts; more than 1 if it was restarted.
         rows: worker -> (examples, validation examples) of every worker that has registered.
     """
 
@@ -77,7 +61,7 @@ class Membership:
         self.workers = workers
         self.required = workers if required is None else required
         self._are_required = frozenset(range(self.required))
-        self.attempts: dict[int, int] = {}
+        self._no_rows = (0,) * (workers - self.required)  # of those that hold no data
         self.rows: dict[int, tuple[int, int]] = {}
         self._slots = slots
         self._registered: dict[int, WorkerRegistered] = {}
@@ -115,11 +99,6 @@ class Membership:
         """Whether any required worker is connected; only they hold data."""
         return not self._are_required.isdisjoint(self.present)
 
-    @property
-    def may_grow(self) -> bool:
-        """Whether further workers may join."""
-        return self.workers > self.required
-
     def refusal(self, event: WorkerRegistered) -> str:
         """Return why the worker cannot be admitted; empty: it can."""
         known = self.present.get(event.worker)
@@ -139,15 +118,12 @@ class Membership:
         self._lost_since_s.pop(event.worker, None)
         self._silent_since_s.pop(event.worker, None)
         self._ceded.discard(event.worker)
-        self.attempts[event.worker] = self.attempts.get(event.worker, 0) + 1
         if self._first_came_s is None:
             self._first_came_s = now_s
         return None if known is None else known.connection
 
-    def lose(
-        self, connection: int, now_s: float, *, silent: bool = False
-    ) -> WorkerRegistered | None:
-        """Remove a connection, which was lost or closed as `silent`; return its worker, if any."""
+    def lose(self, connection: int, now_s: float, *, silent: bool = False) -> None:
+        """Remove a connection, which was lost or closed as `silent`."""
         found = self._registered.pop(connection, None)
         self._stalls.remove(connection)
         self._asked.pop(connection, None)
@@ -156,7 +132,6 @@ class Membership:
                 self._lost_since_s[found.worker] = now_s
             if silent:
                 self._silent_since_s[found.worker] = now_s
-        return found
 
     # -- tasks ------------------------------------------------------------------------------
 
@@ -204,7 +179,9 @@ class Membership:
         """
         if worker in self.present or self._tasks[worker]:
             return []
-        if worker >= self.required and not self._may_join(worker):
+        # Required workers have priority: their tasks may need the slot.
+        may_join = self.all_present and self._failed[worker] < self._max_failures
+        if worker >= self.required and not may_join:
             return []
         self._tasks[worker] += 1
         return [LaunchTask(worker=worker)]
@@ -213,10 +190,6 @@ class Membership:
         """Return the actions that launch workers without data; their tasks wait for free slots."""
         joining = range(self.required, self.workers)
         return [action for worker in joining for action in self.launch(worker)]
-
-    def _may_join(self, worker: int) -> bool:
-        # Required workers have priority: their tasks may need the slot.
-        return self.all_present and self._failed[worker] < self._max_failures
 
     def cede_slots(self, now_s: float) -> list[int]:
         """Return the connections of workers whose slots lost required workers may need."""
@@ -247,8 +220,7 @@ class Membership:
 
     def stop_requested(self, now_s: float) -> None:
         """Record that the run ends with the next averaging."""
-        if self._stopping_since_s is None:
-            self._stopping_since_s = now_s
+        self._stopping_since_s = now_s
 
     def heartbeat(self, event: WorkerAlive, now_s: float) -> list[ShowStalled]:
         """Process a heartbeat; return an action if a stalled worker has recovered."""
@@ -268,9 +240,8 @@ class Membership:
         After a stop, this includes the connections `awaited`.
         """
         actions: list[ShowStalled | RequestSnapshot | Drop] = []
-        for connection in self._stalls.newly_stalled(now_s):
+        for connection, seconds in self._stalls.newly_stalled(now_s).items():
             worker = self._registered[connection].worker
-            seconds = self._stalls.seconds(connection, now_s)
             actions.append(ShowStalled(worker=worker, seconds=seconds))
         ending = self._stopping_since_s
         if ending is not None and now_s - ending >= STOP_TIMEOUT_S:
@@ -296,15 +267,12 @@ class Membership:
     @property
     def all_rows(self) -> tuple[int, ...]:
         """Number of examples of each worker; all required workers must have registered."""
-        return tuple(self._rows_of(worker)[0] for worker in range(self.workers))
+        return (*(self.rows[worker][0] for worker in range(self.required)), *self._no_rows)
 
     @property
     def all_validation_rows(self) -> tuple[int, ...]:
         """Number of validation examples of each worker; all required must have registered."""
-        return tuple(self._rows_of(worker)[1] for worker in range(self.workers))
-
-    def _rows_of(self, worker: int) -> tuple[int, int]:
-        return self.rows[worker] if worker < self.required else (0, 0)
+        return (*(self.rows[worker][1] for worker in range(self.required)), *self._no_rows)
 
     def gathering_problem(self, now_s: float) -> str:
         """Return the error message if the first group cannot form in time; empty: keep waiting."""
@@ -338,124 +306,3 @@ class Membership:
                     "clusters, raise `MeshConfig(replacement_timeout_s=…)`."
                 )
         return ""
-
-
-@dataclass(slots=True)
-class _Seen:
-    steps: int
-    since_s: float  # when `steps` last changed, or computing began
-    shown: bool = False
-
-
-class Stalls:
-    """Detects stalled workers by the step counters in heartbeats.
-
-    A separate thread sends heartbeats, so they continue if the training thread hangs (in a hook, a
-    file system or a device driver). A worker that waits for others is not computing, and is never
-    stalled.
-    """
-
-    def __init__(self, *, timeout_s: float) -> None:
-        """Create without workers; a worker is stalled after `timeout_s` without progress."""
-        self._timeout_s = timeout_s
-        self._seen: dict[int, _Seen] = {}  # by connection
-
-    def heartbeat(self, connection: int, *, steps: int, computing: bool, now_s: float) -> bool:
-        """Process a heartbeat; return whether a worker shown as stalled has recovered."""
-        seen = self._seen.get(connection)
-        if seen is not None and computing and seen.steps == steps:
-            return False
-        self._seen.pop(connection, None)
-        if computing:
-            self._seen[connection] = _Seen(steps, now_s)
-        return seen is not None and seen.shown
-
-    def remove(self, connection: int) -> None:
-        """Remove a connection."""
-        self._seen.pop(connection, None)
-
-    def stalled(self, now_s: float, *, since_s: float | None = None) -> list[int]:
-        """Return connections without progress within the time-out; with `since_s`, since then."""
-        return [
-            connection
-            for connection, seen in self._seen.items()
-            if (seen.since_s <= since_s if since_s is not None else self._is_late(seen, now_s))
-        ]
-
-    def newly_stalled(self, now_s: float) -> list[int]:
-        """Return the stalled connections that were not returned before."""
-        found = [c for c in self.stalled(now_s) if not self._seen[c].shown]
-        for connection in found:
-            self._seen[connection].shown = True
-        return found
-
-    def seconds(self, connection: int, now_s: float) -> float:
-        """Return the seconds since `connection` last made progress."""
-        return now_s - self._seen[connection].since_s
-
-    def _is_late(self, seen: _Seen, now_s: float) -> bool:
-        return now_s - seen.since_s >= self._timeout_s
-
-
-class Delivery:
-    """Requests the result: from one training thread, then from several control threads."""
-
-    def __init__(self) -> None:
-        self._asked: dict[int, int] = {}  # connection -> heartbeats since the request
-        self._any = False  # whether snapshots have been requested
-
-    def request(self, connection: int) -> list[RequestResult]:
-        """Request the result from `connection`."""
-        self._asked, self._any = {connection: 0}, False
-        return [RequestResult(connection=connection)]
-
-    def request_snapshots(self, connections: Iterable[int]) -> list[RequestSnapshot]:
-        """Request the last average from the control threads of `connections`, once."""
-        if self._any:
-            return []
-        self._asked, self._any = dict.fromkeys(connections, 0), True
-        return [RequestSnapshot(connection=connection) for connection in self._asked]
-
-    def awaits(self, connection: int) -> bool:
-        """Whether a request to `connection` is pending."""
-        return connection in self._asked
-
-    def lose(self, connection: int) -> bool:
-        """Remove a lost connection; return whether it had the last pending request."""
-        return self._asked.pop(connection, None) is not None and not self._asked
-
-    def heartbeat(self, connection: int) -> Literal["sending", "hung", "failed"]:
-        """Process a heartbeat; return the state of the delivery.
-
-        Returns:
-            "sending"; "hung" if snapshots should be requested; or "failed" if none will arrive.
-        """
-        if connection in self._asked:
-            self._asked[connection] += 1
-        beats = min(self._asked.values(), default=0)
-        if self._any:
-            return "failed" if beats >= _BEATS_BEFORE_SNAPSHOT else "sending"
-        return "hung" if beats >= _BEATS_BEFORE_RESULT else "sending"
-
-
-class DriverClock:
-    """A monotonic clock that stops while this process is suspended.
-
-    A driver that is suspended, or blocked by C code, receives no messages, although its workers are
-    alive. So the time between two ticks counts as at most `longest_gap_s`.
-    """
-
-    def __init__(self, now_s: float, *, longest_gap_s: float) -> None:
-        """Start at `now_s`."""
-        self._now_s = self._ticked_s = now_s
-        self._longest_gap_s = longest_gap_s
-
-    def tick(self, now_s: float) -> float:
-        """Advance to the machine's `now_s`; return the time."""
-        self._now_s = self.at(now_s)
-        self._ticked_s = now_s
-        return self._now_s
-
-    def at(self, now_s: float) -> float:
-        """Return the time at the machine's `now_s`."""
-        return self._now_s + min(max(0.0, now_s - self._ticked_s), self._longest_gap_s)

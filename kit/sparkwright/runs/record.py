@@ -2,12 +2,10 @@
 
 import logging
 import math
-import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from sparkwright.workers.protocol import Progress
 
 from ._events import (
     RowsLogged,
-    RunEvent,
     RunState,
     RunStatus,
     StateChanged,
@@ -29,14 +26,12 @@ from ._events import (
     WorkerState,
     WorkerStatus,
 )
-from ._history import History, epoch_logs, unreported_rows
+from ._history import History, Throughput, block_rows, epoch_logs, unreported_rows
+from ._listeners import EventLog
 from .histograms import RunHistograms
 from .timeline_record import TimelineRecord
 
-Listener = Callable[[RunEvent], None]
 _log = logging.getLogger(__name__)
-# The throughput is the mean over this window.
-_RATE_WINDOW_S = 3.0
 # Polling interval of `await_rows`.
 _POLL_S = 0.002
 
@@ -51,6 +46,7 @@ class RunRecord:
         log: one row per worker and minibatch.
         histograms: histograms of the network, taken at intervals or on request.
         times: phases of driver and workers.
+        events: the events so far, for listeners. `RowsLogged` is not kept: `log` has its rows.
         facts: JSON-serializable facts that became known after the start.
         began_s: start time, by the monotonic clock.
         first_loss_s: seconds from the start to the first loss; None before.
@@ -74,19 +70,11 @@ class RunRecord:
         )
         self._heard_s = [self.began_s] * workers
         self._logged_s = [-math.inf] * workers  # `time_s` of each worker's last row
-        self._recent: deque[tuple[float, int]] = deque()
-        self._first_examples: tuple[float, int] | None = None
-        self._trained = 0
+        self._throughput = Throughput()
         self._plan: TrainingPlan | None = None
         self._entered = self._rounds = 0  # the current epoch, and its number of averagings
         self._ended_s: float | None = None
-        self._events: list[tuple[float, RunEvent]] = []  # with monotonic times
-        self._listeners: list[Listener] = []
-        self._pending: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
-        self._notifier = threading.Thread(
-            target=self._notify_listeners, name=f"{name}-listeners", daemon=True
-        )
-        self._notifier.start()
+        self.events = EventLog(name=name)
 
     # -- read -------------------------------------------------------------------------------
 
@@ -96,7 +84,10 @@ class RunRecord:
         ago = self.silence_s()
         with self._lock:
             now_s = self._ended_s or time.monotonic()
-            rate = self._rate(now_s)
+            recent, overall = self._rates(now_s)
+            is_over, total = self._ended_s is not None, self._plan.examples if self._plan else 0
+            rate = overall or recent
+            remaining_s = max(0.0, total - self._throughput.trained) / rate if rate else None
             workers = tuple(
                 replace(w, last_heard_s=ago.get(w.worker, now_s - self._heard_s[w.worker]))
                 for w in self._status.workers
@@ -104,34 +95,10 @@ class RunRecord:
             return replace(
                 self._status,
                 workers=workers,
-                examples_per_s=rate,
+                examples_per_s=overall if is_over else recent or overall,
                 elapsed_s=now_s - self.began_s,
-                remaining_s=self._remaining(now_s),
+                remaining_s=None if is_over or not total else remaining_s,
             )
-
-    def events(self) -> list[dict[str, Any]]:
-        """Return the events: "time_s" since the start, "event" (the class), and its fields.
-
-        `RowsLogged` is left out, because `log` has its rows.
-        """
-        with self._lock:
-            found, began_s = list(self._events), self.began_s
-        return [
-            {"time_s": time_s - began_s, "event": type(event).__name__, **_fields_of(event)}
-            for time_s, event in found
-        ]
-
-    def add_listener(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every later event; return a function to remove it."""
-        with self._lock:
-            self._listeners.append(listener)
-
-        def remove() -> None:
-            with self._lock:
-                if listener in self._listeners:
-                    self._listeners.remove(listener)
-
-        return remove
 
     @property
     def steps_per_epoch(self) -> int | None:
@@ -211,18 +178,17 @@ class RunRecord:
             if state in ("done", "stopped", "failed"):
                 self._ended_s = time.monotonic()
             self._status = replace(self._status, state=state, message=message, error=error)
-        self._add(StateChanged(state=state, message=message))
+        self.events.add(StateChanged(state=state, message=message))
 
     def worker_joined(
         self, worker: int, *, host: str, rows: int, device: str = "", pid: int = 0
     ) -> None:
         """Record that a worker has registered, for the first time or after a restart."""
-        with self._lock:
-            known = [event for _, event in self._events if isinstance(event, WorkerJoined)]
-        restarts = sum(event.worker == worker for event in known)
+        before = self._status.workers[worker]
+        restarts = 0 if before.state == "waiting" else before.restarts + 1
         where = {"host": host, "rows": rows, "device": device, "pid": pid}
         self._change(worker, state="starting", restarts=restarts, **where)
-        self._add(WorkerJoined(worker=worker, host=host, attempt=restarts))
+        self.events.add(WorkerJoined(worker=worker, host=host, attempt=restarts))
 
     def worker_placed(self, worker: int, *, host: str, device: str, pid: int) -> None:
         """Set the place of a worker that does not register, with Spark's communication."""
@@ -233,7 +199,7 @@ class RunRecord:
         host = self._status.workers[worker].host
         self._change(worker, state="lost")
         self.times.expected(worker)
-        self._add(WorkerLost(worker=worker, host=host))
+        self.events.add(WorkerLost(worker=worker, host=host))
 
     def worker_stalled(self, worker: int, seconds: float) -> None:
         """Record that a worker computes without progress for `seconds`; 0: it has recovered."""
@@ -247,7 +213,7 @@ class RunRecord:
                 "steps, raise `MeshConfig(stall_timeout_s=…)`.",
                 *(worker, host, seconds),
             )
-            self._add(WorkerStalled(worker=worker, host=host, seconds=seconds))
+            self.events.add(WorkerStalled(worker=worker, host=host, seconds=seconds))
 
     def stood_still(self, seconds: float, waits_for: str) -> None:
         """Record that the run makes no progress for `seconds`; 0: it goes on."""
@@ -314,33 +280,22 @@ class RunRecord:
             step, start, first = status.steps, 0, len(self.log)
             for block in blocks:
                 count = int(block["count"])
-                ended_s = now_s - float(block["age_s"])
-                done = examples[start : start + count]
+                part = slice(start, start + count)
                 if count:
-                    seconds = max(float(block["seconds"]), 1e-9)
-                    times = ended_s - self.began_s - seconds * (1 - np.arange(1, count + 1) / count)
-                    # A delayed message would otherwise date its rows later than the next message.
-                    times = np.maximum(times, self._logged_s[worker])
-                    self._logged_s[worker] = float(times[-1])
-                    rows: dict[str, Any] = {
-                        "worker": np.full(count, worker),
-                        "epoch": np.full(count, block["epoch"]),
-                        "round": np.full(count, block["round"]),
-                        "step": np.arange(step + 1, step + count + 1),
-                        "loss": losses[start : start + count],
-                        "examples": done,
-                        "time_s": times,
-                        "examples_per_s": np.full(count, float(done.sum()) / seconds),
-                    }
-                    for name, values in (further or {}).items():
-                        rows[name] = values[start : start + count]
-                    for name, value in {**block["metrics"], **block.get("readings", {})}.items():
-                        column = np.full(count, np.nan)
-                        column[-1] = value
-                        rows[name] = column
+                    ended_s = now_s - float(block["age_s"])
+                    rows = block_rows(
+                        block,
+                        worker=worker,
+                        step=step,
+                        ended_s=ended_s - self.began_s,
+                        not_before_s=self._logged_s[worker],
+                        loss=losses[part],
+                        examples=examples[part],
+                        **{name: values[part] for name, values in (further or {}).items()},
+                    )
+                    self._logged_s[worker] = float(rows["time_s"][-1])
                     self.log.append(rows)
-                    self._recent.append((ended_s, int(done.sum())))
-                    self._trained += int(done.sum())
+                    self._throughput.add(int(examples[part].sum()), ended_s=ended_s)
                 start, step = start + count, step + count
             if not blocks:
                 return
@@ -355,7 +310,7 @@ class RunRecord:
             )
             self._advance(last, now_s)
         if start:
-            self._add(RowsLogged(start=first, count=start))
+            self.events.add(RowsLogged(start=first, count=start))
 
     def validated(self, *, epoch: int, loss: float, metrics: dict[str, float]) -> None:
         """Add the validation results of the averaged network."""
@@ -365,7 +320,7 @@ class RunRecord:
             # Validation is repeated if a worker was lost.
             before = tuple(p for p in self._status.validation if p.epoch < epoch)
             self._status = replace(self._status, validation=(*before, point))
-        self._add(Validated(point=point))
+        self.events.add(Validated(point=point))
 
     def progress_settled(self, progress: Progress, *, exact: bool = True) -> None:
         """Make the log of each worker agree with the minibatches that count.
@@ -388,15 +343,14 @@ class RunRecord:
                     self._change(status.worker, steps=expected)
             validation = [p for p in self._status.validation if p.epoch <= progress.validated]
             self._status = replace(self._status, validation=tuple(validation))
-            self._trained = int(self.log.rows()["examples"].sum())
+            self._throughput.trained = int(self.log.rows()["examples"].sum())
 
     def history_forgotten(self) -> None:
         """Clear the log, because training restarts."""
         with self._lock:
             self.log.clear()
             self._logged_s = [-math.inf] * len(self._logged_s)
-            self._trained = 0
-            self._recent.clear()
+            self._throughput.clear()
             workers = tuple(replace(w, steps=0, loss=None) for w in self._status.workers)
             self._status = replace(
                 self._status, workers=workers, averagings=0, epoch=0, round=0, validation=()
@@ -412,21 +366,13 @@ class RunRecord:
     def close(self) -> None:
         """Deliver the remaining events to the listeners, then end their thread."""
         self.times.close()
-        self._pending.put(None)
-        if threading.current_thread() is not self._notifier:
-            self._notifier.join(timeout=10.0)
+        self.events.close()
 
     # -- private ----------------------------------------------------------------------------
 
     @property
     def _is_sharing(self) -> bool:
         return self._plan is not None and self._plan.kind == "sharing"
-
-    def _add(self, event: RunEvent) -> None:
-        with self._lock:
-            if not isinstance(event, RowsLogged):
-                self._events.append((time.monotonic(), event))
-            self._pending.put(event)
 
     def _change(self, worker: int, **changes: Any) -> None:
         with self._lock:
@@ -453,7 +399,7 @@ class RunRecord:
         )
         if self.first_loss_s is None:
             self.first_loss_s = now_s - self.began_s
-            self._first_examples = (now_s, self._trained)
+            self._throughput.begin(now_s)
             self.state_changed("training", "training")
 
     def _enter(self, plan: TrainingPlan, epoch: int) -> None:
@@ -477,44 +423,11 @@ class RunRecord:
             }
         )
 
-    def _rate(self, now_s: float) -> float:
-        while self._recent and self._recent[0][0] < now_s - _RATE_WINDOW_S:
-            self._recent.popleft()
-        if not self._recent or self._ended_s is not None:
-            return self._overall_rate()
-        span_s = min(_RATE_WINDOW_S, max(now_s - self._recent[0][0], 0.05))
-        return sum(count for _, count in self._recent) / span_s
-
-    def _overall_rate(self) -> float:
-        """Examples per second since the end of the first round, which includes compilation."""
+    def _rates(self, now_s: float) -> tuple[float, float]:
+        """Return the examples per second over the last seconds, and since the first round."""
         times = self.log.rows(max(0, len(self.log) - 1))["time_s"]
-        if self._first_examples is None or not len(times):
-            return 0.0
-        span_s = self.began_s + float(times[-1]) - self._first_examples[0]
-        return (self._trained - self._first_examples[1]) / span_s if span_s > 0.05 else 0.0
-
-    def _remaining(self, now_s: float) -> float | None:
-        total = self._plan.examples if self._plan else 0
-        rate = self._overall_rate() or self._rate(now_s)
-        if self._ended_s is not None or not total or not rate:
-            return None
-        return max(0.0, (total - self._trained) / rate)
-
-    def _notify_listeners(self) -> None:
-        while (event := self._pending.get()) is not None:
-            with self._lock:
-                listeners = list(self._listeners)
-            for listener in listeners:
-                try:
-                    listener(event)
-                except BaseException:  # such as SystemExit, which would end this thread
-                    _log.exception(
-                        "a listener failed on %s; the run continues", type(event).__name__
-                    )
-
-
-def _fields_of(event: RunEvent) -> dict[str, Any]:
-    return {field.name: getattr(event, field.name) for field in fields(event)}
+        overall = self._throughput.overall(self.began_s + float(times[-1]) if len(times) else None)
+        return self._throughput.recent(now_s), overall
 
 
 def _encoding_of(status: WorkerStatus, further: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,41 +1,48 @@
-"""The checkpoint that a run goes on from, and those that it writes."""
+"""The states of training on the driver: where a run starts, and what it keeps and writes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright._version import __version__
 from sparkwright.masters.plan import TrainingPlan
+from sparkwright.mesh.framing import Message
 from sparkwright.networks import pack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.examples import Earlier
 from sparkwright.workers.protocol import Progress
 
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
+from ._observations import order_of, vector_of
 from ._resizing import resized
+from .begin import RunBeginning
+from .outcome import Outcome
 from .record import RunRecord
-
-if TYPE_CHECKING:
-    from .begin import RunBeginning
 
 # Maximum time that the end of a run waits for the last checkpoint.
 _LAST_CHECKPOINT_S = 60.0
 
 
 class RunCheckpoints:
-    """The checkpoint that a run goes on from, and those that it writes.
+    """The checkpoint that a run goes on from, those that it writes, and a copy in memory.
 
     Attributes:
         resume: the checkpoint to go on from, after `fit` with the present workers; None: none.
+        start: the fields and the payload of the message from which workers start: the model's
+            state, that of `resume`, or the copy.
+        copy: the latest state that workers sent, for the case that all are lost; None: none.
     """
 
-    def __init__(self, beginning: "RunBeginning") -> None:
+    start: tuple[dict[str, Any], tuple[Any, ...]]
+
+    def __init__(self, beginning: RunBeginning) -> None:
         """Take the run's facts; nothing is written before `open`."""
         self.resume = beginning.resume
+        self.copy: Outcome | None = None
         self._beginning = beginning
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
@@ -44,6 +51,14 @@ class RunCheckpoints:
     def earlier(self) -> Earlier | None:
         """What the workers of the checkpointed run left, if they were others."""
         return None if self.resume is None else self.resume.earlier
+
+    def begin(self) -> None:
+        """Take the state to start from: the checkpoint's, or that of the user's model now."""
+        if self.resume is None:
+            model = self._beginning.start
+            self._set_start(model.vector(), pack_arrays(model.extras()))
+        else:
+            self._set_start(self.resume.vector, *self.resume.extras)
 
     def open(self, record: RunRecord) -> None:
         """Start writing, if the master wants checkpoints."""
@@ -75,6 +90,7 @@ class RunCheckpoints:
             master=beginning.master,
             extras_bytes=len(pack_arrays(beginning.start.extras())),
         )
+        self._set_start(self.resume.vector, *self.resume.extras)
 
     def show(self, record: RunRecord, plan: TrainingPlan) -> None:
         """Set the record's plan, and its log before the checkpoint; `write` may follow."""
@@ -85,6 +101,29 @@ class RunCheckpoints:
         record.set_plan(replace(plan, first_epoch=int(first)))
         if found is not None:
             record.resumed(found.history, found.validation, found.progress)
+
+    def keep(self, record: RunRecord, message: Message, progress: Progress, *, write: bool) -> None:
+        """Keep a received state; with `write`, also write it as a checkpoint."""
+        vector = vector_of(message)
+        extras = bytes(memoryview(message.payload)[vector.nbytes :])
+        self._set_start(vector, extras)
+        counters = extras[: self._beginning.start.counter_bytes]
+        self.copy = Outcome(vector=vector, counters=counters, progress=progress)
+        if write:
+            self.write(record, progress, vector, extras)
+
+    def latest(self, result: Message | None) -> Outcome | None:
+        """Return the later of the delivered state and the copy; None: there is neither."""
+        copy = self.copy
+        if result is None or (copy is not None and order_of(result) < copy.progress.order):
+            return copy
+        vector = vector_of(result)
+        counters = bytes(memoryview(result.payload)[vector.nbytes :]) or None
+        progress = Progress.from_dict(result.fields["progress"])
+        return Outcome(vector=vector, counters=counters, progress=progress)
+
+    def _set_start(self, vector: NDArray[Any], *extras: bytes) -> None:
+        self.start = {"size": int(vector.size)}, (vector, *extras)
 
     def write(
         self, record: RunRecord, progress: Progress, vector: NDArray[Any], extras: bytes

@@ -28,8 +28,7 @@ from sparkwright.networks.normalizing import (
     refuse_second_normalizer,
 )
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning, check_direct, count_text, refuse_joining
-from sparkwright.runs.engine import Engine
+from sparkwright.runs.begin import RunBeginning, check_direct, refuse_joining
 from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
@@ -37,6 +36,9 @@ from sparkwright.runs.fit_options import (
     parts,
     takes_fit_options,
 )
+from sparkwright.runs.launching import count_text
+from sparkwright.runs.outcome import Engine
+from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage.models import read_notes
 from sparkwright.workers.data_checks import check_data
@@ -184,7 +186,7 @@ class SparkNetwork(EvaluatingNetwork):
         engine: Engine = (
             SparkRoundsEngine(self.spark, launcher, beginning)
             if in_rounds
-            else beginning.peer_engine(launcher)
+            else PeerEngine(beginning, launcher)
         )
         return beginning.run(
             engine,

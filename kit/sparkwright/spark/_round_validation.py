@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.runs.peer_engine import error_of
+from sparkwright.runs.outcome import error_of
 from sparkwright.workers.requests import Answer, ValidateRequest
 
 from ._tasks import validation_task

@@ -18,8 +18,8 @@ from sparkwright.masters import Histograms, ParameterAveragingTrainingMaster
 from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.networks import pack_arrays
 from sparkwright.runs.begin import RunBeginning
-from sparkwright.runs.engine import Outcome, held, tidy
-from sparkwright.runs.peer_engine import error_of, settings_of
+from sparkwright.runs.launching import settings_of
+from sparkwright.runs.outcome import Outcome, error_of, held, tidy
 from sparkwright.runs.record import RunRecord
 from sparkwright.runs.run_checkpoints import RunCheckpoints
 from sparkwright.timeline import PhaseCode

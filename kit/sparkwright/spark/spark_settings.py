@@ -4,15 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sparkwright.configuration import (
-    Configuration,
-    Expression,
-    call_to_code,
-    configuration,
-    option,
-    to_code,
-)
+from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
+from sparkwright.python_code import Expression, call_to_code, to_code
 
 from ._session import start_spark
 from .secrets import left_out, without_secrets

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sparkwright.configuration import to_code
 from sparkwright.data import DataSet, DistributedDataSet
 from sparkwright.data.overview import overview_of
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import TrainingMaster
+from sparkwright.python_code import to_code
 from sparkwright_widgets._block import Block, sentence_block
 from sparkwright_widgets._contract import MEAN_NAME, Run, Sharing, sharing_of
 from sparkwright_widgets._curve import Curve

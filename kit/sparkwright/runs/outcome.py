@@ -1,21 +1,25 @@
-"""The engine protocol, the outcome of a run, and the state of the driver's model."""
+"""The engine of a run, and its outcome: what it has learned, and why it ended."""
 
 import logging
-import secrets
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import SparkwrightError, WorkerError
-from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
-from sparkwright.networks import ModelState, unpack_arrays
-from sparkwright.networks.steps import optimizers_of
-from sparkwright.workers.protocol import Progress
+from sparkwright.errors import (
+    ConfigurationError,
+    DataError,
+    NetworkError,
+    NonFiniteLossError,
+    SparkSessionError,
+    SparkwrightError,
+    WorkerError,
+)
+from sparkwright.workers.protocol import Failure, Progress
 
+from ._events import RunState
 from .record import RunRecord
 
 _log = logging.getLogger(__name__)
@@ -49,89 +53,13 @@ class Engine(Protocol):
 
     def stop(self) -> None:
         """End with the next averaging; non-blocking, from any thread."""
-        ...
 
     def cancel(self) -> None:
         """End immediately; from any thread."""
-        ...
 
     def request_histograms(self) -> bool:
         """Request histograms after the next averaging; False if no worker is training yet."""
         ...
-
-
-class StartState:
-    """The driver's model: the initial state of training, and the target of its result.
-
-    Attributes:
-        state: the model's variables.
-        thresholds: initial thresholds of gradient sharing; empty: those of the master.
-    """
-
-    def __init__(self, model: Any, master: TrainingMaster | None = None) -> None:
-        """Split the variables of `model` as `master` averages them; None: average moments too."""
-        self.state, self._model, self._velocity, updater = ModelState.of(model), model, 0, "average"
-        if isinstance(master, ParameterAveragingTrainingMaster):
-            updater = master.updater
-            self._velocity = master.velocity_size(self.state.trainable_size)
-        self.thresholds: tuple[float, ...] = ()
-        self._has_updater = updater == "average"
-        self.state = replace(self.state, own_updater=updater == "local")
-
-    @property
-    def iterations(self) -> int:
-        """The optimizer's count of minibatches."""
-        return self.state.iterations
-
-    def vector(self) -> NDArray[Any]:
-        """Return a new flat vector of the averaged state, followed by the velocity (zeros)."""
-        vector = np.zeros(self.size + self._velocity, self.state.dtype)
-        self.state.read(updater=self._has_updater, out=vector[: self.size])
-        return vector
-
-    @property
-    def size(self) -> int:
-        """Number of elements of the averaged state."""
-        return self.state.averaged_size + (self.state.updater_size if self._has_updater else 0)
-
-    def extras(self) -> list[NDArray[Any]]:
-        """The state of a worker that is not averaged."""
-        return self.state.read_extras()
-
-    @property
-    def counter_bytes(self) -> int:
-        """Bytes of the packed counters."""
-        return sum(array.nbytes for array in self.state.read_counters())
-
-    def restore(self, vector: NDArray[Any], extras: bytes) -> None:
-        """Write a checkpoint's state to the model; see `RunMember.write_extras` for `extras`."""
-        like = self.state.read_extras()
-        size = sum(array.nbytes for array in like)
-        self.state.write(vector[: self.size])
-        self.state.write_extras(unpack_arrays(extras[:size], like))
-
-    def take(self, outcome: Outcome) -> None:
-        """Write the result to the model, as after Keras' `fit`.
-
-        With `use_ema`, the weights become their moving averages; checkpoints contain both.
-        """
-        if outcome.vector is not None:
-            self.state.write(outcome.vector[: self.size])
-            self.state.set_iterations(outcome.progress.iterations)
-        if outcome.counters is not None:
-            self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
-        if outcome.vector is not None and self.iterations:  # initial moving averages are 0
-            for each in optimizers_of(self._model):
-                each.finalize_variable_values(
-                    each._trainable_variables or self._model.trainable_variables
-                )
-
-
-def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingMaster:
-    """Return `master` with a seed: its own, else `otherwise`, else a random one."""
-    if master.seed is not None:
-        return master
-    return replace(master, seed=secrets.randbits(31) if otherwise is None else otherwise)
 
 
 def told(outcome: Outcome) -> Outcome:
@@ -169,6 +97,30 @@ def held(progress: Progress | None) -> str:
     return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
 
 
+def ending_of(
+    outcome: Outcome, *, done: Callable[[], str], restored_epoch: int | None
+) -> tuple[RunState, str, str | None]:
+    """Return the last state of a run, its message, and the details of its error.
+
+    Args:
+        outcome: the outcome, from `told`.
+        done: returns the message of a run that was not stopped; empty: "done".
+        restored_epoch: the epoch whose weights the model holds; None: those of the last average.
+    """
+    error = outcome.error
+    if isinstance(error, WorkerError) and error.worker_traceback:
+        return "failed", sentence(error), f"{error}\n\n{error.worker_traceback}"
+    if error is not None:
+        return "failed", sentence(error), f"{type(error).__name__}: {error}"
+    if not outcome.stopped:
+        return "done", done() or "done", None
+    average = (
+        "the last average" if restored_epoch is None else f"the weights of epoch {restored_epoch}"
+    )
+    held = "what it held" if outcome.vector is None else average
+    return "stopped", f"stopped; the model holds {held}", None
+
+
 def tidy(*actions: Callable[[], object]) -> None:
     """Perform each clean-up action; errors are logged and never replace the outcome of a run."""
     for action in actions:
@@ -185,3 +137,22 @@ def sentence(error: BaseException) -> str:
         f"worker {error.worker}: " if isinstance(error, WorkerError) and error.worker >= 0 else ""
     )
     return f"{where}{text}".strip().splitlines()[0] if text else type(error).__name__
+
+
+def error_of(failure: Failure) -> Exception:
+    """Return the exception for a worker's failure."""
+    if failure.kind == "data":
+        return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    if failure.kind == "configuration":
+        return ConfigurationError(failure.reason)
+    if failure.kind == "session":
+        return SparkSessionError(failure.reason)
+    if failure.kind == "network":
+        return NetworkError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    kind = NonFiniteLossError if failure.kind == "non_finite" else WorkerError
+    return kind(
+        worker=failure.worker,
+        host=failure.host,
+        reason=failure.reason,
+        worker_traceback=failure.traceback,
+    )
