@@ -330,7 +330,7 @@ class TrainingRun:
         self.ended_at = datetime.now().astimezone()
         ended_early = outcome.stopped or outcome.error is not None
         record.averagings_counted(outcome.progress.averagings, stopped=ended_early)
-        done = str if self._callbacks is None else self._callbacks.ending
+        done = "" if ended_early or self._callbacks is None else self._callbacks.ending()
         state, message, error = ending_of(outcome, done=done, restored_epoch=self.restored_epoch)
         record.state_changed(state, message, error=error)
         record.close()

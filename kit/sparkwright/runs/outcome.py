@@ -98,13 +98,13 @@ def held(progress: Progress | None) -> str:
 
 
 def ending_of(
-    outcome: Outcome, *, done: Callable[[], str], restored_epoch: int | None
+    outcome: Outcome, *, done: str, restored_epoch: int | None
 ) -> tuple[RunState, str, str | None]:
     """Return the last state of a run, its message, and the details of its error.
 
     Args:
         outcome: the outcome, from `told`.
-        done: returns the message of a run that was not stopped; empty: "done".
+        done: the message of a run that was not stopped; empty: "done".
         restored_epoch: the epoch whose weights the model holds; None: those of the last average.
     """
     error = outcome.error
@@ -113,7 +113,7 @@ def ending_of(
     if error is not None:
         return "failed", sentence(error), f"{type(error).__name__}: {error}"
     if not outcome.stopped:
-        return "done", done() or "done", None
+        return "done", done or "done", None
     average = (
         "the last average" if restored_epoch is None else f"the weights of epoch {restored_epoch}"
     )
