@@ -115,9 +115,9 @@ def test_texts_of_shards_are_read_and_sent_to_other_workers(tmp_path):
         writer.append(DataSet(["", ""]))
     assert Shard(tmp_path / "s").gather(np.arange(2))["features/features"].tolist() == [b"", b""]
     data = hard().take(slice(1, 4))
-    with ShardWriter(tmp_path / "s", worker=0) as writer:
+    with ShardWriter(tmp_path / "t", worker=0) as writer:
         writer.append(data)
-    rows = Shard(tmp_path / "s").gather(np.arange(3))
+    rows = Shard(tmp_path / "t").gather(np.arange(3))
     assert DataSet.from_columns(sent(rows, own_code=False)).equals(DataSet.from_columns(rows))
 
 
