@@ -372,7 +372,7 @@ def test_applied_text_changes_the_options_it_names(typing):
 @cases(
     "form, text, said",
     ("json", "{", "must be JSON"),
-    ("json", '{"workers": 0}', "`workers` must be"),
+    ("json", '{"name": "SharedTrainingMaster", "workers": 0}', "`workers` must be"),
     ("yaml", "a: [1", "must be YAML"),
 )
 def test_invalid_text_stays_until_it_is_dropped(typing, form, text, said):
