@@ -48,24 +48,18 @@ Member = TypeVar("Member", bound=_MemberOfRun)
 
 
 class RunRules(ABC, Generic[Member]):
-    """The part of a coordinator that does not depend on what its workers exchange.
+    """The part of a coordinator that does not depend on what its workers exchange."""
 
-    Attributes:
-        phase: the phase of the run; each coordinator has its own phases.
-        generation: number of the current group; 0 before the first.
-        workers: number of workers of the run, including those that may join.
-        exact: whether minibatches logged beyond `progress` are repeated, so that they do not count.
-    """
-
+    # Minibatches logged beyond `progress` are repeated, so that they do not count.
     exact: ClassVar[bool]
-    phase: Any
-    generation: int
+    phase: Any  # each coordinator has its own phases
+    generation: int  # of the current group; 0 before the first
 
     def __init__(
         self,
         *,
         workers: int,
-        member: Callable[[int, int], Member],
+        member: Callable[[int, int], Member],  # of (connection, worker), just registered
         required: int | None = None,
         slots: int | None = None,
         replacement_grace_s: float = 2.0,
@@ -73,19 +67,7 @@ class RunRules(ABC, Generic[Member]):
         stall_timeout_s: float = 60.0,
         **membership: Any,
     ) -> None:
-        """Start in the phase "gathering".
-
-        Args:
-            workers: number of workers of the run.
-            member: connection, worker -> the state of a worker that has just registered.
-            required: number of workers that hold data and must register. The others have no data;
-                they join and leave at any time. Default None: all are required.
-            slots: number of task slots of Spark, for error messages; default None: unknown.
-            replacement_grace_s: see `MeshConfig`.
-            now_s: the current time of the clock.
-            stall_timeout_s: see `MeshConfig`.
-            **membership: deadlines and limits, see `Membership`.
-        """
+        """Start in the phase "gathering"; see `Membership` for its arguments."""
         self.phase = "gathering"
         self.generation = 0
         self.workers, self._member = workers, member

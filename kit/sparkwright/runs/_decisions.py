@@ -111,15 +111,10 @@ class ShowStalled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShowStandstill:
-    """Show that the run has made no progress for `seconds`; 0: it goes on.
+    """Show that the run has made no progress for `seconds`; 0: it goes on."""
 
-    Attributes:
-        seconds: since something last counted.
-        waits_for: whom the run waits for, for the message.
-    """
-
-    seconds: float
-    waits_for: str
+    seconds: float  # since something last counted
+    waits_for: str  # whom the run waits for
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,10 +220,9 @@ class MessageReceived:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgressSettled:
-    """Training continues from, or has ended with, `progress`.
+    """Training continues from, or has ended with, `progress`; `exact`: later rows do not count."""
 
-    No further rows up to `progress` will arrive. With `exact`, later rows do not count.
-    """
+    # No further rows up to `progress` will arrive.
 
     progress: Progress
     exact: bool

@@ -8,19 +8,10 @@ from sparkwright.workers.work import Span, next_piece, without
 
 
 class Ledger:
-    """Assigns pieces of work and counts the completed minibatches.
+    """Assigns pieces of work and counts the completed minibatches."""
 
-    Every minibatch of the epochs opened so far is in exactly one place: in `progress.todo`, in an
-    assigned piece, or in `progress.steps`.
-
-    A piece is risky after the loss of a worker that had minibatches of it: they may have ended its
-    process.
-
-    Attributes:
-        progress: the completed work, and the remaining work without the assigned pieces.
-        assigned: worker -> the piece that it trains.
-        start: the progress from which the run continues if all workers are lost.
-    """
+    # Every minibatch of the epochs opened so far is in exactly one place: in `progress.todo`, in an
+    # assigned piece, or in `progress.steps`.
 
     def __init__(
         self,
@@ -32,13 +23,15 @@ class Ledger:
         lends: bool = True,
     ) -> None:
         """Continue from `start`; see `SharingCoordinator` for the other arguments."""
-        self.progress = self.start = start
+        self.progress = start  # of which `todo` is without the assigned pieces
+        self.start = start  # from which the run continues if all workers are lost
         self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
         self._lends = lends
         self._totals: Sequence[int] = ()
         self._size = 1
-        self.assigned: dict[int, Span] = {}
-        self._risky: list[Span] = []  # lost workers' pieces
+        self.assigned: dict[int, Span] = {}  # by worker
+        # Pieces of lost workers, whose minibatches may have ended the processes.
+        self._risky: list[Span] = []
 
     def begin(self, rows: Sequence[int]) -> None:
         """Set the number of examples of each worker, before the first `open_epoch`."""
@@ -105,25 +98,15 @@ class Ledger:
         self,
         worker: int,
         *,
-        present: Collection[int],
-        wanted: int = 0,
-        workers: int = 1,
-        risky: bool = True,
+        present: Collection[int],  # workers whose data is available
+        wanted: int = 0,  # minibatches; 0: the size of a piece
+        workers: int = 1,  # that share the remaining work
+        risky: bool = True,  # whether it may be a risky piece
     ) -> Span | None:
-        """Assign the next piece of the remaining work to `worker`; return None if there is none.
-
-        Only data of workers that are `present` is assigned. A fast worker gets the number of
-        minibatches that it requests, but at most half its share of the remaining work. So pieces
-        become small towards the end of an epoch (guided self-scheduling, Polychronopoulos and Kuck,
-        IEEE Transactions on Computers 1987).
-
-        Args:
-            worker: the requesting worker.
-            present: the workers whose data is available.
-            wanted: requested number of minibatches; default 0: the size of a piece.
-            workers: number of workers that share the remaining work; default 1.
-            risky: whether it may be a risky piece; default True.
-        """
+        """Assign the next piece of the remaining work to `worker`; return None if there is none."""
+        # A fast worker gets the minibatches that it requests, but at most half its share of the
+        # remaining work, so pieces become small towards the end of an epoch (guided
+        # self-scheduling, Polychronopoulos and Kuck, IEEE Transactions on Computers 1987).
         progress, left = self.progress, self._left(risky=risky)
         size = self._size
         if not self._lends:

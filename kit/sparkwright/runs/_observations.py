@@ -45,27 +45,16 @@ class WorkerReported:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkReported:
-    """Gradient sharing: a worker has its state, has trained (part of) a piece, or requests one.
-
-    Attributes:
-        connection: the worker's connection.
-        piece: the piece that it trained; None before the first.
-        minibatches: number of minibatches trained of `piece`, from its beginning.
-        examples: number of examples in them.
-        iterations: the optimizer's count of minibatches.
-        wants_more: whether it requests another piece.
-        wanted: number of minibatches requested; 0: the size of a piece.
-        thresholds: thresholds of its next message; empty if it has not sent one.
-    """
+    """Gradient sharing: a worker has its state, has trained (part of) a piece, or requests one."""
 
     connection: int
-    piece: Span | None = None
-    minibatches: int = 0
-    examples: int = 0
-    iterations: int = 0
+    piece: Span | None = None  # that it trained
+    minibatches: int = 0  # of `piece`, from its beginning
+    examples: int = 0  # in these minibatches
+    iterations: int = 0  # of the optimizer
     wants_more: bool = True
-    wanted: int = 0
-    thresholds: tuple[float, ...] = ()
+    wanted: int = 0  # minibatches of another piece; 0: the usual size
+    thresholds: tuple[float, ...] = ()  # of its next message; empty if it has not sent one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,11 +152,7 @@ Event = (
 
 
 def registration_of(number: int, message: Message, *, workers: int) -> WorkerRegistered:
-    """Return the registration over connection `number`.
-
-    Raises:
-        NetworkError: if the run has no such worker.
-    """
+    """Return the registration over connection `number`; raise if the run has no such worker."""
     fields = message.fields
     worker = int(fields["worker"])
     if not 0 <= worker < workers:

@@ -57,14 +57,7 @@ Notify = Callable[[Notification, Message | None], None]
 
 
 class CoordinatorServer:
-    """Listens for the workers of one run and performs the actions of its coordinator.
-
-    Attributes:
-        address: the address on which it listens.
-        result: the message with the latest delivered vector and counters; None before.
-        rejected: whether a delivered state had NaN or infinite values.
-        clock: the clock for all time-outs.
-    """
+    """Listens for the workers of one run and performs the actions of its coordinator."""
 
     def __init__(
         self,
@@ -74,33 +67,15 @@ class CoordinatorServer:
         secret: bytes,
         host: str,
         ports: Sequence[int],
-        peer_timeout_s: float,
-        start: Callable[[], tuple[dict[str, Any], Sequence[Any]]],
-        name: str,
+        peer_timeout_s: float,  # of silence, after which a worker is lost
+        start: Callable[[], tuple[dict[str, Any], Sequence[Any]]],  # (fields, payload)
+        name: str,  # prefix of the threads' names
         encrypt: bool = False,
-        relay_timeout_s: float | None = None,
+        relay_timeout_s: float | None = None,  # None: workers connect to each other directly
     ) -> None:
-        """Open the port and start the threads.
-
-        Args:
-            coordinator: the state machine.
-            notify: called with each notification.
-            secret: the run's secret.
-            host: the address to listen on.
-            ports: the ports to try.
-            peer_timeout_s: seconds of silence after which a worker is lost.
-            start: returns (fields, payload) of the state from which training starts.
-            name: prefix of the threads' names.
-            encrypt: whether to encrypt connections in addition to authenticating them; default
-                False.
-            relay_timeout_s: seconds that a worker waits for another one, if workers connect to
-                each other through this port. Default None: they connect directly.
-
-        Raises:
-            NetworkError: if no port can be opened.
-        """
-        self.result: Message | None = None
-        self.rejected = False
+        """Open the port and start the threads."""
+        self.result: Message | None = None  # with the latest delivered vector and counters
+        self.rejected = False  # whether a delivered state had NaN or infinite values
         self._coordinator, self._notify, self._start = coordinator, notify, start
         self._peer_timeout_s = peer_timeout_s
         self._lock = threading.RLock()
@@ -149,10 +124,8 @@ class CoordinatorServer:
         self._have_result.wait(timeout_s)
 
     def request_histograms(self) -> bool:
-        """Request histograms after the next averaging; return False without workers.
-
-        The request goes to all workers, because the group determines which one takes them.
-        """
+        """Request histograms after the next averaging; return False without workers."""
+        # From all workers, because the group determines which one takes them.
         with self._lock:
             peers = [peer for peer in self._peers.values() if peer.registered]
             for peer in peers:
