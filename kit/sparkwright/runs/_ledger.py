@@ -23,8 +23,9 @@ class Ledger:
         lends: bool = True,
     ) -> None:
         """Continue from `start`; see `SharingCoordinator` for the other arguments."""
-        self.progress = start  # of which `todo` is without the assigned pieces
-        self.start = start  # from which the run continues if all workers are lost
+        # `progress.todo` is without the assigned pieces; from `start` the run continues if all
+        # workers are lost.
+        self.progress = self.start = start
         self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
         self._lends = lends
         self._totals: Sequence[int] = ()
