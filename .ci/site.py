@@ -33,7 +33,10 @@ REFERENCE = {
     "experiments": ("Experiments, sweeps and trackers", "experiments sweeps trackers timeline"),
     "clusters": ("Clusters", "doctor advice cluster shipping workers"),
     "widgets": ("Widgets", "sparkwright_widgets"),
-    "errors": ("Errors and options", "errors options configuration"),
+    "errors": (
+        "Errors and options",
+        "errors options nested_options configuration python_code",
+    ),
 }
 # Pages from outside docs/: file of the repository -> file of the site.
 PAGES = {
