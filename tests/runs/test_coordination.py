@@ -1,8 +1,8 @@
 import pytest
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, SharingScript
 
-from sparkwright.runs._decisions import Dismiss, EndRun, SendGroup
-from sparkwright.runs._observations import ConnectionLost
+from sparkwright.runs._decisions import Dismiss, EndRun, SendGroup, ShowStalled
+from sparkwright.runs._observations import ConnectionLost, WorkerAlive
 from sparkwright.workers.protocol import Failure, Progress
 
 
@@ -116,3 +116,12 @@ def test_when_all_are_lost_before_one_delivered_the_run_fails(make):
     assert script.lose(1) == [
         EndRun(timed_out="all workers were lost before one delivered the result.")
     ]
+
+
+def test_an_attempt_that_was_replaced_while_it_computed_never_stalls(make):
+    script = training(make)
+    old = script.connection(1)
+    script.handle(WorkerAlive(connection=old, steps=1, computing=True))
+    script.register(1, attempt=1)
+    assert script.handle(ConnectionLost(connection=old)) == NOTHING
+    assert not any(isinstance(action, ShowStalled) for action in script.tick(100.0))

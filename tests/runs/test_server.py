@@ -21,7 +21,7 @@ from sparkwright.runs._decisions import (
     ProgressSettled,
     WorkerDisconnected,
 )
-from sparkwright.runs._observations import TaskEnded, WorkerFailed, WorkerRegistered
+from sparkwright.runs._observations import TaskEnded, TimerFired, WorkerFailed, WorkerRegistered
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.workers.protocol import Failure, Group, Progress
 
@@ -281,6 +281,21 @@ def test_newer_attempt_takes_over_and_the_older_is_released(site):
     finish(here, [one, newer])
     assert ("lost", 1) not in here.sink.told
     assert ("settled", 1) in here.sink.told
+
+
+def test_a_fault_of_the_coordinator_at_a_timer_ends_the_run(site, caplog):
+    """Else no wait of the run would end."""
+    here = site(2)
+    here.training()
+
+    def handle(event, *, now_s):
+        if isinstance(event, TimerFired):
+            raise KeyError("of the coordinator")
+        return []
+
+    here.coordinator.handle = handle
+    assert "of the coordinator" in here.sink.end().failure.reason
+    assert "the coordinator failed; the run ends" in caplog.text
 
 
 def test_durations_are_accepted_after_the_last_report_and_rows_are_not(site):

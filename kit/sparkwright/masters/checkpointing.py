@@ -85,8 +85,9 @@ class CopySchedule:
         self._made_s, self._pause_s = -math.inf, 0.0
 
     def begin(self, now_s: float) -> None:
-        """Start: a copy is due after ten seconds, or with the next averaging."""
-        self._made_s = now_s
+        """Start, once: a copy is due after ten seconds, or with the next averaging."""
+        if self._made_s == -math.inf:
+            self._made_s = now_s
 
     def is_due(self, now_s: float, *, averaged: bool = False) -> bool:
         """Return whether a copy is due; with `averaged`, whether one is cheap enough now.

@@ -10,6 +10,7 @@ from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Address, Connection, Listener
 from sparkwright.mesh.framing import Message, encode_head
 from sparkwright.mesh.relay import ACCEPT, CONNECT, CONNECT_BACK, Relay, refuse
+from sparkwright.workers.failure import failure_of
 from sparkwright.workers.protocol import Group, Progress
 
 from ._coordination import RunRules
@@ -219,7 +220,14 @@ class CoordinatorServer:
                         self._drop(number)
             if self._relay is not None:
                 self._relay.expire()
-            self.handle(TimerFired())
+            try:
+                self.handle(TimerFired())
+            except Exception as error:  # without a timer, no wait of the run would end
+                _log.exception("the coordinator failed; the run ends")
+                failure = failure_of(error, worker=-1, host="the driver")
+                with self._lock:
+                    self._perform(EndRun(failure=failure))
+                return
 
     def _drop(self, number: int) -> None:
         """Close a connection; its reader then reports it lost. Needs the lock."""

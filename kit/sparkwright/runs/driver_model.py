@@ -58,7 +58,7 @@ class DriverModel:
         return sum(array.nbytes for array in self.state.read_counters())
 
     def restore(self, vector: NDArray[Any], extras: bytes) -> None:
-        """Write a checkpoint's state to the model; see `RunMember.write_extras` for `extras`."""
+        """Write a checkpoint's state to the model; see `KeptState.write_extras` for `extras`."""
         like = self.state.read_extras()
         size = sum(array.nbytes for array in like)
         self.state.write(vector[: self.size])

@@ -112,7 +112,7 @@ class Membership:
         """Admit a worker; return the connection of the attempt that it replaces, or None."""
         known = self.present.get(event.worker)
         if known is not None:
-            del self._registered[known.connection]
+            self._forget(known.connection)
         self._registered[event.connection] = event
         self.rows[event.worker] = (event.rows, event.validation_rows)
         self._lost_since_s.pop(event.worker, None)
@@ -122,11 +122,14 @@ class Membership:
             self._first_came_s = now_s
         return None if known is None else known.connection
 
-    def lose(self, connection: int, now_s: float, *, silent: bool = False) -> None:
-        """Remove a connection, which was lost or closed as `silent`."""
-        found = self._registered.pop(connection, None)
+    def _forget(self, connection: int) -> WorkerRegistered | None:
         self._stalls.remove(connection)
         self._asked.pop(connection, None)
+        return self._registered.pop(connection, None)
+
+    def lose(self, connection: int, now_s: float, *, silent: bool = False) -> None:
+        """Remove a connection, which was lost or closed as `silent`."""
+        found = self._forget(connection)
         if found is not None:
             if found.worker < self.required:
                 self._lost_since_s[found.worker] = now_s

@@ -227,8 +227,7 @@ class PeerEngine:
         """Return the outcome: the delivered state, or the driver's copy if that is later."""
         service = self._service
         end, result = (None, None) if service is None else (service.end, service.server.result)
-        found = self._checkpoints.latest(result)
-        is_copy = found is not None and found is self._checkpoints.copy
+        found, is_copy = self._checkpoints.latest(result)
         if found is not None and (is_copy or self._master.exchange.kind == "averaging"):
             progress = found.progress
             if is_copy or end is None:  # the coordinator has not settled this progress

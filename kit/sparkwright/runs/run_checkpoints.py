@@ -112,15 +112,15 @@ class RunCheckpoints:
         if write:
             self.write(record, progress, vector, extras)
 
-    def latest(self, result: Message | None) -> Outcome | None:
-        """Return the later of the delivered state and the copy; None: there is neither."""
-        copy = self.copy
+    def latest(self, result: Message | None) -> tuple[Outcome | None, bool]:
+        """Return the later of the delivered state and the copy, and whether it is the copy."""
+        copy = self.copy  # once: another thread may set a later one
         if result is None or (copy is not None and order_of(result) < copy.progress.order):
-            return copy
+            return copy, copy is not None
         vector = vector_of(result)
         counters = bytes(memoryview(result.payload)[vector.nbytes :]) or None
         progress = Progress.from_dict(result.fields["progress"])
-        return Outcome(vector=vector, counters=counters, progress=progress)
+        return Outcome(vector=vector, counters=counters, progress=progress), False
 
     def _set_start(self, vector: NDArray[Any], *extras: bytes) -> None:
         self.start = {"size": int(vector.size)}, (vector, *extras)
@@ -134,7 +134,7 @@ class RunCheckpoints:
             record: the run's record.
             progress: what `vector` contains.
             vector: the state that is averaged.
-            extras: the state of worker 0 that is not, see `RunMember.write_extras`.
+            extras: the state of worker 0 that is not, see `KeptState.write_extras`.
         """
         if self._writer is None:
             return

@@ -139,7 +139,7 @@ class Averager:
     # -- on either thread -------------------------------------------------------------------
 
     def _average(self, ring: Ring, group: Group, averaging: Averaging) -> None:
-        """Exchange reports and compute the new average in the member's `work`."""
+        """Exchange reports and compute the new average in `KeptState.work`."""
         kept, outer = self._kept, self._settings.master.outer_optimizer
         metas = exchanged(ring, averaging.meta, _META)
         averaging.metas = {s.worker: m for s, m in zip(group.seats, metas, strict=True)}
