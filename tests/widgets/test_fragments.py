@@ -76,7 +76,7 @@ def test_progress_is_shown_by_labeled_bars_and_in_one_line_of_text(run):
     assert '<progress aria-label="Epoch" max="5" value="1.5">2 of 5</progress>' in html
     run.set(rounds=0)
     assert 'aria-label="Round"' not in fragments.progress(run.status, 0.5)
-    run.set(epoch=2, round=12, remaining_s=12.3)
+    run.set(epoch=2, round=12, rounds=38, remaining_s=12.3)
     assert fragments.progress_text(run.status, 0.213) == (
         "training; epoch 2 of 5; round 12 of 38; loss 0.2130; 6,123 examples/s; about 12 s left"
     )
