@@ -23,9 +23,7 @@ from sparkwright.data.in_memory import in_memory
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import model_of
-from sparkwright.networks.normalizing import (
-    refuse_second_normalizer,
-)
+from sparkwright.networks.normalizing import check_normalizer
 from sparkwright.options import check_count
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import (
@@ -125,14 +123,8 @@ class ParallelWrapper:
             ("cpu",) * self.workers
         )
         check_local(master)
-        if normalizer is not None and not isinstance(normalizer, Normalizer):
-            raise ConfigurationError(
-                "`normalizer` must be a normalizer or None. Received: "
-                f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
-            )
         model = model_of(model)
-        if normalizer is not None:
-            refuse_second_normalizer(model)
+        check_normalizer(normalizer, model)
         self.model, self.master, self.normalizer = model, master, normalizer
         self._cores = cores_per_worker or max(1, cores // self.workers)
         self._pool: TrainerPool | None = None
