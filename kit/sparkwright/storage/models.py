@@ -1,29 +1,21 @@
 """Save and load Keras models at a URL as `.keras` files, with metadata and a normalizer."""
 
 import contextlib
-import getpass
 import json
-import platform
 import shutil
-import socket
-import sys
 import tempfile
 import threading
 import warnings
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
 import numpy as np
 
-from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.building import (
     Builder,
     complete,
-    example_as_json,
     example_from_json,
     model_of,
     serialize,
@@ -33,10 +25,9 @@ from sparkwright.networks.lora import lora_layers, restart_lora
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 from sparkwright.networks.optimizer_checks import (
     exclude_from_weight_decay,
-    weight_decay_exclusions,
 )
 from sparkwright.networks.own_objects import own_objects
-from sparkwright.networks.signature import Spec, is_known, remember, signature_of
+from sparkwright.networks.signature import remember
 from sparkwright.networks.state import ModelState
 from sparkwright.networks.steps import optimizers, optimizers_of
 from sparkwright.networks.training import ALIASES
@@ -55,10 +46,9 @@ from ._model_archive import (
     write_model_archive,
 )
 from .files import open_to_read, write_atomically
-from .model_metadata import AUTOMATIC, ModelMetadata
+from .model_metadata import ModelMetadata, describe_model
 
 _ABOUT = "about"
-_FORMAT = 1
 _HDF5_ENDINGS = (".h5", ".hdf5")
 _LONGEST_REASON = 1000
 _without_updater = threading.Lock()
@@ -128,7 +118,8 @@ def save_model(
     given = ModelMetadata.from_dict(metadata or {})
     used = optimizers_of(model)
     has_updater = save_updater and any(optimizer.built for optimizer in used)
-    about = _described(model, given, has_updater=has_updater)
+    about = describe_model(model, given, has_updater=has_updater)
+    about["seeds"] = [np.asarray(state).ravel().tolist() for state in _states(model)]
     about["normalizer"] = None if normalizer is None else normalizer_place
     described = serialize(model) is not None
     if not described:
@@ -245,53 +236,6 @@ def about_in(notes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the model's description from the notes; empty if it is not a dict."""
     about = notes.get(_ABOUT)
     return about if isinstance(about, dict) else {}
-
-
-def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dict[str, Any]:
-    import keras
-
-    backend = keras.backend.backend()
-    given = asdict(metadata)
-    if metadata.saved_by == AUTOMATIC:
-        given["saved_by"] = _user()
-    return {
-        "format": _FORMAT,
-        "name": str(model.name),
-        **given,
-        "saved_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "versions": {
-            "sparkwright": __version__,
-            "keras": keras.__version__,
-            # The imported module has the version, whatever the name of its distribution.
-            backend: str(sys.modules[backend].__version__),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
-        "parameters": int(model.count_params()) if model.built else None,
-        "trainable_parameters": sum(int(np.prod(v.shape)) for v in model.trainable_weights),
-        "inputs": _shapes(model, "inputs"),
-        "outputs": _shapes(model, "outputs"),
-        "example": example_as_json(model),
-        "has_updater": has_updater,
-        "dtype_policy": str(model.dtype_policy.name),
-        "undecayed": weight_decay_exclusions(model),
-        "seeds": [np.asarray(state).ravel().tolist() for state in _states(model)],
-    }
-
-
-def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
-    """Return name -> shape; empty if the model's shapes are unknown."""
-    if not is_known(model):
-        return {}
-    specs: Mapping[str, Spec] = getattr(signature_of(model), side)
-    return {name: [None, *shape] for name, (_, shape) in specs.items()}
-
-
-def _user() -> str:
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):  # some containers have no user name
-        return socket.gethostname()
 
 
 @contextlib.contextmanager
