@@ -108,10 +108,7 @@ class EvaluationCalibration(AbstractEvaluation):
         """Number of classes; 0 before any data."""
         return 0 if self.counts is None else self.counts.classes
 
-    @property
-    def _width(self) -> int:
-        return self.classes
-
+    _width = classes
     names = AbstractEvaluation.output_names
 
     @property
@@ -301,7 +298,9 @@ class EvaluationCalibration(AbstractEvaluation):
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw `residual_histogram` of all classes or one; see `plot`."""
-        title = "Residuals" if of is None else f"Residuals of class {self._name(of)}"
+        title = (
+            "Residuals" if of is None else f"Residuals of class {self.names[self._question(of)]}"
+        )
         histograms = {"": self.residual_histogram(of=of)}
         x = "|label - probability|"
         return histogram_figure(histograms, kind="residuals", label=title, x=x).plot(axes)
@@ -327,21 +326,17 @@ class EvaluationCalibration(AbstractEvaluation):
         histograms = {"": self.probability_histogram()}
         label = "Histogram of predicted probabilities"
         if of is not None:
-            name = self._name(of)
+            name = self.names[self._question(of)]
             label = f"{label} of class {name}"
-            others = self.probability_histogram(of=of, others=True)
             histograms = {
                 f"rows of {name}": self.probability_histogram(of=of),
-                "other rows": others,
+                "other rows": self.probability_histogram(of=of, others=True),
             }
         return histogram_figure(histograms, kind="probabilities", label=label, x="probability")
 
     def _question(self, of: int | str | None) -> int:
         """Index of a class in the counts; for None that of the predicted class."""
         return self.classes if of is None else number_of(of, self.names)
-
-    def _name(self, of: int | str) -> str:
-        return self.names[self._question(of)]
 
     def _over_questions(
         self, error: Callable[[CalibrationCounts, int], float], average: str, of: int | str | None

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,10 +10,18 @@ import numpy as np
 from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import AbstractEvaluation, Batch
-from .checks import Counts, check_count, check_threshold, checked_counts, number_of, state
-from .class_figures import confusion_figure, rates_figure, rates_table
+from .checks import (
+    Counts,
+    check_count,
+    check_threshold,
+    checked_costs,
+    checked_counts,
+    number_of,
+    state,
+)
+from .class_figures import confusion_figure, confusion_table, rates_figure, rates_table
 from .numbers import number_text
-from .prediction_errors import PredictionError, errors_of, most_certain
+from .prediction_errors import PredictionError, errors_of, errors_table, most_certain
 from .rates import Average, BinaryCounts, BinaryRates, multiclass_correlation
 from .reports import MOST_ROWS, Figure, Report, Table
 from .rows import labeled_rows
@@ -102,7 +109,7 @@ class Evaluation(BinaryRates):
         """
         check_count("top_n", self.top_n, minimum=1)
         check_count("keep_errors", self.keep_errors, minimum=0)
-        threshold, costs, names = self.threshold, _checked_costs(self.costs), self.class_names
+        threshold, costs, names = self.threshold, checked_costs(self.costs), self.class_names
         if threshold is not None:
             check_threshold("threshold", threshold)
             threshold = float(threshold)
@@ -175,10 +182,7 @@ class Evaluation(BinaryRates):
         """Number of classes; 0 before any data without class names."""
         return self.confusion.shape[0]
 
-    @property
-    def _width(self) -> int:
-        return self.classes
-
+    _width = classes
     names = AbstractEvaluation.output_names
 
     @property
@@ -291,7 +295,7 @@ class Evaluation(BinaryRates):
             rates_figure(self.counts, self.names, what="class"),
         ]
         if self.kept_errors:
-            errors = self._errors(MOST_ROWS)
+            errors = errors_table(self.kept_errors, self.names, MOST_ROWS)
             title = f"{errors.title}. On Spark, a record is partition and row."
             found.append(replace(errors, title=title))
         return found
@@ -307,25 +311,15 @@ class Evaluation(BinaryRates):
         elif self.classes:
             every = range(self.classes)
             tables.append(rates_table(self.counts, self.names, every, what="class"))
-            tables.append(self._matrix())
+            tables.append(confusion_table(self.confusion, self.names))
         if self.kept_errors:
-            tables.append(self._errors(_SHOWN_ERRORS))
+            tables.append(errors_table(self.kept_errors, self.names, _SHOWN_ERRORS))
         return Report(
             title=f"Evaluation of {self.examples:,} examples, {self.classes} classes",
             headline=self._headlines(self._left_out()),
             notes=self._decision(),
             tables=tables,
         )
-
-    def _errors(self, most: int) -> Table:
-        names, kept = self.names, self.kept_errors
-        rows = [
-            [each.place, names[each.actual], names[each.predicted], number_text(each.probability)]
-            for each in kept[:most]
-        ]
-        title = f"Errors with the highest probability ({len(rows)} of {len(kept)} kept)"
-        heads = ["record", "actual", "predicted", "probability"]
-        return Table([heads, *rows], title, text_columns=(1, 2))
 
     def _decision(self) -> list[str]:
         """Describe the decision rule, unless it is the highest probability."""
@@ -336,32 +330,16 @@ class Evaluation(BinaryRates):
             return [f"probabilities multiplied by costs {costs}{', …' * (len(self.costs) > 20)}"]
         return []
 
-    def _matrix(self) -> Table:
-        """Return the matrix; tints show the fraction of the actual class, red for errors."""
-        matrix = self.confusion.tolist()
-        tints = [
-            [
-                # The square root makes rare errors visible.
-                f"rgba({'31,119,180' if actual == predicted else '214,39,40'},"
-                f"{0.6 * (count / max(sum(counts), 1)) ** 0.5:.3f})"
-                for predicted, count in enumerate(counts)
-            ]
-            for actual, counts in enumerate(matrix)
-        ]
-        rows = [[name, *map(str, row)] for name, row in zip(self.names, matrix, strict=True)]
-        title = "Confusion matrix (rows: actual, columns: predicted)"
-        return Table([["", *self.names], *rows], title, tints)
-
     def confusion_csv(self) -> str:
         """The confusion matrix as CSV: a header of predicted classes, a row for each actual one."""
         text = io.StringIO()
-        head, *rows = self._matrix().rows
+        head, *rows = confusion_table(self.confusion, self.names).rows
         csv.writer(text, lineterminator="\n").writerows([["actual", *head[1:]], *rows])
         return text.getvalue()
 
     def confusion_html(self) -> str:
         """The confusion matrix as an HTML table, tinted by the fraction of the actual class."""
-        return replace(self._matrix(), title="").html()
+        return replace(confusion_table(self.confusion, self.names), title="").html()
 
     def plot(self, *, axes: Any | None = None) -> Any:
         """Draw the confusion matrix, tinted by the fraction of the actual class.
@@ -394,18 +372,3 @@ class Evaluation(BinaryRates):
                 f"Received: lengths {sizes}."
             )
         return super(Evaluation, cls).from_dict(values)
-
-
-def _checked_costs(costs: Any) -> tuple[float, ...] | None:
-    """Return the factor of each class as a tuple; None as None."""
-    if costs is None:
-        return None
-    values = np.asarray(costs)
-    if values.dtype.kind in "iuf" and values.shape in ((values.size,), (1, values.size)):
-        found = tuple(map(float, values.reshape(-1)))
-        if len(found) > 1 and all(math.isfinite(c) and c >= 0 for c in found) and any(found):
-            return found
-    raise ConfigurationError(
-        "`costs` must be a finite number of at least 0 for each class, at least one above 0. "
-        f"Received: costs={costs!r}."
-    )
