@@ -106,7 +106,7 @@ class DataSource(Configuration):
             )
         known = {each.name: each for each in self.info.options}
         found: dict[str, Any] = {}
-        for name, value in self._updated_options().items():
+        for name, value in self.options.items():
             if name not in known:
                 raise ConfigurationError(
                     f"`options` of {self.format} must be some of {', '.join(known) or 'none'}. "
@@ -119,19 +119,6 @@ class DataSource(Configuration):
             if value != known[name].default:
                 found[name] = value
         return found
-
-    def _updated_options(self) -> dict[str, Any]:
-        """Return the options, with those of earlier versions converted to the current form."""
-        given = {str(name): value for name, value in self.options.items()}
-        if "missing_number" in given or given.get("missing") == "fill":
-            number = given.pop("missing_number", 0.0)
-            if given.get("missing") == "fill":
-                given["missing"] = number
-        if isinstance(texts := given.get("missing_values"), str):
-            given["missing_values"] = ("", *texts.split())
-        if self.format == "tfrecord":
-            given.pop("compression", None)  # now detected
-        return given
 
     @property
     def info(self) -> FormatInfo:

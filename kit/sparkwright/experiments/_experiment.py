@@ -1,6 +1,5 @@
 """An experiment that one YAML file reproduces; preparation of its data, session and network."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -219,16 +218,6 @@ class Experiment(Configuration):
             return cls.from_yaml(read_bytes(url).decode())
         except (UnicodeDecodeError, ConfigurationError) as error:
             raise ConfigurationError(f"{url} is not an experiment: {error}") from None
-
-    @classmethod
-    def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Files without `validate_on` validated on the test set if no validation part existed."""
-        data: Any = settings.get("data")
-        split: Any = data.get("split") if isinstance(data, Mapping) else None
-        old = "validate_on" not in settings and isinstance(split, Mapping)
-        if old and split.get("validation") == 0 and split.get("test") != 0:
-            return {**settings, "validate_on": "test"}
-        return settings
 
 
 def _task_misfit(data: str, network: str) -> str | None:
