@@ -24,7 +24,7 @@ from .numbers import number_text
 from .prediction_errors import PredictionError, errors_of, errors_table, most_certain
 from .rates import Average, BinaryCounts, BinaryRates, multiclass_correlation
 from .reports import MOST_ROWS, Figure, Report, Table
-from .rows import labeled_rows
+from .rows import decision_texts, labeled_rows
 
 _SHOWN_ERRORS = 10
 
@@ -109,7 +109,7 @@ class Evaluation(BinaryRates):
         """
         check_count("top_n", self.top_n, minimum=1)
         check_count("keep_errors", self.keep_errors, minimum=0)
-        threshold, costs, names = self.threshold, checked_costs(self.costs), self.class_names
+        threshold, costs = self.threshold, checked_costs(self.costs)
         if threshold is not None:
             check_threshold("threshold", threshold)
             threshold = float(threshold)
@@ -118,20 +118,11 @@ class Evaluation(BinaryRates):
                 "`costs` and `threshold` are mutually exclusive. "
                 f"Received: costs={costs}, threshold={threshold}. Set only one of them."
             )
-        if names is not None and not isinstance(names, str):
-            names = tuple(map(str, names))
         confusion = checked_counts("confusion", self.confusion)
         if confusion.shape in ((0,), (0, 0)):
-            confusion = checked_counts("confusion", np.zeros((len(names or ()),) * 2, np.int64))
-        if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
-            raise DataError(f"`confusion` must be square. Received: shape {confusion.shape}.")
-        if costs is not None and len(confusion) not in (0, len(costs)):
-            raise ConfigurationError(
-                "`costs` must have a number for each class. "
-                f"Received: {len(costs)} costs for {len(confusion)} classes."
-            )
+            confusion = np.zeros((len(self.class_names or ()),) * 2, np.int64)
+        confusion = checked_counts("confusion", confusion, (*confusion.shape, 0)[:1] * 2)
         found: dict[str, Any] = {
-            "class_names": names,
             "threshold": threshold,
             "costs": costs,
             "confusion": confusion,
@@ -256,13 +247,10 @@ class Evaluation(BinaryRates):
             J. Gorodkin, "Comparing two K-category assignments by a K-category correlation
             coefficient", Computational Biology and Chemistry 28 (2004).
         """
-        if average != "multiclass" or of is not None:
-            return self._rate(
-                BinaryCounts.matthews_correlation,
-                "macro" if average == "multiclass" else average,
-                of,
-            )
-        return multiclass_correlation(self.confusion)
+        if average == "multiclass" and of is None:
+            return multiclass_correlation(self.confusion)
+        one = "macro" if average == "multiclass" else average
+        return self._rate(BinaryCounts.matthews_correlation, one, of)
 
     per_class = BinaryRates._per_column
 
@@ -303,32 +291,22 @@ class Evaluation(BinaryRates):
     def _report(self, most: int) -> Report:
         tables: list[Table] = []
         if self.classes > most:
-            title = (
-                f"{self.classes} classes: summary(max_rows={self.classes}) lists each one and "
-                "the confusion matrix."
-            )
-            tables.append(Table(title=title))
+            lists = f"summary(max_rows={self.classes}) lists each one and the confusion matrix."
+            tables.append(Table(title=f"{self.classes} classes: {lists}"))
         elif self.classes:
             every = range(self.classes)
-            tables.append(rates_table(self.counts, self.names, every, what="class"))
-            tables.append(confusion_table(self.confusion, self.names))
+            tables += [
+                rates_table(self.counts, self.names, every, what="class"),
+                confusion_table(self.confusion, self.names),
+            ]
         if self.kept_errors:
             tables.append(errors_table(self.kept_errors, self.names, _SHOWN_ERRORS))
         return Report(
             title=f"Evaluation of {self.examples:,} examples, {self.classes} classes",
             headline=self._headlines(self._left_out()),
-            notes=self._decision(),
+            notes=decision_texts(self.threshold, self.costs),
             tables=tables,
         )
-
-    def _decision(self) -> list[str]:
-        """Describe the decision rule, unless it is the highest probability."""
-        if self.threshold is not None:
-            return [f"class 1 where its probability exceeds {self.threshold:g}"]
-        if self.costs is not None:
-            costs = ", ".join(f"{cost:g}" for cost in self.costs[:20])
-            return [f"probabilities multiplied by costs {costs}{', …' * (len(self.costs) > 20)}"]
-        return []
 
     def confusion_csv(self) -> str:
         """The confusion matrix as CSV: a header of predicted classes, a row for each actual one."""
@@ -357,11 +335,7 @@ class Evaluation(BinaryRates):
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """Restore an evaluation from `to_dict`; the result can be added to others.
-
-        Raises:
-            DataError: if `values` do not describe such an evaluation.
-        """
+        """See `AbstractEvaluation.from_dict`."""
         cls._check_keys(values, "confusion")
         # Check before the constructor allocates a matrix for the number of names in a file.
         sized = (values.get(key) for key in ("class_names", "confusion"))
