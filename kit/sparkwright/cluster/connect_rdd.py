@@ -177,7 +177,9 @@ class FrameRDD:
 
     def take(self, count: int) -> list[Any]:
         """Return the first `count` elements."""
-        return self.mapPartitions(lambda elements: _first(elements, count)).collect()[:count]
+        return self.mapPartitions(lambda elements: itertools.islice(elements, count)).collect()[
+            :count
+        ]
 
     def treeReduce(self, function: Callable[[Any, Any], Any], depth: int = 2) -> Any:
         """Reduce each partition on the executors, then their results on the driver."""
@@ -277,10 +279,6 @@ def _encoded(elements: Iterable[Any], *, keyed: bool) -> Iterator[Any]:
                 columns, size = {"key": [], "value": [], "more": []}, 0
     if columns["value"]:
         yield batch()
-
-
-def _first(elements: Iterable[Any], count: int) -> Iterator[Any]:
-    return itertools.islice(elements, count)
 
 
 def _reduced(function: Callable[[Any, Any], Any], elements: Iterable[Any]) -> Iterator[Any]:

@@ -1,14 +1,11 @@
 """The split of data into training, validation and test data."""
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 from sparkwright.python_code import Expression, call_to_code
-
-if TYPE_CHECKING:
-    pass
 
 
 @configuration

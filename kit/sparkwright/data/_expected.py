@@ -2,17 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
 from ._manifest import Manifest
 from ._skipped import ValidationResult
 from .dataset import DataSet
-
-if TYPE_CHECKING:
-    pass
-
 
 Shape = Sequence[int | None]
 Shapes = Shape | Mapping[str, Shape]
