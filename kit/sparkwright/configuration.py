@@ -302,9 +302,7 @@ def _documented(cls: type[Any]) -> str:
         )
     section = "\n".join(lines)
     before, mark, after = (cls.__doc__ or "").partition("\n    Example:")
-    if not mark:
-        return f"{before.rstrip()}\n\n    {section}\n    "
-    return f"{before.rstrip()}\n\n    {section}\n{mark}{after}"
+    return f"{before.rstrip()}\n\n    {section}\n{mark}{after or '    '}"
 
 
 def _setting(declared: Field[Any], value: Any) -> Any:

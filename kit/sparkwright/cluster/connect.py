@@ -189,8 +189,6 @@ class _Here:
 
 
 class _Ignored:
-    """An accumulator that stays empty."""
-
     value: tuple[Any, ...] = ()
 
     def add(self, _: Any) -> None:

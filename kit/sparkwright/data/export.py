@@ -260,8 +260,7 @@ def write_part(
     if attempt is None:
         from pyspark import TaskContext
 
-        context = TaskContext.get()
-        assert context is not None
+        context: Any = TaskContext.get()
         attempt = context.taskAttemptId()
     # Attempts may see the examples in different orders.
     name = f"part-{index:05d}-{attempt}"

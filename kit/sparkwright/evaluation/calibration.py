@@ -171,7 +171,6 @@ class EvaluationCalibration(AbstractEvaluation):
         return self._histogram(of, [0 if others else 1], [0, 1])
 
     def _histogram(self, of: int | str | None, one: list[int], every: list[int]) -> Histogram:
-        """Sum histograms, of one class or all."""
         question = self._question(of)
         if self.counts is None:
             return Histogram(counts=np.zeros(self.histogram_bins, np.int64))
@@ -301,9 +300,12 @@ class EvaluationCalibration(AbstractEvaluation):
         title = (
             "Residuals" if of is None else f"Residuals of class {self.names[self._question(of)]}"
         )
-        histograms = {"": self.residual_histogram(of=of)}
-        x = "|label - probability|"
-        return histogram_figure(histograms, kind="residuals", label=title, x=x).plot(axes)
+        return histogram_figure(
+            {"": self.residual_histogram(of=of)},
+            kind="residuals",
+            label=title,
+            x="|label - probability|",
+        ).plot(axes)
 
     def plot_probabilities(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw `probability_histogram` of all classes, or of one in its own and other rows."""

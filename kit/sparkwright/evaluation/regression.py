@@ -189,20 +189,18 @@ class RegressionEvaluation(AbstractEvaluation):
         "1 - variance of the errors / variance of the labels: R² without the bias. For constant "
         "labels 1 if the error is constant too, else 0.",
     )
+    r2 = _metric_of(
+        "r2",
+        "Coefficient of determination, 1 - Σ (label - prediction)² / Σ (label - mean)², at most 1. "
+        "For constant labels, including a single row, it is 1 if all predictions are exact, else "
+        "0, as in scikit-learn. Below the range of float64 it is -inf.",
+    )
 
     def max_error(self, *, of: int | str | None = None) -> float:
         """Largest |prediction - label|; over all outputs (not the mean) if `of` is None."""
         if of is None:
             return float(self.per_output("max_error").max(initial=0.0))
         return self._metric("max_error", of)
-
-    def r2(self, *, of: int | str | None = None) -> float:
-        """Coefficient of determination, 1 - Σ (label - prediction)² / Σ (label - mean)², at most 1.
-
-        For constant labels, including a single row, it is 1 if all predictions are exact, else 0,
-        as in scikit-learn. Below the range of float64 it is -inf.
-        """
-        return self._metric("r2", of)
 
     def per_output(self, metric: RegressionMetric) -> NDArray[np.float64]:
         """(C,) float64, the metric of each output; 0 without rows; (0,) before any data.
@@ -289,8 +287,7 @@ class RegressionEvaluation(AbstractEvaluation):
         names = self.output_names
         chosen = range(len(names)) if of is None else [number_of(of, names)]
         pairs = [self._pairs(k) for k in chosen if self.samples]
-        nothing = np.zeros(0)
-        empty = Pairs("", PairSample.of(nothing, nothing, size=1), 0, 0.0, 0.0)
+        empty = Pairs("", PairSample.of(np.zeros(0), np.zeros(0), size=1), 0, 0.0, 0.0)
         figure = regression_figures(pairs or [empty])[number]
         points = sum(each.sample.counts.size for each in pairs[: len(COLORS)])
         full = any(each.sample.counts.size == each.sample.size for each in pairs[: len(COLORS)])

@@ -200,10 +200,11 @@ class Experiment(Configuration):
                 "an experiment is written to a name that ends in .yaml, .yml or .ipynb. "
                 f"Received: url={url!r}."
             )
-        if url.endswith(".ipynb"):
-            text = json.dumps(self.to_notebook(), indent=1, ensure_ascii=False) + "\n"
-        else:
-            text = self.to_yaml()
+        text = (
+            json.dumps(self.to_notebook(), indent=1, ensure_ascii=False) + "\n"
+            if url.endswith(".ipynb")
+            else self.to_yaml()
+        )
         write_bytes(url, text.encode())
 
     @classmethod

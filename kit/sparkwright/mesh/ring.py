@@ -124,24 +124,16 @@ class Ring:
         bounds = segment_bounds(vector.size, self.size)
         raw = vector.view(np.uint8).data
         item = vector.itemsize
-        longest = max(stop - start for start, stop in bounds) * item
+        parts = [raw[start * item : stop * item] for start, stop in bounds]
+        longest = max(map(len, parts))
         if self.size > 1 and self._scratch.size < longest:
             self._scratch = np.empty(longest, np.uint8)
         for step in reduce_scatter_steps(self.rank, self.size):
             start, stop = bounds[step.receive]
-            out_start, out_stop = bounds[step.send]
-            self.exchange(
-                raw[out_start * item : out_stop * item],
-                self._scratch[: (stop - start) * item].data,
-                add_to=vector[start:stop],
-            )
+            received = self._scratch[: len(parts[step.receive])].data
+            self.exchange(parts[step.send], received, add_to=vector[start:stop])
         for step in all_gather_steps(self.rank, self.size):
-            start, stop = bounds[step.receive]
-            out_start, out_stop = bounds[step.send]
-            self.exchange(
-                raw[out_start * item : out_stop * item],
-                raw[start * item : stop * item],
-            )
+            self.exchange(parts[step.send], parts[step.receive])
 
     def broadcast(self, vector: NDArray[Any], *, source: int) -> None:
         """Replace the contiguous `vector` by that of rank `source`, forwarded in blocks."""

@@ -96,22 +96,23 @@ class RingPort:
             for link in (*onward, *inward):
                 link.connection.close()
             raise
-        with self._changed:
-            self._end(generation)
+        self.abandon(generation)
         return Ring(rank=rank, size=size, onward=onward, inward=inward, timeout_s=peer_timeout_s)
 
     def _seals_vectors(self, onward: Connection) -> bool:
         if onward.keys is not None and onward.keys.encrypt:
             return True
         if self._authenticate is None:
-            is_loopback = ipaddress.ip_address(onward.peer_host).is_loopback
-            return onward.relayed or not is_loopback
+            return onward.relayed or not ipaddress.ip_address(onward.peer_host).is_loopback
         return self._authenticate
 
     def abandon(self, generation: int) -> None:
-        """Cancel a `join` of `generation` or an earlier one, from another thread."""
+        """End a `join` of `generation` or an earlier one, and close connections for it."""
         with self._changed:
-            self._end(generation)
+            self._over = max(generation, self._over)
+            for key in [key for key in self._arrivals if key[0] <= generation]:
+                self._arrivals.pop(key).connection.close()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Reject new joins and close connections that no `join` has used."""
@@ -147,10 +148,3 @@ class RingPort:
             if generation <= self._over:
                 raise NetworkError(f"ring {generation} was abandoned before all workers joined it.")
             return self._arrivals.pop((generation, rank), None)
-
-    def _end(self, generation: int) -> None:
-        """Close and reject connections of this generation and earlier ones."""
-        self._over = max(generation, self._over)
-        for key in [key for key in self._arrivals if key[0] <= generation]:
-            self._arrivals.pop(key).connection.close()
-        self._changed.notify_all()

@@ -181,7 +181,6 @@ class SparkRoundsEngine:
     def _call_back(
         self, record: RunRecord, vector: Any, counters: bytes | None, progress: Progress
     ) -> Progress:
-        """Run the callbacks that are due."""
         callbacks, moment = self._callbacks, (progress.epoch, progress.round)
         if not (callbacks.given and progress.awaits_callbacks(callbacks.frequency)):
             return progress
@@ -197,7 +196,6 @@ class SparkRoundsEngine:
     def _validate(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> Progress:
-        """Score the average on the validation data, and record the result."""
         template = ValidateRequest(
             definition=self._definition,
             xla=self._master.xla,
@@ -322,7 +320,6 @@ class SparkRoundsEngine:
         self._schedule.record(step)
         began_s, variables = time.monotonic(), ChosenVariables(self._model, options)
         found = variables.histograms(variables.cut(after), variables.cut(before))
-        note = 'Activations need `communication="ring"` or "driver".'
         record.histograms.add(
             HistogramsTaken(
                 step=step,
@@ -330,6 +327,8 @@ class SparkRoundsEngine:
                 minibatches=max(count for count, _ in done.values()),
                 seconds=time.monotonic() - began_s,
                 found=found,
-                notes=(note,) if "activations" in options.of else (),
+                notes=('Activations need `communication="ring"` or "driver".',)
+                if "activations" in options.of
+                else (),
             )
         )

@@ -177,26 +177,24 @@ def load_model(
                 path = Path(folder) / "model.h5"
                 with path.open("xb") as target:
                     shutil.copyfileobj(file, target, 1 << 22)
-                notes: dict[str, Any] = {}
+                about: dict[str, Any] = {}
             else:
                 path = Path(folder) / "model"
-                notes = unpack_model(file, url, path)
+                about = about_in(unpack_model(file, url, path))
                 config = read_json_member(file, url, CONFIG)
                 if safe_mode:
                     refuse_code(config, url)
-                about = about_in(notes)
                 if about.get("normalizer") == "inside":
                     take_normalizer_out(path, str(about.get("name")), url)
         if path.is_file():
             with path.open("rb") as copy:
                 check_hdf5(copy, url, safe_mode=safe_mode)
         model = _built(
-            path, url, custom_objects, safe_mode=safe_mode, notes=notes, build_model=build_model
+            path, url, custom_objects, safe_mode=safe_mode, about=about, build_model=build_model
         )
         if path.is_file():
             restore_updater(model, path, url)
     restart_lora(model)
-    about = about_in(notes)
     if about.get("seeds") is not None:
         _restore_seeds(model, about["seeds"], url)
     try:
@@ -258,7 +256,7 @@ def _built(
     custom_objects: dict[str, Any] | None,
     *,
     safe_mode: bool,
-    notes: Mapping[str, Any],
+    about: Mapping[str, Any],
     build_model: Builder | None,
 ) -> Any:
     import keras
@@ -266,7 +264,6 @@ def _built(
     import sparkwright.networks.metrics  # pyright: ignore[reportUnusedImport]
     import sparkwright.networks.peephole_lstm  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-    about = about_in(notes)
     example = about.get("example")
     if build_model is None and about.get("weights_only"):
         raise DataError(
@@ -314,17 +311,16 @@ def _built(
 def _restore_seeds(model: Any, seeds: Any, url: str) -> None:
     """Set the states of the random generators; raise DataError if they do not fit."""
     states = _states(model)
-    values: list[Any] = []
     try:
-        values = [np.asarray(seed, state.dtype) for seed, state in zip(seeds, states, strict=True)]
-        fits = all(value.shape == s.shape for value, s in zip(values, states, strict=True))
+        values = [
+            np.asarray(seed, state.dtype).reshape(state.shape)
+            for seed, state in zip(seeds, states, strict=True)
+        ]
     except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits:
         raise DataError(
             f"a model file must hold one state for each of its {len(states)} random generators. "
             f"Received: {url}, which does not. Save the model again."
-        )
+        ) from None
     for state, value in zip(states, values, strict=True):
         state.assign(value)
 
