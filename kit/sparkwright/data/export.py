@@ -136,10 +136,9 @@ def _place(
     check_count("batch_size", batch_size)
     check_count("files_per_folder", files_per_folder)
     place = absolute(os.fspath(url)).rstrip("/")
-    present = reusable_export(
+    return place, reusable_export(
         place, fingerprint=fingerprint, batch_size=batch_size, reuse=reuse, overwrite=overwrite
     )
-    return place, present
 
 
 class _Writer:

@@ -297,13 +297,11 @@ class EvaluationCalibration(AbstractEvaluation):
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw `residual_histogram` of all classes or one; see `plot`."""
-        title = (
-            "Residuals" if of is None else f"Residuals of class {self.names[self._question(of)]}"
-        )
+        of_class = "" if of is None else f" of class {self.names[self._question(of)]}"
         return histogram_figure(
             {"": self.residual_histogram(of=of)},
             kind="residuals",
-            label=title,
+            label=f"Residuals{of_class}",
             x="|label - probability|",
         ).plot(axes)
 
