@@ -31,7 +31,7 @@ _PLACES = {
     "inside": "inside the model",
     "beside": "beside the model: Keras alone does not apply it",
 }
-_FORMAT = 1  # of what `describe_model` returns
+_FORMAT = 1  # of what `about_model` returns
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _AUTOMATIC = "auto"
 _Shapes = dict[str, tuple[int | None, ...]]
@@ -287,7 +287,7 @@ def _shapes_text(shapes: Mapping[str, tuple[int | None, ...]]) -> str:
     )
 
 
-def describe_model(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dict[str, Any]:
+def about_model(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dict[str, Any]:
     """Return the description of a model for its file, as JSON values."""
     import keras
 

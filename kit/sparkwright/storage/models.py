@@ -46,7 +46,7 @@ from ._model_archive import (
     write_model_archive,
 )
 from .files import open_to_read, write_atomically
-from .model_metadata import ModelMetadata, describe_model
+from .model_metadata import ModelMetadata, about_model
 
 _ABOUT = "about"
 _HDF5_ENDINGS = (".h5", ".hdf5")
@@ -118,7 +118,7 @@ def save_model(
     given = ModelMetadata.from_dict(metadata or {})
     used = optimizers_of(model)
     has_updater = save_updater and any(optimizer.built for optimizer in used)
-    about = describe_model(model, given, has_updater=has_updater)
+    about = about_model(model, given, has_updater=has_updater)
     about["seeds"] = [np.asarray(state).ravel().tolist() for state in _states(model)]
     about["normalizer"] = None if normalizer is None else normalizer_place
     described = serialize(model) is not None
