@@ -39,8 +39,11 @@ def image_preview(source: DataSource, rows: int) -> DataPreview:
     size: tuple[int, int] = arguments["size"]
     share = _SIDE / max(size)
     small = max(1, round(size[0] * share)), max(1, round(size[1] * share))
-    options = {n: v for n, v in arguments.items() if n in ImageArguments.__annotations__}
-    reader = ImageReader.of(**{**options, "size": small, "scale": False, "threads": 1})
+    options: dict[str, Any] = {
+        **{n: v for n, v in arguments.items() if n in ImageArguments.__annotations__},
+        **{"size": small, "scale": False, "threads": 1},
+    }
+    reader = ImageReader.of(**options)
     files, is_all = _listed_images(source)
     files = without_masks(files, reader.label)
     if not files:

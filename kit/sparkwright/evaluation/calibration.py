@@ -108,7 +108,7 @@ class EvaluationCalibration(AbstractEvaluation):
         """Number of classes; 0 before any data."""
         return 0 if self.counts is None else self.counts.classes
 
-    _width = classes
+    _width = classes  # pyright: ignore[reportIncompatibleMethodOverride]
     names = AbstractEvaluation.output_names
 
     @property

@@ -173,7 +173,7 @@ class Evaluation(BinaryRates):
         """Number of classes; 0 before any data without class names."""
         return self.confusion.shape[0]
 
-    _width = classes
+    _width = classes  # pyright: ignore[reportIncompatibleMethodOverride]
     names = AbstractEvaluation.output_names
 
     @property
