@@ -20,21 +20,17 @@ from typing import (
     Literal,
     Self,
     TypeVar,
-    Union,
     cast,
     dataclass_transform,
-    get_args,
-    get_origin,
     get_type_hints,
 )
 
 from sparkwright._yaml import read_json, read_yaml, write_yaml
 from sparkwright.errors import ConfigurationError
 from sparkwright.nested_options import NestedOption, checked_dict
-from sparkwright.options import Option, OptionKind, check_choice
+from sparkwright.options import Option, check_choice, option_of, variants_of
 
 T = TypeVar("T")
-_KINDS: dict[Any, OptionKind] = {bool: "flag", int: "int", float: "float", str: "text"}
 _WIDTH = 96
 
 
@@ -251,23 +247,20 @@ def _declared(cls: type[Any]) -> list[Option | NestedOption]:
 
 def _describe(declared: Field[Any], hint: Any) -> Option | NestedOption:
     description: dict[str, Any] = dict(declared.metadata.get("description", {}))
-    default, variants = _default(declared), _variants(hint)
-    if types.NoneType in variants:
-        description["optional"] = True
-        variants.remove(types.NoneType)
+    default, (kind, *more) = _default(declared), variants_of(hint)
     kinds: Mapping[str, type[Any]] | None = declared.metadata.get("kinds")
-    if kinds is None and hasattr(variants[0], "from_dict"):
-        kinds = {"on": variants[0]}
-    if kinds is not None:
-        chosen = [name for name, kind in kinds.items() if type(default) is kind]
-        return NestedOption(
-            name=declared.name,
-            kinds=kinds,
-            default=chosen[0] if chosen else None,
-            methods=declared.metadata["methods"],
-            **description,
-        )
-    return option_of(declared.name, hint, default, **description)
+    if kinds is None and hasattr(kind, "from_dict"):
+        kinds = {"on": kind}
+    if kinds is None:
+        return option_of(declared.name, hint, default, **description)
+    return NestedOption(
+        name=declared.name,
+        kinds=kinds,
+        default=next((name for name, each in kinds.items() if type(default) is each), None),
+        methods=declared.metadata["methods"],
+        optional=types.NoneType in more,
+        **description,
+    )
 
 
 def changed_names(settings: Any, always: Collection[str] = ()) -> list[str]:
@@ -277,35 +270,6 @@ def changed_names(settings: Any, always: Collection[str] = ()) -> list[str]:
         for each in _fields(type(settings), "saved")
         if each.name in always or getattr(settings, each.name) != _default(each)
     ]
-
-
-def option_of(name: str, hint: Any, default: Any = MISSING, **description: Any) -> Option:
-    """Return the option for an argument with this annotation.
-
-    Example:
-        >>> option_of("missing", Literal["skip"] | float, "skip").rule
-        "a finite number, or one of 'skip'"
-    """
-    variants = _variants(hint)
-    if types.NoneType in variants:
-        description.setdefault("optional", True)
-    literals = [each for each in variants if get_origin(each) is Literal]
-    plain = [each for each in variants if each is not types.NoneType and each not in literals]
-    if literals and plain:
-        words = (word for each in literals for word in get_args(each))
-        description.setdefault("words", tuple((str(word), word) for word in words))
-    elif literals:
-        description.setdefault("choices", get_args(literals[0]))
-    kind: OptionKind = "choice"
-    if "choices" not in description:
-        kind = description.pop("kind", None) or _KINDS.get(plain[0]) or "texts"
-    return Option(
-        name=name, kind=kind, default=None if default is MISSING else default, **description
-    )
-
-
-def _variants(hint: Any) -> list[Any]:
-    return list(get_args(hint)) if get_origin(hint) in (Union, types.UnionType) else [hint]
 
 
 def _default(declared: Any) -> Any:
@@ -338,9 +302,7 @@ def _documented(cls: type[Any]) -> str:
         )
     section = "\n".join(lines)
     before, mark, after = (cls.__doc__ or "").partition("\n    Example:")
-    if not mark:
-        return f"{before.rstrip()}\n\n    {section}\n    "
-    return f"{before.rstrip()}\n\n    {section}\n{mark}{after}"
+    return f"{before.rstrip()}\n\n    {section}\n{mark}{after or '    '}"
 
 
 def _setting(declared: Field[Any], value: Any) -> Any:

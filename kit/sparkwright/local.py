@@ -3,17 +3,13 @@
 import contextlib
 import itertools
 import os
-import shutil
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Any, Self, Unpack
 
-import numpy as np
-
 from sparkwright._interrupts import interrupts_held
+from sparkwright._local_launcher import LocalLauncher
 from sparkwright.data import (
     DataSet,
     LocalData,
@@ -27,14 +23,10 @@ from sparkwright.data.in_memory import in_memory
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import model_of
-from sparkwright.networks.normalizing import (
-    refuse_second_normalizer,
-)
+from sparkwright.networks.normalizing import check_normalizer
 from sparkwright.options import check_count
-from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import (
-    Claim,
     RunBeginning,
     check_direct,
     check_untrained,
@@ -46,21 +38,12 @@ from sparkwright.runs.fit_options import (
     parts,
     takes_fit_options,
 )
-from sparkwright.runs.launching import count_text, fill_in
+from sparkwright.runs.launching import count_text
 from sparkwright.runs.peer_engine import PeerEngine
-from sparkwright.timeline import PhaseCode
 from sparkwright.workers.data_checks import check_data
-from sparkwright.workers.failure import failure_of
 from sparkwright.workers.gpus import find_gpus, leave_gpus_to_workers
 from sparkwright.workers.pool import TrainerPool, driver_secret
-from sparkwright.workers.protocol import Failure
-from sparkwright.workers.shard import ShardWriter
 
-_LOOPBACK = "127.0.0.1"
-# Spark's default number of attempts of a task.
-_ATTEMPTS = 4
-# A trainer process starts in about ten seconds.
-_REPLACED_WITHIN_S = 120.0
 _numbers = itertools.count(1)
 # The wrappers of this process share its worker processes, which end when the last wrapper closes.
 _open_wrappers: "weakref.WeakSet[ParallelWrapper]" = weakref.WeakSet()
@@ -140,14 +123,8 @@ class ParallelWrapper:
             ("cpu",) * self.workers
         )
         check_local(master)
-        if normalizer is not None and not isinstance(normalizer, Normalizer):
-            raise ConfigurationError(
-                "`normalizer` must be a normalizer or None. Received: "
-                f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
-            )
         model = model_of(model)
-        if normalizer is not None:
-            refuse_second_normalizer(model)
+        check_normalizer(normalizer, model)
         self.model, self.master, self.normalizer = model, master, normalizer
         self._cores = cores_per_worker or max(1, cores // self.workers)
         self._pool: TrainerPool | None = None
@@ -246,136 +223,6 @@ class ParallelWrapper:
                 self._pool = None
 
 
-class LocalLauncher:
-    """Starts a run's workers: one thread per worker, connected to a trainer process."""
-
-    def __init__(
-        self,
-        *,
-        pool: TrainerPool,
-        devices: Sequence[str],
-        required: int,
-        cores: int,
-        data: DataSet | TfData,
-        validation: DataSet | None,
-    ) -> None:
-        """Workers start with `prepare`."""
-        self.workers, self.required = len(devices), required
-        self.slots: int | None = self.workers
-        self.claim: Claim | None = None
-        self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
-        self.consume = False
-        self.stream = data if isinstance(data, TfData) else None
-        self._data = None if isinstance(data, TfData) else data
-        self.facts = _facts(self._data, validation, required)
-        self._pool, self._cores, self._devices = pool, cores, tuple(devices)
-        self._validation = validation
-        self._folder = pool.scratch()
-        self.max_failures, self.replacement_timeout_s = _ATTEMPTS, _REPLACED_WITHIN_S
-        self._attempts = itertools.count()
-        # Attempt -> its worker, while running; attempt -> its trainer, once assigned.
-        self._running: dict[int, int] = {}
-        self._trainers: dict[int, Any] = {}
-        self._given_up: set[int] = set()
-        self._changed = threading.Condition()
-        self._cancelled = False
-
-    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
-        """Write each worker's examples to files; return the counts of examples, if known."""
-        enter(PhaseCode.EXPORT)
-        self._folder.mkdir(mode=0o700)
-        for kind, dataset in (("train", self._data), ("validation", self._validation)):
-            parts = itertools.chain(_blocks(dataset, self.required), itertools.repeat(None))
-            for worker, part in zip(range(self.workers), parts, strict=False):
-                with ShardWriter(self._folder / f"{kind}-{worker}", worker=worker) as writer:
-                    if part is not None:
-                        writer.append(part)
-        if self.stream is not None:
-            return self.stream.rows(self.required)
-        return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.required))
-
-    def launch(
-        self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
-    ) -> None:
-        """Send the request to a trainer process on a new thread; see `Launcher.launch`."""
-        with self._changed:
-            if self._cancelled:
-                return
-            if replaces:
-                self._give_up(each for each, of in self._running.items() if of == worker)
-            attempt = next(self._attempts)
-            self._running[attempt] = worker
-
-        def work() -> None:
-            failure = self._work(template, worker, attempt)
-            with self._changed:
-                self._trainers.pop(attempt, None)
-                del self._running[attempt]
-                self._changed.notify_all()
-            ended(None if attempt in self._given_up else failure)
-
-        threading.Thread(target=work, name=f"sparkwright-local-{worker}", daemon=True).start()
-
-    def withdraw(self, worker: int) -> None:
-        """End the worker, even while its process starts; see `Launcher.withdraw`."""
-        with self._changed:
-            self._give_up(each for each, of in self._running.items() if of == worker)
-
-    def finish(self, timeout_s: float) -> bool:
-        """Wait until all tasks have ended; see `Launcher.finish`."""
-
-        def is_over() -> bool:
-            # An abandoned attempt without a process ends as soon as it gets one.
-            return all(a in self._given_up and a not in self._trainers for a in self._running)
-
-        with self._changed:
-            return self._changed.wait_for(is_over, timeout_s)
-
-    def cancel(self) -> None:
-        """Disconnect from all trainers, which then end the run."""
-        with self._changed:
-            self._cancelled = True
-            self._give_up(self._running)
-
-    def _give_up(self, attempts: Iterable[int]) -> None:
-        """Disconnect the trainers of these attempts, which ends the wait for their answers."""
-        self._given_up.update(attempts)
-        for attempt, trainer in self._trainers.items():
-            if attempt in self._given_up:
-                trainer.close()
-
-    def clean_up(self) -> None:
-        """Remove the files."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _work(self, template: Any, worker: int, attempt: int) -> Failure | None:
-        """Run one attempt of one worker; return its failure or None."""
-        began_s = time.monotonic()
-        try:
-            device = self._devices[worker]
-            with self._pool.borrow(
-                device=device,
-                cores=self._cores,
-                backend=template.definition.backend,
-                at_most=None if device == "cpu" else self._devices.count(device),
-            ) as trainer:
-                with self._changed:
-                    if attempt in self._given_up:
-                        return None
-                    self._trainers[attempt] = trainer
-                request = fill_in(
-                    replace(template, times=(began_s, began_s)),
-                    worker=worker,
-                    attempt=attempt,
-                    shard=str(self._folder / f"train-{worker}"),
-                    validation=str(self._folder / f"validation-{worker}"),
-                )
-                answer = trainer.ask(request)
-        except Exception as error:
-            return failure_of(error, worker=worker, host=_LOOPBACK)
-        return answer.failure(worker=worker, host=_LOOPBACK)
-
-
 def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:
     """Return the addresses of the GPUs to train on; empty for CPUs."""
     if devices == "cpu":
@@ -394,27 +241,6 @@ def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:
         )
     leave_gpus_to_workers()
     return found
-
-
-def _facts(data: DataSet | None, validation: DataSet | None, workers: int) -> dict[str, Any]:
-    """Return JSON-serializable facts: the contents of each data set and examples per worker."""
-    sets = {"train": data, "validation": validation}
-    plan = None if data is None else plan_repartition([len(data)], workers=workers)
-    return {
-        **({} if plan is None else {"partitions": plan.to_dict()}),
-        "data": {
-            name: {
-                "rows": len(each),
-                "size_bytes": each.size_bytes,
-                "columns": {
-                    column: {"dtype": str(dtype), "shape": list(shape)}
-                    for column, (dtype, shape) in each.layout.items()
-                },
-            }
-            for name, each in sets.items()
-            if each is not None
-        },
-    }
 
 
 def _examples(
@@ -440,11 +266,3 @@ def _examples(
             "`sparkwright.data.read_minibatches`."
         )
     return found
-
-
-def _blocks(dataset: DataSet | None, workers: int) -> Iterator[DataSet | None]:
-    """Yield consecutive blocks whose sizes differ by at most one, as on Spark; None if empty."""
-    counts = plan_repartition([0 if dataset is None else len(dataset)], workers=workers)
-    edges = np.concatenate([[0], np.cumsum(counts.target_counts)]).tolist()
-    for start, stop in itertools.pairwise(edges):
-        yield dataset.take(slice(start, stop)) if dataset is not None and stop > start else None

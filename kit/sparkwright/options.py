@@ -3,9 +3,17 @@
 import re
 import shlex
 import sys
+import types
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from dataclasses import MISSING, dataclass
+from typing import (
+    Any,
+    Literal,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from sparkwright.errors import ConfigurationError
 
@@ -18,6 +26,7 @@ MAX_SEED = 2**64 - 1
 _FALSE_AND_TRUE = {"false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
 # Other commas may be decimal commas, so they are rejected.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+_KIND_OF: dict[Any, OptionKind] = {bool: "flag", int: "int", float: "float", str: "text"}
 _KINDS = {
     "int": "an integer",
     "float": "a finite number",
@@ -271,3 +280,33 @@ def check_flag(name: str, value: Any) -> None:
 
 def _argument(name: str, value: Any, kind: OptionKind, **rule: Any) -> None:
     Option(name=name, kind=kind, none_text="", **rule).check(value)
+
+
+def option_of(name: str, hint: Any, default: Any = MISSING, **description: Any) -> Option:
+    """Return the option for an argument with this annotation.
+
+    Example:
+        >>> option_of("missing", Literal["skip"] | float, "skip").rule
+        "a finite number, or one of 'skip'"
+    """
+    variants = variants_of(hint)
+    if types.NoneType in variants:
+        description.setdefault("optional", True)
+    literals = [each for each in variants if get_origin(each) is Literal]
+    plain = [each for each in variants if each is not types.NoneType and each not in literals]
+    if literals and plain:
+        words = (word for each in literals for word in get_args(each))
+        description.setdefault("words", tuple((str(word), word) for word in words))
+    elif literals:
+        description.setdefault("choices", get_args(literals[0]))
+    kind: OptionKind = "choice"
+    if "choices" not in description:
+        kind = description.pop("kind", None) or _KIND_OF.get(plain[0]) or "texts"
+    return Option(
+        name=name, kind=kind, default=None if default is MISSING else default, **description
+    )
+
+
+def variants_of(hint: Any) -> list[Any]:
+    """Return the types of a union, or the only type."""
+    return list(get_args(hint)) if get_origin(hint) in (Union, types.UnionType) else [hint]

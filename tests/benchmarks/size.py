@@ -38,7 +38,7 @@ ORDER = (
     ("workers",),
     ("trackers",),
     ("runs",),
-    ("spark", "local"),
+    ("spark", "local", "_local_launcher"),
     ("experiments", "doctor", "advice", "sweeps"),
 )
 _LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}

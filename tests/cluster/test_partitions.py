@@ -10,7 +10,7 @@ from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.port import PeerPort
-from sparkwright.mesh.ring import RingPort
+from sparkwright.mesh.ring_port import RingPort
 from sparkwright.mesh.topology import Seat
 from sparkwright.mesh.update_mesh import UpdateMesh
 

@@ -156,7 +156,7 @@ def test_invalid_questions_are_rejected(call, message):
 
 @cases(
     "confusion, message",
-    ([[1, 2, 3], [4, 5, 6]], r"square.*\(2, 3\)"),
+    ([[1, 2, 3], [4, 5, 6]], r"shape \(2, 2\).*\(2, 3\)"),
     ([[-1, 0], [0, 0]], "at least 0.*minimum -1"),
     ([[0.5, 0], [0, 0]], "integers.*float64"),
     ([[2**60, 0], [0, 2**60]], r"less than 2\*\*61 in total\. Received: 2\.31e\+18"),

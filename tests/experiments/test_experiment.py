@@ -217,18 +217,6 @@ def test_options_make_keras_callbacks_and_a_plateau_needs_a_constant_rate():
     assert sw.Experiment.from_yaml(both.to_yaml()) == both
 
 
-def test_file_of_an_earlier_version_keeps_its_meaning_and_adds_a_note():
-    for new, meaning in (
-        (WITHOUT_VALIDATION, replace(WITHOUT_VALIDATION, validate_on="test")),
-        (sw.Experiment(), sw.Experiment()),
-    ):
-        old = new.to_dict()
-        del old["validate_on"]
-        assert sw.Experiment.from_dict(old) == meaning
-    assert sw.Experiment.from_yaml(WITHOUT_VALIDATION.to_yaml()) == WITHOUT_VALIDATION
-    assert sw.Experiment.from_dict({"data": {"format": "digits"}}).validation == "validation"
-
-
 def test_resumed_run_notes_that_its_code_trains_from_the_beginning():
     experiment = sw.Experiment(epochs=2)
     note, _, code = prepared(experiment).start(resume="ch\nk").code.partition("\n")

@@ -6,7 +6,7 @@ import pytest
 from tests.support.mesh import SECRET, joined
 
 from sparkwright.mesh.port import PeerPort
-from sparkwright.mesh.ring import RingPort
+from sparkwright.mesh.ring_port import RingPort
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.ring import Link, Ring, RingPort
+from sparkwright.mesh.ring import Link, Ring
+from sparkwright.mesh.ring_port import RingPort
 
 LENGTHS = [0, 1, 2, 7, 100_003]
 SIZES = [1, 2, 3, 5]

@@ -14,7 +14,7 @@ from sparkwright.mesh._seal import Sealed
 from sparkwright.mesh.connection import connect
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.relay import ACCEPT, CONNECT, RelayClient
-from sparkwright.mesh.ring import RingPort
+from sparkwright.mesh.ring_port import RingPort
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.workers._control import ControlLine

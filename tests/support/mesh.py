@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sparkwright.mesh._messages import Update
 from sparkwright.mesh._peer import CatchUp, Deliver, Peer, Send
 from sparkwright.mesh.connection import Connection
-from sparkwright.mesh.ring import RingPort
+from sparkwright.mesh.ring_port import RingPort
 from sparkwright.mesh.topology import Topology
 
 SECRET = bytes(range(32))

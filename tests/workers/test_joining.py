@@ -8,8 +8,8 @@ from tests.support.in_process import fit
 from tests.waiting import wait_until
 
 import sparkwright as sw
+from sparkwright._local_launcher import LocalLauncher
 from sparkwright.data import TfData
-from sparkwright.local import LocalLauncher
 
 
 @dataclass

@@ -20,7 +20,8 @@ from sparkwright.cluster.slots import is_dynamic, wait_for_slots
 from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.masters import MeshConfig
 from sparkwright.mesh.port import PeerPort, address_in
-from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.ring import Ring
+from sparkwright.mesh.ring_port import RingPort
 from sparkwright.options import check_count
 from sparkwright.spark.launcher import bind_address, worker_address
 

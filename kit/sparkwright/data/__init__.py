@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DataProblem as DataProblem,
         ImageThumbnail as ImageThumbnail,
     )
+    from ._data_split import DataSplit as DataSplit
     from ._distributed import DistributedDataSet as DistributedDataSet
     from ._exported import (
         ExportedDataSet as ExportedDataSet,
@@ -92,6 +93,6 @@ if TYPE_CHECKING:
     from .in_memory import read_pandas as read_pandas
     from .loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
     from .paths import list_paths as list_paths
-    from .sources import DataSource as DataSource, DataSplit as DataSplit
+    from .sources import DataSource as DataSource
 
 __getattr__, __dir__ = _lazy_names(__name__)

@@ -5,10 +5,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from sparkwright.data._skipped import UnusableItem
+from sparkwright.data._skipped import SkipLog, UnusableItem, report, taken
 from sparkwright.data._table_schema import check_columns
-from sparkwright.data.pieces import SkipLog
-from sparkwright.data.tables import Convert, Piece, report, taken, unreadable
+from sparkwright.data.tables import Convert, Piece, unreadable
 from sparkwright.errors import DataError
 from sparkwright.storage.files import is_on_this_machine, open_to_read
 from sparkwright.storage.listing import StoredFile

@@ -232,8 +232,9 @@ class DistributedDataSet:
             ConfigurationError: if `bins` is negative.
             DataError: if there are no examples.
         """
-        options: dict[str, Any] = {"bins": bins, "per_partition": per_partition, "seed": seed}
-        return statistics_of(self.spark, self.rdd, self.schema, **options)
+        return statistics_of(
+            self.spark, self.rdd, self.schema, bins=bins, per_partition=per_partition, seed=seed
+        )
 
     def label_balance(
         self, label: str | None = None, *, per_partition: bool = False
@@ -291,8 +292,7 @@ class DistributedDataSet:
             ConfigurationError: if a weight is negative or all are 0.
             DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
-        found = split_stratified(self.spark, self.rdd, weights, label=label, seed=seed)
-        return self._parts(found)
+        return self._parts(split_stratified(self.spark, self.rdd, weights, label=label, seed=seed))
 
     def balanced_split(self, examples_per_part: int, *, seed: int = 0) -> list[Self]:
         """Split randomly into the fewest parts of at most `examples_per_part` examples.
@@ -335,8 +335,9 @@ class DistributedDataSet:
             ConfigurationError: if `partitions` is below 1.
         """
         counts = self.partition_counts()
-        found = shuffle(self.spark, self.rdd, counts, partitions=partitions, seed=seed)
-        return self._parts([found])[0]
+        return self._parts(
+            [shuffle(self.spark, self.rdd, counts, partitions=partitions, seed=seed)]
+        )[0]
 
     def _to_sizes(self, sizes: Counts, *, seed: int) -> list[Self]:
         return self._parts(split_to_sizes(self.rdd, self.partition_counts(), sizes, seed=seed))

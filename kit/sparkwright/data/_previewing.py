@@ -1,16 +1,15 @@
 """Preview a data source without Spark: run its reader and stop early."""
 
-import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from sparkwright.data._browsing import browse, run_with_timeout, shown_entries
+from sparkwright.data._browsing import browse, run_with_timeout
 from sparkwright.data._csv_format import compression_of as is_packed
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._data_preview import (
@@ -21,15 +20,7 @@ from sparkwright.data._data_preview import (
     summarize_column,
 )
 from sparkwright.data._from_arrays import load_digits
-from sparkwright.data._image_labels import (
-    UnusableItem,
-    check_found_classes,
-    collect_classes,
-    found_label,
-    is_in_path,
-)
-from sparkwright.data._image_reader import EncodedImage, ImageArguments, ImageReader
-from sparkwright.data._images import without_masks
+from sparkwright.data._image_preview import image_preview, picture
 from sparkwright.data._record_files import cut_files, read_sequences, sequence_files
 from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
@@ -38,19 +29,17 @@ from sparkwright.data._tfrecord import read_frames
 from sparkwright.data.chunks import from_bytes
 from sparkwright.data.dataset import DataSet
 from sparkwright.data.formats import guess_format
-from sparkwright.data.guessing import guess_csv, label_problems, with_guessed_columns
+from sparkwright.data.guessing import guess_csv, with_guessed_columns
 from sparkwright.data.paths import export_at, find_files
 from sparkwright.data.sources import DataSource
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage.files import is_folder, open_to_read, read_bytes
-from sparkwright.storage.listing import Entry, StoredFile, list_files
+from sparkwright.storage.listing import list_files
 
 _GUESS_BYTES = 64 << 10
-_MOST_FOLDERS, _MOST_FILES = 200, 200_000
 _EXAMPLES, _SHOWN_NUMBERS = 200, 6
-_SIDE = 72
 
 
 def preview(
@@ -135,7 +124,7 @@ def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
             found = _of_examples(source, data, rows, in_all=len(data), class_count=10)
             return replace(found, unit="image", columns=(), rows=())
         case "images":
-            return _of_images(source, rows)
+            return image_preview(source, rows)
         case "minibatches":
             return _of_minibatches(source, rows)
         case "tfrecord":
@@ -174,7 +163,7 @@ def _of_examples(
         for row, each in enumerate(pixels[:rows]):
             label, name = texts[row] if texts else "", f"example {row + 1}"
             height, width, _ = each.shape
-            look = ImageThumbnail(png=_picture(each), label=label, name=name, size=(height, width))
+            look = ImageThumbnail(png=picture(each), label=label, name=name, size=(height, width))
             images.append(look)
     return DataPreview(
         source=source,
@@ -265,127 +254,3 @@ def _text(value: Any) -> str:
         for each in flat[:_SHOWN_NUMBERS].tolist()
     )
     return f"[{shown}{', …' if flat.size > _SHOWN_NUMBERS else ''}]"
-
-
-def _of_images(source: DataSource, rows: int) -> DataPreview:
-    """Preview images, evenly spaced among the files found."""
-    arguments = source.arguments
-    size: tuple[int, int] = arguments["size"]
-    share = _SIDE / max(size)
-    small = max(1, round(size[0] * share)), max(1, round(size[1] * share))
-    options: dict[str, Any] = {}
-    options |= {n: v for n, v in arguments.items() if n in ImageArguments.__annotations__}
-    options |= {"size": small, "scale": False, "threads": 1}
-    reader = ImageReader.of(**options)
-    files, is_all = _listed_images(source)
-    files = without_masks(files, reader.label)
-    if not files:
-        raise DataError(f"the source must have at least one image. Received: none at {source.url}.")
-    problems: list[DataProblem] = []
-    log = Findings()
-    labels: Counter[str] = Counter()
-    if is_in_path(reader.label):
-        if reader.encoder.classes is None:
-            classes = collect_classes(reader.label, (file.url for file in files))
-            reader = reader.with_classes(classes)
-            try:
-                check_found_classes(classes, reader.label, source.url, files[0].url)
-            except DataError as error:
-                kind = DataProblem.error if is_all else DataProblem.warning
-                problems.append(kind(str(error)))
-        for file in files:
-            try:
-                found = found_label(reader.label, file.url)
-                reader.encoder.encode(found, file.url)
-                labels[found] += 1
-            except UnusableItem as error:
-                log.skip(error.reason, error.message)
-        if len(labels) > 1:
-            problems += label_problems(labels.most_common(), unit="image", is_all=is_all)
-    images = list(_pictures(reader, _evenly(files, rows), log))
-    sizes = Counter(image.size for image in images)
-    if len(sizes) > 1:
-        least, most = min(sizes), max(sizes)
-        problems.append(
-            DataProblem.warning(
-                f"The images have {len(sizes)} different sizes, from {least[0]} x {least[1]} to "
-                f"{most[0]} x {most[1]} pixels (height x width). All are stretched to "
-                f"{size[0]} x {size[1]}."
-            )
-        )
-    return DataPreview(
-        source=source,
-        unit="image",
-        looked_at=len(images),
-        in_all=len(files) if is_all else None,
-        images=tuple(images),
-        labels=tuple(labels.most_common()),
-        class_count=len(labels) or None,
-        feature_shape=(*size, reader.options.channels),
-        files=len(files) if is_all else None,
-        size_bytes=sum(file.size_bytes or 0 for file in files) if is_all else None,
-        problems=(*problems, *log.problems),
-        note="" if is_all else f"Only the first {len(files):,} images were listed.",
-    )
-
-
-def _listed_images(source: DataSource) -> tuple[list[Any], bool]:
-    """List the images of the source, and whether the list is complete."""
-    recursive = bool(source.all_options["recursive"])
-    if not is_folder(source.url):
-        found = list_files(source.url, extensions=source.info.endings, recursive=recursive)
-        return found, True
-    endings = tuple(f".{ending}" for ending in source.info.endings)
-    files: list[Entry] = []
-    waiting, looked_into = [source.url], 0
-    while waiting and looked_into < _MOST_FOLDERS and len(files) < _MOST_FILES:
-        looked_into += 1
-        for entry in shown_entries(waiting.pop(0)):
-            if entry.is_folder and recursive:
-                waiting.append(entry.url)
-            elif not entry.is_folder and entry.name.lower().endswith(endings):
-                files.append(entry)
-    return sorted(files, key=lambda file: file.url), not waiting
-
-
-def _evenly(files: Sequence[Entry | StoredFile], count: int) -> list[Entry | StoredFile]:
-    """Return `count` evenly spaced files, from the first to the last."""
-    places = np.linspace(0, len(files) - 1, min(count, len(files))).astype(int)
-    return [files[place] for place in places]
-
-
-def _pictures(
-    reader: ImageReader, files: Iterable[Entry | StoredFile], log: Findings
-) -> Iterable[ImageThumbnail]:
-    from PIL import Image
-
-    for file in files:
-        try:
-            content = read_bytes(file.url)
-        except OSError as error:
-            log.skip("unreadable file", str(error))
-            continue
-        image = EncodedImage(url=file.url, where=file.url, content=content)
-        for data in reader.read([image], log):
-            label = str(found_label(reader.label, file.url)) if is_in_path(reader.label) else ""
-            with Image.open(io.BytesIO(content)) as opened:
-                size = opened.height, opened.width
-            pixels = next(iter(data.features.values()))[0]
-            name = file.url.rpartition("/")[2]
-            yield ImageThumbnail(png=_picture(pixels), label=label, name=name, size=size)
-
-
-def _picture(pixels: Any) -> bytes:
-    """Encode (height, width, 1 or 3) numbers as a small PNG; uint8, or floats from 0 to 1."""
-    from PIL import Image
-
-    found = np.asarray(pixels)
-    if found.dtype.kind == "f":
-        found = np.clip(np.nan_to_num(found) * 255, 0, 255)
-    found = found.astype(np.uint8)
-    image = Image.fromarray(found[:, :, 0] if found.shape[-1] == 1 else found)
-    share = _SIDE / max(image.size)
-    size = max(1, round(image.width * share)), max(1, round(image.height * share))
-    file = io.BytesIO()
-    image.resize(size, Image.Resampling.NEAREST).save(file, "PNG", optimize=False)
-    return file.getvalue()

@@ -25,9 +25,8 @@ from ._record_examples import (
 )
 from ._record_files import DATA, INDEX
 from ._sequence_file import Compression, write_sequence
-from .chunks import cut, from_bytes
+from .chunks import cut, datasets_of, from_bytes
 from .dataset import DataSet
-from .export import datasets_of
 from .paths import check_complete, check_reached
 
 _DONE = "_SUCCESS"  # as Hadoop's jobs write it; readers ignore names that start with "_"

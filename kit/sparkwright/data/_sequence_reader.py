@@ -10,12 +10,11 @@ import numpy as np
 from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._csv_format import compression_of
 from sparkwright.data._csv_reader import CsvReader
-from sparkwright.data._skipped import UnusableItem
+from sparkwright.data._skipped import Fault, SkipLog, UnusableItem
 from sparkwright.data._survey import MOST_CLASSES, LengthRange, Survey, merge_values
 from sparkwright.data.chunks import CHUNK_BYTES
 from sparkwright.data.dataset import Array, DataSet
-from sparkwright.data.pieces import SkipLog
-from sparkwright.data.tables import Columns, Fault, Part, Piece
+from sparkwright.data.tables import Columns, Part, Piece
 from sparkwright.errors import DataError
 from sparkwright.storage.listing import StoredFile
 

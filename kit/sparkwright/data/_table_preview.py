@@ -16,14 +16,14 @@ from sparkwright.data._columnar import is_nested, open_parquet
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._data_preview import ColumnPreview, DataPreview, DataProblem, summarize_column
 from sparkwright.data._sequences import prepared
+from sparkwright.data._skipped import Fault, SkipLog
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_files import opened
 from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data._table_source import TableSource
 from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
-from sparkwright.data.pieces import SkipLog
 from sparkwright.data.sources import DataSource
-from sparkwright.data.tables import Fault, to_dataset
+from sparkwright.data.tables import to_dataset
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError, DataError
 

@@ -17,18 +17,16 @@ from sparkwright.data._columnar import ColumnarReader
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._local_data import LocalData
+from sparkwright.data._skipped import Fault, OnError, SkipLog, check_on_error
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data.dataset import DataSet
 from sparkwright.data.pieces import (
-    OnError,
-    SkipLog,
-    check_on_error,
     check_partitions,
     from_pieces,
     group_by_size,
 )
-from sparkwright.data.tables import Convert, Fault, Piece, to_dataset
+from sparkwright.data.tables import Convert, Piece, to_dataset
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.files import is_folder
 from sparkwright.storage.listing import StoredFile, list_files

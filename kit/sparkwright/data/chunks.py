@@ -1,10 +1,12 @@
 """Chunks: DataSets of about 1 MiB, serialized as Arrow streams between Spark tasks."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, wraps
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, ParamSpec
+
+import numpy as np
 
 from sparkwright.errors import DataError
 
@@ -137,3 +139,57 @@ def joined_chunks(datasets: Iterable[DataSet], size_bytes: int = CHUNK_BYTES) ->
 def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:
     """Regroup with `joined_chunks` and serialize."""
     return map(to_bytes, joined_chunks(datasets))
+
+
+def datasets_of(data: Any) -> Iterator[DataSet]:
+    """Convert the `data` argument of `to_minibatch_files` to DataSets of any size.
+
+    Raises:
+        DataError: naming the batch, if its type is not supported.
+    """
+    if isinstance(data, DataSet):
+        yield from cut(data)
+    elif isinstance(data, tuple) and data and all(isinstance(part, DataSet) for part in data):
+        yield from data
+    elif isinstance(data, (tuple, np.ndarray, Mapping)):
+        yield from cut(_dataset(data, 0))
+    else:
+        for number, batch in enumerate(_batches(data)):
+            yield _dataset(batch, number)
+
+
+def _batches(data: Any) -> Iterable[Any]:
+    if isinstance(data, list) and len(data) in (2, 3):  # pyright: ignore[reportUnknownArgumentType]
+        parts: list[Any] = data  # pyright: ignore[reportUnknownVariableType]
+        if not any(isinstance(part, (DataSet, tuple, Mapping)) for part in parts):
+            raise DataError(
+                "a list must hold batches, each a DataSet or a tuple. Received: a list of "
+                f"{len(parts)} arrays. Pass a tuple, `(features, labels)`, for one batch, or "
+                "an iterator, `iter([…])`, for batches of features only."
+            )
+    if hasattr(data, "__iter__"):
+        return data
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        # Without `__iter__`, Python iterates until an IndexError, which a class with `__len__`
+        # need not raise.
+        return (data[number] for number in range(len(data)))
+    raise DataError(
+        "`data` must be a DataSet, a tuple of arrays, or an iterable of batches. "
+        f"Received: {type(data).__name__}."
+    )
+
+
+def _dataset(batch: Any, number: int) -> DataSet:
+    if isinstance(batch, DataSet):
+        return batch
+    parts: tuple[Any, ...] = batch if isinstance(batch, tuple) else (batch,)
+    if not 1 <= len(parts) <= 3:
+        raise DataError(
+            "a batch must be (features,), (features, labels) or (features, labels, weights). "
+            f"Received: {len(parts)} parts in batch {number}."
+        )
+    features, labels, weights = (*parts, None, None)[:3]
+    try:
+        return DataSet(features, labels, weights=weights)
+    except DataError as error:
+        raise DataError(f"batch {number}: {error}") from None

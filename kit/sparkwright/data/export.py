@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import DataError
@@ -24,7 +22,7 @@ from sparkwright.storage.listing import list_entries
 from ._exported import ExportedDataSet, NewExport, reusable_export
 from ._manifest import Columns, MinibatchFile, columns_of, columns_text
 from ._skipped import UnusableItem
-from .chunks import batched, cut, from_bytes, to_bytes
+from .chunks import batched, datasets_of, from_bytes, to_bytes
 from .dataset import DataSet
 from .loaders import ArrowChecker, MinibatchReader
 from .paths import FileToRead, check_reached, crc32c_of, cut_files
@@ -138,10 +136,9 @@ def _place(
     check_count("batch_size", batch_size)
     check_count("files_per_folder", files_per_folder)
     place = absolute(os.fspath(url)).rstrip("/")
-    present = reusable_export(
+    return place, reusable_export(
         place, fingerprint=fingerprint, batch_size=batch_size, reuse=reuse, overwrite=overwrite
     )
-    return place, present
 
 
 class _Writer:
@@ -262,8 +259,7 @@ def write_part(
     if attempt is None:
         from pyspark import TaskContext
 
-        context = TaskContext.get()
-        assert context is not None
+        context: Any = TaskContext.get()
         attempt = context.taskAttemptId()
     # Attempts may see the examples in different orders.
     name = f"part-{index:05d}-{attempt}"
@@ -326,57 +322,3 @@ def write_joined(
 
 
 # -- on one machine
-
-
-def datasets_of(data: Any) -> Iterator[DataSet]:
-    """Convert the `data` argument of `to_minibatch_files` to DataSets of any size.
-
-    Raises:
-        DataError: naming the batch, if its type is not supported.
-    """
-    if isinstance(data, DataSet):
-        yield from cut(data)
-    elif isinstance(data, tuple) and data and all(isinstance(part, DataSet) for part in data):
-        yield from data
-    elif isinstance(data, (tuple, np.ndarray, Mapping)):
-        yield from cut(_dataset(data, 0))
-    else:
-        for number, batch in enumerate(_batches(data)):
-            yield _dataset(batch, number)
-
-
-def _batches(data: Any) -> Iterable[Any]:
-    if isinstance(data, list) and len(data) in (2, 3):  # pyright: ignore[reportUnknownArgumentType]
-        parts: list[Any] = data  # pyright: ignore[reportUnknownVariableType]
-        if not any(isinstance(part, (DataSet, tuple, Mapping)) for part in parts):
-            raise DataError(
-                "a list must hold batches, each a DataSet or a tuple. Received: a list of "
-                f"{len(parts)} arrays. Pass a tuple, `(features, labels)`, for one batch, or "
-                "an iterator, `iter([…])`, for batches of features only."
-            )
-    if hasattr(data, "__iter__"):
-        return data
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        # Without `__iter__`, Python iterates until an IndexError, which a class with `__len__`
-        # need not raise.
-        return (data[number] for number in range(len(data)))
-    raise DataError(
-        "`data` must be a DataSet, a tuple of arrays, or an iterable of batches. "
-        f"Received: {type(data).__name__}."
-    )
-
-
-def _dataset(batch: Any, number: int) -> DataSet:
-    if isinstance(batch, DataSet):
-        return batch
-    parts: tuple[Any, ...] = batch if isinstance(batch, tuple) else (batch,)
-    if not 1 <= len(parts) <= 3:
-        raise DataError(
-            "a batch must be (features,), (features, labels) or (features, labels, weights). "
-            f"Received: {len(parts)} parts in batch {number}."
-        )
-    features, labels, weights = (*parts, None, None)[:3]
-    try:
-        return DataSet(features, labels, weights=weights)
-    except DataError as error:
-        raise DataError(f"batch {number}: {error}") from None

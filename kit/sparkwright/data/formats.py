@@ -11,7 +11,6 @@ from sparkwright.configuration import (
     Configuration,
     configuration,
     option,
-    option_of,
     plain_options,
 )
 from sparkwright.data._csv_format import CsvFormat
@@ -25,7 +24,7 @@ from sparkwright.data._sequences import from_csv_sequences
 from sparkwright.data._table_files import TABLE_FORMATS, from_arrow, from_csv, from_parquet
 from sparkwright.data._tfrecord import from_tfrecord
 from sparkwright.data.from_spark import from_dataframe
-from sparkwright.options import Option
+from sparkwright.options import Option, option_of
 
 SourceFormat = Literal[
     "digits",

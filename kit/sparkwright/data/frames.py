@@ -9,10 +9,10 @@ from sparkwright.errors import DataError
 from ._arrow_columns import column_of
 from ._column_choice import Columns, column_groups, schema_of
 from ._columnar import is_nested
+from ._skipped import SkipLog, report, taken
 from ._table_schema import TableSchema, listed
 from .dataset import DataSet
-from .pieces import SkipLog
-from .tables import report, taken, to_dataset
+from .tables import to_dataset
 from .texts import is_string
 
 Library = Literal["pandas", "Spark"]

@@ -22,7 +22,7 @@ from sparkwright.storage.files import (
     remove,
     write_bytes,
 )
-from sparkwright.storage.listing import StoredFile, list_entries, list_files
+from sparkwright.storage.listing import list_entries, list_files
 
 from ._exported import ExportedDataSet, find_export
 from ._manifest import MANIFEST_NAME, Manifest
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
-_PART = re.compile(r"part-\d+(\.txt)?")
+_PART = re.compile(r".*/part-\d+(\.txt)?", re.DOTALL)
 _PROBES = 10
 _PROBED_BYTES = 1 << 20
 _NAMED = 5
@@ -214,11 +214,11 @@ def _found_at(url: str, *, ours: bool) -> FoundFiles:
     if lists and url.lower().endswith(".txt"):
         return _listed(_lines(url), source=url)
     stored = list_files(url)
-    if lists and stored and is_folder(url) and all(_PART.fullmatch(_name(f)) for f in stored):
+    if lists and stored and is_folder(url) and all(_PART.fullmatch(f.url) for f in stored):
         return _listed([line for f in stored for line in _lines(f.url)], source=url)
     kept = [f for f in stored if f.url.endswith(".arrow") or not ours]
     if not kept:
-        found = f"{len(stored)} files, starting with {_name(stored[0])}" if stored else "no file"
+        found = f"{len(stored)} files, starting with {stored[0].url}" if stored else "no file"
         raise DataError(
             "there must be at least one file"
             f"{' that ends in .arrow' if ours else ''}. Received: {url}, with {found}. "
@@ -273,10 +273,6 @@ def _lines(url: str) -> list[str]:
             f"a file of paths must be text. Received: {url}, which contains zero bytes."
         )
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _name(file: StoredFile) -> str:
-    return file.url.rpartition("/")[2]
 
 
 # -- visibility of files to executors

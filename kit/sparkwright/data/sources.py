@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._data_split import DataSplit
 from sparkwright.data._filling import fill_missing
 from sparkwright.data._table_schema import Statistic, check_values
 from sparkwright.data.formats import (
@@ -25,73 +26,6 @@ if TYPE_CHECKING:
     from sparkwright.data._distributed import DistributedDataSet
 
 DataTask = Literal["classification", "regression", "other"]
-
-
-@configuration
-class DataSplit(Configuration):
-    """Fractions of validation and test data, and how they are drawn; the rest is training data.
-
-    Example:
-        >>> DataSplit(test=0.2).shares
-        {'train': 0.7, 'validation': 0.1, 'test': 0.2}
-    """
-
-    validation: float = option(
-        default=0.1,
-        minimum=0.0,
-        maximum=0.9,
-        label="Validation fraction",
-        help="Evaluated after each epoch, such as for early stopping. 0: none.",
-    )
-    test: float = option(
-        default=0.1,
-        minimum=0.0,
-        maximum=0.9,
-        label="Test fraction",
-        help="Evaluated after training only. 0: none.",
-    )
-    kind: Literal["random", "stratified"] = option(
-        default="random",
-        label="Sampling",
-        help="random: sizes vary slightly. stratified: each part has the same proportion of every "
-        "class, which are counted first.",
-    )
-    seed: int = option(default=0, minimum=0, help="The same seed gives the same split.")
-
-    def _check(self) -> None:
-        if self.validation + self.test > 0.95 + 1e-9:
-            raise ConfigurationError(
-                "`validation` and `test` must leave at least 0.05 to train on. Received: "
-                f"validation={self.validation}, test={self.test}."
-            )
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Name of each part -> its fraction, with a sum of 1; parts of fraction 0 are left out."""
-        rest = math.fsum([1.0, -self.validation, -self.test])
-        found = {"train": round(rest, 10), "validation": self.validation, "test": self.test}
-        return {name: share for name, share in found.items() if share > 0}
-
-    def to_code(self, variable: str = "data", *, seed: str | None = None) -> str:
-        """Return Python source that splits `variable`; empty if all data is training data.
-
-        Args:
-            variable: name of the data variable; default "data".
-            seed: Python expression for the seed, such as a name; default None: the seed's value.
-
-        Example:
-            >>> print(DataSplit(validation=0.0, test=0.25).to_code("digits"), end="")
-            train, test = digits.random_split([0.75, 0.25], seed=0)
-        """
-        shares = self.shares
-        if len(shares) < 2:
-            return ""
-        call = call_to_code(
-            f"{', '.join(shares)} = {variable}.{self.kind}_split",
-            list(shares.values()),
-            seed=self.seed if seed is None else Expression(seed),
-        )
-        return f"{call}\n"
 
 
 @configuration
@@ -172,7 +106,7 @@ class DataSource(Configuration):
             )
         known = {each.name: each for each in self.info.options}
         found: dict[str, Any] = {}
-        for name, value in self._updated_options().items():
+        for name, value in self.options.items():
             if name not in known:
                 raise ConfigurationError(
                     f"`options` of {self.format} must be some of {', '.join(known) or 'none'}. "
@@ -185,19 +119,6 @@ class DataSource(Configuration):
             if value != known[name].default:
                 found[name] = value
         return found
-
-    def _updated_options(self) -> dict[str, Any]:
-        """Return the options, with those of earlier versions converted to the current form."""
-        given = {str(name): value for name, value in self.options.items()}
-        if "missing_number" in given or given.get("missing") == "fill":
-            number = given.pop("missing_number", 0.0)
-            if given.get("missing") == "fill":
-                given["missing"] = number
-        if isinstance(texts := given.get("missing_values"), str):
-            given["missing_values"] = ("", *texts.split())
-        if self.format == "tfrecord":
-            given.pop("compression", None)  # now detected
-        return given
 
     @property
     def info(self) -> FormatInfo:

@@ -1,4 +1,4 @@
-"""Convert Arrow tables to DataSets by a schema, one column at a time; report invalid rows."""
+"""Convert Arrow tables to DataSets by a schema, one column at a time."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,35 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data._arrow_columns import Mask, arrays, column_of, distinct, numbers, texts
+from sparkwright.data._skipped import Fault
 from sparkwright.data._table_schema import Missing, TableSchema, listed
 from sparkwright.data.classes import one_hot
 from sparkwright.data.dataset import Array, DataSet
-from sparkwright.data.pieces import SkipLog
-
-NAMED = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fault:
-    """Rows that are invalid for one reason.
-
-    Attributes:
-        reason: short description, the same for all rows.
-        rows: row indices.
-        message: row index -> error message.
-        is_wanted: the rows are skipped on request (`missing="skip"`), so they are never an error.
-        column: the column with the invalid values; empty: the whole row.
-        received: row index -> the invalid text; None: not kept.
-        stands_for: number of rows that each of `rows` represents.
-    """
-
-    reason: str
-    rows: NDArray[np.int64]
-    message: Callable[[int], str]
-    is_wanted: bool = False
-    column: str = ""
-    received: Callable[[int], str] | None = None
-    stands_for: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -333,52 +308,6 @@ def _are_finite(values: Array) -> bool:
     """Whether the sum is finite; False means that single values must be checked."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum()))
-
-
-def report(
-    faults: list[Fault], rows: int, where: Callable[[int], str], log: SkipLog
-) -> Mask | None:
-    """Report all faults to `log` in row order; return a mask of valid rows, None if all are."""
-    if not faults:
-        return None
-    # A row that is skipped on request is never an error, even if it has other faults.
-    faults = sorted(faults, key=lambda fault: not fault.is_wanted)
-    first = np.full(rows, len(faults), np.int64)
-    for index in reversed(range(len(faults))):
-        first[faults[index].rows] = index
-    bad = np.flatnonzero(first < len(faults))
-    named = bad[: max(0, NAMED - len(log.skipped.first))]
-    if log.raises:
-        errors = bad[[not faults[index].is_wanted for index in first[bad].tolist()]]
-        named = errors[:1] if len(errors) else named
-    for row in named.tolist():
-        fault = faults[first[row]]
-        received = "" if fault.received is None else fault.received(row)
-        _report_one(fault, f"{where(row)}: {fault.message(row)}", 1, log, received)
-    rest = first[bad[len(named) :]]
-    for index in np.unique(rest).tolist():
-        _report_one(faults[index], faults[index].reason, int((rest == index).sum()), log)
-    good = np.ones(rows, np.bool_)
-    good[bad] = False
-    return good
-
-
-def taken(made: Any, good: Mask | None) -> Any:
-    """Return the valid rows of `made` (a mask, None: all), or None if no row is valid."""
-    if good is None or good.all():
-        return made
-    return made.take(good) if good.any() else None
-
-
-def _report_one(fault: Fault, message: str, rows: int, log: SkipLog, received: str = "") -> None:
-    log.skip(
-        fault.reason,
-        message,
-        count=rows * fault.stands_for,
-        is_wanted=fault.is_wanted,
-        column=fault.column,
-        received=received,
-    )
 
 
 def unreadable(piece: Piece) -> str:

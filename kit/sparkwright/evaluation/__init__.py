@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         RegressionEvaluation as RegressionEvaluation,
         RegressionMetric as RegressionMetric,
     )
-    from .roc import ROC as ROC, RocReadings as RocReadings
+    from .roc import ROC as ROC
     from .roc_columns import (
         ROCBinary as ROCBinary,
         RocColumns as RocColumns,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         bootstrap_band as bootstrap_band,
     )
     from .roc_digest import ROCDigest as ROCDigest
+    from .roc_readings import RocReadings as RocReadings
     from .worst_examples import WorstExample as WorstExample, WorstExamples as WorstExamples
 
 __getattr__, __dir__ = _lazy_names(__name__)

@@ -10,6 +10,7 @@ References:
     The American Statistician 37 (1983).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -165,3 +166,39 @@ class Moments(Values):
         moments = super(Moments, cls).from_dict(values)
         checked_floats("products", moments.products.values[:SHARED], 0.0)
         return moments
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    """Divide elementwise; by convention, 0 / 0 is 0 and x / 0 is 1 for x > 0."""
+    return np.divide(part, whole, out=np.asarray(part > 0, np.float64), where=whole > 0)
+
+
+def _mean(total: Floats, moments: Moments) -> Floats:
+    return total / np.maximum(moments.counts, 1)
+
+
+def _relative_squared_error(moments: Moments) -> Floats:
+    return _share(moments.squared_errors(), moments.products.values[LABEL])
+
+
+def _correlation(moments: Moments) -> Floats:
+    products = moments.products.values
+    spread = np.sqrt(products[LABEL]) * np.sqrt(products[PREDICTION])
+    shared = np.divide(products[SHARED], spread, out=np.zeros_like(spread), where=spread > 0)
+    return np.clip(shared, -1.0, 1.0)  # rounding can yield 1 + 2e-16
+
+
+# Metric of a regression -> its value for each output.
+FORMULAS: dict[str, Callable[[Moments], Floats]] = {
+    "mean_squared_error": lambda moments: _mean(moments.squared_errors(), moments),
+    "root_mean_squared_error": lambda moments: np.sqrt(_mean(moments.squared_errors(), moments)),
+    "mean_absolute_error": lambda moments: _mean(moments.absolute.values, moments),
+    "max_error": lambda moments: moments.largest,
+    "mean_error": lambda moments: moments.means.values[ERROR],
+    "relative_squared_error": _relative_squared_error,
+    "pearson_correlation": _correlation,
+    "r2": lambda moments: 1 - _relative_squared_error(moments),
+    "explained_variance": lambda moments: (
+        1 - _share(moments.products.values[ERROR], moments.products.values[LABEL])
+    ),
+}

@@ -108,10 +108,7 @@ class EvaluationCalibration(AbstractEvaluation):
         """Number of classes; 0 before any data."""
         return 0 if self.counts is None else self.counts.classes
 
-    @property
-    def _width(self) -> int:
-        return self.classes
-
+    _width = classes  # pyright: ignore[reportIncompatibleMethodOverride]
     names = AbstractEvaluation.output_names
 
     @property
@@ -174,7 +171,6 @@ class EvaluationCalibration(AbstractEvaluation):
         return self._histogram(of, [0 if others else 1], [0, 1])
 
     def _histogram(self, of: int | str | None, one: list[int], every: list[int]) -> Histogram:
-        """Sum histograms, of one class or all."""
         question = self._question(of)
         if self.counts is None:
             return Histogram(counts=np.zeros(self.histogram_bins, np.int64))
@@ -301,10 +297,13 @@ class EvaluationCalibration(AbstractEvaluation):
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw `residual_histogram` of all classes or one; see `plot`."""
-        title = "Residuals" if of is None else f"Residuals of class {self._name(of)}"
-        histograms = {"": self.residual_histogram(of=of)}
-        x = "|label - probability|"
-        return histogram_figure(histograms, kind="residuals", label=title, x=x).plot(axes)
+        of_class = "" if of is None else f" of class {self.names[self._question(of)]}"
+        return histogram_figure(
+            {"": self.residual_histogram(of=of)},
+            kind="residuals",
+            label=f"Residuals{of_class}",
+            x="|label - probability|",
+        ).plot(axes)
 
     def plot_probabilities(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw `probability_histogram` of all classes, or of one in its own and other rows."""
@@ -327,21 +326,17 @@ class EvaluationCalibration(AbstractEvaluation):
         histograms = {"": self.probability_histogram()}
         label = "Histogram of predicted probabilities"
         if of is not None:
-            name = self._name(of)
+            name = self.names[self._question(of)]
             label = f"{label} of class {name}"
-            others = self.probability_histogram(of=of, others=True)
             histograms = {
                 f"rows of {name}": self.probability_histogram(of=of),
-                "other rows": others,
+                "other rows": self.probability_histogram(of=of, others=True),
             }
         return histogram_figure(histograms, kind="probabilities", label=label, x="probability")
 
     def _question(self, of: int | str | None) -> int:
         """Index of a class in the counts; for None that of the predicted class."""
         return self.classes if of is None else number_of(of, self.names)
-
-    def _name(self, of: int | str) -> str:
-        return self.names[self._question(of)]
 
     def _over_questions(
         self, error: Callable[[CalibrationCounts, int], float], average: str, of: int | str | None

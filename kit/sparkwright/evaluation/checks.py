@@ -1,5 +1,6 @@
 """Checks of options and of deserialized values, shared by all evaluations."""
 
+import math
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
@@ -210,3 +211,18 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """Make an array read-only and return it."""
     array.setflags(write=False)
     return array
+
+
+def checked_costs(costs: Any) -> tuple[float, ...] | None:
+    """Return the factor of each class as a tuple; None as None."""
+    if costs is None:
+        return None
+    values = np.asarray(costs)
+    if values.dtype.kind in "iuf" and values.shape in ((values.size,), (1, values.size)):
+        found = tuple(map(float, values.reshape(-1)))
+        if len(found) > 1 and all(math.isfinite(c) and c >= 0 for c in found) and any(found):
+            return found
+    raise ConfigurationError(
+        "`costs` must be a finite number of at least 0 for each class, at least one above 0. "
+        f"Received: costs={costs!r}."
+    )

@@ -55,6 +55,23 @@ def confusion_sentence(counts: Matrix, names: Sequence[str]) -> str:
     )
 
 
+def confusion_table(confusion: Matrix, names: Sequence[str]) -> Table:
+    """Return the matrix; tints show the fraction of the actual class, red for errors."""
+    matrix = confusion.tolist()
+    tints = [
+        [
+            # The square root makes rare errors visible.
+            f"rgba({'31,119,180' if actual == predicted else '214,39,40'},"
+            f"{0.6 * (count / max(sum(counts), 1)) ** 0.5:.3f})"
+            for predicted, count in enumerate(counts)
+        ]
+        for actual, counts in enumerate(matrix)
+    ]
+    rows = [[name, *map(str, row)] for name, row in zip(names, matrix, strict=True)]
+    title = "Confusion matrix (rows: actual, columns: predicted)"
+    return Table([["", *names], *rows], title, tints)
+
+
 def rates_figure(
     counts: BinaryCounts,
     names: Sequence[str],

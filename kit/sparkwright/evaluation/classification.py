@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,13 +10,21 @@ import numpy as np
 from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import AbstractEvaluation, Batch
-from .checks import Counts, check_count, check_threshold, checked_counts, number_of, state
-from .class_figures import confusion_figure, rates_figure, rates_table
+from .checks import (
+    Counts,
+    check_count,
+    check_threshold,
+    checked_costs,
+    checked_counts,
+    number_of,
+    state,
+)
+from .class_figures import confusion_figure, confusion_table, rates_figure, rates_table
 from .numbers import number_text
-from .prediction_errors import PredictionError, errors_of, most_certain
+from .prediction_errors import PredictionError, errors_of, errors_table, most_certain
 from .rates import Average, BinaryCounts, BinaryRates, multiclass_correlation
 from .reports import MOST_ROWS, Figure, Report, Table
-from .rows import labeled_rows
+from .rows import decision_texts, labeled_rows
 
 _SHOWN_ERRORS = 10
 
@@ -102,7 +109,7 @@ class Evaluation(BinaryRates):
         """
         check_count("top_n", self.top_n, minimum=1)
         check_count("keep_errors", self.keep_errors, minimum=0)
-        threshold, costs, names = self.threshold, _checked_costs(self.costs), self.class_names
+        threshold, costs = self.threshold, checked_costs(self.costs)
         if threshold is not None:
             check_threshold("threshold", threshold)
             threshold = float(threshold)
@@ -111,20 +118,11 @@ class Evaluation(BinaryRates):
                 "`costs` and `threshold` are mutually exclusive. "
                 f"Received: costs={costs}, threshold={threshold}. Set only one of them."
             )
-        if names is not None and not isinstance(names, str):
-            names = tuple(map(str, names))
         confusion = checked_counts("confusion", self.confusion)
         if confusion.shape in ((0,), (0, 0)):
-            confusion = checked_counts("confusion", np.zeros((len(names or ()),) * 2, np.int64))
-        if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
-            raise DataError(f"`confusion` must be square. Received: shape {confusion.shape}.")
-        if costs is not None and len(confusion) not in (0, len(costs)):
-            raise ConfigurationError(
-                "`costs` must have a number for each class. "
-                f"Received: {len(costs)} costs for {len(confusion)} classes."
-            )
+            confusion = np.zeros((len(self.class_names or ()),) * 2, np.int64)
+        confusion = checked_counts("confusion", confusion, (*confusion.shape, 0)[:1] * 2)
         found: dict[str, Any] = {
-            "class_names": names,
             "threshold": threshold,
             "costs": costs,
             "confusion": confusion,
@@ -175,10 +173,7 @@ class Evaluation(BinaryRates):
         """Number of classes; 0 before any data without class names."""
         return self.confusion.shape[0]
 
-    @property
-    def _width(self) -> int:
-        return self.classes
-
+    _width = classes  # pyright: ignore[reportIncompatibleMethodOverride]
     names = AbstractEvaluation.output_names
 
     @property
@@ -252,13 +247,10 @@ class Evaluation(BinaryRates):
             J. Gorodkin, "Comparing two K-category assignments by a K-category correlation
             coefficient", Computational Biology and Chemistry 28 (2004).
         """
-        if average != "multiclass" or of is not None:
-            return self._rate(
-                BinaryCounts.matthews_correlation,
-                "macro" if average == "multiclass" else average,
-                of,
-            )
-        return multiclass_correlation(self.confusion)
+        if average == "multiclass" and of is None:
+            return multiclass_correlation(self.confusion)
+        one = "macro" if average == "multiclass" else average
+        return self._rate(BinaryCounts.matthews_correlation, one, of)
 
     per_class = BinaryRates._per_column
 
@@ -291,7 +283,7 @@ class Evaluation(BinaryRates):
             rates_figure(self.counts, self.names, what="class"),
         ]
         if self.kept_errors:
-            errors = self._errors(MOST_ROWS)
+            errors = errors_table(self.kept_errors, self.names, MOST_ROWS)
             title = f"{errors.title}. On Spark, a record is partition and row."
             found.append(replace(errors, title=title))
         return found
@@ -299,69 +291,33 @@ class Evaluation(BinaryRates):
     def _report(self, most: int) -> Report:
         tables: list[Table] = []
         if self.classes > most:
-            title = (
-                f"{self.classes} classes: summary(max_rows={self.classes}) lists each one and "
-                "the confusion matrix."
-            )
-            tables.append(Table(title=title))
+            lists = f"summary(max_rows={self.classes}) lists each one and the confusion matrix."
+            tables.append(Table(title=f"{self.classes} classes: {lists}"))
         elif self.classes:
             every = range(self.classes)
-            tables.append(rates_table(self.counts, self.names, every, what="class"))
-            tables.append(self._matrix())
+            tables += [
+                rates_table(self.counts, self.names, every, what="class"),
+                confusion_table(self.confusion, self.names),
+            ]
         if self.kept_errors:
-            tables.append(self._errors(_SHOWN_ERRORS))
+            tables.append(errors_table(self.kept_errors, self.names, _SHOWN_ERRORS))
         return Report(
             title=f"Evaluation of {self.examples:,} examples, {self.classes} classes",
             headline=self._headlines(self._left_out()),
-            notes=self._decision(),
+            notes=decision_texts(self.threshold, self.costs),
             tables=tables,
         )
-
-    def _errors(self, most: int) -> Table:
-        names, kept = self.names, self.kept_errors
-        rows = [
-            [each.place, names[each.actual], names[each.predicted], number_text(each.probability)]
-            for each in kept[:most]
-        ]
-        title = f"Errors with the highest probability ({len(rows)} of {len(kept)} kept)"
-        heads = ["record", "actual", "predicted", "probability"]
-        return Table([heads, *rows], title, text_columns=(1, 2))
-
-    def _decision(self) -> list[str]:
-        """Describe the decision rule, unless it is the highest probability."""
-        if self.threshold is not None:
-            return [f"class 1 where its probability exceeds {self.threshold:g}"]
-        if self.costs is not None:
-            costs = ", ".join(f"{cost:g}" for cost in self.costs[:20])
-            return [f"probabilities multiplied by costs {costs}{', …' * (len(self.costs) > 20)}"]
-        return []
-
-    def _matrix(self) -> Table:
-        """Return the matrix; tints show the fraction of the actual class, red for errors."""
-        matrix = self.confusion.tolist()
-        tints = [
-            [
-                # The square root makes rare errors visible.
-                f"rgba({'31,119,180' if actual == predicted else '214,39,40'},"
-                f"{0.6 * (count / max(sum(counts), 1)) ** 0.5:.3f})"
-                for predicted, count in enumerate(counts)
-            ]
-            for actual, counts in enumerate(matrix)
-        ]
-        rows = [[name, *map(str, row)] for name, row in zip(self.names, matrix, strict=True)]
-        title = "Confusion matrix (rows: actual, columns: predicted)"
-        return Table([["", *self.names], *rows], title, tints)
 
     def confusion_csv(self) -> str:
         """The confusion matrix as CSV: a header of predicted classes, a row for each actual one."""
         text = io.StringIO()
-        head, *rows = self._matrix().rows
+        head, *rows = confusion_table(self.confusion, self.names).rows
         csv.writer(text, lineterminator="\n").writerows([["actual", *head[1:]], *rows])
         return text.getvalue()
 
     def confusion_html(self) -> str:
         """The confusion matrix as an HTML table, tinted by the fraction of the actual class."""
-        return replace(self._matrix(), title="").html()
+        return replace(confusion_table(self.confusion, self.names), title="").html()
 
     def plot(self, *, axes: Any | None = None) -> Any:
         """Draw the confusion matrix, tinted by the fraction of the actual class.
@@ -379,11 +335,7 @@ class Evaluation(BinaryRates):
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """Restore an evaluation from `to_dict`; the result can be added to others.
-
-        Raises:
-            DataError: if `values` do not describe such an evaluation.
-        """
+        """See `AbstractEvaluation.from_dict`."""
         cls._check_keys(values, "confusion")
         # Check before the constructor allocates a matrix for the number of names in a file.
         sized = (values.get(key) for key in ("class_names", "confusion"))
@@ -394,18 +346,3 @@ class Evaluation(BinaryRates):
                 f"Received: lengths {sizes}."
             )
         return super(Evaluation, cls).from_dict(values)
-
-
-def _checked_costs(costs: Any) -> tuple[float, ...] | None:
-    """Return the factor of each class as a tuple; None as None."""
-    if costs is None:
-        return None
-    values = np.asarray(costs)
-    if values.dtype.kind in "iuf" and values.shape in ((values.size,), (1, values.size)):
-        found = tuple(map(float, values.reshape(-1)))
-        if len(found) > 1 and all(math.isfinite(c) and c >= 0 for c in found) and any(found):
-            return found
-    raise ConfigurationError(
-        "`costs` must be a finite number of at least 0 for each class, at least one above 0. "
-        f"Received: costs={costs!r}."
-    )

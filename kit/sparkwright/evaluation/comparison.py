@@ -10,9 +10,9 @@ from sparkwright.options import check_choice
 from .abstract import AbstractEvaluation
 from .numbers import number_text
 from .reports import Figure, Report, Table, aligned
-from .roc import RocReadings
 from .roc_columns import RocColumns
 from .roc_figures import Which, curves_figure
+from .roc_readings import RocReadings
 
 _CURVES: tuple[tuple[Which, str, str], ...] = (
     ("roc", "AUC", "ROC curves of all results"),

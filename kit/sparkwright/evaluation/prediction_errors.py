@@ -11,6 +11,8 @@ import numpy as np
 from sparkwright.errors import DataError
 
 from .checks import Values
+from .numbers import number_text
+from .reports import Table
 from .rows import Classes, LabeledRows
 
 Record: TypeAlias = str | int | tuple[str | int, ...] | None
@@ -130,3 +132,14 @@ def errors_of(
         )
 
     return most_certain(map(error, range(wrong.size)), keep)
+
+
+def errors_table(errors: Sequence[PredictionError], names: Sequence[str], most: int) -> Table:
+    """Return the first `most` errors."""
+    rows = [
+        [each.place, names[each.actual], names[each.predicted], number_text(each.probability)]
+        for each in errors[:most]
+    ]
+    title = f"Errors with the highest probability ({len(rows)} of {len(errors)} kept)"
+    heads = ["record", "actual", "predicted", "probability"]
+    return Table([heads, *rows], title, text_columns=(1, 2))

@@ -2,7 +2,6 @@
 
 import math
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -13,7 +12,7 @@ from sparkwright.errors import DataError
 from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
-from .accumulators import ERROR, LABEL, PREDICTION, SHARED, Floats, Moments
+from .accumulators import FORMULAS, LABEL, Floats, Moments
 from .checks import number_of, state
 from .numbers import number_text
 from .pair_sample import LARGEST, PairSample, points_per_output
@@ -190,20 +189,18 @@ class RegressionEvaluation(AbstractEvaluation):
         "1 - variance of the errors / variance of the labels: R² without the bias. For constant "
         "labels 1 if the error is constant too, else 0.",
     )
+    r2 = _metric_of(
+        "r2",
+        "Coefficient of determination, 1 - Σ (label - prediction)² / Σ (label - mean)², at most 1. "
+        "For constant labels, including a single row, it is 1 if all predictions are exact, else "
+        "0, as in scikit-learn. Below the range of float64 it is -inf.",
+    )
 
     def max_error(self, *, of: int | str | None = None) -> float:
         """Largest |prediction - label|; over all outputs (not the mean) if `of` is None."""
         if of is None:
             return float(self.per_output("max_error").max(initial=0.0))
         return self._metric("max_error", of)
-
-    def r2(self, *, of: int | str | None = None) -> float:
-        """Coefficient of determination, 1 - Σ (label - prediction)² / Σ (label - mean)², at most 1.
-
-        For constant labels, including a single row, it is 1 if all predictions are exact, else 0,
-        as in scikit-learn. Below the range of float64 it is -inf.
-        """
-        return self._metric("r2", of)
 
     def per_output(self, metric: RegressionMetric) -> NDArray[np.float64]:
         """(C,) float64, the metric of each output; 0 without rows; (0,) before any data.
@@ -215,7 +212,7 @@ class RegressionEvaluation(AbstractEvaluation):
         if self.moments is None:
             return np.zeros(0)
         with np.errstate(over="ignore"):  # `r2` may be -inf
-            values = _FORMULAS[metric](self.moments)
+            values = FORMULAS[metric](self.moments)
         return np.where(self.moments.counts > 0, values, 0.0)
 
     def left_out(self) -> tuple[str, ...]:
@@ -290,8 +287,7 @@ class RegressionEvaluation(AbstractEvaluation):
         names = self.output_names
         chosen = range(len(names)) if of is None else [number_of(of, names)]
         pairs = [self._pairs(k) for k in chosen if self.samples]
-        nothing = np.zeros(0)
-        empty = Pairs("", PairSample.of(nothing, nothing, size=1), 0, 0.0, 0.0)
+        empty = Pairs("", PairSample.of(np.zeros(0), np.zeros(0), size=1), 0, 0.0, 0.0)
         figure = regression_figures(pairs or [empty])[number]
         points = sum(each.sample.counts.size for each in pairs[: len(COLORS)])
         full = any(each.sample.counts.size == each.sample.size for each in pairs[: len(COLORS)])
@@ -339,41 +335,6 @@ class RegressionEvaluation(AbstractEvaluation):
             f"{number_text(r2)} compares the squared errors of both.",
             left_out=len(roots) - len(chosen),
         )
-
-
-def _share(part: Floats, whole: Floats) -> Floats:
-    """Divide elementwise; by convention, 0 / 0 is 0 and x / 0 is 1 for x > 0."""
-    return np.divide(part, whole, out=np.asarray(part > 0, np.float64), where=whole > 0)
-
-
-def _mean(total: Floats, moments: Moments) -> Floats:
-    return total / np.maximum(moments.counts, 1)
-
-
-def _relative_squared_error(moments: Moments) -> Floats:
-    return _share(moments.squared_errors(), moments.products.values[LABEL])
-
-
-def _correlation(moments: Moments) -> Floats:
-    products = moments.products.values
-    spread = np.sqrt(products[LABEL]) * np.sqrt(products[PREDICTION])
-    shared = np.divide(products[SHARED], spread, out=np.zeros_like(spread), where=spread > 0)
-    return np.clip(shared, -1.0, 1.0)  # rounding can yield 1 + 2e-16
-
-
-_FORMULAS: dict[RegressionMetric, Callable[[Moments], Floats]] = {
-    "mean_squared_error": lambda moments: _mean(moments.squared_errors(), moments),
-    "root_mean_squared_error": lambda moments: np.sqrt(_mean(moments.squared_errors(), moments)),
-    "mean_absolute_error": lambda moments: _mean(moments.absolute.values, moments),
-    "max_error": lambda moments: moments.largest,
-    "mean_error": lambda moments: moments.means.values[ERROR],
-    "relative_squared_error": _relative_squared_error,
-    "pearson_correlation": _correlation,
-    "r2": lambda moments: 1 - _relative_squared_error(moments),
-    "explained_variance": lambda moments: (
-        1 - _share(moments.products.values[ERROR], moments.products.values[LABEL])
-    ),
-}
 
 
 def _read(values: NDArray[Any], where: Where, what: str) -> Floats:

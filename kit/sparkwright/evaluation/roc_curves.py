@@ -15,7 +15,7 @@ from .rates import Rates
 from .roc_counts import Floats, ThresholdCounts, precision_of
 
 if TYPE_CHECKING:
-    from .roc import RocReadings
+    from .roc_readings import RocReadings
 
 _POINTS = 400  # points of the curve; more change the band by less than the bootstrap error
 

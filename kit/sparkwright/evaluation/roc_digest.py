@@ -15,8 +15,9 @@ import numpy as np
 from sparkwright.errors import DataError
 
 from .checks import Counts, read_as
-from .roc import ROC, RocReadings
+from .roc import ROC
 from .roc_counts import Areas, Floats, Scores, SortedScores, ThresholdCounts
+from .roc_readings import RocReadings
 
 
 class RangeSummary(NamedTuple):

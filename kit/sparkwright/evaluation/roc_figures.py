@@ -11,7 +11,7 @@ from .reports import MOST_ROWS, Figure, Table
 from .roc_curves import RocBand, bootstrap_band
 
 if TYPE_CHECKING:
-    from .roc import RocReadings
+    from .roc_readings import RocReadings
 
 Which = Literal["roc", "precision_recall"]
 Named = Sequence[tuple[str, "RocReadings"]]

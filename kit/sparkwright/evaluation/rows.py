@@ -281,6 +281,16 @@ def require_numbers(values: Array, where: Where, what: str) -> None:
         where.require(~np.isnan(values), values, f"{what} must not be NaN", remedy)
 
 
+def decision_texts(threshold: float | None, costs: tuple[float, ...] | None) -> list[str]:
+    """Describe the rule of `LabeledRows.predicted`; empty for the highest probability."""
+    if threshold is not None:
+        return [f"class 1 where its probability exceeds {threshold:g}"]
+    if costs is not None:
+        shown = ", ".join(f"{cost:g}" for cost in costs[:20])
+        return [f"probabilities multiplied by costs {shown}{', …' * (len(costs) > 20)}"]
+    return []
+
+
 def require_answers(labels: Array, where: Where) -> Bools:
     """Return whether (rows, C) labels are 1; raise DataError if one is neither 0 nor 1."""
     positive = labels == 1

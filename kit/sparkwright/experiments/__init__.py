@@ -8,9 +8,8 @@ if TYPE_CHECKING:
     from ._experiment import (
         Experiment as Experiment,
         NormalizeKind as NormalizeKind,
-        PreparedExperiment as PreparedExperiment,
-        prepare as prepare,
     )
+    from ._prepared import PreparedExperiment as PreparedExperiment, prepare as prepare
     from .stopping import (
         EarlyStoppingOptions as EarlyStoppingOptions,
         ReduceLROnPlateauOptions as ReduceLROnPlateauOptions,

@@ -141,20 +141,16 @@ class UpdateMesh:
                     connection.close()
             self._dial_upstream()
 
-    def publish(self, payload: Any) -> int:
+    def publish(self, payload: bytes) -> int:
         """Send an update to all other workers; return its sequence number, from 1.
 
         Blocks while a neighbor's send queue exceeds `max_pending_bytes`. Drops a neighbor that
-        receives nothing for `peer_timeout_s`. `payload`, bytes-like or a contiguous array, is not
-        copied and must not change afterwards.
+        receives nothing for `peer_timeout_s`.
         """
-        view = payload if isinstance(payload, bytes) else memoryview(payload)
-        if isinstance(view, memoryview):
-            view = view.cast("B") if view.nbytes else b""
         with self._lock:
             with self.reading_all():
                 self._wait_for_room(list(self._links.values()))
-            self._carry_out(self._peer.published(view))
+            self._carry_out(self._peer.published(payload))
             sequence = self._taken[self.me] = self._peer.published_count
             self._news.notify_all()
         return sequence

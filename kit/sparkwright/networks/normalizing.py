@@ -32,7 +32,7 @@ def describe_with_normalizer(model: Any, normalizer: Normalizer) -> dict[str, An
     """
     import keras
 
-    refuse_second_normalizer(model)
+    check_normalizer(normalizer, model)
     if not (getattr(model, "inputs", None) and getattr(model, "outputs", None)):
         raise _refused(model, "it is neither Sequential nor functional, or not built yet")
     if type(model).compile is not keras.Model.compile:
@@ -52,12 +52,20 @@ def describe_with_normalizer(model: Any, normalizer: Normalizer) -> dict[str, An
     return described
 
 
-def refuse_second_normalizer(model: Any) -> None:
-    """Check that `model` does not already contain its normalizer.
+def check_normalizer(normalizer: Any, model: Any) -> None:
+    """Check that `normalizer` is None, or the only normalizer of `model`.
 
     Raises:
-        ConfigurationError: if `model` was saved with its normalizer inside and loaded by Keras.
+        ConfigurationError: if it is something else, or `model` was saved with its normalizer inside
+            and loaded by Keras.
     """
+    if normalizer is None:
+        return
+    if not isinstance(normalizer, Normalizer):
+        raise ConfigurationError(
+            "`normalizer` must be a normalizer or None. Received: "
+            f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
+        )
     if any(layer.name.startswith(_PREFIX) for layer in getattr(model, "layers", ())):
         raise ConfigurationError(
             "a model that holds its normalizer must not get another one, or features would be "

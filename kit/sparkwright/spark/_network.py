@@ -1,13 +1,12 @@
 """SparkNetwork: a Keras model with a Spark session and a training master."""
 
 import itertools
-import platform
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sparkwright._interrupts import interrupts_held
-from sparkwright._version import __version__
 from sparkwright.data import (
     DataSet,
     DistributedDataSet,
@@ -23,10 +22,7 @@ from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import Builder, model_of
-from sparkwright.networks.normalizing import (
-    NormalizerPlace,
-    refuse_second_normalizer,
-)
+from sparkwright.networks.normalizing import NormalizerPlace, check_normalizer
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import RunBeginning, check_direct, refuse_joining
 from sparkwright.runs.fit_options import (
@@ -103,13 +99,7 @@ class SparkNetwork(EvaluatingNetwork):
             raise ConfigurationError(
                 f"`master` must be a training master or None. Received: {type(master).__name__}."
             )
-        if normalizer is not None and not isinstance(normalizer, Normalizer):
-            raise ConfigurationError(
-                "`normalizer` must be a normalizer or None. Received: "
-                f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
-            )
-        if normalizer is not None:
-            refuse_second_normalizer(model)
+        check_normalizer(normalizer, model)
         super().__init__(spark, model, normalizer=normalizer)
         self.master = master
         self._exports = Exports(spark)
@@ -156,12 +146,17 @@ class SparkNetwork(EvaluatingNetwork):
                 is invalid.
             SlotsError: if there are fewer task slots than workers.
         """
+        if self.master is None:
+            raise ConfigurationError(
+                "training needs a training master. Received: master=None. Pass one: "
+                "`SparkNetwork(spark, model, ParameterAveragingTrainingMaster())`."
+            )
         given = checked_options(options)
         data = data if y is None else (data, y)
         beginning = RunBeginning(
             f"run-{next(_numbers)}",
             model=self.model,
-            master=self._require_master(),
+            master=self.master,
             layout=lambda: self._layout_of(data, given),
             options=given,
             previous=self._active,
@@ -181,7 +176,13 @@ class SparkNetwork(EvaluatingNetwork):
             data=self._normalized(train),
             validation=None if validation is None else self._normalized(validation),
             master=master,
-            export=self._exporter(master),
+            export=partial(
+                self._exports.write,
+                directory=master.export_directory,
+                batch_size=master.batch_size_per_worker,
+            )
+            if master.training_approach != "direct"
+            else None,
         )
         engine: Engine = (
             SparkRoundsEngine(self.spark, launcher, beginning)
@@ -192,7 +193,7 @@ class SparkNetwork(EvaluatingNetwork):
             engine,
             title=f"{self.model.name} on {count_text(launcher, 'worker', 'workers')}",
             workers=launcher.workers,
-            configuration=self._configuration(),
+            configuration=session_facts(self.spark),
             display=given["display"],
             when_begun=lambda run: setattr(self, "_active", run),
             claim=launcher.claim,
@@ -347,35 +348,3 @@ class SparkNetwork(EvaluatingNetwork):
         train, _ = self._parts(data, options, seed=0, checked=False)
         found = self._normalized(train)
         return found.layout if isinstance(found, TfData) else first_layout(found)
-
-    def _require_master(self) -> TrainingMaster:
-        if self.master is None:
-            raise ConfigurationError(
-                "training needs a training master. Received: master=None. Pass one: "
-                "`SparkNetwork(spark, model, ParameterAveragingTrainingMaster())`."
-            )
-        return self.master
-
-    def _exporter(self, master: TrainingMaster) -> Any:
-        if master.training_approach == "direct":
-            return None
-        return lambda rdd: self._exports.write(
-            rdd,
-            directory=master.export_directory,
-            batch_size=master.batch_size_per_worker,
-        )
-
-    def _configuration(self) -> dict[str, Any]:
-        import keras
-        import pyspark
-
-        return {
-            **session_facts(self.spark),
-            "environment": {
-                "sparkwright": __version__,
-                "python": platform.python_version(),
-                "keras": keras.__version__,
-                "pyspark": pyspark.__version__,
-                "platform": platform.platform(),
-            },
-        }

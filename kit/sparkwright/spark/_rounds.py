@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from sparkwright.runs.record import RunRecord
 from sparkwright.runs.run_checkpoints import RunCheckpoints
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.histograms import ChosenVariables, HistogramsTaken
-from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.workers.protocol import Progress
 from sparkwright.workers.requests import RoundRequest, ValidateRequest
 from sparkwright.workers.work import share_out
 
-from ._round_validation import validated
+from ._round_answers import RoundSum, validated
 from ._tasks import round_task
 from .gpus import on_gpus
 from .launcher import SparkLauncher
@@ -36,9 +36,6 @@ from .launcher import SparkLauncher
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sparkwright.runs.timeline_record import Process
-    from sparkwright.timeline.clocks import ClockState
-    from sparkwright.timeline.spans import SpanBlock
 
 # The JVM holds a vector as one byte array, and Spark pickles it.
 _LARGEST_VECTOR_BYTES = 1 << 30
@@ -184,7 +181,6 @@ class SparkRoundsEngine:
     def _call_back(
         self, record: RunRecord, vector: Any, counters: bytes | None, progress: Progress
     ) -> Progress:
-        """Run the callbacks that are due."""
         callbacks, moment = self._callbacks, (progress.epoch, progress.round)
         if not (callbacks.given and progress.awaits_callbacks(callbacks.frequency)):
             return progress
@@ -200,7 +196,6 @@ class SparkRoundsEngine:
     def _validate(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> Progress:
-        """Score the average on the validation data, and record the result."""
         template = ValidateRequest(
             definition=self._definition,
             xla=self._master.xla,
@@ -260,8 +255,8 @@ class SparkRoundsEngine:
         for worker in range(self._launcher.workers):
             times.expected(worker)
         try:
-            total: _Sum = self._run_job(
-                lambda: answers.treeAggregate(None, _Sum.add(dtype), _Sum.merge, depth),
+            total: RoundSum = self._run_job(
+                lambda: answers.treeAggregate(None, RoundSum.add(dtype), RoundSum.merge, depth),
                 f"train {self._run}, averaging {progress.averagings + 1}",
             )
         finally:
@@ -325,7 +320,6 @@ class SparkRoundsEngine:
         self._schedule.record(step)
         began_s, variables = time.monotonic(), ChosenVariables(self._model, options)
         found = variables.histograms(variables.cut(after), variables.cut(before))
-        note = 'Activations need `communication="ring"` or "driver".'
         record.histograms.add(
             HistogramsTaken(
                 step=step,
@@ -333,51 +327,8 @@ class SparkRoundsEngine:
                 minibatches=max(count for count, _ in done.values()),
                 seconds=time.monotonic() - began_s,
                 found=found,
-                notes=(note,) if "activations" in options.of else (),
+                notes=('Activations need `communication="ring"` or "driver".',)
+                if "activations" in options.of
+                else (),
             )
         )
-
-
-class _Sum(NamedTuple):
-    """The aggregate of a round: the sum of n_w x_w, and the reports of the workers."""
-
-    vector: Any = 0.0
-    fields: tuple[dict[str, Any], ...] = ()
-    failures: tuple[Failure, ...] = ()
-    counters: tuple[bytes, ...] = ()
-    spans: "tuple[tuple[int, Process, SpanBlock, ClockState], ...]" = ()
-
-    @staticmethod
-    def add(dtype: Any) -> Any:
-        """Return a function that adds one worker's answer to the aggregate."""
-
-        def add(total: "_Sum | None", answer: Any) -> "_Sum | None":
-            if (failure := answer.failure(worker=-1)) is not None:
-                found = _Sum(failures=(failure,))
-            else:
-                fields, cut = answer.fields, answer.fields["vector_bytes"]
-                raw, counters = answer.payload[:cut], answer.payload[cut:]
-                place, count = (
-                    fields["place"],
-                    fields["weight"],
-                )  # 0 if the parameters are not finite
-                process = place["host"], place["pid"]
-                found = _Sum(
-                    vector=np.frombuffer(raw, dtype) * dtype.type(count) if count else 0.0,
-                    fields=(fields,),
-                    counters=(counters,) if counters else (),
-                    spans=((fields["worker"], process, *answer.result),)
-                    if answer.result is not None
-                    else (),
-                )
-            return _Sum.merge(total, found)
-
-        return add
-
-    @staticmethod
-    def merge(one: "_Sum | None", other: "_Sum | None") -> "_Sum | None":
-        """Combine two aggregates; None is the empty aggregate."""
-        if one is None or other is None:
-            return other if one is None else one
-        pairs: Any = zip(one, other, strict=True)
-        return _Sum(*(mine + theirs for mine, theirs in pairs))

@@ -1,9 +1,11 @@
 """Recognize secrets among Spark's settings, and describe a session without them."""
 
+import platform
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sparkwright._version import __version__
 from sparkwright.cluster.connect import context_of, is_connect
 
 if TYPE_CHECKING:
@@ -138,11 +140,21 @@ def settings_to_show(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def session_facts(spark: "SparkSession") -> dict[str, Any]:
-    """Return `spark_master`, `spark_settings`, `spark_parallelism` and the Java version."""
+    """Return the master, parallelism and settings of Spark, and versions of the driver."""
+    import keras
+    import pyspark
+
     context: Any = context_of(spark)
     return {
         "spark_master": context.master,
         "spark_parallelism": context.defaultParallelism,
         "spark_settings": settings_to_show(context.getConf().getAll()),
         "java": None if is_connect(spark) else context._jvm.System.getProperty("java.version"),
+        "environment": {
+            "sparkwright": __version__,
+            "python": platform.python_version(),
+            "keras": keras.__version__,
+            "pyspark": pyspark.__version__,
+            "platform": platform.platform(),
+        },
     }

@@ -1,26 +1,39 @@
 """Description of a saved model, and the metadata that users add when they save it."""
 
+import getpass
 import math
+import platform
+import socket
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
 
+from sparkwright._version import __version__
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation.numbers import number_text
 from sparkwright.evaluation.reports import Table
+from sparkwright.networks.building import (
+    example_as_json,
+)
 from sparkwright.networks.normalizing import NormalizerPlace
+from sparkwright.networks.optimizer_checks import (
+    weight_decay_exclusions,
+)
+from sparkwright.networks.signature import Spec, is_known, signature_of
 
 ModelFormat = Literal["keras", "hdf5"]
 _PLACES = {
     "inside": "inside the model",
     "beside": "beside the model: Keras alone does not apply it",
 }
+_FORMAT = 1  # of what `about_model` returns
 _UNITS = ("B", "kB", "MB", "GB", "TB")
-AUTOMATIC = "auto"
+_AUTOMATIC = "auto"
 _Shapes = dict[str, tuple[int | None, ...]]
 # Fields that are read from the file unchanged.
 _SAVED: dict[str, type[Any]] = {
@@ -50,7 +63,7 @@ class ModelMetadata(Configuration):
         "become None.",
     )
     saved_by: str | None = option(
-        default=AUTOMATIC, none_text="not kept", help='The author; "auto": user and machine.'
+        default=_AUTOMATIC, none_text="not kept", help='The author; "auto": user and machine.'
     )
     training: Mapping[str, Any] | None = option(
         default=None, form=False, help="JSON-serializable: how the model was trained."
@@ -272,3 +285,50 @@ def _shapes_text(shapes: Mapping[str, tuple[int | None, ...]]) -> str:
         f"{name} ({', '.join('any' if length is None else str(length) for length in shape)})"
         for name, shape in shapes.items()
     )
+
+
+def about_model(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dict[str, Any]:
+    """Return the description of a model for its file, as JSON values."""
+    import keras
+
+    backend = keras.backend.backend()
+    given = asdict(metadata)
+    if metadata.saved_by == _AUTOMATIC:
+        given["saved_by"] = _user()
+    return {
+        "format": _FORMAT,
+        "name": str(model.name),
+        **given,
+        "saved_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "versions": {
+            "sparkwright": __version__,
+            "keras": keras.__version__,
+            # The imported module has the version, whatever the name of its distribution.
+            backend: str(sys.modules[backend].__version__),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        "parameters": int(model.count_params()) if model.built else None,
+        "trainable_parameters": sum(int(np.prod(v.shape)) for v in model.trainable_weights),
+        "inputs": _shapes(model, "inputs"),
+        "outputs": _shapes(model, "outputs"),
+        "example": example_as_json(model),
+        "has_updater": has_updater,
+        "dtype_policy": str(model.dtype_policy.name),
+        "undecayed": weight_decay_exclusions(model),
+    }
+
+
+def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
+    """Return name -> shape; empty if the model's shapes are unknown."""
+    if not is_known(model):
+        return {}
+    specs: Mapping[str, Spec] = getattr(signature_of(model), side)
+    return {name: [None, *shape] for name, (_, shape) in specs.items()}
+
+
+def _user() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):  # some containers have no user name
+        return socket.gethostname()

@@ -1,29 +1,21 @@
 """Save and load Keras models at a URL as `.keras` files, with metadata and a normalizer."""
 
 import contextlib
-import getpass
 import json
-import platform
 import shutil
-import socket
-import sys
 import tempfile
 import threading
 import warnings
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
 import numpy as np
 
-from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.building import (
     Builder,
     complete,
-    example_as_json,
     example_from_json,
     model_of,
     serialize,
@@ -33,10 +25,9 @@ from sparkwright.networks.lora import lora_layers, restart_lora
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 from sparkwright.networks.optimizer_checks import (
     exclude_from_weight_decay,
-    weight_decay_exclusions,
 )
 from sparkwright.networks.own_objects import own_objects
-from sparkwright.networks.signature import Spec, is_known, remember, signature_of
+from sparkwright.networks.signature import remember
 from sparkwright.networks.state import ModelState
 from sparkwright.networks.steps import optimizers, optimizers_of
 from sparkwright.networks.training import ALIASES
@@ -55,10 +46,9 @@ from ._model_archive import (
     write_model_archive,
 )
 from .files import open_to_read, write_atomically
-from .model_metadata import AUTOMATIC, ModelMetadata
+from .model_metadata import ModelMetadata, about_model
 
 _ABOUT = "about"
-_FORMAT = 1
 _HDF5_ENDINGS = (".h5", ".hdf5")
 _LONGEST_REASON = 1000
 _without_updater = threading.Lock()
@@ -128,7 +118,8 @@ def save_model(
     given = ModelMetadata.from_dict(metadata or {})
     used = optimizers_of(model)
     has_updater = save_updater and any(optimizer.built for optimizer in used)
-    about = _described(model, given, has_updater=has_updater)
+    about = about_model(model, given, has_updater=has_updater)
+    about["seeds"] = [np.asarray(state).ravel().tolist() for state in _states(model)]
     about["normalizer"] = None if normalizer is None else normalizer_place
     described = serialize(model) is not None
     if not described:
@@ -186,26 +177,24 @@ def load_model(
                 path = Path(folder) / "model.h5"
                 with path.open("xb") as target:
                     shutil.copyfileobj(file, target, 1 << 22)
-                notes: dict[str, Any] = {}
+                about: dict[str, Any] = {}
             else:
                 path = Path(folder) / "model"
-                notes = unpack_model(file, url, path)
+                about = about_in(unpack_model(file, url, path))
                 config = read_json_member(file, url, CONFIG)
                 if safe_mode:
                     refuse_code(config, url)
-                about = about_in(notes)
                 if about.get("normalizer") == "inside":
                     take_normalizer_out(path, str(about.get("name")), url)
         if path.is_file():
             with path.open("rb") as copy:
                 check_hdf5(copy, url, safe_mode=safe_mode)
         model = _built(
-            path, url, custom_objects, safe_mode=safe_mode, notes=notes, build_model=build_model
+            path, url, custom_objects, safe_mode=safe_mode, about=about, build_model=build_model
         )
         if path.is_file():
             restore_updater(model, path, url)
     restart_lora(model)
-    about = about_in(notes)
     if about.get("seeds") is not None:
         _restore_seeds(model, about["seeds"], url)
     try:
@@ -247,53 +236,6 @@ def about_in(notes: Mapping[str, Any]) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dict[str, Any]:
-    import keras
-
-    backend = keras.backend.backend()
-    given = asdict(metadata)
-    if metadata.saved_by == AUTOMATIC:
-        given["saved_by"] = _user()
-    return {
-        "format": _FORMAT,
-        "name": str(model.name),
-        **given,
-        "saved_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "versions": {
-            "sparkwright": __version__,
-            "keras": keras.__version__,
-            # The imported module has the version, whatever the name of its distribution.
-            backend: str(sys.modules[backend].__version__),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
-        "parameters": int(model.count_params()) if model.built else None,
-        "trainable_parameters": sum(int(np.prod(v.shape)) for v in model.trainable_weights),
-        "inputs": _shapes(model, "inputs"),
-        "outputs": _shapes(model, "outputs"),
-        "example": example_as_json(model),
-        "has_updater": has_updater,
-        "dtype_policy": str(model.dtype_policy.name),
-        "undecayed": weight_decay_exclusions(model),
-        "seeds": [np.asarray(state).ravel().tolist() for state in _states(model)],
-    }
-
-
-def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
-    """Return name -> shape; empty if the model's shapes are unknown."""
-    if not is_known(model):
-        return {}
-    specs: Mapping[str, Spec] = getattr(signature_of(model), side)
-    return {name: [None, *shape] for name, (_, shape) in specs.items()}
-
-
-def _user() -> str:
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):  # some containers have no user name
-        return socket.gethostname()
-
-
 @contextlib.contextmanager
 def _updater_left_out(used: Sequence[Any]) -> Generator[None]:
     """Prevent Keras from saving the state of these optimizers within the block."""
@@ -314,7 +256,7 @@ def _built(
     custom_objects: dict[str, Any] | None,
     *,
     safe_mode: bool,
-    notes: Mapping[str, Any],
+    about: Mapping[str, Any],
     build_model: Builder | None,
 ) -> Any:
     import keras
@@ -322,7 +264,6 @@ def _built(
     import sparkwright.networks.metrics  # pyright: ignore[reportUnusedImport]
     import sparkwright.networks.peephole_lstm  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-    about = about_in(notes)
     example = about.get("example")
     if build_model is None and about.get("weights_only"):
         raise DataError(
@@ -370,17 +311,16 @@ def _built(
 def _restore_seeds(model: Any, seeds: Any, url: str) -> None:
     """Set the states of the random generators; raise DataError if they do not fit."""
     states = _states(model)
-    values: list[Any] = []
     try:
-        values = [np.asarray(seed, state.dtype) for seed, state in zip(seeds, states, strict=True)]
-        fits = all(value.shape == s.shape for value, s in zip(values, states, strict=True))
+        values = [
+            np.asarray(seed, state.dtype).reshape(state.shape)
+            for seed, state in zip(seeds, states, strict=True)
+        ]
     except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits:
         raise DataError(
             f"a model file must hold one state for each of its {len(states)} random generators. "
             f"Received: {url}, which does not. Save the model again."
-        )
+        ) from None
     for state, value in zip(states, values, strict=True):
         state.assign(value)
 

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sparkwright._interrupts import TaskInterrupts, interrupts_raise
 from sparkwright.cluster.jobs import inheriting_thread
@@ -17,9 +17,6 @@ from sparkwright.spark import SparkNetwork
 
 from ._study import ended, repeat
 from ._trial import Objective
-
-if TYPE_CHECKING:
-    pass
 
 SweepState = Literal["running", "stopping", "done", "stopped", "failed"]
 # Seconds that an interrupt waits for trials to end with their next averaging.

@@ -37,8 +37,12 @@ class TrialNetwork(SparkNetwork):
     def read(self, data: Any, options: CheckedOptions) -> tuple[Any, Any]:
         """Return the training and validation data of `fit`, without class weights."""
         options = {**options, "class_weight": None}  # needs a built model
-        seed = self._require_master().seed or 0
-        return self._parts(data, options, seed=seed, checked=self.model.built)
+        return self._parts(
+            data,
+            options,
+            seed=getattr(self.master, "seed", None) or 0,
+            checked=self.model.built,
+        )
 
 
 @dataclass(kw_only=True)

@@ -12,7 +12,8 @@ import numpy as np
 from sparkwright.errors import DataError, NetworkError
 from sparkwright.masters.parameter_averaging import Updater
 from sparkwright.mesh.port import PeerPort
-from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.ring import Ring
+from sparkwright.mesh.ring_port import RingPort
 from sparkwright.networks import pack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Failure, Group

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet, TfData
-from sparkwright.data.export import datasets_of
+from sparkwright.data.chunks import datasets_of
 from sparkwright.errors import DataError
 
 from .shard import Shard
