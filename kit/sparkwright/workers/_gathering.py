@@ -21,8 +21,8 @@ def broadcast_bytes(ring: Ring, content: bytes, *, source: int) -> bytes:
     """Return `content` of rank `source`; other ranks need not know its size."""
     sizes = ring.all_gather(len(content).to_bytes(8, "little"), same_size=True)
     lengths = [int.from_bytes(raw, "little") for raw in sizes]
-    buffer = np.frombuffer(content, np.uint8).copy() if ring.rank == source else None
-    if buffer is None:
-        buffer = np.empty(lengths[source], np.uint8)
+    buffer = np.empty(lengths[source], np.uint8)
+    if ring.rank == source:
+        buffer[:] = np.frombuffer(content, np.uint8)
     ring.broadcast(buffer, source=source)
     return buffer.tobytes()

@@ -45,9 +45,7 @@ class LocalTrainer:
         self._data_phase = PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(settings, replica, shard, shards, phases, activity)
         self._ahead: deque[tuple[Span, Future[list[Block]]]] = deque()
-        self._borrowed: tuple[Span, Future[list[Block]]] | None = (
-            None  # prefetched from another worker
-        )
+        self._borrowed: tuple[Span, Future[list[Block]]] | None = None  # of another worker
         self._gatherer = (
             ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
             if settings.master.prefetch_batches
