@@ -1,4 +1,5 @@
 import socket
+import threading
 from collections import Counter
 
 import numpy as np
@@ -70,6 +71,26 @@ def test_checkpoint_of_a_run_through_the_driver_resumes_on_the_ring(blobs, tmp_p
         fit(resumed, averaging(), blobs.take(slice(0, 100)), epochs=3, resume=str(tmp_path))
     fit(resumed, averaging(), blobs, epochs=3, resume=str(tmp_path))
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
+
+
+@pytest.mark.parametrize("master", [averaging, sw.SharedTrainingMaster])
+def test_threads_of_the_driver_that_serve_workers_read_no_variables(
+    blobs, monkeypatch, tmp_path, master
+):
+    """TensorFlow's first operation of a thread is a SIGSEGV while no file descriptor is free."""
+    from tensorflow.python.ops import gen_resource_variable_ops as operations
+
+    readers, read = set(), operations.read_variable_op
+
+    def noted(*arguments, **options):
+        readers.add(threading.current_thread().name)
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(operations, "read_variable_op", noted)
+    kept = sw.Checkpointing(str(tmp_path), every_rounds=2)
+    fit(dense("adam"), master(workers=2, batch_size_per_worker=10, checkpoint=kept), blobs)
+    assert readers
+    assert not [name for name in readers if name.endswith(("-worker", "-timer"))], readers
 
 
 @pytest.mark.thorough

@@ -20,6 +20,7 @@ class DriverModel:
     Attributes:
         state: the model's variables.
         thresholds: initial thresholds of gradient sharing; empty: those of the master.
+        counter_bytes: bytes of the packed counters.
     """
 
     def __init__(self, model: Any, master: TrainingMaster | None = None) -> None:
@@ -31,6 +32,9 @@ class DriverModel:
         self.thresholds: tuple[float, ...] = ()
         self._has_updater = updater == "average"
         self.state = replace(self.state, own_updater=updater == "local")
+        # Here, because TensorFlow's first operation of a thread ends the process (SIGSEGV) while
+        # no file descriptor is free, and threads of connections use this.
+        self.counter_bytes = sum(array.nbytes for array in self.state.read_counters())
 
     @property
     def iterations(self) -> int:
@@ -51,11 +55,6 @@ class DriverModel:
     def extras(self) -> list[NDArray[Any]]:
         """The state of a worker that is not averaged."""
         return self.state.read_extras()
-
-    @property
-    def counter_bytes(self) -> int:
-        """Bytes of the packed counters."""
-        return sum(array.nbytes for array in self.state.read_counters())
 
     def restore(self, vector: NDArray[Any], extras: bytes) -> None:
         """Write a checkpoint's state to the model; see `KeptState.write_extras` for `extras`."""
