@@ -1,13 +1,18 @@
+import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters.checkpointing import CopySchedule
 from sparkwright.runs._decisions import Drop, LaunchTask, RequestSnapshot, ShowStalled
 from sparkwright.runs._observations import WorkerAlive, WorkerRegistered
+from sparkwright.runs._poison import rows_of
 from sparkwright.runs._watching import DriverClock
 from sparkwright.runs.membership import Membership
 from sparkwright.workers.protocol import Failure
+from sparkwright.workers.work import Span
 
 
 def roll(workers=2, **options):
@@ -88,7 +93,43 @@ def test_a_minibatch_that_ends_its_process_again_and_again_ends_the_run():
         failure = replace(KILLED, worker=worker, at=at)
         assert found.task_ended(worker, failure, steps=(100 + worker,) * 3) is None
     last = found.task_ended(2, replace(KILLED, worker=2, at=(1, 0, 5, 7)), steps=(200,) * 3)
-    assert last.reason.startswith("minibatches 5, 6 ended the process that trained it 3 times; ")
+    assert last.reason.startswith(
+        "minibatches 5, 6 ended the process that trained its rows 3 times; "
+    )
+
+
+def of_partition(rows, *, batch=10):
+    """Minibatches of one partition, shuffled in each epoch by the master's seed."""
+    master = ParameterAveragingTrainingMaster(batch_size_per_worker=batch, seed=3)
+    return partial(rows_of, rows=(rows,), master=master)
+
+
+def deaths_by(row, found, rows):
+    """The minibatch of each epoch that has the row ends its process."""
+    for epoch in range(4):
+        spans = [Span(0, epoch, n, n + 1) for n in range(rows // 10)]
+        deadly = next(span for span in spans if row in found(span)[0])
+        yield replace(KILLED, at=deadly)
+
+
+def test_a_row_that_ends_its_process_in_each_epoch_ends_the_run():
+    rows = of_partition(500)
+    found = roll(max_failures=4, rows_of=rows)
+    failures = deaths_by(7, rows, 500)
+    ends = [found.task_ended(0, each, steps=(n, 0)) for n, each in enumerate(failures, start=1)]
+    assert ends[:3] == [None] * 3
+    assert "ended the process that trained its rows 4 times" in ends[3].reason
+
+
+def test_processes_that_are_killed_anywhere_in_their_data_do_not_blame_a_row():
+    rows, ended = of_partition(500), 0
+    for seed in range(50):
+        chance, found = random.Random(seed), roll(max_failures=4, rows_of=rows)
+        for epoch in range(8):
+            start, size = chance.randrange(40), chance.randrange(1, 11)
+            failure = replace(KILLED, at=Span(0, epoch, start, start + size))
+            ended += found.task_ended(0, failure, steps=(epoch + 1, 0)) is not None
+    assert ended <= 1
 
 
 @pytest.mark.parametrize("kind", ["data", "configuration", "non_finite"])

@@ -34,7 +34,7 @@ def test_the_error_names_partition_and_rows_and_the_model_keeps_what_was_learned
     first, last = map(int, told.partition("(rows ")[2].partition(")")[0].split(" to "))
     assert first <= POISON <= last < first + 25
     assert "of partition 0 in epoch 1 (rows" in told
-    assert "ended the process that trained it 4 times" in told
+    assert "ended the process that trained its rows 4 times" in told
     assert "SIGKILL" in told
     if kind is sw.SharedTrainingMaster:
         assert (weights(model) != before).any()

@@ -1,6 +1,8 @@
 """Minibatches whose training repeatedly ends its process; pure."""
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,26 +13,76 @@ from sparkwright.workers.examples import Earlier, calls_of, order_in
 from sparkwright.workers.work import Span
 
 _ROWS_NAMED = 5
+_CHANCE = 0.01
 
 
 class Deaths:
     """What workers trained when their processes ended.
 
     Failures are counted by minibatch, not by worker: other minibatches count in between, and the
-    next worker that trains this one ends too.
+    next worker that trains this one ends too. In the next epoch a row is in another minibatch, so
+    they are counted by row as well, unless chance explains it: processes that are killed while
+    they train much of a partition have rows in common.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows_of: Callable[[Span], tuple[Sequence[int], int]]) -> None:
+        """Take `rows_of(span)`: the span's rows and the number of rows of its partition."""
+        self._rows_of = rows_of
         self._spans: list[Span] = []
+        self._rows: list[tuple[frozenset[int], int]] = []  # of each span
 
     def add(self, span: Span) -> tuple[Span, int]:
         """Add a death; return the minibatches of it with the most deaths, and their number."""
+        rows, count = self._rows_of(span)
         self._spans.append(span)
+        self._rows.append((frozenset(rows), count))
         same = [s for s in self._spans if s[:2] == span[:2]]
         deaths = [sum(s.start <= n < s.stop for s in same) for n in range(span.start, span.stop)]
         most = max(deaths)
         first, last = deaths.index(most), len(deaths) - deaths[::-1].index(most)
-        return span._replace(start=span.start + first, stop=span.start + last), most
+        found = span._replace(start=span.start + first, stop=span.start + last)
+        return max((found, most), self._of_a_row(span.owner), key=lambda each: each[1])
+
+    def _of_a_row(self, owner: int) -> tuple[Span, int]:
+        """Return the shortest span with the last death's row of most deaths, and their number."""
+        last = self._rows[-1][0]
+        deaths = [
+            (span, rows, count)
+            for span, (rows, count) in zip(self._spans, self._rows, strict=True)
+            if span.owner == owner
+        ]
+        often = Counter(row for _, rows, _ in deaths for row in rows & last)
+        if not often:
+            return self._spans[-1], 0
+        row = often.most_common(1)[0][0]
+        total, deaths = len(deaths), [each for each in deaths if row in each[1]]
+        # The expected number of rows that so many of all deaths have in common by chance.
+        by_chance = math.comb(total, len(deaths)) * deaths[0][2]
+        by_chance *= math.prod(len(rows) / count for _, rows, count in deaths)
+        shortest = min((span for span, _, _ in deaths), key=lambda span: span.size)
+        return shortest, len(deaths) if by_chance < _CHANCE else 0
+
+
+def rows_of(
+    span: Span, *, rows: Sequence[int], master: TrainingMaster, earlier: Earlier | None = None
+) -> tuple[list[int], int]:
+    """Return the rows of minibatches in order, and the number of rows of their partition.
+
+    Args: as of `place_of`. Returns no rows and 0 if the examples are not known by number.
+    """
+    if not rows or not rows[span.owner]:
+        return [], 0
+    count, size = rows[span.owner], master.batch_size_per_worker
+    per_epoch = epoch_minibatches(rows, size, master.steps_per_epoch)[span.owner]
+    order = partial(order_in, owner=span.owner, rows=rows, master=master, earlier=earlier)
+    parts = calls_of(
+        span,
+        count=minibatch_count(count, size),
+        per_epoch=per_epoch,
+        batch_size=size,
+        order=order,
+    )
+    return [row for _, part in parts for row in np.ravel(part).tolist()], count
 
 
 def place_of(
@@ -55,19 +107,9 @@ def place_of(
         f"minibatch{'es' if last else ''} {span.start + 1}{last} of partition {span.owner} in "
         f"epoch {span.epoch + 1}"
     )
-    if not rows or not rows[span.owner]:
+    found, _ = rows_of(span, rows=rows, master=master, earlier=earlier)
+    if not found:
         return text
-    count, size = rows[span.owner], master.batch_size_per_worker
-    per_epoch = epoch_minibatches(rows, size, master.steps_per_epoch)[span.owner]
-    order = partial(order_in, owner=span.owner, rows=rows, master=master, earlier=earlier)
-    parts = calls_of(
-        span,
-        count=minibatch_count(count, size),
-        per_epoch=per_epoch,
-        batch_size=size,
-        order=order,
-    )
-    found = [row for _, part in parts for row in np.ravel(part).tolist()]
     if found == [*range(found[0], found[0] + len(found))]:
         return f"{text} (rows {found[0]} to {found[-1]})"
     more = ", …" if len(found) > _ROWS_NAMED else ""

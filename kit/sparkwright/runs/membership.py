@@ -47,6 +47,7 @@ class Membership:
         replace_stalled: bool = False,
         max_failures: int = 4,
         place_of: Callable[[Span], str] = str,
+        rows_of: Callable[[Span], tuple[Sequence[int], int]] = lambda _: ((), 0),
         now_s: float,
     ) -> None:
         """Start to wait for workers at `now_s`; see `MeshConfig` for the time-outs.
@@ -55,8 +56,8 @@ class Membership:
         launched only while all required workers are present.
 
         After `max_failures` failed tasks of a worker without a trained minibatch in between, or of
-        any workers that trained the same minibatch, which `place_of` names, the run ends. If the
-        worker is not required, the run continues without it.
+        any workers that trained the same minibatch, which `place_of` names, or the same row, which
+        `rows_of` finds, the run ends. If the worker is not required, the run continues without it.
         """
         self.workers = workers
         self.required = workers if required is None else required
@@ -78,7 +79,7 @@ class Membership:
         self._failed = [0] * workers  # failures since the worker's last minibatch that counts
         self._steps = [0] * workers  # minibatches that counted at the worker's last failure
         self._max_failures, self._place_of = max_failures, place_of
-        self._deaths = Deaths()
+        self._deaths = Deaths(rows_of)
         self._stalls = Stalls(timeout_s=stall_timeout_s)
         self._replace_stalled = replace_stalled
         self._stopping_since_s: float | None = None
@@ -161,9 +162,9 @@ class Membership:
             if count >= self._max_failures:
                 return replace(
                     failure,
-                    reason=f"{self._place_of(minibatches)} ended the process that trained it "
-                    f"{count} times; last: {failure.reason} Look for a row there that the network "
-                    "or its preprocessing cannot take, and leave it out.",
+                    reason=f"{self._place_of(minibatches)} ended the process that trained its "
+                    f"rows {count} times; last: {failure.reason} Look for a row there that the "
+                    "network or its preprocessing cannot take, and leave it out.",
                 )
         if steps[worker] > self._steps[worker]:
             self._failed[worker] = 0

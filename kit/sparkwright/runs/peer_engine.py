@@ -16,7 +16,7 @@ from sparkwright.workers.protocol import Failure, Progress
 
 from ._coordinator import Coordinator
 from ._decisions import EndRun
-from ._poison import place_of
+from ._poison import place_of, rows_of
 from ._service import RunService
 from ._sharing_coordinator import SharingCoordinator
 from .begin import RunBeginning
@@ -160,13 +160,8 @@ class PeerEngine:
             "stall_timeout_s": mesh.stall_timeout_s,
             "replace_stalled": mesh.replace_stalled,
             "max_failures": launcher.max_failures,
-            # The numbers of rows may be known only later; a stream's examples have no numbers.
-            "place_of": lambda span: place_of(
-                span,
-                rows=() if launcher.stream else self._rows,
-                master=master,
-                earlier=self._checkpoints.earlier,
-            ),
+            "place_of": lambda span: place_of(span, **self._examples()),
+            "rows_of": lambda span: rows_of(span, **self._examples()),
             "now_s": time.monotonic(),
         }
         if not isinstance(master, SharedTrainingMaster):
@@ -183,6 +178,11 @@ class PeerEngine:
             lends=launcher.stream is None,
             callbacks=self._callbacks.given,
         )
+
+    def _examples(self) -> dict[str, Any]:
+        """Arguments of `rows_of`: rows may be known only later, and a stream's have no numbers."""
+        rows = () if self._launcher.stream else self._rows
+        return {"rows": rows, "master": self._master, "earlier": self._checkpoints.earlier}
 
     def _first_progress(self) -> Progress:
         """Return the initial progress, with the learning rate set by callbacks."""
