@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 
 import pytest
@@ -34,7 +35,8 @@ def test_the_error_names_partition_and_rows_and_the_model_keeps_what_was_learned
     first, last = map(int, told.partition("(rows ")[2].partition(")")[0].split(" to "))
     assert first <= POISON <= last < first + 25
     assert "of partition 0 in epoch 1 (rows" in told
-    assert "ended the process that trained its rows 4 times" in told
+    # Four of one minibatch, or more of a row where chance might explain four in two epochs.
+    assert 4 <= int(re.search(r"ended the process that trained its rows (\d+) times", told)[1]) <= 6
     assert "SIGKILL" in told
     if kind is sw.SharedTrainingMaster:
         assert (weights(model) != before).any()
