@@ -98,33 +98,26 @@ def test_a_minibatch_that_ends_its_process_again_and_again_ends_the_run():
     )
 
 
-def of_partition(rows, *, batch=10):
-    """Minibatches of one partition, shuffled in each epoch by the master's seed."""
-    master = ParameterAveragingTrainingMaster(batch_size_per_worker=batch, seed=3)
-    return partial(rows_of, rows=(rows,), master=master)
-
-
-def deaths_by(row, found, rows):
-    """The minibatch of each epoch that has the row ends its process."""
-    for epoch in range(4):
-        spans = [Span(0, epoch, n, n + 1) for n in range(rows // 10)]
-        deadly = next(span for span in spans if row in found(span)[0])
-        yield replace(KILLED, at=deadly)
+# Of a partition of 50 minibatches, which each epoch shuffles.
+ROWS_OF = partial(
+    rows_of, rows=(500,), master=ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
+)
 
 
 def test_a_row_that_ends_its_process_in_each_epoch_ends_the_run():
-    rows = of_partition(500)
-    found = roll(max_failures=4, rows_of=rows)
-    failures = deaths_by(7, rows, 500)
-    ends = [found.task_ended(0, each, steps=(n, 0)) for n, each in enumerate(failures, start=1)]
+    found, ends = roll(max_failures=4, rows_of=ROWS_OF), []
+    for epoch in range(4):
+        spans = [Span(0, epoch, n, n + 1) for n in range(50)]
+        deadly = next(span for span in spans if 7 in ROWS_OF(span)[0])
+        ends.append(found.task_ended(0, replace(KILLED, at=deadly), steps=(epoch + 1, 0)))
     assert ends[:3] == [None] * 3
     assert "ended the process that trained its rows 4 times" in ends[3].reason
 
 
 def test_processes_that_are_killed_anywhere_in_their_data_do_not_blame_a_row():
-    rows, ended = of_partition(500), 0
+    ended = 0
     for seed in range(50):
-        chance, found = random.Random(seed), roll(max_failures=4, rows_of=rows)
+        chance, found = random.Random(seed), roll(max_failures=4, rows_of=ROWS_OF)
         for epoch in range(8):
             start, size = chance.randrange(40), chance.randrange(1, 11)
             failure = replace(KILLED, at=Span(0, epoch, start, start + size))

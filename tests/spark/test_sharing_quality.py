@@ -27,6 +27,6 @@ def test_sharing_is_as_accurate_as_one_process_and_sends_little(spark):
     run = sw.SparkNetwork(spark, model, master).start(train, epochs=EPOCHS)
     run.wait(120)
     accuracies = [sw.SparkNetwork(spark, each).evaluate(test).accuracy for each in (model, alone)]
-    # Of 367 images; each of the two varies by 0.007 between runs (standard deviation).
+    # Of 367 images; sharing varies by 0.007 between runs (standard deviation).
     assert accuracies[0] >= accuracies[1] - 0.03
     assert 4 * model.count_params() / run.history["message_bytes"].mean() >= 20

@@ -28,32 +28,27 @@ class Deaths:
     def __init__(self, rows_of: Callable[[Span], tuple[Sequence[int], int]]) -> None:
         """Take `rows_of(span)`: the span's rows and the number of rows of its partition."""
         self._rows_of = rows_of
-        self._spans: list[Span] = []
-        self._rows: list[tuple[frozenset[int], int]] = []  # of each span
+        # Minibatches, their rows, and the number of rows of their partition.
+        self._deaths: list[tuple[Span, frozenset[int], int]] = []
 
     def add(self, span: Span) -> tuple[Span, int]:
         """Add a death; return the minibatches of it with the most deaths, and their number."""
         rows, count = self._rows_of(span)
-        self._spans.append(span)
-        self._rows.append((frozenset(rows), count))
-        same = [s for s in self._spans if s[:2] == span[:2]]
+        self._deaths.append((span, frozenset(rows), count))
+        same = [s for s, _, _ in self._deaths if s[:2] == span[:2]]
         deaths = [sum(s.start <= n < s.stop for s in same) for n in range(span.start, span.stop)]
         most = max(deaths)
         first, last = deaths.index(most), len(deaths) - deaths[::-1].index(most)
         found = span._replace(start=span.start + first, stop=span.start + last)
-        return max((found, most), self._of_a_row(span.owner), key=lambda each: each[1])
+        return max((found, most), self._of_a_row(), key=lambda each: each[1])
 
-    def _of_a_row(self, owner: int) -> tuple[Span, int]:
+    def _of_a_row(self) -> tuple[Span, int]:
         """Return the shortest span with the last death's row of most deaths, and their number."""
-        last = self._rows[-1][0]
-        deaths = [
-            (span, rows, count)
-            for span, (rows, count) in zip(self._spans, self._rows, strict=True)
-            if span.owner == owner
-        ]
-        often = Counter(row for _, rows, _ in deaths for row in rows & last)
+        last, suspects, _ = self._deaths[-1]
+        deaths = [each for each in self._deaths if each[0].owner == last.owner]
+        often = Counter(row for _, rows, _ in deaths for row in rows & suspects)
         if not often:
-            return self._spans[-1], 0
+            return last, 0
         row = often.most_common(1)[0][0]
         total, deaths = len(deaths), [each for each in deaths if row in each[1]]
         # The expected number of rows that so many of all deaths have in common by chance.
