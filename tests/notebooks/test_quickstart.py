@@ -13,7 +13,7 @@ KEYS = {
 def test_two_workers_learn_to_classify_digits(results):
     assert results.keys() == KEYS
     assert results["workers"] == 2
-    assert results["accuracy"] >= 0.97
+    assert results["accuracy"] > 0.95
     assert results["examples_per_second"] > 0
     assert 0 < results["start_seconds"] < results["seconds"]
 
