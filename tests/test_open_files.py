@@ -1,12 +1,15 @@
 import errno
+import os
+import socket
 import subprocess
 import sys
 import threading
 from types import SimpleNamespace
 
+import pytest
 from tests.cases import cases
 
-from sparkwright._open_files import out_of_files
+from sparkwright._open_files import OutOfFiles, await_free_file, out_of_files
 from sparkwright.cluster import jobs
 from sparkwright.errors import ConfigurationError
 
@@ -52,5 +55,31 @@ def test_error_of_a_job_names_the_limit_even_if_its_thread_cannot_start(monkeypa
     assert "Received: Too many open files" in str(job.error)
 
 
+def test_sockets_of_pyspark_are_recognized_by_their_text(monkeypatch):
+    full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    monkeypatch.setattr(socket, "socket", failing(full))
+    with pytest.raises(Exception, match=r"sockfile|CANNOT_OPEN_SOCKET") as caught:
+        jobs._elements_from((4040, "secret"), None)
+    assert isinstance(out_of_files(caught.value), OutOfFiles)
+
+
 def test_other_errors_are_not_blamed_on_the_limit():
     assert out_of_files(OSError(errno.ENOSPC, "No space left on device")) is None
+
+
+def test_wait_for_a_free_file_ends(monkeypatch):
+    assert await_free_file(5, threading.Event())
+    monkeypatch.setattr(os, "open", failing(OSError(errno.EMFILE, "Too many open files")))
+    assert not await_free_file(0.3, threading.Event())
+    stopping = threading.Event()
+    stopping.set()
+    assert not await_free_file(60, stopping)
+
+
+def failing(error):
+    """A function that raises `error`."""
+
+    def fail(*_, **__):
+        raise error
+
+    return fail

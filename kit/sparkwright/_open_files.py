@@ -4,6 +4,8 @@ import contextlib
 import errno
 import os
 import resource
+import threading
+import time
 
 from sparkwright.errors import ConfigurationError
 
@@ -41,13 +43,38 @@ def open_files() -> int:
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def out_of_files(error: BaseException | None) -> ConfigurationError | None:
+class OutOfFiles(ConfigurationError):
+    """No file descriptor was free on the driver."""
+
+
+def out_of_files(error: BaseException | None) -> OutOfFiles | None:
     """Return the error to raise if `error` was caused by the limit, else None."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in _LIMITS:
-            return ConfigurationError(
+        if isinstance(error, OutOfFiles):
+            return error
+        if (number := _limit_in(error)) is not None:
+            return OutOfFiles(
                 "the driver needs a free file descriptor for each call to Spark. Received: "
-                f"{os.strerror(error.errno)}, {open_files()} are open. {_REMEDY}"
+                f"{os.strerror(number)}, {open_files()} are open. {_REMEDY}"
             )
         error = error.__cause__ or error.__context__
     return None
+
+
+def _limit_in(error: BaseException) -> int | None:
+    if isinstance(error, OSError) and error.errno in _LIMITS:
+        return error.errno
+    # PySpark keeps only the text of what its sockets raised.
+    if type(error).__name__ == "PySparkRuntimeError" and "CANNOT_OPEN_SOCKET" in str(error):
+        return next((number for number in _LIMITS if f"[Errno {number}]" in str(error)), None)
+    return None
+
+
+def await_free_file(timeout_s: float, stopping: threading.Event) -> bool:
+    """Wait until this process can open a file again, or `stopping`; return whether it can."""
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s and not stopping.wait(0.2):
+        with contextlib.suppress(OSError):
+            os.close(os.open(os.devnull, os.O_RDONLY))
+            return True
+    return False

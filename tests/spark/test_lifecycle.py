@@ -19,7 +19,9 @@ from tests.spark.helpers import (
 from tests.waiting import wait_until
 
 import sparkwright as sw
+from sparkwright._open_files import OutOfFiles
 from sparkwright.cluster.connect import context_of
+from sparkwright.cluster.jobs import SparkJob
 from sparkwright.runs import peer_engine
 
 
@@ -276,3 +278,32 @@ def test_interrupt_in_a_long_step_keeps_the_last_average(spark, blobs, leaves_no
     assert run.finished
     assert spark.sparkContext.parallelize(range(4), 4).count() == 4
     training.assert_model_is_last_average()
+
+
+def test_spark_jobs_are_repeated_once_the_driver_has_a_free_descriptor_again(
+    spark, blobs, monkeypatch
+):
+    missing = ["averaging 2", "epoch 1"]  # once each, after the job, when its answer is read
+    wait = SparkJob.wait
+
+    def failing(job, *error):
+        answer = wait(job, *error)
+        for description in missing:
+            if job._description.endswith(description):
+                missing.remove(description)
+                raise OutOfFiles("no descriptor")
+        return answer
+
+    def trained():
+        model = dense(keras.optimizers.SGD(0.1))
+        network = sw.SparkNetwork(spark, model, master_of(communication="spark"))
+        network.fit(blobs, epochs=2, validation=blobs.take(slice(0, 30)))
+        history = network.history.history
+        return weights(model), history["loss"], history["val_loss"]
+
+    undisturbed = trained()
+    monkeypatch.setattr(SparkJob, "wait", failing)
+    found = trained()
+    assert missing == []
+    np.testing.assert_array_equal(found[0], undisturbed[0])
+    assert found[1:] == undisturbed[1:]

@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from sparkwright._open_files import await_free_file, out_of_files
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import SparkJob, storage_level
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
 # The JVM holds a vector as one byte array, and Spark pickles it.
 _LARGEST_VECTOR_BYTES = 1 << 30
+# How long a run waits for a free file descriptor of the driver.
+_FREE_FILE_TIMEOUT_S = 60.0
+
+Result = TypeVar("Result")
 
 
 class SparkRoundsEngine:
@@ -174,6 +179,24 @@ class SparkRoundsEngine:
             return SparkSessionError(f"{ended} {held(reached)}")
         return self._callbacks.explained(translated(problem))
 
+    def _with_broadcast(self, value: Any, jobs: Callable[[Any], Result]) -> Result:
+        """Run jobs that read `value`.
+
+        They are repeated if the driver could open no file, which their sockets need, once it can.
+        """
+        while True:
+            try:
+                state = context_of(self._spark).broadcast(value)
+                try:
+                    return jobs(state)
+                finally:
+                    tidy(partial(self._destroy, state))
+            except BaseException as problem:
+                if out_of_files(problem) is None or not await_free_file(
+                    _FREE_FILE_TIMEOUT_S, self._stopping
+                ):
+                    raise
+
     def _destroy(self, broadcast: Any) -> None:
         with unless_ended(self._spark):
             broadcast.destroy()
@@ -206,11 +229,10 @@ class SparkRoundsEngine:
             extras=b"",
         )
         record.times.enter(PhaseCode.VALIDATE)
-        state = context_of(self._spark).broadcast((vector[: self._start.size].tobytes(), extras))
-        try:
-            found = validated(elements, template, state, self._run_job, epoch=progress.epoch)
-        finally:
-            tidy(partial(self._destroy, state))
+        found = self._with_broadcast(
+            (vector[: self._start.size].tobytes(), extras),
+            lambda state: validated(elements, template, state, self._run_job, epoch=progress.epoch),
+        )
         if found is not None:
             record.validated(epoch=progress.epoch, loss=found[0], metrics=found[1])
         return replace(progress, validated=progress.epoch)
@@ -219,7 +241,6 @@ class SparkRoundsEngine:
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> tuple[Any, Progress, bytes]:
         """Run one Spark job; return the average, the progress and worker 0's counters."""
-        context = context_of(self._spark)
         rows = tuple(worker.rows for worker in record.status().workers)
         template = RoundRequest(
             definition=self._definition,
@@ -247,20 +268,21 @@ class SparkRoundsEngine:
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=False)
         times.enter(PhaseCode.BROADCAST)
         size = self._start.size
-        state = context.broadcast((vector[:size].tobytes(), extras, progress, shares))
-        answers = on_gpus(elements.mapPartitionsWithIndex(round_task(template, state)))
         depth, dtype = self._master.aggregation_depth, vector.dtype
-        times.leave()
-        asked_s = time.monotonic()
-        for worker in range(self._launcher.workers):
-            times.expected(worker)
-        try:
-            total: RoundSum = self._run_job(
+
+        def aggregated(state: Any) -> tuple[float, RoundSum]:
+            answers = on_gpus(elements.mapPartitionsWithIndex(round_task(template, state)))
+            times.leave()
+            asked_s = time.monotonic()
+            for worker in range(self._launcher.workers):
+                times.expected(worker)
+            return asked_s, self._run_job(
                 lambda: answers.treeAggregate(None, RoundSum.add(dtype), RoundSum.merge, depth),
                 f"train {self._run}, averaging {progress.averagings + 1}",
             )
-        finally:
-            tidy(partial(self._destroy, state))
+
+        value = (vector[:size].tobytes(), extras, progress, shares)
+        asked_s, total = self._with_broadcast(value, aggregated)
         received_s = time.monotonic()
         ends_s = [
             times.returned(*each, asked_s=asked_s, received_s=received_s) for each in total.spans
