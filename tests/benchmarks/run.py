@@ -30,7 +30,7 @@ BENCHMARKS = {
         name: (name, name)
         for name in (
             *("images", "sharing", "coordinator", "scaling", "exported", "inference"),
-            *("auc", "driver_memory"),
+            *("auc", "driver_memory", "endings"),
         )
     },
 }

@@ -18,8 +18,9 @@ from ._distributed import DistributedDataSet
 from ._join_sources import ClassColumn, OneHot, Source
 from .dataset import Array, DataSet
 from .frames import kind_of
-from .from_spark import arrays_for_vectors, arrow_kinds, distinct_texts, in_arrow, quoted
+from .from_spark import arrow_kinds, distinct_texts, in_arrow
 from .pieces import check_partitions
+from .spark_columns import quoted, selected
 from .tables import Columns, Part
 from .wording import clipped, session_first, shortened
 
@@ -126,7 +127,7 @@ def _frame(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
             f"the columns of a source must have unique names. Received: {shortened(repeated)} "
             f"several times in {name!r}. Rename them with `frame.toDF(…)`."
         )
-    return arrays_for_vectors(frame)
+    return selected(frame, frame.columns)
 
 
 def _chosen(frame: "DataFrame", choice: Any, option: str) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from .frames import (
     text_inputs,
 )
 from .pieces import SkipLog
+from .spark_columns import selected
 from .texts import is_string
 from .wording import session_first
 
@@ -93,10 +94,8 @@ def from_dataframe(
         "labels": _column_groups(labels, "labels"),
     }
     wanted = [name for group in groups.values() for names in group.values() for name in names]
-    missing = sorted({*wanted, *([weights] if weights else [])} - set(frame.columns))
-    if missing:
-        raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
-    kinds, shown = arrow_kinds(frame)
+    rows = selected(frame, dict.fromkeys(wanted + ([weights] if weights else [])))
+    kinds, shown = arrow_kinds(rows)
     of_texts = text_inputs(kinds, groups["features"])
     images = image_inputs(frame, groups["features"])
     pixels: dict[str, Any] = {"channels": channels, "scale": scale, "resize": resize}
@@ -107,8 +106,8 @@ def from_dataframe(
     path: list[str] = [PATH] if images and PATH in frame.columns else []
     names = dict.fromkeys(wanted + ([weights] if weights else []) + path)
     examples = partial(_dataset_of, groups=groups, weights=weights, images=images, options=options)
-    rows = None if options is None else rows_at_once(options)
-    return in_arrow(arrays_for_vectors(frame.select(*names)), examples, rows)
+    most_rows = None if options is None else rows_at_once(options)
+    return in_arrow(selected(frame, names), examples, most_rows)
 
 
 def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
@@ -176,15 +175,10 @@ def distinct_texts(frame: "DataFrame", names: Sequence[str]) -> dict[str, set[st
     """Return the distinct values of each column; DataError if there are none or too many."""
     found: dict[str, set[str]] = {}
     for name in names:
-        rows = frame.select(quoted(name)).distinct().limit(MOST_VALUES + 1).collect()
+        rows = selected(frame, [name]).distinct().limit(MOST_VALUES + 1).collect()
         found[name] = {str(row[0]) for row in rows if row[0] is not None}
         check_inferred(name, found[name], "the DataFrame")
     return found
-
-
-def quoted(name: str) -> str:
-    """Quote a column name for Spark SQL, in which a full stop selects a field."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
@@ -197,7 +191,7 @@ def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
         log = SkipLog("raise", refuse)
         return examples_of(batch, schema, lambda row: f"row {row + 1} of a batch", log)
 
-    data = in_arrow(frame.select(*schema.used), examples)
+    data = in_arrow(selected(frame, schema.used), examples)
     data.class_names, data.schema = schema.class_names, schema
     return data
 
@@ -206,6 +200,7 @@ def in_arrow(
     frame: "DataFrame", examples: Callable[[Any], DataSet | None], rows: int | None = None
 ) -> DistributedDataSet:
     """Apply `examples` on executors to each batch of at most `rows`; it may return None."""
+    names = frame.columns
 
     def convert(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -214,7 +209,8 @@ def in_arrow(
             return pa.RecordBatch.from_pydict({"chunk": pa.array(chunks, pa.binary())})
 
         try:
-            for whole in batches:
+            for batch in batches:
+                whole = batch.rename_columns(names)
                 for start in range(0, whole.num_rows, rows or max(whole.num_rows, 1)):
                     found = examples(whole.slice(start, rows))
                     if found is not None:
@@ -222,18 +218,9 @@ def in_arrow(
         except DataError as error:
             yield of([error_to_bytes(error)])
 
-    chunks = chunks_of(frame.mapInArrow(convert, "chunk binary"))
+    numbered = frame.toDF(*(f"c{place}" for place in range(len(names))))  # PySpark selects them
+    chunks = chunks_of(numbered.mapInArrow(convert, "chunk binary"))
     return DistributedDataSet(frame.sparkSession, chunks)
-
-
-def arrays_for_vectors(frame: "DataFrame") -> "DataFrame":
-    """Convert columns of Spark ML's vectors to arrays."""
-    from pyspark.ml.functions import vector_to_array
-    from pyspark.ml.linalg import VectorUDT
-
-    vectors = [f.name for f in frame.schema.fields if isinstance(f.dataType, VectorUDT)]
-    arrays = {name: vector_to_array(frame[name]) for name in vectors}
-    return frame.withColumns(arrays) if arrays else frame
 
 
 @errors_as_chunks

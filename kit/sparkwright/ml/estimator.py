@@ -10,6 +10,7 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasValidationIndicatorCol
 from pyspark.ml.util import MLReadable, MLWritable
 
+from sparkwright.data.spark_columns import addressed, selected
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.networks.building import is_built, model_of
@@ -137,8 +138,12 @@ class KerasEstimator(
         master = self._value("master", None) or ParameterAveragingTrainingMaster()
         train = dataset
         if indicator := self._value("validationIndicatorCol", None):
-            train = dataset.where(~dataset[indicator]).drop(indicator)
-            options["validation"] = dataset.where(dataset[indicator]).drop(indicator)
+            there, (is_validation,) = addressed(dataset, [indicator])
+            names = [name for name in dataset.columns if name != indicator]
+            parts = (there.where(which) for which in (~is_validation, is_validation))
+            train, options["validation"] = (
+                selected(p.toDF(*dataset.columns), names) for p in parts
+            )
         network = SparkNetwork(dataset.sparkSession, model, master)
         network.fit(
             train,

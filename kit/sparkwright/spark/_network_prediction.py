@@ -21,12 +21,13 @@ from sparkwright.data.from_spark import from_frame
 from sparkwright.data.in_memory import in_memory, is_pandas
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
+from sparkwright.data.spark_columns import addressed
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.signature import input_shapes, output_types
 
 from ._inference import Inference
 from ._predicting import predict_dataset, predict_keyed
-from ._sql import ColumnReader, columns_of, schema_columns, sql_function
+from ._sql import ColumnReader, schema_columns, sql_function
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -248,7 +249,9 @@ class PredictingNetwork:
                 schema, names = self.schema, known
         function = self._udf(schema, batch_size, eval_workers)
         names = [names] if isinstance(names, str) else list(names)
-        return frame.withColumn(output_column, function(*columns_of(frame, names)))
+        there, columns = addressed(frame, names)
+        predicted = there.withColumn(output_column, function(*columns))
+        return predicted if there is frame else predicted.toDF(*frame.columns, output_column)
 
     def _udf(self, schema: TableSchema | None, batch_size: int, workers: int | None) -> Any:
         return sql_function(

@@ -1,6 +1,6 @@
 """A network as a Spark SQL function: input columns to an output column."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from sparkwright.workers.requests import Predicting
 from ._inference import Inference, InferenceSession, with_normalized_features
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    pass
 
 Array = NDArray[Any]
 _SQL_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "bigint"}
@@ -145,27 +145,6 @@ def schema_columns(schema: TableSchema) -> list[str]:
     """Return the columns used by the features of `schema`, in the order of the table."""
     used = {name for names in schema.features.values() for name in names}
     return [name for name in schema.columns if name in used]
-
-
-def columns_of(frame: "DataFrame", names: Iterable[str]) -> "list[Column]":
-    """Return columns of `frame`, with Spark ML vectors as arrays.
-
-    Raises:
-        DataError: if a column is missing.
-    """
-    from pyspark.ml.functions import vector_to_array
-    from pyspark.ml.linalg import VectorUDT
-
-    kinds = {field.name: field.dataType for field in frame.schema.fields}
-    missing = [name for name in names if name not in kinds]
-    if missing:
-        raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
-    return [
-        vector_to_array(frame[f"`{name}`"])
-        if isinstance(kinds[name], VectorUDT)
-        else frame[f"`{name}`"]
-        for name in names
-    ]
 
 
 def _predicted(

@@ -1,0 +1,56 @@
+"""Columns of a Spark DataFrame by their names, which Spark would read as SQL expressions."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sparkwright.errors import DataError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def quoted(name: str) -> str:
+    """Quote a column name for Spark SQL, in which a full stop selects a field."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def addressed(frame: "DataFrame", names: Iterable[str]) -> "tuple[DataFrame, list[Column]]":
+    """Return columns of a frame, vectors of Spark ML as arrays, and the frame that has them.
+
+    That frame has all columns of `frame` in their order, under other names if `frame` has names
+    that differ only in case, which Spark would not tell apart.
+
+    Raises:
+        DataError: if a column is missing, or there several times.
+    """
+    from pyspark.ml.functions import vector_to_array
+    from pyspark.ml.linalg import VectorUDT
+
+    wanted, all_names = list(names), frame.columns
+    if missing := [name for name in wanted if name not in all_names]:
+        raise DataError(f"unknown columns {missing}. The DataFrame has {all_names}.")
+    if repeated := [name for name in dict.fromkeys(wanted) if all_names.count(name) > 1]:
+        raise DataError(
+            f"columns must have unique names. Received: {repeated} several times. Rename them: "
+            "`frame.toDF(…)`."
+        )
+    places = {name: all_names.index(name) for name in wanted}
+    fields = [frame.schema.fields[place] for place in places.values()]
+    texts = {name: quoted(name) for name in wanted}
+    if len({name.casefold() for name in all_names}) < len(all_names):
+        frame = frame.toDF(*(f"c{place}" for place in range(len(all_names))))
+        texts = {name: f"c{place}" for name, place in places.items()}
+    columns = {
+        name: vector_to_array(frame[texts[name]])
+        if isinstance(field.dataType, VectorUDT)
+        else frame[texts[name]]
+        for name, field in zip(places, fields, strict=True)
+    }
+    return frame, [columns[name] for name in wanted]
+
+
+def selected(frame: "DataFrame", names: Iterable[str]) -> "DataFrame":
+    """Return a frame of these columns, vectors of Spark ML as arrays; errors as of `addressed`."""
+    names = list(names)
+    frame, columns = addressed(frame, names)
+    return frame.select(*(c.alias(name) for c, name in zip(columns, names, strict=True)))
