@@ -144,6 +144,7 @@ def test_run_of_one_process_is_resumed_on_this_machine(tmp_path, blobs, options,
             np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
+@pytest.mark.thorough(but=["1-ParameterAveragingTrainingMaster", "3-SharedTrainingMaster"])
 @pytest.mark.usefixtures("in_process")
 @cases("kind", sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster)
 @cases("workers", 1, 3)

@@ -140,7 +140,7 @@ def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(bl
 
     master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
     rates = []
-    for parts in ([9], [3, 9], [5, 9]):
+    for parts in ([9], [5, 9]):
         for place, epochs in enumerate(parts):
             resume = {"resume": str(tmp_path)} if place else {}
             with sw.ParallelWrapper(model_of(), master, workers=2) as wrapper:
@@ -150,7 +150,7 @@ def test_resumed_run_lowers_the_learning_rate_where_the_undisturbed_one_would(bl
                 )  # fmt: skip
                 run.wait(60)
         rates.append(run.history.groupby("epoch")["learning_rate"].max().tolist())
-    assert rates[0] == rates[1] == rates[2]
+    assert rates[0] == rates[1]
     assert len(set(rates[0])) == 3
 
 

@@ -49,6 +49,7 @@ def test_average_is_weighted_by_minibatches(spark, blobs):
 
 
 @pytest.mark.versions
+@pytest.mark.thorough(but=["two-of-three-validate"])
 @pytest.mark.parametrize("validating", [39, 2], ids=["all-validate", "two-of-three-validate"])
 def test_ring_and_spark_communication_agree(spark, blobs, validating):
     found, scores, validation = [], [], blobs.take(slice(81, 81 + validating))

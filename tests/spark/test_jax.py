@@ -22,6 +22,7 @@ def run_script(folder):
     return json_printed_by("-c", program, environment=environment)
 
 
+@pytest.mark.thorough
 def test_jax_networks_train_evaluate_and_predict(script_result):
     assert script_result["trainers"] == ["jax", "jax"]
     assert script_result["losses"][-1] < script_result["losses"][0]

@@ -280,6 +280,7 @@ def test_interrupt_in_a_long_step_keeps_the_last_average(spark, blobs, leaves_no
     training.assert_model_is_last_average()
 
 
+@pytest.mark.thorough
 def test_spark_jobs_are_repeated_once_the_driver_has_a_free_descriptor_again(
     spark, blobs, monkeypatch
 ):
