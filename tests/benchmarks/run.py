@@ -13,13 +13,14 @@ import platform
 import sys
 from datetime import UTC, datetime
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.benchmarks._harness import show  # noqa: E402
+
+from sparkwright.doctor._machine import versions  # noqa: E402
 
 # Name -> module and function.
 BENCHMARKS = {
@@ -34,7 +35,6 @@ BENCHMARKS = {
         )
     },
 }
-_PACKAGES = ("sparkwright", "tensorflow", "keras", "pyspark", "numpy", "pyarrow")
 
 
 def main():
@@ -49,7 +49,7 @@ def main():
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
-        "versions": {"python": platform.python_version(), **{n: version(n) for n in _PACKAGES}},
+        "versions": versions(),
         "rows": rows,
     }
     target = ROOT / "reports" / "benchmarks.json"

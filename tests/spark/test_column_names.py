@@ -136,7 +136,7 @@ def test_columns_are_selected_by_any_names_in_any_order(spark, names, random):
     assert list(row) == [names.index(name) for name in wanted]
 
 
-def test_names_of_several_columns_are_refused(spark):
+def test_names_of_several_columns_raise(spark):
     frame = spark.range(3).selectExpr("id AS a", "id AS b").toDF("a", "a")
     with pytest.raises(sw.DataError, match=r"unique names. Received: \['a'\] several times"):
         sw.data.from_dataframe(frame, features=["a"])
