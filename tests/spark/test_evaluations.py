@@ -5,6 +5,7 @@ from tests.cases import cases
 from tests.spark.helpers import dense
 
 import sparkwright as sw
+from sparkwright.cluster.connect import context_of
 from sparkwright.data import DataSet, Standardize, from_arrays
 from sparkwright.evaluation import (
     ROC,
@@ -47,6 +48,13 @@ def test_several_evaluations_in_one_pass_equal_local_ones(spark, network, blobs)
     assert found[3].headline() == pytest.approx(local[3].headline(), rel=1e-12)
     assert network.evaluate(data, top_n=2) == Evaluation.from_predictions(y, predictions, top_n=2)
     assert network.evaluate_roc_multi_class(data) == found[1]
+
+
+def test_data_error_names_the_first_partition_that_has_one(spark, network, blobs):
+    narrow = DataSet(blobs.features["features"][:, :3], blobs.labels["labels"])
+    parts = context_of(spark).parallelize([blobs, blobs, narrow, blobs, narrow, blobs], 6)
+    with pytest.raises(sw.DataError, match=r"Counted from row 0 of partition 2\.$"):
+        network.evaluate(sw.data.from_rdd(spark, parts))
 
 
 def test_binary_evaluations_support_masks_and_custom_functions(spark):
