@@ -150,27 +150,6 @@ def test_multi_column_keys_and_array_columns_are_joined(spark):
 
 
 @pytest.mark.thorough
-def test_sequences_of_several_sources_are_aligned(spark):
-    short = spark.createDataFrame([(1, 2, 5), (1, 1, 4), (2, 1, 6)], "k int, t int, v int")
-    long = spark.createDataFrame([(1, t, t) for t in range(3)] + [(2, 0, 9)], "k int, t int, v int")
-    sources = {"x": sequences(long, key="k", order="t"), "y": sequences(short, key="k", order="t")}
-
-    def joined(**options):
-        wanted = {"features": {"x": ("x", "v")}, "labels": {"y": ("y", "v")}}
-        return join(spark, sources, **wanted, **options)
-
-    with pytest.raises(sw.DataError, match=r"key 1: labels and features .* in 'y' and 'x'"):
-        joined().count()
-    with pytest.raises(sw.DataError, match=r"key 1: .* at most 2 steps .*more in 'x'"):
-        joined(length=2, align="start").count()
-    for align, labels in (("start", [[4, 5, 0], [6, 0, 0]]), ("end", [[0, 4, 5], [0, 0, 6]])):
-        found = joined(align=align).collect()
-        assert found.labels["y"].tolist() == labels
-        assert found.labels_masks["y"].tolist() == (np.array(labels) > 0).tolist()
-        assert found.features["x"][0, :, 0].tolist() == [0, 1, 2]
-
-
-@pytest.mark.thorough
 def test_invalid_sources_raise_with_their_names(spark, tmp_path):
     files = {
         "good": "id,a\n1,2\n2,3\n",

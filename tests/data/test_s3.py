@@ -49,19 +49,3 @@ def test_executors_write_and_read_an_export(spark, bucket):
 
     assert fsspec.filesystem("s3").find(bucket) == []
     assert fsspec.filesystem("s3").exists(bucket)
-
-
-@pytest.mark.thorough
-def test_failed_export_leaves_no_visible_files(spark, bucket):
-    def fail(chunk):
-        raise ValueError("no")
-
-    url = f"{bucket}/export"
-    data = sw.data.from_arrays(spark, np.zeros((9, 1)), partitions=2)
-    broken = data.derive(data.rdd.union(data.rdd.map(fail)), step="")
-    with pytest.raises(sw.errors.WorkerError, match="no"):
-        broken.export(url, batch_size=2)
-    assert find_export(url) is None
-    import fsspec
-
-    assert fsspec.filesystem("s3").find(bucket) == []

@@ -1,7 +1,6 @@
 import itertools
 from collections import Counter
 
-import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -177,17 +176,6 @@ def test_stratified_split_preserves_class_proportions(numbered):
     assert (np.abs(np.array(balance) - np.outer([0.75, 0.25], [100, 61, 40])) < 1).all()
 
 
-@pytest.mark.thorough
-def test_tasks_do_not_carry_the_quotas_of_all_partitions(numbered):
-    many = sw.data.from_arrays(
-        numbered.spark, np.zeros((3000, 1)), np.arange(3000, dtype=np.int32), partitions=3
-    )
-    part = many.stratified_split([1, 1])[0]
-    # 3000 classes: quotas are at least 50,000 bytes.
-    assert len(cloudpickle.dumps(part.rdd.func)) < 20_000
-    assert part.count() == len(part.collect()) == 1500
-
-
 def test_shuffle_moves_examples_across_partitions_without_loss(numbered):
     shuffled = numbered.shuffle(seed=3, partitions=3)
     assert shuffled.partition_counts() == (67, 67, 67)
@@ -205,22 +193,6 @@ def test_shuffle_moves_examples_across_partitions_without_loss(numbered):
     assert numbers(numbered.shuffle(seed=4, partitions=3)) != order
     labels = shuffled.collect()
     np.testing.assert_array_equal(labels.labels["labels"], LABELS[order])
-
-
-@pytest.mark.thorough
-def test_shuffle_in_several_blocks_loses_no_examples(numbered, monkeypatch):
-    monkeypatch.setattr("sparkwright.data.shuffling._BLOCK_BYTES", 1000)
-    order = numbers(numbered.shuffle(seed=3))
-    assert sorted(order) == list(range(201))
-
-
-@pytest.mark.thorough
-def test_sequences_of_different_length_are_shuffled(spark):
-    parts = [sw.DataSet(np.full((3, length, 1), length)) for length in (2, 5, 4)]
-    data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2)).shuffle(seed=1)
-    chunks = [sw.data.from_bytes(chunk) for chunk in data.rdd.collect()]
-    lengths = [length for c in chunks for length in [c.features["features"].shape[1]] * len(c)]
-    assert sorted(lengths) == [2, 2, 2, 4, 4, 4, 5, 5, 5]
 
 
 def test_sample_has_the_requested_size(numbered):

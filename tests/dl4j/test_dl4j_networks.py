@@ -2,8 +2,6 @@ import contextlib
 import random
 import re
 import shutil
-import subprocess
-import sys
 import warnings
 import zipfile
 from functools import partial
@@ -175,32 +173,6 @@ def changed(name, folder, old, new):
             is_text = each == "configuration.json"
             target.writestr(each, content.replace(old, new) if is_text else content)
     return path
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("in_process")
-def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path):
-    path = NETWORKS / "graves-lstm.zip"
-    model, _ = imported(path)
-    x, labels = arrays(path, "in")[0], arrays(path, "labels")[0]
-    master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=5)
-    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
-        wrapper.fit(sw.DataSet(x, labels))
-    by_keras, _ = imported(path)
-    by_keras.run_eagerly = True
-    by_keras.train_on_batch(x, labels)
-    expected = outputs(by_keras, [x])[0]
-    np.testing.assert_allclose(outputs(model, [x])[0], expected, atol=1e-5)
-    sw.save_model(model, str(tmp_path / "saved.keras"))
-    np.save(tmp_path / "x.npy", x)
-    # Another process has not yet imported what the network needs.
-    code = (
-        "import sys, numpy as np, sparkwright as sw\n"
-        "model, x = sw.load_model(sys.argv[1] + '/saved.keras'), np.load(sys.argv[1] + '/x.npy')\n"
-        "np.save(sys.argv[1] + '/y.npy', model(x))\n"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=200)
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, atol=1e-5)
 
 
 @pytest.mark.slow

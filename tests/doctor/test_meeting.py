@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 from sparkwright.cluster.engine_archive import engine_finder
 from sparkwright.doctor import _folders, _gathering, _meeting, _probe
 from sparkwright.doctor._meeting import Meeting
-from sparkwright.doctor._orders import Orders, all_within, file_of
+from sparkwright.doctor._orders import Orders, file_of
 from sparkwright.mesh.connection import connect
 
 SECRET = b"s" * 32
@@ -125,20 +125,6 @@ def test_started_tasks_are_awaited_and_missing_ones_are_not():
     assert all(list(answer["place"]["peers"].values()) == [""] for answer in answers)
     assert late["place"]["driver_problem"] == ""
     assert (meeting.came, len(meeting.answers)) == ({0, 1}, 3)
-
-
-@pytest.mark.thorough
-def test_hanging_or_failing_actions_do_not_block_others():
-    hold = threading.Event()
-    quick = {str(n): lambda: "" for n in range(99)}
-    acts = {"hangs": lambda: str(hold.wait(20)), "fails": lambda: str(int("x")), **quick}
-    try:
-        found = all_within(acts, 1.0, "too slow")
-    finally:
-        hold.set()
-    assert found.pop("hangs") == "too slow"
-    assert found.pop("fails").startswith("ValueError: invalid literal")
-    assert found == dict.fromkeys(quick, "")
 
 
 def test_closing_releases_all_executors(meeting):

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -65,19 +63,6 @@ def test_script_reproduces_the_experiment(experiment, first):
     exec(experiment.to_code(), made)
     assert_same_weights(made["model"].get_weights(), first[1])
     assert made["evaluation"].examples == made["test"].count()
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("local_trainers")
-def test_experiment_trains_with_processes_of_this_machine(spark, experiment):
-    parallel = replace(experiment, parallel=True, epochs=1, normalize=None, validate_on="test")
-    prepared = parallel.prepare(spark)
-    run = prepared.start(display=False)
-    run.wait()
-    assert "processes" in run.title
-    assert run.configuration["note"] == run.note == parallel.note != ""
-    assert run.note in repr(run)
-    assert prepared.network.evaluate(prepared.data["test"]).examples > 120
 
 
 @pytest.mark.thorough

@@ -1,42 +1,13 @@
 import keras
 import numpy as np
 import pytest
-from tests.spark.helpers import KillOnce, dense, weights
+from tests.spark.helpers import dense, weights
 
 import sparkwright as sw
 
 
 def halved():
     return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else rate)
-
-
-@pytest.mark.thorough
-@pytest.mark.connect
-def test_killed_worker_leaves_callbacks_and_history_consistent(spark, blobs, tmp_path):
-    # Sharing workers are lost in tests/workers/test_callbacks.py.
-    master = sw.ParameterAveragingTrainingMaster(
-        workers=2, batch_size_per_worker=10, averaging_frequency=1, seed=1
-    ).with_hooks(KillOnce(str(tmp_path / "killed"), at=9))  # in the second epoch
-    network = sw.SparkNetwork(spark, dense(keras.optimizers.SGD(0.1)), master)
-    seen = []
-    remembers = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: seen.append((epoch, logs["loss"], logs["val_loss"]))
-    )
-    data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
-    network.fit(
-        data,
-        epochs=3,
-        callbacks=[halved(), remembers],
-        class_weight={0: 2.0},
-        validation_split=0.2,
-        display=False,
-    )
-    assert (tmp_path / "killed").exists()
-    history = network.history
-    assert [epoch for epoch, *_ in seen] == history.epoch == [0, 1, 2]
-    assert history.history["loss"] == [loss for _, loss, _ in seen]
-    assert history.history["val_loss"] == [loss for *_, loss in seen]
-    np.testing.assert_allclose(history.history["learning_rate"], [0.1, 0.05, 0.025], rtol=1e-6)
 
 
 @pytest.mark.thorough

@@ -58,18 +58,6 @@ def test_arrays_are_accepted_in_keras_form(spark):
     assert len(trained.worst_examples((x, classes), 2)) == 2
 
 
-@pytest.mark.thorough
-@pytest.mark.connect
-def test_columns_of_a_spark_frame_are_named(spark):
-    frame = spark.createDataFrame(flowers()).repartition(2)
-    trained = network(spark)
-    trained.fit(
-        frame, label="species", features=["a", "b", "c", "d"], validation=frame, display=False
-    )
-    assert trained.class_names == {"labels": ("aster", "iris", "rose")}
-    assert trained.evaluate(frame).examples == 240
-
-
 @cases(
     "options, message",
     ({"label": "kind"}, "unknown columns 'kind'"),

@@ -40,23 +40,6 @@ def test_training_on_raw_data_equals_training_on_normalized_data(spark, raw, tra
     assert trained.score(raw) == plain.score(normalized)
 
 
-@pytest.mark.thorough
-@pytest.mark.usefixtures("in_process")
-def test_training_without_spark_also_normalizes(raw):
-    normalizer = Standardize.fit(raw)
-    found = []
-    for data, option in ((raw, normalizer), (normalizer.transform(raw), None)):
-        model = dense()
-        with sw.ParallelWrapper(
-            model, master(), workers=1, cores_per_worker=1, normalizer=option
-        ) as wrapper:
-            run = wrapper.start(data, validation=data, display=False)
-            run.wait(60)
-        found.append((*model.get_weights(), run.status.validation[0].loss))
-    for ours, theirs in zip(*found, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 def test_network_is_loaded_with_its_normalizer(spark, raw, trained):
     url = "memory://normalized/model.keras"
     trained.class_names = {"labels": ("a", "b", "c")}

@@ -294,33 +294,6 @@ def test_normalizers_without_equivalent_layers_raise_with_the_alternative(tmp_pa
 
 
 @pytest.mark.thorough
-def test_placement_beside_keeps_the_model_without_normalizer(tmp_path):
-    data = DataSet(table(), prices())
-    normalizer = Standardize.fit(data)
-    model, raw = sequential(), data.features["features"]
-    train(model, data, normalizer)
-    url = str(tmp_path / "beside.keras")
-    sw.save_model(model, url, normalizer=normalizer, normalizer_place="beside")
-    bare = keras_alone(url)
-    np.testing.assert_array_equal(bare.predict(raw, verbose=0), model.predict(raw, verbose=0))
-    assert sw.load_normalizer(url) == normalizer
-    info = sw.model_info(url)
-    assert info.normalizer == "beside"
-    assert "Keras alone does not apply it" in repr(info)
-    inside = sw.model_info(saved(model, normalizer, tmp_path))
-    assert (inside.normalizer, inside.inputs, inside.name) == ("inside", {"x": (None, 5)}, "houses")
-    # As files were written before they said it.
-    old = str(tmp_path / "old.keras")
-    sw.save_model(model, old, notes={"normalizer": normalizer.to_dict()})
-    rewrite(old, lambda notes: notes["about"].pop("normalizer"))
-    assert sw.model_info(old).normalizer == "beside"
-    assert sw.load_normalizer(old) == normalizer
-    assert_equal(sw.load_model(old), model)
-    sw.save_model(model, old)
-    assert sw.model_info(old).normalizer is None
-
-
-@pytest.mark.thorough
 def test_second_normalizer_raises(tmp_path):
     normalizer = Standardize.fit(DataSet(table()))
     plain = keras_alone(saved(sequential(), normalizer, tmp_path))

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from datetime import datetime
-from pathlib import Path
 
 import nbformat
 import psutil
@@ -14,8 +13,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from sparkwright_widgets._offline_html import offline_html, outside_resources
 from sparkwright_widgets._report import main
-
-FAKE_RUN = Path(__file__).with_name("fake_run.py")
 
 
 @pytest.fixture
@@ -33,37 +30,6 @@ def notebook(tmp_path):
         return path
 
     return write
-
-
-@pytest.mark.thorough
-def test_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
-    path = notebook(
-        "# A tour\n\nWith some words.",
-        f"import sys; sys.path.insert(0, {str(FAKE_RUN.parent)!r})\nprint('prepared')",
-        "## Training",
-        "import time, fake_run\nfrom sparkwright_widgets.display import panel_for\n"
-        "run = fake_run.FakeRun()\n"
-        "print('a'); time.sleep(0.1); print('b', file=sys.stderr); time.sleep(0.1); print('c')\n"
-        "display(panel_for(run))\nrun.begin(epochs=2, rounds=5)",
-        "while not run.finished:\n    time.sleep(0.05)",
-        "import json\nfrom pathlib import Path\n"
-        "Path('../out/tour.json').write_text(json.dumps({'accuracy': 0.98125, 'workers': 2}))",
-    )
-    output = tmp_path / "out" / "tour.html"
-    assert main([str(path), "--output", str(output)]) == 0
-    html = output.read_text()
-    assert outside_resources(html) == []
-    assert "<title>A tour</title>" in html
-    assert "With some words." in html
-    assert "fake_run" not in html  # no code
-    assert html.count("Trained for all epochs.") == 1  # the panel's copy; the card would repeat it
-    assert "Loss curve of 2 workers over 50 steps" in html
-    executed = nbformat.read(output.with_suffix(".ipynb"), as_version=4)
-    assert "widgets" not in executed.metadata
-    assert len(executed.cells) == 6
-    told = capsys.readouterr().out
-    for words in ("[2/4] Training", "prepared", "accuracy  0.9812", str(output)):
-        assert words in told
 
 
 def test_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, capsys):

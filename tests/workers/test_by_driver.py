@@ -1,14 +1,12 @@
 import socket
 import threading
-from collections import Counter
 
 import numpy as np
 import pytest
 from tests.cases import cases
-from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
+from tests.spark.helpers import Paced, dense, weights
 from tests.support.in_process import fit
 from tests.waiting import wait_until
-from tests.workers.test_training import SlowWorkerZero
 
 import sparkwright as sw
 
@@ -91,29 +89,3 @@ def test_threads_of_the_driver_that_serve_workers_read_no_variables(
     fit(dense("adam"), master(workers=2, batch_size_per_worker=10, checkpoint=kept), blobs)
     assert readers
     assert not [name for name in readers if name.endswith(("-worker", "-timer"))], readers
-
-
-@pytest.mark.thorough
-def test_idle_workers_fetch_examples_of_a_slow_worker(tmp_path):
-    master = averaging(workers=2, averaging_frequency=4, share_work=True, **BY_DRIVER)
-    hooks = SlowWorkerZero(), RecordingHook(str(tmp_path))
-    run = fit(dense(), master.with_hooks(*hooks), numbered(120), epochs=2)
-    steps = run.history.groupby("worker")["step"].max()
-    assert steps[0] < steps[1] / 2
-    assert seen(tmp_path) == Counter(dict.fromkeys(range(120), 2))
-
-
-@pytest.mark.thorough
-def test_gradient_sharing_through_the_driver_learns(blobs):
-    master = sw.SharedTrainingMaster(
-        workers=3,
-        batch_size_per_worker=5,
-        seed=1,
-        threshold=sw.AdaptiveThreshold(initial=1e-3),
-        mesh=sw.MeshConfig(mode="mesh", max_downstreams=1),
-        **BY_DRIVER,
-    )
-    history = fit(dense("adam"), master, blobs, epochs=8).history
-    assert history["examples"].sum() == 8 * 120
-    losses = history.groupby("epoch")["loss"].mean()
-    assert losses[8] < 0.8 * losses[1]

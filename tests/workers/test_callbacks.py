@@ -134,19 +134,6 @@ def test_checkpoint_plateau_and_early_stopping_callbacks_work(blobs, tmp_path):
         np.testing.assert_array_equal(weights(saved), expected)
 
 
-@pytest.mark.thorough
-def test_plateau_lowers_the_learning_rate_of_the_workers(blobs):
-    plateau = keras.callbacks.ReduceLROnPlateau(
-        "val_accuracy", patience=1, factor=0.5, min_delta=1.0, min_lr=0.01
-    )
-    options = {"epochs": 5, "validation": blobs, "callbacks": [plateau]}
-    # Workers keep their replicas from run to run, but not what callbacks did to them.
-    for expected, given in (([0.05, 0.05, 0.025, 0.0125, 0.01], options), ([0.05], {})):
-        run = fit(network(rate=0.05), master_of("averaging", 2), blobs, **given)
-        rates = run.history.groupby("epoch")["learning_rate"].max()
-        np.testing.assert_allclose(rates, expected, rtol=1e-6)
-
-
 @cases("metric, expected", ("accuracy", 1), ("mae", 2), (keras.metrics.F1Score(name="f"), 1))
 def test_direction_of_a_score_is_that_of_its_metric(metric, expected):
     """As after training by Keras, although the driver's model has not trained."""
@@ -396,22 +383,6 @@ def test_worker_lost_while_callbacks_run_does_not_affect_them(blobs, control_lin
     assert (run.events["event"] == "WorkerLost").sum() == 1
     rates = run.history.groupby("epoch")["learning_rate"]
     np.testing.assert_allclose(rates.max(), 0.05 / np.arange(1, 5), rtol=1e-6)
-
-
-@pytest.mark.thorough
-def test_run_resumes_from_a_checkpoint_with_its_learning_rate(blobs, tmp_path):
-    def callbacks():
-        return [keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)]
-
-    master = master_of("sharing", checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
-    first = network(rate=0.08)
-    fit(first, master, blobs, epochs=2, callbacks=callbacks())
-    again, whole = network(rate=0.08), network(rate=0.08)
-    run = fit(again, master, blobs, epochs=4, callbacks=callbacks(), resume=str(tmp_path))
-    fit(whole, master_of("sharing"), blobs, epochs=4, callbacks=callbacks())
-    assert rate_of(again) == rate_of(whole)
-    np.testing.assert_allclose(weights(again), weights(whole), atol=1e-6)
-    assert run.history["epoch"].max() == 4
 
 
 BY_BATCH = {"save_freq": 10}

@@ -281,27 +281,6 @@ def test_function_selects_an_optimizer_for_each_variable():
         ModelDefinition.of(network(without_name))
 
 
-@pytest.mark.thorough
-@pytest.mark.usefixtures("in_process")
-@cases("kind", "averaging", "sharing")
-def test_both_masters_accumulate_gradients_and_return_the_moving_average(kind):
-    def build():
-        options = {"use_ema": True, "ema_momentum": 0.8, "gradient_accumulation_steps": 3}
-        return network(keras.optimizers.Adam(0.01, **options))
-
-    settings = {"workers": 1, "batch_size_per_worker": BATCH, "shuffle": False}
-    master = sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **settings)
-    if kind == "sharing":
-        master = sw.SharedTrainingMaster(threshold=sw.FixedThreshold(threshold=0.01), **settings)
-    model, local = build(), expected(build(), examples())
-    with sw.ParallelWrapper(model, master, workers=1, cores_per_worker=1) as wrapper:
-        wrapper.fit(sw.DataSet(*examples()))
-        assert_same(model, local)
-        # Training goes on from the averages, as a second `fit` does.
-        wrapper.fit(sw.DataSet(*examples()))
-    assert_same(model, expected(local, examples()))
-
-
 @cases(
     "name, case, text",
     ("ScheduleFreeAdamW", "default", "ScheduleFreeAdamW with averaged weights"),

@@ -253,24 +253,6 @@ def test_shapes_of_a_built_model_are_known_without_data():
     assert len(model._inbound_nodes) == 1  # the user's call
 
 
-@pytest.mark.thorough
-@cases("kind", "nested", "gan")
-def test_saved_model_continues_training(kind, tmp_path):
-    build, data = KINDS[kind]
-    url = str(tmp_path / "model.keras")
-    model = fit(build, master(), data).model
-    sw.save_model(model, url)
-    given = {"build_model": gan}
-    if kind == "nested":
-        given = {"custom_objects": {"Plain": Plain, "Nested": Nested}}
-    again = sw.load_model(url, **given)
-    np.testing.assert_array_equal(weights(again), weights(model))
-    assert sw.model_info(url).inputs == {"features": (None, 4)}
-    for each in (model, again):
-        fit(each, master(), data)
-    np.testing.assert_allclose(weights(again), weights(model), atol=1e-6)
-
-
 class Numbered(Plain):
     made = 0
 

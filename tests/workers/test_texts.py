@@ -56,18 +56,6 @@ def test_one_worker_trains_on_text_like_keras():
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.thorough
-def test_two_workers_learn_from_text():
-    master = sw.SharedTrainingMaster(workers=2, batch_size_per_worker=10, seed=1)
-    model, data = classifier(optimizer=keras.optimizers.SGD(1.0)), sentences()
-    run = fit(model, master, data, epochs=30, validation=data)
-    texts, labels = data.features["text"], data.labels["labels"]
-    tensor = keras.ops.convert_to_tensor(texts)  # Keras takes no arrays of text here
-    accuracy = model.evaluate(tensor, labels, verbose=0)[1]
-    assert accuracy > 0.9
-    assert run.status.validation[-1].metrics["acc"] == pytest.approx(accuracy)
-
-
 @cases("rank", 0, 1)
 def test_text_input_can_omit_the_axis_of_size_1(rank):
     replica = make_replica(ModelDefinition.of(classifier(rank=rank)))

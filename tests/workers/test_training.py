@@ -351,23 +351,6 @@ def test_local_moments_are_reset_after_a_nan(blobs):
     assert np.flatnonzero(np.isnan(losses)).tolist() == [11, 23]
 
 
-class SpoilsMoments(Hook):
-    """Makes moments infinite in the third minibatch; Adam's steps then are 0."""
-
-    def post_update(self, minibatch, model):
-        if int(model.optimizer.iterations) == 3:
-            for moment in model.optimizer._velocities:
-                moment.assign(np.full(moment.shape, np.inf))
-
-
-@pytest.mark.thorough
-def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs):
-    """With 12 minibatches an epoch, the 20 after which a worker looks are never reached."""
-    master = averaging(updater="local", averaging_frequency=1).with_hooks(SpoilsMoments())
-    with pytest.raises(sw.errors.NonFiniteLossError, match=r"parameters or moments .* in epoch 1"):
-        fit(dense("adam"), master, blobs, epochs=2)
-
-
 def test_averaging_every_step_equals_the_large_batch_for_a_cnn():
     def cnn():
         init = keras.initializers.GlorotUniform
@@ -654,25 +637,6 @@ def test_listeners_receive_events_and_a_failing_one_is_harmless(blobs):
         remove()
     assert sum(event.count for event in heard if isinstance(event, RowsLogged)) == len(run.log)
     assert [e.state for e in heard if isinstance(e, StateChanged)][-1] == "done"
-
-
-@pytest.mark.thorough
-def test_nan_stops_the_run_and_keeps_the_last_valid_average(blobs):
-    poisoned = blobs.take(slice(0, 60))
-    features = poisoned.features["features"].copy()
-    features[-1] = np.nan
-    data = sw.DataSet(features, poisoned.labels)
-    model = dense()
-    master = averaging(shuffle=False)  # the NaN comes in the last of 6 minibatches
-    with pytest.raises(
-        sw.errors.NonFiniteLossError, match=r"loss became nan in epoch 1, minibatch 6 of worker 1"
-    ):
-        fit(model, master, data)
-    assert np.isfinite(weights(model)).all()
-    assert int(model.optimizer.iterations) == 4  # two whole averagings of two minibatches
-    going_on = dense()
-    fit(going_on, averaging(non_finite="continue"), data)
-    assert np.isfinite(weights(going_on)).all()  # that worker's part is left out
 
 
 @pytest.mark.thorough(but=["constant"])
