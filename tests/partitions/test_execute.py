@@ -174,14 +174,6 @@ def test_groups_of_persisted_data_match_the_plan(spark):
     assert plan.target_counts == (9, 6, 5)
 
 
-@pytest.mark.thorough
-def test_data_without_partitions_becomes_empty_partitions(spark):
-    for mode in MODES:
-        plan = sw.partitions.plan_repartition([], workers=3, mode=mode)
-        found = sw.partitions.repartition(spark.sparkContext.emptyRDD(), plan).glom().collect()
-        assert found == [[], [], []]
-
-
 def test_plan_for_another_number_of_partitions_raises(spark):
     rdd = as_rdd(spark, partitions_of([4, 4]))
     with pytest.raises(DataError, match=r"data in 2 partitions, plan for 3"):

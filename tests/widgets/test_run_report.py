@@ -258,15 +258,6 @@ def test_keras_model_is_described_without_importing_keras():
     assert network_facts("no network") is None
 
 
-@pytest.mark.thorough
-def test_named_evaluations_get_headings(trained):
-    labels = np.arange(40) % 2
-    good, bad = (sw.ROC().updated(labels, np.abs(labels - shift)) for shift in (0.2, 0.5))
-    html = report(trained(), evaluations={"good one": good, "bad <one>": bad})
-    assert "<h3>good one</h3>" in html
-    assert "<h3>bad &lt;one&gt;</h3>" in html
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [({"evaluations": ["none"]}, "evaluations"), ({"data": {"train": [1, 2]}}, "train=list")],

@@ -35,13 +35,6 @@ def test_notebook_shows_the_panel_and_no_lines(capsys, monkeypatch):
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.thorough
-def test_runs_of_a_session_have_distinct_names():
-    names = [train(display=False, name=name).name for name in (None, None, "mine", "mine")]
-    assert len(set(names)) == 4
-    assert names[2:] == ["mine", "mine-2"]
-
-
 @cases(
     "labels, loss, message",
     (np.arange(40) % 10, "sparse_categorical_crossentropy", "Received: labels from 0 to 9"),

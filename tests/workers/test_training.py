@@ -658,3 +658,20 @@ def test_iteration_epoch_and_averaging_counts_are_exact(blobs, frequency, expect
     assert history["epoch"].max() == 3
     rounds = history[history["worker"] == 0].groupby("epoch")["round"].nunique()
     assert rounds.tolist() == expected
+
+
+class SpoilsMoments(Hook):
+    """Makes moments infinite in the third minibatch; Adam's steps then are 0."""
+
+    def post_update(self, minibatch, model):
+        if int(model.optimizer.iterations) == 3:
+            for moment in model.optimizer._velocities:
+                moment.assign(np.full(moment.shape, np.inf))
+
+
+@pytest.mark.thorough
+def test_infinite_local_moments_are_detected_by_the_end_of_the_epoch(blobs):
+    """With 12 minibatches an epoch, the 20 after which a worker looks are never reached."""
+    master = averaging(updater="local", averaging_frequency=1).with_hooks(SpoilsMoments())
+    with pytest.raises(sw.errors.NonFiniteLossError, match=r"parameters or moments .* in epoch 1"):
+        fit(dense("adam"), master, blobs, epochs=2)
