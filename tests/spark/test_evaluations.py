@@ -57,6 +57,14 @@ def test_data_error_names_the_first_partition_that_has_one(spark, network, blobs
         network.evaluate(sw.data.from_rdd(spark, parts))
 
 
+@cases("use", "evaluate", "score", "worst_examples", "evaluate_roc_multi_class")
+def test_frame_without_rows_raises(spark, network, use):
+    """Spark plans it without partitions."""
+    frame = spark.createDataFrame([([1.0] * 4, 0)], "features array<double>, label int")
+    with pytest.raises(sw.DataError, match="needs? at least one example. Received: data without"):
+        getattr(network, use)(frame.where("false"))
+
+
 def test_binary_evaluations_support_masks_and_custom_functions(spark):
     random = np.random.default_rng(1)
     x = random.normal(size=(50, 6, 2)).astype(np.float32)

@@ -218,7 +218,9 @@ def _folded(
 def _total(parts: "RDD[_Folded]", added: Callable[[Any, Any], Any], needs: str) -> Any:
     """Return the sum of the partitions' results; runs a Spark job."""
 
-    def add(one: _Folded, other: _Folded) -> _Folded:
+    def add(one: _Folded | None, other: _Folded | None) -> _Folded | None:
+        if one is None or other is None:
+            return other if one is None else one
         first, second = sorted((one, other), key=lambda part: part.partition)
         if first.error or second.error:
             return first if first.error else second
@@ -226,10 +228,10 @@ def _total(parts: "RDD[_Folded]", added: Callable[[Any, Any], Any], needs: str) 
             return first._replace(result=second.result if first.result is None else first.result)
         return first._replace(result=added(first.result, second.result))
 
-    total = parts.treeReduce(add)
-    if total.error is not None:
+    total = parts.treeAggregate(None, add, add)  # of a frame without partitions: None
+    if total is not None and total.error is not None:
         raise total.error
-    if total.result is None:
+    if total is None or total.result is None:
         raise DataError(f"{needs} at least one example. Received: data without examples.")
     return total.result
 
