@@ -29,6 +29,8 @@ _FURTHER = {
     *("residual_p50", "residual_p99", "residual_max"),
     *("processor", "memory_bytes", "gpu", "gpu_memory_bytes"),
 }
+# Before the name of a metric that is also the name of such a column.
+_METRIC = "metric "
 _FIRST_CAPACITY = 4096
 # The throughput is the mean over this window.
 _WINDOW_S = 3.0
@@ -41,7 +43,8 @@ class History:
     Columns: worker (from 0), epoch and round (from 1), step (this worker's minibatches since the
     run began, from 1), loss (before the step), examples (of the minibatch), time_s (since the run
     began), examples_per_s (of this worker in this round), and one per compiled metric (the mean
-    since the epoch began, at each round's last step, NaN elsewhere). Minibatches that count but
+    since the epoch began, at each round's last step, NaN elsewhere; an array `f1` is the columns
+    `f1/0`, `f1/1`, …, and the name of another column follows "metric "). Minibatches that count but
     whose worker died before it reported them have a loss and examples_per_s of NaN. They have the
     epoch in which they were trained, and follow the worker's other rows.
 
@@ -176,7 +179,11 @@ def block_rows(
         "examples_per_s": np.full(count, float(examples.sum()) / seconds),
         **columns,
     }
-    for name, value in {**block["metrics"], **block.get("readings", {})}.items():
+    metrics = {
+        (_METRIC if name in COLUMNS or name in _FURTHER else "") + name: value
+        for name, value in block["metrics"].items()
+    }
+    for name, value in {**metrics, **block.get("readings", {})}.items():
         rows[name] = np.full(count, np.nan)
         rows[name][-1] = value
     return rows
@@ -198,7 +205,9 @@ def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]
     for name in sorted(mine.columns.difference([*COLUMNS, *_FURTHER])):
         found[name] = (last[name].dropna(), examples[last[name].notna()])
     return {
-        name: float(np.average(values, weights=weights)) if len(values) else math.nan
+        name.removeprefix(_METRIC): (
+            float(np.average(values, weights=weights)) if len(values) else math.nan
+        )
         for name, (values, weights) in sorted(found.items())
     }
 

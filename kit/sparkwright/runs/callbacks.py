@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, NonFiniteLossError
 from sparkwright.networks.steps import learning_rate_of
+from sparkwright.workers.metric_values import as_keras_logs
 from sparkwright.workers.protocol import Progress
 
 from ._callback_state import CallbackState, Values, described, restore, state_of, values_of
@@ -195,7 +196,7 @@ class DriverCallbacks:
 
     def _call(self, epoch: int, state: Outcome | None, record: RunRecord, *, is_over: bool) -> None:
         """Call the callbacks at an averaging of `epoch` (from 0), or at its end if `is_over`."""
-        logs = record.epoch_logs(epoch + 1)
+        logs = as_keras_logs(record.epoch_logs(epoch + 1))
         if self.frequency and state is not None:
             trained = _trained(state.progress, epoch, record.steps_per_epoch or 0)
             if trained > self._batch:
@@ -265,7 +266,7 @@ class DriverCallbacks:
         found.on_train_begin()
         for epoch in sorted(set(record.log.rows()["epoch"].tolist())):
             if epoch <= done:
-                found.on_epoch_end(epoch - 1, record.epoch_logs(epoch))
+                found.on_epoch_end(epoch - 1, as_keras_logs(record.epoch_logs(epoch)))
         return found
 
 

@@ -13,6 +13,7 @@ from sparkwright.networks import ModelDefinition
 
 from ._batch_layout import BatchLayout
 from ._replica_base import Columns, Replica, last_rate, loss_of
+from .metric_values import numbers_of
 
 Values = list[Any]
 # For shorter minibatches, a GPU waits for Python to start each one.
@@ -85,7 +86,7 @@ class JaxReplica(Replica):
         _assign(call.variables, state)
         self.learning_rate = float(rate)
         flat = np.concatenate([np.ravel(each) for each in found]).astype(np.float32, copy=False)
-        return flat, {name: float(value) for name, value in metrics.items()}
+        return flat, {name: float(value) for name, value in numbers_of(metrics)}
 
     def _pieces(self, steps: int) -> Iterator[tuple[int, int]]:
         """Yield the first minibatch of each compiled call, and its number of minibatches."""

@@ -15,6 +15,7 @@ from sparkwright.networks.steps import has_own_test_step, has_own_train_step, ov
 
 from ._batch_layout import BatchLayout
 from ._replica_base import Arrays, Columns, Replica, XlaChoice, last_rate, loss_of
+from .metric_values import numbers_of
 
 
 class TensorFlowReplica(Replica):
@@ -64,7 +65,7 @@ class TensorFlowReplica(Replica):
         self.has_traced = len(self._train_calls) > known
         losses, metrics, rate = call(arrays)
         self.learning_rate = float(rate)
-        return losses.numpy(), {name: float(value) for name, value in metrics.items()}
+        return losses.numpy(), {name: float(value) for name, value in numbers_of(metrics)}
 
     def _train_call(self, layout: BatchLayout, *, xla: bool) -> Callable[..., Any]:
         key = (layout.key, xla)
@@ -120,11 +121,11 @@ class TensorFlowReplica(Replica):
                     metrics = {name: losses[-1, i] for i, name in enumerate(logged, 1)}
                     losses = losses[:, 0]
                 elif layout.has_metrics:
-                    metrics = {
-                        name: tf.cast(tf.identity(value), tf.float32)
-                        for name, value in model.get_metrics_result().items()
-                        if name != "loss"
-                    }
+                    found = model.get_metrics_result()
+                    metrics = {name: found[name] for name in found if name != "loss"}
+                    metrics = tf.nest.map_structure(
+                        lambda value: tf.cast(tf.identity(value), tf.float32), metrics
+                    )
             return losses, metrics, rate
 
         return tf.function(steps, autograph=False, jit_compile=xla, input_signature=[signature])
@@ -215,8 +216,7 @@ def _own_step(
             added = means[name].count.value - count
             share = (means[name].total.value - total) / tf.where(added > 0, added, 1.0)
             loss = tf.where(added > 0, tf.cast(share, tf.float32), loss)
-        others = {key: tf.convert_to_tensor(value) for key, value in found.items()}
-        scalars = {key: value for key, value in others.items() if value.shape.rank == 0}
-        return loss, {key: tf.cast(value, tf.float32) for key, value in scalars.items()}
+        others = tf.nest.map_structure(tf.convert_to_tensor, found)
+        return loss, {key: tf.cast(value, tf.float32) for key, value in numbers_of(others)}
 
     return stepped

@@ -15,6 +15,7 @@ from sparkwright.networks.steps import learning_rate_of, optimizers_of
 from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
+from .metric_values import numbers_of
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Columns = Mapping[str, NDArray[Any]]
@@ -211,7 +212,7 @@ class Replica(ABC):
             variable.assign(state[start:stop].reshape(variable.shape).astype(str(variable.dtype)))
             start = stop
         results = self.model.get_metrics_result()
-        return {name: float(value) for name, value in results.items() if name != "loss"}
+        return {name: float(value) for name, value in numbers_of(results) if name != "loss"}
 
 
 def outputs_of(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
