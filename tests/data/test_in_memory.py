@@ -101,6 +101,20 @@ def test_read_pandas_accepts_the_options_of_file_readers():
     assert images.data.features["features"].shape == (2, 2, 2)
 
 
+def test_integer_is_the_column_of_that_name_or_else_of_that_place():
+    frame = pd.DataFrame([[1.0, 3.0, 5.0, 7.0]]).drop(columns=[1]).assign(y=0)  # 0, 2, 3, y
+    for choice in (2, [2], {"x": np.int64(2)}, range(2, 3)):
+        found = sw.data.read_pandas(frame, features=choice, labels="y").data
+        assert next(iter(found.features.values())).tolist() == [[5]]
+    assert taken(frame, features=[3, 0], label="y").data.features["features"].tolist() == [[7, 1]]
+    assert sw.data.read_pandas(frame, features=2, labels=-1).data.labels["labels"].tolist() == [0]
+    with pytest.raises(sw.DataError, match=r"one of '0', '2', '3', 'y'\. Received: 1, which is a"):
+        sw.data.read_pandas(frame, features=1, labels="y")
+    texts = frame.set_axis(["a", "b", "c", "y"], axis=1)
+    found = sw.data.read_pandas(texts, features=2, labels="y").data
+    assert found.features["features"].tolist() == [[7]]
+
+
 @cases(
     "data, chosen, message",
     (FLOWERS, {"label": "kind"}, r"unknown columns 'kind'\. The DataFrame has 'width'"),

@@ -31,6 +31,10 @@ from .frames import (
 from .pieces import SkipLog
 from .wording import with_options_of
 
+# Options that choose columns.
+_COLUMNS = {"features", "labels", "text", "weights"}
+_FRAME_COLUMNS = ("features", "label", "weights")
+
 
 @with_options_of(schema_of)
 def read_pandas(
@@ -38,7 +42,8 @@ def read_pandas(
 ) -> LocalTable:
     """Read examples from a pandas DataFrame, one per row.
 
-    The options are those of `from_csv`. Integers in a label column stay integers. `classes` and
+    The options are those of `from_csv`. If columns have integers as names, 2 is the column called
+    2, otherwise the third one. Integers in a label column stay integers. `classes` and
     `categories` apply to columns of text, category and bool.
 
     Args:
@@ -60,6 +65,8 @@ def read_pandas(
         DataSet(2 examples; features/features: float32[3], labels/labels: int64[])
     """
     check_no_choice(options, schema)
+    choices: Any = options
+    choices |= {o: _by_name(frame, choices[o]) for o in _COLUMNS.intersection(options)}
     table, kinds, shown = _columns_of(frame)
     if schema is None:
 
@@ -113,6 +120,7 @@ def is_pandas(data: Any, *kinds: str) -> bool:
 
 
 def _of_frame(frame: Any, chosen: FrameColumns, schema: TableSchema | None) -> LocalTable:
+    chosen = replace(chosen, **{o: _by_name(frame, getattr(chosen, o)) for o in _FRAME_COLUMNS})
     table, kinds, shown = _columns_of(frame)
     for known in [] if schema is None else [schema, schema.without_labels()]:
         if chosen.is_default and set(known.used) <= set(kinds):
@@ -211,6 +219,24 @@ def _array(name: str, value: Any) -> Array:
             "in a `DataSet`."
         )
     return array
+
+
+def _by_name(frame: Any, choice: Any) -> Any:
+    """Return a choice of columns in which names that are integers are texts, like all names."""
+    if isinstance(choice, Mapping):
+        return {key: _by_name(frame, part) for key, part in choice.items()}  # pyright: ignore
+    if isinstance(choice, list | tuple | range | np.ndarray):
+        return [_by_name(frame, part) for part in choice]  # pyright: ignore
+    whole = isinstance(choice, int | np.integer) and not isinstance(choice, bool)
+    integers = [name for name in frame.columns if isinstance(name, int | np.integer)]
+    if not whole or not integers or choice < 0:
+        return choice
+    if choice not in integers:
+        raise DataError(
+            f"a column must be one of {listed(map(str, frame.columns))}. Received: {choice}, "
+            "which is a name, because other names are integers, too."
+        )
+    return str(choice)
 
 
 def _columns_of(frame: Any) -> tuple[Any, dict[str, Any], dict[str, str]]:
