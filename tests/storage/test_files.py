@@ -1,13 +1,25 @@
 import errno
 import itertools
 import os
+import re
+import sys
+from functools import partial
 from pathlib import Path
 
 import fsspec
 import pytest
+from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.storage.files import join, move, read_bytes, remove, write_atomically, write_folder
+from sparkwright.storage.files import (
+    join,
+    move,
+    open_to_read,
+    read_bytes,
+    remove,
+    write_atomically,
+    write_folder,
+)
 from sparkwright.storage.listing import list_folder
 
 _NUMBERS = itertools.count()
@@ -140,3 +152,36 @@ def test_models_in_a_relative_folder_are_listed_with_relative_paths(tmp_path, mo
     put("models/best/a.keras", b"no model")
     (model,) = sw.list_models("./models/", recursive=True)
     assert model.url == "./models/best/a.keras"
+
+
+MISSING = {name: None for name in ("s3fs", "adlfs", "gcsfs", "hdfs_native")}
+
+
+@cases(
+    "url, remedy",
+    ("dbfs:/tmp/m.keras", "Write the path of its mount, '/dbfs/tmp/m.keras', or that of a volume"),
+    ("dbfs:///tmp/m", "'/dbfs/tmp/m'"),
+    ("hdfs:/models/m.keras", "Write 'hdfs:///models/m.keras'."),
+    ("s3:/bucket/m.keras", "Write 's3://bucket/m.keras'."),
+    ("S3A:bucket/m", "Write 's3a://bucket/m'."),
+    ("wasbs://box@account.blob.core.windows.net/m", "Write its present form, 'abfss://…'."),
+    ("gs://bucket/m", "Install it on the driver and the executors: `pip install gcsfs`."),
+    ("abfss://box@account/m", "`pip install adlfs`."),
+    ("maprfs://m", "Received: 'maprfs://m': Protocol not known: maprfs. Copy the files to such"),
+)
+@cases("act", sw.load_model, partial(sw.data.read_csv, labels="y"), ids=["load", "read"])
+def test_url_of_no_store_raises_with_its_remedy(url, remedy, act, monkeypatch):
+    for name, module in MISSING.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    with pytest.raises(sw.ConfigurationError, match=re.escape(remedy)):
+        act(url)
+
+
+@cases("name", "a: b.bin", "s3:old/a.bin", "2026-11-30T10:00.bin", "a::b[1]*?.bin", "file.x:1")
+def test_existing_path_is_that_path(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"content")
+    with open_to_read(name) as file:
+        assert file.read() == b"content"

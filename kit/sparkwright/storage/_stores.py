@@ -9,10 +9,23 @@ from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
+from sparkwright.errors import ConfigurationError
+
 from ._hdfs import HDFS, hdfs_system_of
 
 # Files in these stores appear once complete, and can be copied but not renamed.
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"}
+# Scheme -> the package of its store, or None: fsspec has none.
+_PACKAGES = {
+    **dict.fromkeys(("abfs", "abfss", "adl", "az"), "adlfs"),
+    **dict.fromkeys(("gs", "gcs"), "gcsfs"),
+    **dict.fromkeys(("s3", "s3a"), "s3fs"),
+    **dict.fromkeys(("hdfs", "viewfs"), "hdfs-native"),
+    **dict.fromkeys(("dbfs", "wasb", "wasbs", "s3n", "maprfs", "ofs", "o3fs")),
+}
+# Instead of schemes that fsspec does not have.
+_INSTEAD = {"wasb": "abfs://…", "wasbs": "abfss://…", "s3n": "s3://…"}
+_SCHEME = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):(?P<slashes>/*)(?P<rest>.*)", re.DOTALL | re.I)
 # Temporary files of active writers are younger than this.
 _LEFT_AFTER = timedelta(days=1)
 # Some file systems cannot sync a folder, and need not: they write its entries immediately.
@@ -20,13 +33,51 @@ _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """Return the store of a URL as an fsspec file system, and the path in it."""
+    """Return the store of a URL as an fsspec file system, and the path in it.
+
+    Raises:
+        ConfigurationError: if the scheme is misspelled or unknown, or its package is missing.
+    """
     url = os.fspath(url)
     if url.startswith(f"{HDFS}://"):
         return hdfs_system_of(url)
     import fsspec
 
-    return fsspec.core.url_to_fs(url)
+    if os.path.lexists(url):  # whatever its name looks like
+        return fsspec.filesystem("file"), os.path.abspath(url)
+    match = _SCHEME.match(url)
+    if match is not None and (spelling := _spelling(**match.groupdict())) is not None:
+        raise ConfigurationError(
+            f"a URL must be that of a store or a path. Received: {url!r}. Write {spelling}."
+        )
+    try:
+        return fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        scheme = match["scheme"].lower() if match else ""
+        if isinstance(error, ValueError) and "Protocol not known" not in str(error):
+            raise
+        if (package := _PACKAGES.get(scheme)) is not None:
+            raise ConfigurationError(
+                f"a store needs its package. Received: {url!r}. Install it on the driver and the "
+                f"executors: `pip install {package}`."
+            ) from None
+        raise ConfigurationError(
+            f"a URL must have the scheme of a known store. Received: {url!r}: {error}. Copy the "
+            "files to such a store, or mount theirs as a folder."
+        ) from None
+
+
+def _spelling(scheme: str, slashes: str, rest: str) -> str | None:
+    """Return how to write the URL, if its scheme is known and it is written differently."""
+    scheme = scheme.lower()
+    if scheme == "dbfs":
+        return f"the path of its mount, '/dbfs/{rest}', or that of a volume, '/Volumes/…'"
+    if scheme in _INSTEAD:
+        return f"its present form, {_INSTEAD[scheme]!r}"
+    if scheme not in _PACKAGES or len(slashes) > 1:
+        return None  # others are names of files that contain a colon
+    root = "/" if scheme in ("hdfs", "viewfs") else ""
+    return f"'{scheme}://{root}{rest}'"
 
 
 @contextlib.contextmanager
