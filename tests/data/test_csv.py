@@ -3,6 +3,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,8 +111,9 @@ def test_blocks_end_where_the_csv_module_ends_a_record(text):
     form, block = CsvFormat(newlines_in_values=True), f"{text}\n".encode()
     lines = block.splitlines(keepends=True)
     found = list(form.records(lines))
-    expected = [row for row in csv.reader(io.StringIO(f"{text}\n", newline="")) if row]
-    assert [record.fields for record in found] == expected
+    if all(record.is_closed and record.ends_at_quotes for record in found):
+        reader = csv.reader(io.StringIO(f"{text}\n", newline=""), strict=True)
+        assert [record.fields for record in found] == [row for row in reader if row]
     is_closed = [record.is_closed for record in found]
     assert False not in is_closed[:-1]
     end = len(lines) if all(is_closed) else found[-1].begin
@@ -124,9 +126,40 @@ def test_lines_are_records_without_line_breaks_in_values(text):
     found = list(CsvFormat().records(lines))
     assert [lines[record.begin] for record in found] == [line for line in lines if line.strip()]
     for record in found:
-        row = next(csv.reader([lines[record.begin].decode()]))
-        assert record.fields == row
+        reader = csv.reader([lines[record.begin].decode()], strict=True)
+        if record.is_closed and record.ends_at_quotes:
+            assert record.fields == next(reader)
+        else:
+            with pytest.raises(csv.Error):
+                next(reader)
         assert record.end == record.begin + 1
+
+
+@given(st.lists(st.text(st.sampled_from('ab\\", '), max_size=6), min_size=2, max_size=9))
+def test_escaped_quotes_are_read_as_spark_reads_them(values):
+    """As Spark's writer does: backslashes are doubled only before a quote."""
+
+    def written_by_spark(value):
+        doubled = re.sub(r'(\\+)(?="|$)', r"\1\1", value)
+        return '"' + doubled.replace('"', '\\"') + '"'
+
+    block = "".join(f"{number},{written_by_spark(v)}\n" for number, v in enumerate(values)).encode()
+    form = CsvFormat(escape="\\", header=False)
+    rows = [[str(number), value] for number, value in enumerate(values)]
+    assert [each.fields for each in form.records(block.splitlines(keepends=True))] == rows
+
+
+@pytest.mark.spark
+def test_file_that_spark_wrote_is_read_with_its_escapes(spark, tmp_path):
+    values = ['say "hi" ok', "C:\\dir", 'a "q" \\', 'both \\" and, comma', "plain", '"', "it's"]
+    frame = spark.createDataFrame([(value, n) for n, value in enumerate(values)], ["text", "y"])
+    url = str(tmp_path / "written")
+    frame.coalesce(1).write.option("header", True).csv(url)
+    options = {"features": {"text": "text"}, "text": ["text"], "labels": "y"}
+    found = sw.data.read_csv(url, escape="\\", **options).data.features["text"]
+    assert found[:, 0].tolist() == values
+    with pytest.raises(sw.DataError, match=r"line 2: a quote must end its value.*`escape="):
+        sw.data.read_csv(url, **options)
 
 
 # -- columns to arrays ----------------------------------------------------------------------

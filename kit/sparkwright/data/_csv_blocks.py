@@ -95,6 +95,8 @@ def read_head(read: Read, form: CsvFormat, url: str) -> tuple[Head, bytes]:
     line = whole[first.begin]
     if not first.is_closed:
         raise UnusableItem("unusable header", f"{url}: {form.open_quote(line)}")
+    if not first.ends_at_quotes:
+        raise UnusableItem("unusable header", f"{url}: {form.text_after_quote(line)}")
     if any(field != readable(field) for field in first.fields):
         raise UnusableItem(
             "not in the encoding",

@@ -6,6 +6,7 @@ the rest of its block, so such blocks are read record by record.
 
 import codecs
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ class Record(NamedTuple):
     end: int
     fields: list[str]
     is_closed: bool
+    # Whether each closing quote ends its field; `fields` is empty otherwise.
+    ends_at_quotes: bool = True
 
 
 @configuration
@@ -56,6 +59,13 @@ class CsvFormat(Configuration):
         none_text="no quotes",
         help="One ASCII character around fields. None: no quotes.",
     )
+    escape: str | None = option(
+        default=None,
+        label="Escape before quotes",
+        none_text="quotes are doubled",
+        help="Character before a quote in a quoted field, such as a backslash, which Spark writes. "
+        "None: quotes are doubled.",
+    )
     skip_lines: int = option(
         default=0, minimum=0, help="Lines to skip at the beginning of each file."
     )
@@ -80,6 +90,14 @@ class CsvFormat(Configuration):
                 raise ConfigurationError(
                     "`quote` and `delimiter` must differ. "
                     f"Received: quote={self.quote!r}, delimiter={self.delimiter!r}."
+                )
+        if self.escape is not None:
+            _check_sign("escape", self.escape)
+            if self.escape in (self.quote, self.delimiter) or self.quote is None:
+                raise ConfigurationError(
+                    "`escape` must differ from `quote` and `delimiter`, and needs a quote. "
+                    f"Received: escape={self.escape!r}, quote={self.quote!r}, "
+                    f"delimiter={self.delimiter!r}."
                 )
         if self.column_names is not None:
             object.__setattr__(self, "column_names", _texts("column_names", self.column_names))
@@ -106,11 +124,11 @@ class CsvFormat(Configuration):
 
     def records(self, lines: Sequence[bytes]) -> Iterator[Record]:
         """Yield the records of lines, without blank ones; invalid UTF-8 becomes surrogates."""
-        texts = [line.decode(errors="surrogateescape") for line in lines]
+        texts = [self.doubled(line).decode(errors="surrogateescape") for line in lines]
         groups = [texts] if self.newlines_in_values else ([text] for text in texts)
         options: dict[str, Any] = {"delimiter": self.delimiter, "quoting": csv.QUOTE_NONE}
         if self.quote is not None:
-            options |= {"quotechar": self.quote, "quoting": csv.QUOTE_MINIMAL}
+            options |= {"quotechar": self.quote, "quoting": csv.QUOTE_MINIMAL, "strict": True}
         # Not restored: the limit is the process's, and threads may read at the same time.
         csv.field_size_limit(max(_FIELD_BYTES, csv.field_size_limit()))
         first = begin = 0
@@ -118,11 +136,18 @@ class CsvFormat(Configuration):
             # Only a record with an open quote takes the empty text at the end, too.
             reader = csv.reader([*group, ""], **options)
             last = first + len(group)
-            for fields in reader:
+            while True:
+                fields, is_valid = list[str](), True
+                try:
+                    fields = next(reader)
+                except StopIteration:
+                    break
+                except csv.Error:  # text after a closing quote, or none for an open one
+                    is_valid = False
                 end = first + reader.line_num
                 # A line of tab or space delimiters has several empty fields.
                 if len(fields) > 1 or (begin < last and texts[begin].strip(" \t\r\n")):
-                    yield Record(begin, min(end, last), fields, end <= last)
+                    yield Record(begin, min(end, last), fields, end <= last, is_valid)
                 begin = end
             first = begin = last
 
@@ -133,7 +158,7 @@ class CsvFormat(Configuration):
         if not end or not self.newlines_in_values or not self.has_quotes(block):
             return end
         quotes = self.well_formed_quotes(block[:end])
-        if quotes is not None:
+        if quotes is not None and not self._has_escapes(block):
             data = np.frombuffer(block, np.uint8)[:end]
             ends = np.flatnonzero((data == _LINE_FEED) | (data == _RETURN))
             outside = ends[np.searchsorted(quotes, ends) % 2 == 0]
@@ -154,9 +179,37 @@ class CsvFormat(Configuration):
         signs = np.frombuffer(f"{self.delimiter}{self.quote}\r\n".encode(), np.uint8)
         return quotes if np.isin(beside, signs).all() else None
 
+    def doubled(self, text: bytes) -> bytes:
+        """Return a text with doubled quotes in place of escaped ones.
+
+        Example:
+            >>> CsvFormat(escape="^", quote="'").doubled(b"'it^'s a^b'")
+            b"'it''s a^b'"
+        """
+        if not self._has_escapes(text):
+            return text
+        sign, quote = (self.escape or "").encode(), (self.quote or "").encode()
+
+        def change(match: re.Match[bytes]) -> bytes:
+            pairs, is_escaped = divmod(len(match[1]), 2)
+            return sign * pairs + quote * (1 + is_escaped)
+
+        return re.sub(b"(" + re.escape(sign) + b"+)" + re.escape(quote), change, text)
+
+    def _has_escapes(self, text: bytes) -> bool:
+        return self.escape is not None and f"{self.escape}{self.quote}".encode() in text
+
     def has_quotes(self, block: bytes) -> bool:
         """Whether a block has a quote character."""
         return self.quote is not None and self.quote.encode() in block
+
+    def text_after_quote(self, line: bytes) -> str:
+        """Return the message on a record in which text follows a closing quote."""
+        return (
+            f"a quote must end its value. Received: {beginning(line)}, with text after a closing "
+            "quote. Double quotes in values; if a backslash stands before them, as Spark writes, "
+            'set `escape="\\\\"`.'
+        )
 
     def open_quote(self, line: bytes) -> str:
         """Return the message on the record that begins with `line` and has an open quote."""

@@ -179,6 +179,7 @@ class CsvReader:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
+        block = self.form.doubled(block)
         parsing, converting = _options(self)
         reading: Any = arrow_csv.ReadOptions(
             use_threads=False, column_names=list(self.names), block_size=len(block) + 1
@@ -194,7 +195,11 @@ class CsvReader:
             return None
         if len(self.names) == 1 and _SPACES.search(block):
             return None  # PyArrow reads a line of spaces as a value
-        if self.form.newlines_in_values or not self.form.has_quotes(block):
+        if not self.form.has_quotes(block):
+            return table
+        if self.form.well_formed_quotes(block) is None:
+            return None  # PyArrow adds text after a closing quote to the value
+        if self.form.newlines_in_values:
             return table
         # A value with an unclosed quote ends on another line, or with the block.
         lines = line_count(block) + (block[-1:] not in b"\r\n")
@@ -222,15 +227,21 @@ class _Records:
         import pyarrow as pa
 
         width = len(self._reader.names)
-        opened, uneven, whole = list[int](), list[int](), list[int]()
+        opened, longer, uneven, whole = list[int](), list[int](), list[int](), list[int]()
         for row, record in enumerate(self.records):
             fits = whole if len(record.fields) == width else uneven
-            (fits if record.is_closed else opened).append(row)
+            closed = fits if record.ends_at_quotes else longer
+            (closed if record.is_closed else opened).append(row)
         faults = [
             Fault(
                 reason=OPEN_QUOTE,
                 rows=np.array(opened, np.int64),
                 message=lambda row: self._reader.form.open_quote(self._lines[self.line(row)]),
+            ),
+            Fault(
+                reason="text after a quoted value",
+                rows=np.array(longer, np.int64),
+                message=lambda row: self._reader.form.text_after_quote(self._lines[self.line(row)]),
             ),
             Fault(
                 reason="wrong number of columns",

@@ -47,6 +47,7 @@ class CsvOptions(ColumnOptions, total=False):
     column_names: Sequence[str] | None
     delimiter: str
     quote: str | None
+    escape: str | None
     skip_lines: int
     newlines_in_values: bool
     encoding: str
@@ -96,6 +97,8 @@ def from_csv(
             `column_0`, `column_1` and so on without a header.
         delimiter: separator of values; default a comma.
         quote: quote character of values with delimiters; None for no quotes.
+        escape: character before a quote in a quoted value, such as the backslash of files that
+            Spark wrote; default None: quotes are doubled.
         skip_lines: number of lines to skip at the beginning of each file; default 0.
         newlines_in_values: whether quoted values may contain newlines; default False.
         encoding: default "utf-8".

@@ -218,7 +218,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
         advice="Text files of columns: a file, a folder, or a pattern such as data/*.csv.",
         names=("header", "delimiter", "missing", "on_error", "one_hot"),
         further=(
-            *("quote", "skip_lines", "newlines_in_values", "encoding", "missing_values"),
+            *("quote", "escape", "skip_lines", "newlines_in_values", "encoding", "missing_values"),
             "weights",
         ),
         endings=TABLE_FORMATS["csv"][0],
