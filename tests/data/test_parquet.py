@@ -1,4 +1,6 @@
+import datetime
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -328,6 +330,25 @@ def test_error_in_part_of_a_large_file_names_the_row(save):
     batches = save.write in (to_file, to_feather)
     place = "record batch 6, row 11" if batches else "row 331"
     assert log.skipped.first[0].startswith(f"{path}, {place}: column 'kind'")
+
+
+@pytest.mark.thorough
+def test_remedies_for_vectors_and_times_work(spark, tmp_path):
+    from pyspark.ml.linalg import Vectors
+    from pyspark.sql import functions as F
+
+    row = (Vectors.dense([1.0, 2.0]), datetime.datetime(2000, 1, 3, 12), datetime.date(2000, 1, 4))
+    url, from_dataframe = str(tmp_path / "written"), sw.data.from_dataframe
+    spark.createDataFrame([row], ["v", "t", "d"]).write.parquet(url)
+    for name, expected in (("v", [[1, 2]]), ("t", [[2]]), ("d", [[3]])):
+        with pytest.raises(sw.DataError) as caught:
+            sw.data.read_parquet(url, features=name)
+        remedy = re.search(r"`(from_dataframe.*…\))`", str(caught.value))[1]
+        if "features" not in remedy:
+            remedy = remedy.replace("…", f"features={name!r}")
+        names = {"from_dataframe": from_dataframe, "spark": spark, "url": url, "F": F}
+        found = eval(remedy.replace(", …", ""), names).collect()
+        assert found.features["features"].tolist() == expected
 
 
 @pytest.mark.thorough

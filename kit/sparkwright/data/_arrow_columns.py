@@ -35,7 +35,7 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
         column = column.cast(pa.uint8() if pa.types.is_boolean(kind) else pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise DataError(
-            f"column {name!r} must hold numbers. Received: the type {kind}. {text_remedy(name)}."
+            f"column {name!r} must hold numbers. Received: the type {kind}. {_remedy(name, kind)}."
         )
     missing = None
     if column.null_count:
@@ -48,6 +48,24 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
         if empty.any():
             missing = empty
     return values, missing
+
+
+def _remedy(name: str, kind: Any) -> str:
+    """Return how to use a column that holds no numbers, by its type, without a full stop."""
+    import pyarrow as pa
+
+    types: Any = pa.types
+    if types.is_temporal(kind):
+        return (
+            f"Count days, for example: `from_dataframe(spark.read.parquet(url).withColumn({name!r},"
+            f" F.datediff({name!r}, F.lit('2000-01-01'))), …)` with `pyspark.sql.functions` as `F`"
+        )
+    if types.is_struct(kind) or types.is_map(kind):
+        return (
+            "Read it as a DataFrame, which has vectors of Spark ML, and fields of other columns by "
+            f"`select`: `from_dataframe(spark.read.parquet(url), features={name!r}, …)`"
+        )
+    return text_remedy(name)
 
 
 def texts(column: Any, name: str) -> Any:

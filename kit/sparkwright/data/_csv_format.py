@@ -207,8 +207,8 @@ class CsvFormat(Configuration):
         """Return the message on a record in which text follows a closing quote."""
         return (
             f"a quote must end its value. Received: {beginning(line)}, with text after a closing "
-            "quote. Double quotes in values; if a backslash stands before them, as Spark writes, "
-            'set `escape="\\\\"`.'
+            "quote. Write quotes in values twice; if a backslash stands before each, as Spark "
+            'writes, set `escape="\\\\"`.'
         )
 
     def open_quote(self, line: bytes) -> str:
