@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
+from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks, guess_source
 from sparkwright.data._column_choice import schema_of
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import CsvReader
@@ -147,6 +147,22 @@ def test_escaped_quotes_are_read_as_spark_reads_them(values):
     form = CsvFormat(escape="\\", header=False)
     rows = [[str(number), value] for number, value in enumerate(values)]
     assert [each.fields for each in form.records(block.splitlines(keepends=True))] == rows
+
+
+@cases(
+    "text, features",
+    ("a,y,\n1,0,\n3,1,\n", ("a",)),  # a delimiter at the end of each line
+    (",a,y\n0,1,0\n1,3,1\n", ["a"]),  # as pandas writes its index
+    ids=["delimiter", "index"],
+)
+def test_column_without_a_name_must_be_selected(tmp_path, text, features):
+    path = written(tmp_path, text)
+    with pytest.raises(sw.ConfigurationError, match=r"Received: '' beside 'a'. Select columns:"):
+        sw.data.read_csv(path, labels="y")
+    found = sw.data.read_csv(path, labels="y", features=features).data
+    assert found.features["features"].tolist() == [[1], [3]]
+    source = guess_source(path)
+    assert source.features == ("a",)
 
 
 @pytest.mark.spark

@@ -17,6 +17,8 @@ from sparkwright.options import check_flag
 # A name, a position, a range of either, or a sequence of these.
 Columns = str | int | slice | range | Sequence["str | int | slice | range"]
 Classes = int | Sequence[Any] | Literal["infer"] | None
+# In CSV files; in Parquet files by pandas; in DataFrames that pandas read from CSV files.
+UNNAMED = re.compile(r"|__index_level_\d+__|Unnamed: \d+")
 
 
 def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple[str, ...]:
@@ -141,6 +143,7 @@ def schema_of(
     if features is None:
         taken = {weight}.union(*outputs.values())
         inputs = {"features": tuple(name for name in columns if name not in taken)}
+        _refuse_unnamed(inputs["features"])
     else:
         inputs = column_groups(columns, features, option="features")
     known = TableSchema(columns=tuple(columns), features=inputs, labels=outputs, weights=weight)
@@ -170,6 +173,16 @@ def schema_of(
         # Values to be filled with a statistic are NaN at first.
         missing=math.nan if missing in get_args(Statistic) else missing,
     )
+
+
+def _refuse_unnamed(names: Sequence[str]) -> None:
+    if unnamed := [name for name in names if UNNAMED.fullmatch(name)]:
+        named = [name for name in names if name not in unnamed]
+        raise ConfigurationError(
+            "a column without a name must be selected to be a feature: it may be the index of a "
+            "pandas DataFrame, or come from a delimiter at the end of each line. Received: "
+            f"{listed(unnamed)} beside {listed(named)}. Select columns: `features=[…]`."
+        )
 
 
 # Name of each column option -> its default.

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from sparkwright.data._column_choice import UNNAMED
 from sparkwright.data._csv_format import CsvFormat, number_of
 from sparkwright.data._data_preview import ColumnPreview, DataProblem
 from sparkwright.data.wording import clipped
@@ -100,16 +101,18 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     names = [name.strip() for name in first]
     if any(number_of(name) is not None for name in names):
         return False
-    if len(set(names)) < len(names) or "" in names:
+    # The first may be the index that pandas writes, the last come from a delimiter at the end.
+    if len(set(names)) < len(names) or "" in names[1:-1] or names == [""]:
         return False
     if not rest:
         return True
     # A text above numbers is a column name. Without numbers, column names are unique values.
     width = len(first)
     below = [[row[i] for row in rest if len(row) == width] for i in range(width)]
-    if any(column and number_of(column[0]) is not None for column in below):
+    pairs = list(zip(names, below, strict=True))
+    if any(name and column and number_of(column[0]) is not None for name, column in pairs):
         return True
-    return not any(name in column for name, column in zip(names, below, strict=True))
+    return not any(name in column for name, column in pairs)
 
 
 def guess_label(columns: Sequence[ColumnPreview]) -> str | None:
@@ -156,6 +159,9 @@ def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnPreview])
     label = source.label if source.label in known else guess_label(columns)
     task = "other" if label is None else guess_task(known[label])
     features = tuple(name for name in source.features if name in known and name != label)
+    if not features and any(map(UNNAMED.fullmatch, known)):
+        others = (label, source.options.get("weights"))
+        features = tuple(n for n in known if n not in others and not UNNAMED.fullmatch(n))
     kept = replace(source, label=label, features=features, categories=(), task=task)
     categories = tuple(
         column.name
