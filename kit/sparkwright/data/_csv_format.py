@@ -175,9 +175,10 @@ class CsvFormat(Configuration):
         data = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(data == ord(self.quote or ""))
         before, after = quotes[0::2] - 1, quotes[1::2] + 1
-        beside = data[np.concatenate([before[before >= 0], after[after < len(data)]])]
-        signs = np.frombuffer(f"{self.delimiter}{self.quote}\r\n".encode(), np.uint8)
-        return quotes if np.isin(beside, signs).all() else None
+        beside = np.take(data, np.concatenate([before[before >= 0], after[after < len(data)]]))
+        fits = np.zeros(256, np.bool_)  # several times as fast as `isin`
+        fits[np.frombuffer(f"{self.delimiter}{self.quote}\r\n".encode(), np.uint8)] = True
+        return quotes if np.take(fits, beside).all() else None
 
     def doubled(self, text: bytes) -> bytes:
         """Return a text with doubled quotes in place of escaped ones.
