@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -139,7 +140,13 @@ class TableSource:
             if any(file.url in str(error) for file in self.files):
                 raise
             url = self.files[0].url
-            raise type(error)(f"{error} The columns are those of {url}.") from None
+            spark = ""
+            if folders := re.findall(r"[^/=]+=[^/]*(?=/)", url):
+                spark = (
+                    f" Folders such as {folders[0]!r} are columns for Spark alone: "
+                    "`from_dataframe(spark.read.parquet(folder), …)`, or `spark.read.csv`."
+                )
+            raise type(error)(f"{error} The columns are those of {url}.{spark}") from None
 
     def _urls(self) -> str:
         return listed([file.url for file in self.files])
