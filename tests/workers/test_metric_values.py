@@ -10,7 +10,7 @@ from sparkwright.workers.metric_values import as_keras_logs, numbers_of
 
 VALUES = st.one_of(
     st.floats(-9, 9),
-    arrays(np.float64, array_shapes(max_dims=3, max_side=3), elements=st.just(0.5)),
+    arrays(np.float64, array_shapes(max_dims=3, max_side=3), elements=st.floats(-9, 9)),
 )
 
 
@@ -22,6 +22,12 @@ def test_arrays_become_numbers_and_arrays_again(results):
     assert list(found) == list(results)
     for name, value in results.items():
         np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.parametrize("names", [["top/5"], ["a/0", "a/0/0"], ["a/1", "a/2"]])
+def test_names_that_only_look_like_parts_of_an_array_are_kept(names):
+    logs = dict.fromkeys(["loss", *names], 0.5)
+    assert as_keras_logs(logs) == logs
 
 
 @keras.saving.register_keras_serializable()

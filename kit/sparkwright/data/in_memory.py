@@ -223,20 +223,24 @@ def _array(name: str, value: Any) -> Array:
 
 def _by_name(frame: Any, choice: Any) -> Any:
     """Return a choice of columns in which names that are integers are texts, like all names."""
-    if isinstance(choice, Mapping):
-        return {key: _by_name(frame, part) for key, part in choice.items()}  # pyright: ignore
-    if isinstance(choice, list | tuple | range | np.ndarray):
-        return [_by_name(frame, part) for part in choice]  # pyright: ignore
-    whole = isinstance(choice, int | np.integer) and not isinstance(choice, bool)
-    integers = [name for name in frame.columns if isinstance(name, int | np.integer)]
-    if not whole or not integers or choice < 0:
-        return choice
-    if choice not in integers:
-        raise DataError(
-            f"a column must be one of {listed(map(str, frame.columns))}. Received: {choice}, "
-            "which is a name, because other names are integers, too."
-        )
-    return str(choice)
+    integers = {name for name in frame.columns if isinstance(name, int | np.integer)}
+
+    def named(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            return {key: named(each) for key, each in part.items()}  # pyright: ignore
+        if isinstance(part, list | tuple | range | np.ndarray):
+            return [named(each) for each in part]  # pyright: ignore
+        whole = isinstance(part, int | np.integer) and not isinstance(part, bool)
+        if not whole or part < 0:
+            return part
+        if part not in integers:
+            raise DataError(
+                f"a column must be one of {listed(map(str, frame.columns))}. Received: {part}, "
+                "which is a name, because other names are integers, too."
+            )
+        return str(part)
+
+    return named(choice) if integers else choice
 
 
 def _columns_of(frame: Any) -> tuple[Any, dict[str, Any], dict[str, str]]:

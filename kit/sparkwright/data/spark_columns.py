@@ -1,5 +1,6 @@
 """Columns of a Spark DataFrame by their names, which Spark would read as SQL expressions."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -26,27 +27,28 @@ def addressed(frame: "DataFrame", names: Iterable[str]) -> "tuple[DataFrame, lis
     from pyspark.ml.functions import vector_to_array
     from pyspark.ml.linalg import VectorUDT
 
-    wanted, all_names = list(names), frame.columns
-    if missing := [name for name in wanted if name not in all_names]:
+    wanted, all_fields = list(names), frame.schema.fields
+    all_names = [field.name for field in all_fields]
+    counts = Counter(all_names)
+    if missing := [name for name in wanted if not counts[name]]:
         raise DataError(f"unknown columns {missing}. The DataFrame has {all_names}.")
-    if repeated := [name for name in dict.fromkeys(wanted) if all_names.count(name) > 1]:
+    if repeated := [name for name in dict.fromkeys(wanted) if counts[name] > 1]:
         raise DataError(
             f"columns must have unique names. Received: {repeated} several times. Rename them: "
             "`frame.toDF(…)`."
         )
-    places = {name: all_names.index(name) for name in wanted}
-    fields = [frame.schema.fields[place] for place in places.values()]
+    of_name = {name: place for place, name in enumerate(all_names)}
     texts = {name: quoted(name) for name in wanted}
     if len({name.casefold() for name in all_names}) < len(all_names):
         frame = frame.toDF(*(f"c{place}" for place in range(len(all_names))))
-        texts = {name: f"c{place}" for name, place in places.items()}
-    columns = {
-        name: vector_to_array(frame[texts[name]])
-        if isinstance(field.dataType, VectorUDT)
+        texts = {name: f"c{of_name[name]}" for name in wanted}
+    columns = [
+        vector_to_array(frame[texts[name]])
+        if isinstance(all_fields[of_name[name]].dataType, VectorUDT)
         else frame[texts[name]]
-        for name, field in zip(places, fields, strict=True)
-    }
-    return frame, [columns[name] for name in wanted]
+        for name in wanted
+    ]
+    return frame, columns
 
 
 def selected(frame: "DataFrame", names: Iterable[str]) -> "DataFrame":

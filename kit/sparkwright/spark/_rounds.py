@@ -184,6 +184,7 @@ class SparkRoundsEngine:
 
         They are repeated if the driver could open no file, which their sockets need, once it can.
         """
+        deadline_s = 0.0
         while True:
             try:
                 state = context_of(self._spark).broadcast(value)
@@ -192,9 +193,10 @@ class SparkRoundsEngine:
                 finally:
                     tidy(partial(self._destroy, state))
             except BaseException as problem:
-                if out_of_files(problem) is None or not await_free_file(
-                    _FREE_FILE_TIMEOUT_S, self._stopping
-                ):
+                # From the first failure on: jobs may need more files than the one that is free.
+                deadline_s = deadline_s or time.monotonic() + _FREE_FILE_TIMEOUT_S
+                left_s = deadline_s - time.monotonic()
+                if out_of_files(problem) is None or not await_free_file(left_s, self._stopping):
                     raise
 
     def _destroy(self, broadcast: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,6 @@ from sparkwright.errors import DataError
 from sparkwright.workers.requests import Predicting
 
 from ._inference import Inference, InferenceSession, with_normalized_features
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[Any]
 _SQL_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "bigint"}

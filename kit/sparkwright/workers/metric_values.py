@@ -48,10 +48,12 @@ def as_keras_logs(numbers: Mapping[str, float]) -> dict[str, float | NDArray[np.
         else:
             place = tuple(map(int, match["places"].split("/")[1:]))
             parts.setdefault(match["name"], {})[place] = value
-            found.setdefault(match["name"], None)
+            found.setdefault(match["name"], None)  # in its order
     for name, values in parts.items():
-        array = np.empty([1 + max(axis) for axis in zip(*values, strict=True)])
-        for place, value in values.items():
-            array[place] = value
-        found[name] = array
+        shape = tuple(1 + max(axis) for axis in zip(*values, strict=False))
+        if sorted(values) == list(np.ndindex(*shape)):
+            found[name] = np.reshape([values[place] for place in sorted(values)], shape)
+        else:  # a number whose name looks like that of a part of an array
+            del found[name]
+            found |= {"/".join((name, *map(str, place))): values[place] for place in values}
     return found
