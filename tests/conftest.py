@@ -254,7 +254,11 @@ def _footprint(spark):
     }
     names = {t.name for t in threading.enumerate() if t.name.startswith("sparkwright")}
     own = Path(tempfile.gettempdir())
-    files = {*own.glob("sparkwright-export-*"), *own.glob("sparkwright-*/shard-*"), *_shards(spark)}
+    files = {
+        *own.glob("sparkwright-*-export-*"),
+        *own.glob("sparkwright-*/shard-*"),
+        *_shards(spark),
+    }
     jvm = None if os.environ.get(_CONNECT) else spark.sparkContext._jsc
     cached = {str(i) for i in jvm.getPersistentRDDs().keySet()} if jvm else set()
     return {

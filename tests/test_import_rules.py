@@ -41,7 +41,7 @@ NAMED = {
     "doctor": "_diagnosis _executor_rules _findings _machine_rules _notes _rules _settings_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
-    "runs": "_coordination _coordinator _decisions _events _ledger _observations _poison "
+    "runs": "_coordination _coordinator _decisions _events _ledger _observations poison "
     "_sharing_coordinator _watching membership round_means",
     "spark": "memory_parts",
     "workers": "examples protocol work",

@@ -9,6 +9,8 @@ import time
 
 from sparkwright.errors import ConfigurationError
 
+# Free file descriptors that a run needs beside those of its workers: jobs, checkpoints, logs.
+OPEN_FILES = 64
 _LIMITS = (errno.EMFILE, errno.ENFILE)
 _REMEDY = "Raise it: `ulimit -n 4096` before Python or JupyterLab starts, or close files."
 

@@ -72,7 +72,7 @@ def test_the_quickstart_draws_its_curve_stops_and_is_interrupted(lab, long_quick
     page.interrupt()
     outputs(page, "RunInterrupted").wait_for()
     took_s = time.monotonic() - began_s
-    outputs(page, "the model holds the last average").wait_for()
+    outputs(page, "the model holds the average after averaging").wait_for()
     assert took_s < 5
     wait_for_state(page, "Stopped")
     page.wait_idle(30)

@@ -22,18 +22,19 @@ from sparkwright.workers.protocol import Progress
 class FakeEngine:
     """Ends when it is stopped, with the average of so many averagings; 0: without one."""
 
-    def __init__(self, averagings=0, *, stops=True, delivers=True):
+    def __init__(self, averagings=0, *, stops=True, delivers=None):
         self.calls = []
         self.asked, self.over = threading.Event(), threading.Event()
-        self._averagings, self._stops, self._delivers = averagings, stops, delivers
+        self._averagings, self._stops = averagings, stops
+        self._delivers = averagings > 0 if delivers is None else delivers
 
     def run(self, record):
         self.over.wait(60)
-        vector = np.ones(1) if self._averagings and self._delivers else None
+        vector = np.ones(1) if self._delivers else None
         return Outcome(
             vector=vector,
             counters=None,
-            progress=Progress(averagings=self._averagings),
+            progress=Progress(averagings=self._averagings, steps=(9,), opened=1),
             stopped=True,
         )
 
@@ -99,9 +100,11 @@ def waits():
 @pytest.mark.parametrize(
     ("engine", "held"),
     [
-        (FakeEngine(7), "the model holds the last average, that of averaging 7"),
-        (FakeEngine(0), "the model is unchanged since the run began: no averaging was done"),
-        (FakeEngine(7, delivers=False), "unchanged since the run began: no worker could deliver"),
+        (FakeEngine(7), "the model holds the average after averaging 7, in epoch 1"),
+        (FakeEngine(0), "the model is unchanged: no averaging was completed"),
+        (FakeEngine(7, delivers=False), "the model is unchanged: no worker could deliver"),
+        # As gradient sharing does within its first epoch.
+        (FakeEngine(0, delivers=True), "the model holds the state after 9 minibatches, in epoch 1"),
     ],
 )
 def test_interrupt_stops_the_run_and_reports_the_model_state(start, engine, held):
@@ -148,7 +151,7 @@ def test_a_script_that_is_asked_to_end_writes_its_model_first(
     start, monkeypatch, capsys, number, waits_with
 ):
     saved = []
-    monkeypatch.setattr("sparkwright.runs._waiting.save_model", lambda _, url: saved.append(url))
+    monkeypatch.setattr("sparkwright.runs.endings.save_model", lambda _, url: saved.append(url))
     before = signal.signal(number, signal.SIG_DFL)  # `nohup` ignores SIGHUP, and that stays
     run = start(FakeEngine(7))
     interrupt_when(lambda: signal.getsignal(number) is not signal.SIG_DFL, number)
@@ -162,19 +165,19 @@ def test_a_script_that_is_asked_to_end_writes_its_model_first(
     assert ended.value.code == 128 + number
     (url,) = saved
     told = capsys.readouterr().err
-    assert f"run {run.name} was ended by {number.name}; the model holds the last average" in told
+    assert f"run {run.name} was ended by {number.name}; the model holds the average after" in told
     assert f"It is in {url}: `sw.load_model`." in told
 
 
 def test_a_script_that_ends_before_its_run_stops_it_and_writes_the_model():
     code = """
 import os, sys
-from sparkwright.runs import _waiting
+from sparkwright.runs import endings
 from sparkwright.runs.record import RunRecord
 from tests.runs.recorded import run_of
 from tests.runs.test_interrupts import FakeEngine
 
-_waiting.save_model = lambda _model, url: print("saved", url)
+endings.save_model = lambda _model, url: print("saved", url)
 for name, averagings in (("first", 7), ("second", 0), ("over", 3)):
     engine = FakeEngine(averagings)
     run = run_of(engine, RunRecord(workers=1, epochs=3, name=name), name=name)
@@ -194,10 +197,10 @@ run.wait()
     assert done.returncode == 0
     second, first = done.stderr.strip().splitlines()
     ended = "was ended by the end of the process; the model"
-    assert second == f"run second {ended} is unchanged since the run began: no averaging was done."
+    assert second == f"run second {ended} is unchanged: no averaging was completed."
     (url,) = re.findall(r"saved (.*first-run-1\.keras)\n", done.stdout)
     assert first == (
-        f"run first {ended} holds the last average, that of averaging 7. "
+        f"run first {ended} holds the average after averaging 7, in epoch 1. "
         f"It is in {url}: `sw.load_model`."
     )
 

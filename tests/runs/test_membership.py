@@ -8,9 +8,9 @@ from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters.checkpointing import CopySchedule
 from sparkwright.runs._decisions import Drop, LaunchTask, RequestSnapshot, ShowStalled
 from sparkwright.runs._observations import WorkerAlive, WorkerRegistered
-from sparkwright.runs._poison import rows_of
 from sparkwright.runs._watching import DriverClock
 from sparkwright.runs.membership import Membership
+from sparkwright.runs.poison import rows_of
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.work import Span
 

@@ -9,14 +9,14 @@ from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._decisions import EndRun
 from sparkwright.runs.callbacks import DriverCallbacks
-from sparkwright.runs.outcome import held
+from sparkwright.runs.outcome import held, told
 from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Failure, Progress
 
 
-def engine_with(**of_launcher):
+def engine_with(resume=None, **of_launcher):
     """One of a single worker, whose launcher does what is given."""
     host = "127.0.0.1"
     common = {
@@ -44,17 +44,17 @@ def engine_with(**of_launcher):
         start=start,
         epochs=1,
         initial_epoch=0,
-        resume=None,
+        resume=resume,
         callbacks=DriverCallbacks([], None, start, epochs=1),
         histograms=None,
     )
     return PeerEngine(beginning, launcher)
 
 
-def ended(**of_launcher):
+def ended(resume=None, **of_launcher):
     """The error and the phases on the driver of a run that such a launcher ends."""
     record = RunRecord(workers=1, epochs=1, name="test")
-    outcome = engine_with(**{"prepare": lambda enter: None} | of_launcher).run(record)
+    outcome = engine_with(resume, **{"prepare": lambda enter: None} | of_launcher).run(record)
     assert outcome.error is not None
     phases = record.times.timeline(hosts=[], name="").to_dataframe().phase.tolist()
     return outcome.error, phases
@@ -93,6 +93,18 @@ def test_clean_up_that_raises_does_not_replace_the_outcome(action, error):
     found, _ = ended(launch=launch, **{**actions, action: fail})
     assert isinstance(found, DataError)
     assert "no such column" in str(found)
+
+
+def test_the_model_of_a_resumed_run_that_fails_at_once_holds_the_checkpoint():
+    def fail(enter):
+        raise DataError("there are no examples")
+
+    progress = Progress(steps=(5,), opened=2, epoch=1, averagings=3)
+    resume = SimpleNamespace(vector=np.ones(1), extras=(bytes(8),), progress=progress, earlier=None)
+    outcome = told(engine_with(resume, prepare=fail).run(RunRecord(workers=1, epochs=3, name="a")))
+    assert outcome.vector is resume.vector
+    (note,) = outcome.error.__notes__
+    assert note == "The model holds the average after averaging 3, in epoch 2."
 
 
 @cases(

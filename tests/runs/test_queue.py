@@ -1,11 +1,12 @@
 import threading
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, strategies as st
 from tests.waiting import wait_until
 
-from sparkwright.cluster.slots import check_free_slot, holding
+from sparkwright.cluster.held_slots import check_free_slot, holding
 from sparkwright.errors import SlotsError
 from sparkwright.runs._queue import Claim, Place, RunQueue
 from sparkwright.runs.record import RunRecord
@@ -128,10 +129,10 @@ def test_runs_that_do_not_wait_never_need_more_slots_than_there_are(wanted, ends
 
 
 def test_a_job_of_a_callback_raises_instead_of_waiting_for_its_own_run():
-    spark = type("Spark", (), {"sparkContext": type("C", (), {"applicationId": "app-1"})()})()
+    context = SimpleNamespace(applicationId="app-1")
     with holding("app-1", 2, 2), pytest.raises(SlotsError, match="slots=2, of which the run holds"):
-        check_free_slot(spark)
+        check_free_slot(context)
     for free in (("app-1", 2, 3), ("app-2", 2, 2), ("app-1", 2, None)):
         with holding(*free):
-            check_free_slot(spark)
-    check_free_slot(spark)
+            check_free_slot(context)
+    check_free_slot(context)

@@ -255,14 +255,16 @@ def test_invalid_models_and_arguments_raise(spark, blobs):
 
 
 @pytest.mark.thorough
-def test_large_network_trains_with_the_default_driver_memory(spark, leaves_nothing):
-    """144 MB of weights, more than Spark sends in a message: vectors go past the JVM."""
+@pytest.mark.parametrize("communication", ["ring", "spark"])
+def test_large_network_trains_with_the_default_driver_memory(spark, communication, leaves_nothing):
+    """144 MB of weights, more than Spark sends in a message: no JVM holds them whole."""
     assert spark.sparkContext.getConf().get("spark.driver.memory") is None
     layer = keras.layers.Dense(36_000, kernel_initializer="zeros")
     model = keras.Sequential([keras.Input((1000,)), layer])
     model.compile(keras.optimizers.SGD(0.01), "mse")
     data = sw.DataSet(np.ones((2, 1000), np.float32), np.ones((2, 36_000), np.float32))
-    sw.SparkNetwork(spark, model, master_of(batch_size_per_worker=1)).fit(data)
+    master = master_of(batch_size_per_worker=1, communication=communication)
+    sw.SparkNetwork(spark, model, master).fit(data)
     assert model.get_weights()[-1].max() > 0
 
 
@@ -278,6 +280,25 @@ def test_interrupt_in_a_long_step_keeps_the_last_average(spark, blobs, leaves_no
     assert run.finished
     assert spark.sparkContext.parallelize(range(4), 4).count() == 4
     training.assert_model_is_last_average()
+
+
+@pytest.mark.thorough
+def test_stop_ends_a_run_of_spark_jobs_whose_task_hangs(
+    spark, blobs, leaves_nothing, tmp_path, caplog
+):
+    marker = tmp_path / "slow"
+    model, mesh = dense(keras.optimizers.SGD(0.1)), sw.MeshConfig(stall_timeout_s=2.0)
+    master = master_of(communication="spark", mesh=mesh).with_hooks(Stuck(marker))
+    run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=500)
+    wait_until(lambda: run.status.averagings >= 2, 60)
+    caplog.clear()
+    marker.write_text("from now on each step takes ten minutes")
+    wait_until(lambda: "no minibatch has counted for" in caplog.text, 60)
+    assert f"waits for its job: train {run.id}, averaging" in caplog.text
+    run.stop()
+    run.wait(30)
+    assert run.status.state == "stopped"
+    assert int(model.optimizer.iterations) == 2 * run.status.averagings > 0
 
 
 @pytest.mark.thorough

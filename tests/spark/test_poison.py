@@ -19,6 +19,21 @@ class Dies(Hook):
 
 
 @pytest.mark.thorough
+def test_the_error_of_spark_jobs_names_partition_and_rows(spark):
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=5, shuffle=False, seed=1, communication="spark"
+    ).with_hooks(Dies())
+    with pytest.raises(sw.errors.WorkerError) as caught:
+        sw.SparkNetwork(spark, dense("sgd"), master).fit(numbered(200), display=False)
+    told = caught.value.reason
+    first, last = map(int, told.partition("(rows ")[2].partition(")")[0].split(" to "))
+    assert first <= POISON <= last < first + 25
+    assert "of partition 0 in epoch 1 (rows" in told
+    assert "SIGKILL" in told
+    assert "Look for a row there" in told
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kind", [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster], ids=["average", "share"]
 )

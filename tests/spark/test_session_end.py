@@ -19,9 +19,19 @@ MASTERS = {
     "spark": sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=5, communication="spark"
     ),
+    "driver": sw.ParameterAveragingTrainingMaster(
+        workers=1, batch_size_per_worker=5, communication="driver"
+    ),
+    "sharing-driver": sw.SharedTrainingMaster(
+        workers=1, batch_size_per_worker=5, communication="driver"
+    ),
 }
 # Not last, because `start_spark` is to work after a JVM has ended, too.
 CASES = [("averaging", "stop"), ("averaging", "kill"), ("sharing", "stop"), ("spark", "stop")]
+MORE_CASES = [
+    *(("sharing", "kill"), ("spark", "kill"), ("driver", "kill"), ("sharing-driver", "stop")),
+    *(("queued", "stop"), ("sweep", "stop")),
+]
 
 
 def run_script(folder):
@@ -47,6 +57,21 @@ def test_model_holds_the_latest_average_when_the_session_ends(script_result, num
     assert found["changed"] > 0
     assert found["seconds"] < 30
     assert found["state"] == "failed"
+
+
+@pytest.mark.thorough
+def test_runs_of_each_kind_and_sweeps_end_with_the_session():
+    """The other masters and ways, a run that waits for slots, and a sweep."""
+    found = json_printed_by("-c", f"from {__name__} import main; main({MORE_CASES})")
+    *runs, queued, sweep = found
+    assert {each["kind"] for each in found} == {"SparkSessionError"}
+    assert all("needs its Spark session to the end. Received: " in each["text"] for each in found)
+    assert all("The model holds the " in each["text"] for each in runs)
+    assert all(each["changed"] > 0 for each in runs)
+    assert all(each["seconds"] < 30 for each in found)
+    assert queued["text"].endswith("The model is unchanged: no averaging was completed.")
+    assert "has 1 of 4 trials; a sweep of the same study repeats" in sweep["text"]
+    assert sweep["trials"] == ["COMPLETE", "FAIL", "WAITING"]
 
 
 @pytest.mark.thorough
@@ -91,8 +116,39 @@ def ended(name, how):
             with contextlib.suppress(Exception):  # the JVM ends
                 gateway.new_array(gateway.jvm.long, 1 << 30)
 
+    if name == "sweep":
+        return swept(spark, end)
+    if name == "queued":
+        return outcomes(spark, ["averaging", "averaging"], end, queued=1)[1]
     (found,) = outcomes(spark, [name], end)
     return found
+
+
+def swept(spark, end):
+    """What becomes of a sweep whose second trial the end of the session overtakes."""
+
+    def made(trial):
+        return dense(), {"epochs": 1 if trial.number == 0 else 100_000}
+
+    options = {"master": MASTERS["averaging"], "validation": numbered(10), "display": False}
+    sweep = sw.sweep(spark, made, numbered(40), trials=4, wait=False, **options)
+    wait_until(lambda: 1 in sweep.runs and sweep.runs[1].status.epoch >= 3, 120)
+    began_s = time.monotonic()
+    end()
+    found = failure_of(sweep)
+    found["trials"] = [trial.state.name for trial in sweep.study.trials]
+    return {**found, "seconds": time.monotonic() - began_s}
+
+
+def failure_of(waited):
+    """The error that `wait` raises, with its notes."""
+    try:
+        waited.wait(60)
+        error = AssertionError("it did not fail")
+    except Exception as failure:
+        error = failure
+    text = " ".join([str(error), *getattr(error, "__notes__", ())])
+    return {"kind": type(error).__name__, "text": text}
 
 
 def kill_connect_server():
@@ -105,8 +161,11 @@ def kill_connect_server():
     os._exit(0)  # PySpark would wait for the server
 
 
-def outcomes(spark, names, end):
-    """Train with the masters at once, call `end`, and return what became of the runs."""
+def outcomes(spark, names, end, *, queued=0):
+    """Train with the masters at once, call `end`, and return what became of the runs.
+
+    The last `queued` runs wait for slots meanwhile.
+    """
     models = [dense() for _ in names]
     before = [weights(model) for model in models]
     runs = [
@@ -115,21 +174,15 @@ def outcomes(spark, names, end):
         )
         for name, model in zip(names, models, strict=True)
     ]
-    for run in runs:
+    for run in runs[: len(runs) - queued]:
         wait_until(lambda run=run: run.status.epoch >= 3, 120)
     began_s = time.monotonic()
     end()
     found = []
     for run, model, then in zip(runs, models, before, strict=True):
-        try:
-            run.wait(60)
-            error = AssertionError("the run did not fail")
-        except Exception as failure:
-            error = failure
         found.append(
             {
-                "kind": type(error).__name__,
-                "text": " ".join([str(error), *getattr(error, "__notes__", ())]),
+                **failure_of(run),
                 "changed": float(np.abs(weights(model) - then).max()),
                 "seconds": time.monotonic() - began_s,
                 "state": run.status.state,

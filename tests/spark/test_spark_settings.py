@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pyspark
 import pytest
 from hypothesis import given, strategies as st
+from tests.cases import cases
 
 import sparkwright as sw
-from sparkwright.spark._java import check_room
-from sparkwright.spark._session import _warn_about_differences
+from sparkwright.spark._session import _settings, _warn_about_differences
 from sparkwright.spark.secrets import LEFT_OUT, without_secrets
 
 settings = st.builds(
@@ -104,8 +104,17 @@ def test_full_temporary_folder_raises_before_java_starts(monkeypatch, tmp_path):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("sparkwright.spark._session.start_java", lambda _: pytest.fail("too late"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     words = re.escape(f"Received: {tmp_path}: No space left on device. Free space there, or set")
     with pytest.raises(sw.ConfigurationError, match=words):
-        check_room()
+        sw.start_spark()
+
+
+@cases("master", None, "local[2]", "spark://m:7077", "yarn", "k8s://https://m:6443")
+def test_a_driver_without_memory_ends_on_each_cluster(master):
+    """As Spark prepends its default options, those of the user do not replace it."""
+    chosen = _settings(workers=1, cores=1, memory_mb=1024, master=master, app_name="test")
+    assert "-XX:+ExitOnOutOfMemoryError" in chosen["spark.driver.defaultJavaOptions"].split()

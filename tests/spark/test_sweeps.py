@@ -1,3 +1,4 @@
+import os
 import signal
 import threading
 import time
@@ -153,6 +154,31 @@ def test_ctrl_c_returns_the_sweep(spark, blobs):
     assert (sweep.state, sweep.best) == ("stopped", None)
     with pytest.raises(ConfigurationError, match="needs a best trial that this sweep has trained"):
         _ = sweep.best_network
+
+
+@pytest.mark.thorough
+def test_sigterm_ends_the_sweep_and_keeps_its_best_model(
+    spark, blobs, monkeypatch, tmp_path, capfd
+):
+    monkeypatch.setenv("SPARKWRIGHT_RUNS", str(tmp_path / "runs.sqlite"))
+
+    def slow(trial):
+        if trial.number:
+            threading.Timer(1.0, terminate).start()
+        return dense_of(trial), {"epochs": 1 if trial.number == 0 else 500}
+
+    def terminate():
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    paced = MASTER.with_hooks(Paced(0.02))
+    with pytest.raises(SystemExit) as caught:
+        swept(spark, slow, blobs, master=paced, trials=3, parallel=1)
+    assert caught.value.code == 128 + signal.SIGTERM
+    (file,) = tmp_path.glob("*.keras")
+    words = "was ended by SIGTERM after 1 of 3 trials. The best model is kept. It is in"
+    assert f"sweep sweep {words} {file}: `sw.load_model`" in capfd.readouterr().err
+    assert sw.load_model(str(file)).count_params() == dense().count_params()
 
 
 @pytest.mark.thorough

@@ -88,8 +88,7 @@ def advise(
             container, at least 1 GiB.
         data_memory: examples of one worker, as arrays. They are in mapped files, which YARN counts
             as the trainer's memory. Default None: not counted.
-        driver_memory: heap of the driver; default None: 1 GiB, more for large networks with
-            `communication="spark"`.
+        driver_memory: heap of the driver; default None: 1 GiB.
         target: the efficiency to reach, from 0 to 1; default 0.9.
         costs: constants of the cost model; default None: the default constants.
 

@@ -10,7 +10,6 @@ from sparkwright.masters import TrainingMaster
 from sparkwright.options import check_count
 from sparkwright.spark.memory_parts import (
     MemoryPart,
-    aggregating_heap_mib,
     driver_parts,
     executor_parts,
     mib_text,
@@ -166,12 +165,7 @@ def plan_memory(
     # The default heap is a quarter of the container.
     heap = mib("executor_memory", executor_memory) or max(_LEAST_HEAP_MIB, (limit or 0) // 4)
     network = network_memory(model, master)
-    if driver_heap is None:
-        driver_heap = _LEAST_HEAP_MIB
-        if master.exchange.among == "spark":
-            depth = getattr(master, "aggregation_depth", 2)
-            needed = aggregating_heap_mib(network.vector_mib, workers=workers, depth=depth)
-            driver_heap = max(driver_heap, needed)
+    driver_heap = driver_heap or _LEAST_HEAP_MIB
     data_mib = mib("data_memory", data_memory) or 0
     return MemoryPlan(
         executors=-(-workers // trainers),
@@ -179,7 +173,7 @@ def plan_memory(
         trainers=trainers,
         container_mib=limit,
         heap_mib=heap,
-        parts=executor_parts(network.trainer, heap_mib=heap, trainers=trainers, data_mib=data_mib),
+        parts=executor_parts(network, heap_mib=heap, trainers=trainers, data_mib=data_mib),
         driver_heap_mib=driver_heap,
         driver_parts=driver_parts(network, heap_mib=driver_heap),
     )

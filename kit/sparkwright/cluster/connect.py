@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, proxy
 
 from .connect_rdd import FrameRDD
-from .connect_retries import bound_retries
+from .connect_retries import bound_retries, retries_bounded
+from .held_slots import check_free_slot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +68,7 @@ class ConnectContext:
         """Use `context_of`."""
         # A weak reference, so that `_contexts` does not keep the session alive.
         self._spark = proxy(spark)
+        self._cores = 0  # of the last count
 
     def address(self) -> str:
         """Return this machine's address on the route to the server."""
@@ -84,9 +86,15 @@ class ConnectContext:
 
     @property
     def defaultParallelism(self) -> int:
-        """Default number of partitions: the cores of all registered executors."""
+        """Default number of partitions: the cores of all executors when they were last counted."""
+        return self._cores or self.count_cores()
+
+    def count_cores(self) -> int:
+        """Count the cores of all registered executors; the job needs a free task slot."""
+        check_free_slot(self)
         numbers = self._spark.range(1 << 16)
-        return numbers.selectExpr("spark_partition_id() AS place").distinct().count()
+        self._cores = numbers.selectExpr("spark_partition_id() AS place").distinct().count()
+        return self._cores
 
     def getConf(self) -> Any:
         """Return the settings, with `get` and `getAll`."""
@@ -146,7 +154,8 @@ class ConnectContext:
 
     def cancelJobGroup(self, group: str) -> None:
         """Interrupt the jobs with this tag."""
-        self._spark.interruptTag(group)
+        with retries_bounded():
+            self._spark.interruptTag(group)
 
     addJobTag = functools.partialmethod(setJobGroup, _description="")
     cancelJobsWithTag = cancelJobGroup

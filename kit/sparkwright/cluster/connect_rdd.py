@@ -171,6 +171,10 @@ class FrameRDD:
         """Return all elements, in the order of the partitions."""
         return list(_values(self.frame().collect()))
 
+    def toLocalIterator(self) -> Iterator[Any]:
+        """Iterate over all elements, in the order of the partitions."""
+        return _values(self.frame().toLocalIterator())
+
     def partition(self, index: int) -> list[Any]:
         """Return the elements of one partition; tasks of other partitions return immediately."""
         return list(_values(self.frame(only=index).collect()))

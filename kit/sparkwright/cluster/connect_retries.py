@@ -1,11 +1,13 @@
 """Retries of Spark Connect's client: a run notices within half a minute that its server is gone.
 
 PySpark's default policy tries again for ten minutes and more, and each call waits again. The user's
-own calls keep their policies: this one holds on the kit's threads only.
+own calls keep their policies: this one holds on the kit's threads, and for calls that cancel jobs.
 """
 
+import contextlib
 import threading
 import time
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ _UNREACHABLE_S = 20.0
 _AGAIN_MS = 1000
 # Failures at least this close belong to the same outage.
 _SAME_OUTAGE_S = 5.0
+_of_thread = threading.local()  # `bounded`: whether it makes a call of the kit
 
 
 def bound_retries(spark: "SparkSession") -> None:
@@ -32,8 +35,9 @@ def bound_retries(spark: "SparkSession") -> None:
 
     class UntilGone(RetryPolicy):
         def can_retry(self, exception: BaseException) -> bool:
+            is_bounded = getattr(_of_thread, "bounded", False)
             ours = threading.current_thread().name.startswith("sparkwright-")
-            return ours and any(policy.can_retry(exception) for policy in policies)
+            return (is_bounded or ours) and any(policy.can_retry(exception) for policy in policies)
 
         def to_state(self) -> RetryPolicyState:
             return State(self)
@@ -44,6 +48,16 @@ def bound_retries(spark: "SparkSession") -> None:
             return None if outage.lasts_s(time.monotonic()) > _UNREACHABLE_S else _AGAIN_MS
 
     client.set_retry_policies([UntilGone(), *policies])
+
+
+@contextlib.contextmanager
+def retries_bounded() -> Generator[None]:
+    """Bound the retries of this thread's calls within the block, whosever thread it is."""
+    _of_thread.bounded = True
+    try:
+        yield
+    finally:
+        _of_thread.bounded = False
 
 
 class _Outage:

@@ -20,9 +20,9 @@ from sparkwright.options import check_choice
 from .connect import FrameRDD, context_of
 from .delegation import carry_tokens
 from .engine_shipping import ensure_engine
+from .held_slots import check_free_slot
 from .job_errors import LostExecutors, translated
 from .session_end import session_error, unless_ended
-from .slots import check_free_slot
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -150,7 +150,7 @@ def run_job(
         RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
         Whatever `SparkJob.wait` raises.
     """
-    check_free_slot(spark)
+    check_free_slot(context_of(spark))
     with interrupts_raise() as interrupts:
         job = SparkJob(spark, action, description=description, needs_engine=needs_engine)
         try:

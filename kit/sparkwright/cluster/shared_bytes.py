@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-PART_BYTES = 32 << 20
+PART_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,10 @@
 """Count Spark's task slots, and wait for the executors of a run."""
 
-import contextlib
 import logging
 import os
 import re
-import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sparkwright.errors import SlotsError
@@ -26,7 +24,6 @@ TIMEOUT_SETTING = "spark.sparkwright.slotTimeout"
 _TIMEOUT_S = 120.0
 _LOOK_AGAIN_S = 0.2
 _log = logging.getLogger(__name__)
-_of_thread = threading.local()  # `holding`: (application, slots that its run holds, slots)
 
 
 class Settings(Protocol):
@@ -94,9 +91,12 @@ def slots_at_most(master: str, settings: Settings) -> int | None:
     return executors * (min(cores // cpus, gpus) if gpus else cores // cpus)
 
 
-def slots_now(spark: "SparkSession") -> int:
-    """Return the number of training slots of the registered executors, including busy ones."""
-    found, gpus = _tasks_now(spark), gpus_of_executor(context_of(spark).getConf())
+def slots_now(spark: "SparkSession", *, counted: bool = True) -> int:
+    """Return the number of training slots of the registered executors, including busy ones.
+
+    Over Spark Connect a job counts them; with `counted=False`, only if none has counted yet.
+    """
+    found, gpus = _tasks_now(spark, counted=counted), gpus_of_executor(context_of(spark).getConf())
     # Training tasks need a GPU even if other tasks do not.
     return min(found, gpus * executor_count(spark)) if gpus else found
 
@@ -108,7 +108,7 @@ def task_slots(spark: "SparkSession") -> int | None:
         return slots_at_most(master, settings)
     if is_dynamic(settings):
         return None
-    return slots_now(spark) or slots_at_most(master, settings) or 1
+    return slots_now(spark, counted=False) or slots_at_most(master, settings) or 1
 
 
 def tasks_to_reach_all(spark: "SparkSession") -> int:
@@ -173,11 +173,11 @@ def is_local(spark: "SparkSession") -> bool:
     return str(context.master).startswith("local")
 
 
-def _tasks_now(spark: "SparkSession") -> int:
+def _tasks_now(spark: "SparkSession", *, counted: bool = True) -> int:
     """Return the concurrent tasks of the session's default resource profile."""
     context: Any = context_of(spark)
     if is_connect(spark):
-        return context.defaultParallelism
+        return context.count_cores() if counted else context.defaultParallelism
     scala = context._jsc.sc()
     profile = scala.resourceProfileManager().defaultResourceProfile()
     return int(scala.maxNumConcurrentTasks(profile))
@@ -185,37 +185,6 @@ def _tasks_now(spark: "SparkSession") -> int:
 
 def _number(settings: Settings, name: str, default: int) -> int:
     return int(settings.get(name) or default)
-
-
-@contextlib.contextmanager
-def holding(application: str, held: int, slots: int | None) -> Generator[None]:
-    """Let Spark jobs of this thread fail within the block if its run holds all slots.
-
-    Args:
-        application: id of the Spark application.
-        held: slots that the run holds until the block is over.
-        slots: slots of the application; None: their number can change.
-    """
-    _of_thread.holding = application, held, slots
-    try:
-        yield
-    finally:
-        del _of_thread.holding
-
-
-def check_free_slot(spark: "SparkSession") -> None:
-    """Raise if a job of this thread would wait for a slot of the run that waits for the job.
-
-    Raises:
-        SlotsError: with both numbers of slots.
-    """
-    application, held, slots = getattr(_of_thread, "holding", ("", 0, None))
-    if slots is not None and held >= slots and context_of(spark).applicationId == application:
-        raise SlotsError(
-            "a Spark job in a callback needs a task slot beside those of its run. Received: "
-            f"slots={slots}, of which the run holds {held}. Evaluate after the run, pass "
-            f"`validation=…`, use fewer workers, or start Spark with `workers={slots + 1}`."
-        )
 
 
 def wait_for_slots(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkwright.cluster.connect import chunks_of
+from sparkwright.cluster.jobs import run_job
 from sparkwright.errors import DataError
 
 from ._columnar import is_nested
@@ -175,7 +176,9 @@ def distinct_texts(frame: "DataFrame", names: Sequence[str]) -> dict[str, set[st
     """Return the distinct values of each column; DataError if there are none or too many."""
     found: dict[str, set[str]] = {}
     for name in names:
-        rows = selected(frame, [name]).distinct().limit(MOST_VALUES + 1).collect()
+        values = selected(frame, [name]).distinct().limit(MOST_VALUES + 1)
+        what = f"values of column {name}"
+        rows = run_job(frame.sparkSession, values.collect, description=what, needs_engine=False)
         found[name] = {str(row[0]) for row in rows if row[0] is not None}
         check_inferred(name, found[name], "the DataFrame")
     return found

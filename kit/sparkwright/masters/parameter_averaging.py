@@ -69,7 +69,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         unit="levels",
         group=MESSAGES,
         help='Depth of Spark\'s treeAggregate, only with `communication="spark"`: 2 suits up to '
-        "some hundred workers.",
+        "some hundred workers. Vectors of more than 16 MiB are summed in parts, in a shuffle.",
     )
     updater: Updater = option(
         default="average",

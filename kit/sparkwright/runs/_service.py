@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from sparkwright.cluster.slots import holding
+from sparkwright.cluster.held_slots import holding
 from sparkwright.mesh.auth import SECRET_BYTES
 from sparkwright.mesh.framing import Message
 from sparkwright.timeline import PhaseCode

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sparkwright._interrupts import Ending, TaskInterrupts, interrupts_raise, traceback_hidden
 from sparkwright.errors import ConfigurationError, RunInterrupted, RunTimeoutError
-from sparkwright.storage import save_model
 
 from ._progress import ProgressLines
 from ._queue import Place
-from ._run_file import default_path
-from .extensions import in_notebook
-from .outcome import sentence
+from .endings import end_process, keep_model
+from .outcome import held, sentence
 
 if TYPE_CHECKING:
     from ._run import TrainingRun
@@ -133,10 +131,10 @@ class Waiting:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(over.wait(), 0.25)
         except (asyncio.CancelledError, KeyboardInterrupt):
-            stopping = loop.run_in_executor(None, self._stop)
-            while not stopping.done():
+            stopped = self._begin_stop()
+            while not stopped.is_set():
                 try:
-                    await asyncio.wait({stopping})
+                    await asyncio.sleep(0.05)
                 except (asyncio.CancelledError, KeyboardInterrupt):
                     self._hurry()
             if interrupts.ending is not None:
@@ -169,7 +167,10 @@ class Waiting:
         """Stop the run, and wait for its end for some seconds."""
         if self._lines is not None:
             self._lines.interrupted()
-        # On another thread, because an interrupt could leave the run in an undefined state.
+        self._begin_stop().wait(_HARD_STOP_S + 1.0)
+
+    def _begin_stop(self) -> threading.Event:
+        """Stop the run on another thread, as an interrupt could leave it in an undefined state."""
         stopped = threading.Event()
 
         def stop() -> None:
@@ -180,7 +181,7 @@ class Waiting:
 
         name = f"sparkwright-{self._run.id}-stop"
         threading.Thread(target=stop, name=name, daemon=True).start()
-        stopped.wait(_HARD_STOP_S + 1.0)
+        return stopped
 
     def _hurry(self) -> None:
         """Cancel the tasks at once; safe in a handler of signals."""
@@ -201,10 +202,7 @@ class Waiting:
     def _end_process(self, number: int) -> NoReturn:
         """Write the model of the stopped run, and end the process as signal `number` does."""
         self._keep_model(signal.Signals(number).name)
-        if in_notebook():  # a kernel outlives SystemExit
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        raise SystemExit(128 + number)
+        end_process(number)
 
     def _at_exit(self) -> None:
         """Stop the run that the end of the script or of the kernel overtakes; write its model."""
@@ -219,10 +217,7 @@ class Waiting:
         run = self._run
         outcome, kept = run.result, ""
         if outcome is not None and outcome.vector is not None:
-            path = default_path().with_name(f"{run.name}-{run.id}.keras")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save_model(run.model, str(path))
-            kept = f" It is in {path}: `sw.load_model`."
+            kept = f" {keep_model(run.model, f'{run.name}-{run.id}')}"
         text = f"run {run.name} was ended by {ended_by}; {self._held()}{kept}"
         print(text, file=sys.stderr, flush=True)
 
@@ -242,14 +237,11 @@ class Waiting:
         outcome, restored = self._run.result, self._run.restored_epoch
         if outcome is None:
             return f"run {self._run.name} has not ended yet. The model is unchanged until it does."
-        count = outcome.progress.averagings
-        if outcome.vector is None and count:
-            return (
-                f"the model is unchanged since the run began: no worker could deliver the average "
-                f"of averaging {count}."
-            )
-        if not count:
-            return "the model is unchanged since the run began: no averaging was done."
-        if restored is not None:
+        if outcome.vector is not None and restored is not None:
             return f"the model holds the weights of epoch {restored}."
-        return f"the model holds the last average, that of averaging {count}."
+        if outcome.vector is None and (count := outcome.progress.averagings):
+            return (
+                f"the model is unchanged: no worker could deliver the average of averaging {count}."
+            )
+        sentence = held(None if outcome.vector is None else outcome.progress)
+        return sentence[0].lower() + sentence[1:]

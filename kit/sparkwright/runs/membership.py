@@ -9,8 +9,8 @@ from sparkwright.workers.work import Span
 
 from ._decisions import Drop, LaunchTask, RequestSnapshot, ShowStalled
 from ._observations import WorkerAlive, WorkerRegistered
-from ._poison import Deaths
 from ._watching import Stalls
+from .poison import REMEDY, Deaths
 
 # Failures that a further attempt would repeat.
 _PERMANENT = ("data", "configuration", "non_finite", "session")
@@ -163,8 +163,7 @@ class Membership:
                 return replace(
                     failure,
                     reason=f"{self._place_of(minibatches)} ended the process that trained its "
-                    f"rows {count} times; last: {failure.reason} Look for a row there that the "
-                    "network or its preprocessing cannot take, and leave it out.",
+                    f"rows {count} times; last: {failure.reason} {REMEDY}",
                 )
         if steps[worker] > self._steps[worker]:
             self._failed[worker] = 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sparkwright._open_files import ensure_open_files
+from sparkwright._open_files import OPEN_FILES, ensure_open_files
 from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters.plan import epoch_minibatches
@@ -16,12 +16,12 @@ from sparkwright.workers.protocol import Failure, Progress
 
 from ._coordinator import Coordinator
 from ._decisions import EndRun
-from ._poison import place_of, rows_of
 from ._service import RunService
 from ._sharing_coordinator import SharingCoordinator
 from .begin import RunBeginning
 from .launching import Launcher
 from .outcome import Outcome, error_of, held, tidy
+from .poison import place_of, rows_of
 from .record import RunRecord
 from .run_checkpoints import RunCheckpoints
 
@@ -29,9 +29,6 @@ from .run_checkpoints import RunCheckpoints
 _TASKS_END_S = 10.0
 # Maximum wait of a hard stop for the last average, before the tasks are ended.
 _SNAPSHOT_S = 1.0
-
-# Free file descriptors that a run needs beside those of its workers: jobs, checkpoints, logs.
-_OPEN_FILES = 64
 
 
 class PeerEngine:
@@ -58,7 +55,7 @@ class PeerEngine:
         launcher = self._launcher
         relays = self._master.exchange.among == "driver"
         try:
-            ensure_open_files(_OPEN_FILES + launcher.workers * (4 + relays * launcher.workers))
+            ensure_open_files(OPEN_FILES + launcher.workers * (4 + relays * launcher.workers))
             # Now, because the user may change the model during the run.
             self._checkpoints.begin()
             self._checkpoints.open(record)

@@ -215,13 +215,13 @@ class RunRecord:
             )
             self.events.add(WorkerStalled(worker=worker, host=host, seconds=seconds))
 
-    def stood_still(self, seconds: float, waits_for: str) -> None:
+    def stood_still(self, seconds: float, waits_for: str, *, stacks: bool = True) -> None:
         """Record that the run makes no progress for `seconds`; 0: it goes on."""
         if seconds:
             _log.warning(
-                "no minibatch has counted for %.0f s. The run waits for %s. The stacks of the "
-                "workers follow. Use `run.stop()` to end the run with the last average.",
-                *(seconds, waits_for),
+                "no minibatch has counted for %.0f s. The run waits for %s. %sUse `run.stop()` to "
+                "end the run with the last average.",
+                *(seconds, waits_for, "The stacks of the workers follow. " if stacks else ""),
             )
         else:
             _log.warning("the run makes progress again.")

@@ -34,7 +34,8 @@ class RunCheckpoints:
         resume: the checkpoint to go on from, after `fit` with the present workers; None: none.
         start: the fields and the payload of the message from which workers start: the model's
             state, that of `resume`, or the copy.
-        copy: the latest state that workers sent, for the case that all are lost; None: none.
+        copy: the latest state that workers sent, for the case that all are lost; at first that of
+            `resume`, which the model holds; None: none.
     """
 
     start: tuple[dict[str, Any], tuple[Any, ...]]
@@ -42,8 +43,8 @@ class RunCheckpoints:
     def __init__(self, beginning: RunBeginning) -> None:
         """Take the run's facts; nothing is written before `open`."""
         self.resume = beginning.resume
-        self.copy: Outcome | None = None
         self._beginning = beginning
+        self.copy = self._resumed()
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
 
@@ -91,6 +92,13 @@ class RunCheckpoints:
             extras_bytes=len(pack_arrays(beginning.start.extras())),
         )
         self._set_start(self.resume.vector, *self.resume.extras)
+        self.copy = self._resumed()
+
+    def _resumed(self) -> Outcome | None:
+        if (found := self.resume) is None:
+            return None
+        counters = b"".join(found.extras)[: self._beginning.start.counter_bytes]
+        return Outcome(vector=found.vector, counters=counters, progress=found.progress)
 
     def show(self, record: RunRecord, plan: TrainingPlan) -> None:
         """Set the record's plan, and its log before the checkpoint; `write` may follow."""

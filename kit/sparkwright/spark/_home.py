@@ -4,13 +4,11 @@ import atexit
 import contextlib
 import os
 import shutil
-import tempfile
-import uuid
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from sparkwright.workers.folders import hold, release, remove_abandoned
+from sparkwright.workers.folders import own_folder, release
 
 from ._defaults import spark_home
 
@@ -27,11 +25,7 @@ def own_home(master: str) -> Generator[None]:
         yield
         return
     # So nothing is written to the installed package.
-    root = Path(tempfile.gettempdir())
-    name = f"sparkwright-{os.getuid() if hasattr(os, 'getuid') else 0}-spark-"
-    remove_abandoned(root, f"{name}*")
-    home = root / f"{name}{uuid.uuid4().hex}"
-    hold(home)
+    home = own_folder("spark")
     for found in spark_home().iterdir():
         if found.name != "work":
             (home / found.name).symlink_to(found)

@@ -2,9 +2,9 @@
 
 import logging
 import os
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.connect import context_of
@@ -18,8 +18,9 @@ from sparkwright.partitions import RepartitionPlan, plan_repartition
 from sparkwright.partitions.execute import repartition
 from sparkwright.storage.files import absolute, join, read_bytes, remove_tree
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.folders import own_folder, release
 
-from ._tasks import Element
+from ._tasks import Element, Kind
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -137,7 +138,7 @@ def _check_examples(data: DistributedDataSet, counts: Sequence[int]) -> None:
         _log.warning("training continues without the skipped examples. %s", skipped)
 
 
-def _tagged(kind: str) -> Callable[[int, Iterable[bytes]], Iterator[Element]]:
+def _tagged(kind: Kind) -> Callable[[int, Iterable[bytes]], Iterator[Element]]:
     def tag(index: int, chunks: Iterable[bytes]) -> Iterator[Element]:
         for number, chunk in enumerate(chunks):
             yield (index, number), kind, chunk
@@ -165,7 +166,7 @@ class Exports:
         self, rdd: "RDD[bytes]", *, directory: str | os.PathLike[str] | None, batch_size: int
     ) -> "RDD[str]":
         """Export `rdd` (a Spark job) and return an RDD of the paths, partition by partition."""
-        parent = absolute(os.fspath(directory or tempfile.mkdtemp(prefix="sparkwright-export-")))
+        parent = absolute(os.fspath(directory or own_folder("export")))
         folder = join(parent, uuid.uuid4().hex[:12])
         self._folders.append(folder if directory else parent)
         check_reached(self._spark, folder)
@@ -180,7 +181,7 @@ class Exports:
         """Delete all exports; return True, also if there were none."""
         while self._folders:
             remove_tree(self._folders[-1])
-            self._folders.pop()
+            release(Path(self._folders.pop()))
         return True
 
 

@@ -1,11 +1,14 @@
 """Answers of tasks with `communication="spark"`: the sum of a round, the scores of an epoch."""
 
-from collections.abc import Callable
+import functools
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.runs.outcome import error_of
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.requests import Answer, ValidateRequest
@@ -22,12 +25,12 @@ RunJob = Callable[[Callable[[], Any], str], Any]
 
 
 def validated(
-    elements: Any, template: ValidateRequest, state: Any, run_job: RunJob, *, epoch: int
+    elements: Any, template: ValidateRequest, vector: SharedBytes, run_job: RunJob, *, epoch: int
 ) -> tuple[float, dict[str, float]] | None:
     """Return mean loss and metrics of all validation examples; None if there are none."""
 
     def answers(template: ValidateRequest, *, only: int | None = None) -> list[Answer]:
-        task = validation_task(template, state, only=only)
+        task = validation_task(template, vector, only=only)
         found = on_gpus(elements.mapPartitionsWithIndex(task))
         given: list[Answer] = run_job(found.collect, f"validate {template.run}, epoch {epoch}")
         for answer in given:
@@ -56,6 +59,32 @@ class RoundSum(NamedTuple):
     failures: tuple[Failure, ...] = ()
     counters: tuple[bytes, ...] = ()
     spans: "tuple[tuple[int, Process, SpanBlock, ClockState], ...]" = ()
+
+    @staticmethod
+    def of(answers: Any, dtype: Any, *, depth: int, parts: int) -> "RoundSum":
+        """Add the answers of all tasks, given as an RDD.
+
+        Vectors of several parts are added part by part, each in one partition: as one element, a
+        vector would be in the heaps of executors and driver several times.
+        """
+        add = RoundSum.add(dtype)
+        if parts == 1:
+            return answers.treeAggregate(None, add, RoundSum.merge, depth)
+        cut = answers.flatMap(lambda answer: add(None, answer).cut(parts))
+        moved = cut.repartitionAndSortWithinPartitions(parts, operator.itemgetter(0))
+        sums = moved.mapPartitions(
+            lambda pairs: [functools.reduce(RoundSum.merge, (each for _, each in pairs))]
+        )
+        first, *others = sums.toLocalIterator()
+        return first._replace(vector=np.hstack([each.vector for each in (first, *others)]))
+
+    def cut(self, parts: int) -> "Iterator[tuple[tuple[int, int], RoundSum]]":
+        """Yield parts of one worker's answer, each after its number and the worker's."""
+        worker = self.fields[0]["worker"] if self.fields else -1
+        vector = np.broadcast_to(self.vector, max(np.size(self.vector), parts))
+        for part, piece in enumerate(np.array_split(vector, parts)):
+            rest = RoundSum() if part else self
+            yield (part, worker), rest._replace(vector=piece)
 
     @staticmethod
     def add(dtype: Any) -> Any:

@@ -1,5 +1,6 @@
 """Training with Spark jobs only, one per averaging, for executors that cannot open ports."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sparkwright._open_files import await_free_file, out_of_files
+from sparkwright._open_files import OPEN_FILES, await_free_file, ensure_open_files, out_of_files
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import SparkJob, storage_level
 from sparkwright.cluster.session_end import session_error, unless_ended
-from sparkwright.errors import ConfigurationError, SparkSessionError
+from sparkwright.cluster.shared_bytes import SharedBytes
+from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkSessionError
 from sparkwright.masters import Histograms, ParameterAveragingTrainingMaster
 from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.networks import pack_arrays
@@ -67,10 +69,14 @@ class SparkRoundsEngine:
         self._histograms_asked = threading.Event()
         self._stopping = threading.Event()
         self._job: SparkJob | None = None
+        self._record: RunRecord  # set by `run`
+        self._stopped_s = -math.inf
+        self._last_s = 0.0  # of the last job
 
     def run(self, record: RunRecord) -> Outcome:
         """Train and return the outcome, including the error if there was one."""
-        launcher, master = self._launcher, self._master
+        self._record, launcher, master = record, self._launcher, self._master
+        ensure_open_files(OPEN_FILES + launcher.workers)
         vector = self._start.vector()
         if vector.nbytes > _LARGEST_VECTOR_BYTES:
             raise ConfigurationError(
@@ -148,7 +154,8 @@ class SparkRoundsEngine:
         )
 
     def stop(self) -> None:
-        """Stop after the current averaging; before the first one, immediately."""
+        """Stop after the current averaging, or `stall_timeout_s`; immediately before the first."""
+        self._stopped_s = time.monotonic()
         self._stopping.set()
         if self._job is None:
             self._launcher.cancel()
@@ -174,24 +181,27 @@ class SparkRoundsEngine:
 
     def _explained(self, problem: BaseException, progress: Progress) -> BaseException | None:
         """Return the error of the run for a problem, with the state of the model."""
+        if (missing := out_of_files(problem)) is not None:
+            return missing
         if (ended := session_error(self._spark, problem)) is not None:
             reached = progress if progress.averagings else None
             return SparkSessionError(f"{ended} {held(reached)}")
         return self._callbacks.explained(translated(problem))
 
-    def _with_broadcast(self, value: Any, jobs: Callable[[Any], Result]) -> Result:
-        """Run jobs that read `value`.
+    def _with_shared(self, vector: Any, jobs: Callable[[SharedBytes], Result]) -> Result:
+        """Run jobs that read the parameters in `vector`.
 
         They are repeated if the driver could open no file, which their sockets need, once it can.
         """
         deadline_s = 0.0
         while True:
             try:
-                state = context_of(self._spark).broadcast(value)
+                content = vector[: self._start.size].tobytes()
+                shared = SharedBytes.of(context_of(self._spark), content)
                 try:
-                    return jobs(state)
+                    return jobs(shared)
                 finally:
-                    tidy(partial(self._destroy, state))
+                    tidy(partial(self._destroy, shared))
             except BaseException as problem:
                 # From the first failure on: jobs may need more files than the one that is free.
                 deadline_s = deadline_s or time.monotonic() + _FREE_FILE_TIMEOUT_S
@@ -199,9 +209,9 @@ class SparkRoundsEngine:
                 if out_of_files(problem) is None or not await_free_file(left_s, self._stopping):
                     raise
 
-    def _destroy(self, broadcast: Any) -> None:
+    def _destroy(self, shared: SharedBytes) -> None:
         with unless_ended(self._spark):
-            broadcast.destroy()
+            shared.destroy()
 
     def _call_back(
         self, record: RunRecord, vector: Any, counters: bytes | None, progress: Progress
@@ -216,7 +226,25 @@ class SparkRoundsEngine:
 
     def _run_job(self, action: Callable[[], Any], description: str) -> Any:
         self._job = SparkJob(self._spark, action, description=description)
-        return self._job.wait()
+        began_s, timeout_s, shown = time.monotonic(), self._master.mesh.stall_timeout_s, False
+
+        def hung() -> BaseException | None:
+            """Warn once if the job takes too long; return an error if the run is to stop."""
+            nonlocal shown
+            now_s = time.monotonic()
+            if self._stopping.is_set() and now_s - max(began_s, self._stopped_s) > timeout_s:
+                return RunTimeoutError(f"the Spark job to {description} did not end in time.")
+            if not shown and now_s - began_s > max(timeout_s, 2 * self._last_s):
+                shown = True
+                self._record.stood_still(now_s - began_s, f"its job: {description}", stacks=False)
+            return None
+
+        try:
+            return self._job.wait(hung)
+        finally:
+            self._last_s = time.monotonic() - began_s
+            if shown:
+                self._record.stood_still(0, "")
 
     def _validate(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
@@ -228,12 +256,14 @@ class SparkRoundsEngine:
             shard="",
             settings=settings_of(self._master, epochs=self._epochs),
             vector=b"",
-            extras=b"",
+            extras=extras,
         )
         record.times.enter(PhaseCode.VALIDATE)
-        found = self._with_broadcast(
-            (vector[: self._start.size].tobytes(), extras),
-            lambda state: validated(elements, template, state, self._run_job, epoch=progress.epoch),
+        found = self._with_shared(
+            vector,
+            lambda shared: validated(
+                elements, template, shared, self._run_job, epoch=progress.epoch
+            ),
         )
         if found is not None:
             record.validated(epoch=progress.epoch, loss=found[0], metrics=found[1])
@@ -256,10 +286,10 @@ class SparkRoundsEngine:
             ),
             epoch=progress.epoch,
             share=None,
-            first=False,
+            first=progress.round == 0,
             iterations=progress.iterations,
             vector=b"",
-            extras=b"",
+            extras=extras,
             learning_rate=progress.learning_rate,
             rows=rows,
         )
@@ -269,22 +299,22 @@ class SparkRoundsEngine:
         quotas = dict.fromkeys(range(self._launcher.workers), frequency)
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=False)
         times.enter(PhaseCode.BROADCAST)
-        size = self._start.size
-        depth, dtype = self._master.aggregation_depth, vector.dtype
+        size, dtype = self._start.size, vector.dtype
+        depth = self._master.aggregation_depth
 
-        def aggregated(state: Any) -> tuple[float, RoundSum]:
-            answers = on_gpus(elements.mapPartitionsWithIndex(round_task(template, state)))
+        def aggregated(shared: SharedBytes) -> tuple[float, RoundSum]:
+            task, parts = round_task(template, shared, shares), len(shared.parts)
+            answers = on_gpus(elements.mapPartitionsWithIndex(task))
             times.leave()
             asked_s = time.monotonic()
             for worker in range(self._launcher.workers):
                 times.expected(worker)
             return asked_s, self._run_job(
-                lambda: answers.treeAggregate(None, RoundSum.add(dtype), RoundSum.merge, depth),
+                lambda: RoundSum.of(answers, dtype, depth=depth, parts=parts),
                 f"train {self._run}, averaging {progress.averagings + 1}",
             )
 
-        value = (vector[:size].tobytes(), extras, progress, shares)
-        asked_s, total = self._with_broadcast(value, aggregated)
+        asked_s, total = self._with_shared(vector, aggregated)
         received_s = time.monotonic()
         ends_s = [
             times.returned(*each, asked_s=asked_s, received_s=received_s) for each in total.spans

@@ -60,9 +60,10 @@ _ON_THIS_MACHINE = {
 }
 _IN_PROCESSES = {
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
-    # Without memory a JVM answers some calls and not others; a run notices its end.
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
+# Without memory a JVM answers some calls and not others; a run notices its end.
+_DRIVER_OPTIONS, _DRIVER_ENDS = "spark.driver.defaultJavaOptions", "-XX:+ExitOnOutOfMemoryError"
 _ON_A_CLUSTER = {
     # Task slots are counted on registered executors: wait until all have registered, or for Spark's
     # limit of 30 s.
@@ -199,6 +200,8 @@ def _settings(
     retrying = re.sub(r"^local\[(\d+|\*)\]$", r"local[\1,4]", url)
     executor = {"spark.executor.memory": f"{memory_mb}m", "spark.executor.cores": str(cores)}
     chosen = {"spark.master": retrying, "spark.app.name": app_name, **_ALWAYS}
+    given = default_settings(spark_home()).get(_DRIVER_OPTIONS, "")
+    chosen[_DRIVER_OPTIONS] = f"{given} {_DRIVER_ENDS}".strip()
     if url.startswith("local"):
         chosen |= {**_ON_THIS_MACHINE, "spark.sql.shuffle.partitions": str(max(2, workers))}
     if url.startswith("local-cluster"):

@@ -1,24 +1,36 @@
 """Code that runs in a Spark task: stream the partition to files, call a trainer, report."""
 
+import contextlib
 import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.data import from_bytes
-from sparkwright.errors import DataError
+from sparkwright.errors import DataError, WorkerError
+from sparkwright.runs.poison import REMEDY, place_of
 from sparkwright.workers.failure import failure_of
 from sparkwright.workers.pool import TrainerPool, driver_secret
-from sparkwright.workers.requests import Answer, RoundRequest, TrainRequest, ValidateRequest
+from sparkwright.workers.requests import (
+    Answer,
+    RoundRequest,
+    TrainRequest,
+    ValidateRequest,
+    WorkerSettings,
+)
 from sparkwright.workers.shard import ShardWriter
+from sparkwright.workers.work import Span
 
 from .gpus import device_of
 
-# Element of a training task: (order key, "train" or "validation", Arrow bytes).
-Element = tuple[tuple[int, ...], str, bytes]
+Kind = Literal["train", "validation"]
+# Element of a training task: (order key, kind, Arrow bytes).
+Element = tuple[tuple[int, ...], Kind, bytes]
 
 
 def training_task(
@@ -33,8 +45,6 @@ def training_task(
     secret, backend = driver_secret(), template.definition.backend
 
     def task(index: int, elements: Iterable[Element]) -> list[Any]:
-        from dataclasses import replace
-
         from pyspark import TaskContext
 
         began_s, index = time.monotonic(), first + index
@@ -64,34 +74,20 @@ def training_task(
 
 
 def round_task(
-    template: RoundRequest, state: Any
+    template: RoundRequest, vector: SharedBytes, shares: Mapping[int, Span]
 ) -> Callable[[int, Iterable[Element]], list[Answer]]:
     """Return a function for `mapPartitionsWithIndex` that trains one round of its partition."""
     secret = driver_secret()
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
-        began_s = time.monotonic()
-        vector, extras, progress, shares = state.value
-        return _asked(
-            template,
-            index,
-            elements,
-            "train",
-            secret=secret,
-            began_s=began_s,
-            vector=vector,
-            extras=extras,
-            iterations=progress.iterations,
-            epoch=progress.epoch,
-            share=shares.get(index),
-            first=progress.round == 0,
-        )
+        given = replace(template, share=shares.get(index))
+        return _asked(given, vector, index, elements, "train", secret=secret)
 
     return task
 
 
 def validation_task(
-    template: ValidateRequest, state: Any, *, only: int | None = None
+    template: ValidateRequest, vector: SharedBytes, *, only: int | None = None
 ) -> Callable[[int, Iterable[Element]], list[Answer]]:
     """Return a function for `mapPartitionsWithIndex` that scores its partition."""
     secret = driver_secret()
@@ -99,35 +95,29 @@ def validation_task(
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
         if only not in (None, index):
             return []
-        began_s, (vector, extras) = time.monotonic(), state.value
-        given: dict[str, Any] = {"vector": vector, "extras": extras}
-        return _asked(
-            template, index, elements, "validation", secret=secret, began_s=began_s, **given
-        )
+        return _asked(template, vector, index, elements, "validation", secret=secret)
 
     return task
 
 
 def _asked(
     template: RoundRequest | ValidateRequest,
+    vector: SharedBytes,
     index: int,
     elements: Iterable[Element],
-    kind: Literal["train", "validation"],
+    kind: Kind,
     *,
     secret: bytes,
-    began_s: float,
-    **fields: Any,
 ) -> list[Answer]:
     """Ask a trainer with the examples of `kind`; empty if there is nothing to validate."""
-    from dataclasses import replace
-
     from pyspark import TaskContext
 
+    began_s, content = time.monotonic(), b"".join(vector)
     context: Any = TaskContext.get()
     pool = TrainerPool(owner=os.getppid(), secret=secret)
     with Shards(pool, worker=index) as shards:
         try:
-            rows = shards.write(each for each in elements if each[1] == kind)
+            rows = shards.write(elements, [kind])
         except DataError as error:  # a retry would fail again
             return [Answer.of_error(error)]
         if kind == "validation" and not rows:
@@ -136,11 +126,24 @@ def _asked(
             template,
             settings=replace(template.settings, worker=index, attempt=context.taskAttemptId()),
             shard=str(getattr(shards, kind)),
+            vector=content,
             times=(began_s, time.monotonic()),
-            **fields,
         )
         with pool.borrow(**device_of(context), backend=template.definition.backend) as trainer:
-            return [trainer.ask(request)]
+            try:
+                return [trainer.ask(request)]
+            except WorkerError as error:
+                raise _placed(error, request.settings) from None
+
+
+def _placed(error: WorkerError, settings: WorkerSettings[Any]) -> WorkerError:
+    """Name in the error what a trainer was training when its process ended."""
+    if error.at is None:
+        return error
+    rows, master, earlier = settings.rows, settings.master, settings.earlier
+    place = place_of(Span(*error.at), rows=rows, master=master, earlier=earlier)
+    reason = f"{place} ended each process that trained its rows; last: {error.reason} {REMEDY}"
+    return WorkerError(worker=error.worker, host=error.host, reason=reason)
 
 
 class Shards:
@@ -160,13 +163,14 @@ class Shards:
         for folder in (self.train, self.validation):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def write(self, elements: Iterable[Element]) -> int:
-        """Stream the partition to the files, a chunk at a time; return the number of examples."""
-        with (
-            ShardWriter(self.train, worker=self._worker) as train,
-            ShardWriter(self.validation, worker=self._worker) as validation,
-        ):
-            writers = {"train": train, "validation": validation}
+    def write(self, elements: Iterable[Element], kinds: Iterable[Kind] = get_args(Kind)) -> int:
+        """Stream elements of these kinds to files, a chunk at a time; return their examples."""
+        with contextlib.ExitStack() as stack:
+            writers = {
+                kind: stack.enter_context(ShardWriter(getattr(self, kind), worker=self._worker))
+                for kind in kinds
+            }
             for key, kind, chunk in elements:
-                writers[kind].append(from_bytes(chunk), key=key)
-        return train.rows + validation.rows
+                if kind in writers:
+                    writers[kind].append(from_bytes(chunk), key=key)
+        return sum(writer.rows for writer in writers.values())

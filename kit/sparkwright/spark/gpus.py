@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.slots import GPUS_OF_TRAINING, gpus_of_executor, is_dynamic, local_cluster
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_choice, check_count
+from sparkwright.workers.folders import own_folder
 from sparkwright.workers.gpus import (
     CLAIM_VARIABLE,
     FAKE_VARIABLE,
@@ -163,7 +163,7 @@ def _kubernetes(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
 
 def _script(name: str, text: str) -> Path:
     """Write a script to a private folder that is deleted when this process exits."""
-    folder = Path(tempfile.mkdtemp(prefix="sparkwright-gpus-"))
+    folder = own_folder("gpus")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / name
     path.write_text(text)

@@ -68,10 +68,11 @@ class SparkLauncher:
         self.slots = task_slots(spark)
         self.required = _workers(spark, master, slots=self.slots)
         self.workers = master.workers_at_most(self.required)
-        url = str(context_of(spark).master)
-        check_slots(self.required, slots_at_most(url, context_of(spark).getConf()), url)
-        application = str(context_of(spark).applicationId)
-        self.claim: Claim | None = Claim(application, self.required, self.slots)
+        url, application = str(context_of(spark).master), str(context_of(spark).applicationId)
+        most = slots_at_most(url, context_of(spark).getConf())
+        check_slots(self.required, most, url)
+        # With dynamic allocation, the slots that Spark may request.
+        self.claim: Claim | None = Claim(application, self.required, self.slots or most)
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)
@@ -95,10 +96,12 @@ class SparkLauncher:
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
         """Lay out the data; return the examples of each worker; see `Launcher.prepare`."""
-        # Tag all later jobs of this thread, so that `cancel` reaches them.
-        context_of(self._spark).addJobTag(self._tag)
-        self.slots = wait_for_slots(self._spark, self.required, cancelled=lambda: self._cancelled)
+        context = context_of(self._spark)
         try:
+            # Tag all later jobs of this thread, so that `cancel` reaches them.
+            context.addJobTag(self._tag)
+            cancelled = partial(getattr, self, "_cancelled")
+            self.slots = wait_for_slots(self._spark, self.required, cancelled=cancelled)
             if isinstance(self._data, TfData):
                 self._elements = without_training_data(
                     self._spark, self._validation, self.required, enter

@@ -19,13 +19,12 @@ TRAINER_MIB = PROCESS_BYTES >> 20
 _JVM_SHARE, _JVM_LEAST_MIB = 0.1, 384
 # Vectors in the driver: the start, the received result, the current result, one for a checkpoint.
 _DRIVER_VECTORS = 4
-# What Spark's driver needs itself, and its copies of a task's result while that arrives.
-_DRIVER_HEAP_MIB = 512
-_COPIES_OF_A_RESULT = 3
 # State vectors that a worker holds at its peak: when it receives the initial state or sends the
 # result. Measured with 5 and 25 million parameters. Gradient sharing holds two more vectors of
 # trainable parameters: the common parameters and the residual.
 _AVERAGING_VECTORS, _SHARING_VECTORS, _SHARED_VECTORS = 5, 4, 2
+# State vectors in a Python worker of Spark through which they pass; measured: 3.5 of 195 MiB.
+_TASK_VECTORS = 4
 Place = Literal["heap", "JVM", "Python", "TensorFlow", "files"]
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(b|[kmgtp]i?b?)?\s*", re.IGNORECASE)
 _MIB = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20, "p": 2**30}
@@ -68,11 +67,11 @@ class MemoryPart:
 
 
 class NetworkMemory(NamedTuple):
-    """MiB of a network: in a trainer by name, in the driver with vectors, and one vector."""
+    """MiB of a network: in a trainer by name, in the driver, and in a Python worker of Spark."""
 
     trainer: Mapping[str, int]
     driver_mib: int
-    vector_mib: int
+    task_mib: int
 
 
 def network_memory(model: Any, master: TrainingMaster) -> NetworkMemory:
@@ -99,17 +98,18 @@ def network_memory(model: Any, master: TrainingMaster) -> NetworkMemory:
     return NetworkMemory(
         trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},
         driver_mib=mib_of_bytes(found.parameters + found.optimizer + _DRIVER_VECTORS * traveling),
-        vector_mib=mib_of_bytes(traveling),
+        task_mib=mib_of_bytes(_TASK_VECTORS * traveling) if how.among == "spark" else 0,
     )
 
 
 def executor_parts(
-    trainer: Mapping[str, int], *, heap_mib: int, trainers: int, data_mib: int
+    network: NetworkMemory, *, heap_mib: int, trainers: int, data_mib: int
 ) -> tuple[MemoryPart, ...]:
     """Return the uses of an executor's memory, the heap first."""
-    inside = TRAINER_MIB + sum(trainer.values())
-    figures = ", ".join(f"{name} {mib:,}" for name, mib in trainer.items())
-    working = "One for each task slot, with Arrow and the examples in transit."
+    inside = TRAINER_MIB + sum(network.trainer.values())
+    figures = ", ".join(f"{name} {mib:,}" for name, mib in network.trainer.items())
+    passing = "the parameters and the examples" if network.task_mib else "the examples"
+    working = f"One for each task slot, with Arrow and {passing} in transit."
     training = f"Python with TensorFlow {TRAINER_MIB}, {figures}."
     spare = "10% of a trainer, for unestimated use."
     mapped = "Examples of a trainer, in mapped files: reclaimable, but counted by YARN."
@@ -117,7 +117,7 @@ def executor_parts(
         *_jvm("executor", heap_mib),
         # Measured: 153 MiB in a Python worker that streams a partition, 47 MiB in its daemon.
         MemoryPart("Python daemon", "Python", 50, 1, "Starts Spark's Python workers."),
-        MemoryPart("Python workers", "Python", 160, trainers, working),
+        MemoryPart("Python workers", "Python", 160 + network.task_mib, trainers, working),
         MemoryPart("trainers", "TensorFlow", inside, trainers, training),
         # TensorFlow's allocator, socket buffers, and anything the estimate omits.
         MemoryPart("reserve", "TensorFlow", ceil(0.1 * inside), trainers, spare),
@@ -135,22 +135,6 @@ def driver_parts(network: NetworkMemory, *, heap_mib: int) -> tuple[MemoryPart, 
     size_mib = TRAINER_MIB + network.driver_mib
     script = MemoryPart("notebook or script", "TensorFlow", size_mib, 1, sentence)
     return (*_jvm("driver", heap_mib), script)
-
-
-def aggregating_heap_mib(vector_mib: int, *, workers: int, depth: int) -> int:
-    """Return the driver's heap for `communication="spark"`, MiB: partial sums pass through it.
-
-    Measured with a vector of 195 MiB, two workers: 1,900 MiB suffice, 1,024 MiB do not.
-
-    Example:
-        >>> aggregating_heap_mib(195, workers=2, depth=2)
-        1877
-    """
-    # As in Spark's treeAggregate: fewer partial sums reach the driver than there are workers.
-    scale, partial_sums = max(ceil(workers ** (1 / depth)), 2), workers
-    while partial_sums > scale + ceil(partial_sums / scale):
-        partial_sums //= scale
-    return _DRIVER_HEAP_MIB + vector_mib * (_COPIES_OF_A_RESULT * partial_sums + 1)
 
 
 def _jvm(process: str, heap_mib: int) -> tuple[MemoryPart, MemoryPart]:
@@ -223,7 +207,7 @@ def overhead_settings(
         return {}
     cores = int(chosen.get("spark.executor.cores", "1"))
     parts = executor_parts(
-        network_memory(_ROOM_FOR_PARAMETERS, ParameterAveragingTrainingMaster()).trainer,
+        network_memory(_ROOM_FOR_PARAMETERS, ParameterAveragingTrainingMaster()),
         heap_mib=parse_mib("spark.executor.memory", chosen.get("spark.executor.memory", "1g")),
         trainers=max(1, cores // int(chosen.get("spark.task.cpus", "1"))),
         data_mib=0,

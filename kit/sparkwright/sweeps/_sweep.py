@@ -3,15 +3,19 @@
 import asyncio
 import contextlib
 import math
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
-from sparkwright._interrupts import TaskInterrupts, interrupts_raise
+from sparkwright._interrupts import Ending, TaskInterrupts, interrupts_raise
 from sparkwright.cluster.jobs import inheriting_thread
+from sparkwright.cluster.session_end import session_error
 from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.runs import TrainingRun
+from sparkwright.runs.endings import end_process, keep_model
 from sparkwright.runs.extensions import show
 from sparkwright.spark import SparkNetwork
 
@@ -19,8 +23,8 @@ from ._study import ended, repeat
 from ._trial import Objective
 
 SweepState = Literal["running", "stopping", "done", "stopped", "failed"]
-# Seconds that an interrupt waits for trials to end with their next averaging.
-_STOP_S = 15.0
+# Seconds that an interrupt, and SIGTERM, wait for trials to end with their next averaging.
+_STOP_S, _ENDING_S = 15.0, 3.5
 
 
 class Sweep:
@@ -134,7 +138,7 @@ class Sweep:
             Exception: of the last trial if all failed, or of the storage.
         """
         deadline_s = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
-        with interrupts_raise() as interrupts:
+        with interrupts_raise(ends=True) as interrupts:
             try:
                 interrupts.begin()
                 # In short waits: on some platforms a wait without a timeout cannot be interrupted.
@@ -147,19 +151,34 @@ class Sweep:
             except KeyboardInterrupt:
                 self.stop()
                 self._over.wait(_STOP_S)
+            except Ending as ending:
+                self._end_process(ending.number)
         return self._finish()
+
+    def _end_process(self, number: int) -> NoReturn:
+        """Stop, write the best network that this sweep has trained, and end the process."""
+        self.stop()
+        self._over.wait(_ENDING_S)
+        text = f"sweep {self.name} was ended by {signal.Signals(number).name} after "
+        text += f"{ended(self.study)} of {self.trials_wanted} trials."
+        if self._network is not None:
+            text += f" The best model is kept. {keep_model(self._network.model, self.name)}"
+        print(text, file=sys.stderr, flush=True)
+        end_process(number)
 
     def __await__(self) -> Generator[Any, None, "Sweep"]:
         """Wait for the sweep with `await sweep`, without blocking the event loop."""
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> "Sweep":
-        interrupts = TaskInterrupts()
+        interrupts = TaskInterrupts(ends=True)
         try:
             while not self.finished:
                 interrupts.install()
                 await asyncio.sleep(0.2)
         except (asyncio.CancelledError, KeyboardInterrupt):
+            if interrupts.ending is not None:
+                self._end_process(interrupts.ending)
             self.stop()
             await asyncio.to_thread(self._over.wait, _STOP_S)
         finally:
@@ -200,8 +219,11 @@ class Sweep:
                     break
                 self._run_trial()
         except Exception as error:  # from the storage
-            self._failure = error
-            self.stop()
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+        self.stop()
 
     def _run_trial(self) -> None:
         from optuna import TrialPruned
@@ -219,6 +241,12 @@ class Sweep:
                 run.stop()
             value = self._objective.score(trial, run)
         except Exception as error:
+            if (end := session_error(self._objective.spark, error)) is not None:
+                end.add_note(
+                    f"Sweep {self.name} has {ended(self.study)} of {self.trials_wanted} trials; "
+                    "a sweep of the same study repeats those that the end of the session stopped."
+                )
+                self._fail(end)
             if self._stopping.is_set():
                 repeat(self.study, trial)
                 return

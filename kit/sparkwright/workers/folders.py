@@ -5,12 +5,23 @@ import fcntl
 import os
 import shutil
 import stat
+import tempfile
+import uuid
 from pathlib import Path
 
 from sparkwright.errors import NetworkError
 
 _LOCK = "in-use"
 _held: dict[Path, int] = {}  # folder -> descriptor of its lock
+
+
+def own_folder(kind: str) -> Path:
+    """Make a new temporary folder and hold it; remove those of this kind that no process holds."""
+    root, name = Path(tempfile.gettempdir()), f"sparkwright-{user_id()}-{kind}-"
+    remove_abandoned(root, f"{name}*")
+    folder = root / f"{name}{uuid.uuid4().hex}"
+    hold(folder)
+    return folder
 
 
 def hold(folder: Path) -> None:
@@ -62,9 +73,13 @@ def remove_abandoned(root: Path, pattern: str) -> None:
 
 
 def _is_private(found: os.stat_result) -> bool:
-    user = os.getuid() if hasattr(os, "getuid") else 0
     mode = found.st_mode
-    return stat.S_ISDIR(mode) and stat.S_IMODE(mode) & 0o077 == 0 and found.st_uid == user
+    return stat.S_ISDIR(mode) and stat.S_IMODE(mode) & 0o077 == 0 and found.st_uid == user_id()
+
+
+def user_id() -> int:
+    """Return the number of this user; 0 on Windows."""
+    return os.getuid() if hasattr(os, "getuid") else 0
 
 
 def _is_lock_of(folder: Path, handle: int) -> bool:

@@ -27,7 +27,7 @@ from sparkwright.networks.backend import Backend
 from ._mark import read_mark
 from ._wire import pack, unpack
 from .failure import log_end, trainer_end
-from .folders import hold, release, remove_abandoned
+from .folders import hold, release, remove_abandoned, user_id
 from .gpus import device_environment
 from .requests import Answer, Evaluating, InferRequest, Request
 
@@ -77,16 +77,15 @@ class TrainerPool:
         Raises:
             NetworkError: if the folder is a link or accessible to other users.
         """
-        user = os.getuid() if hasattr(os, "getuid") else 0
         started = _start_time(owner)
         label = hmac.digest(secret, f"{owner} {started}".encode(), "sha256").hex()[:16]
         root = Path(tempfile.gettempdir())
         if len(str(root)) > 56:  # a Unix socket's path has at most 107 characters
             root = Path("/tmp")
         self._owner, self._secret = owner, secret
-        self.folder = root / f"sparkwright-{user}-{label}"
+        self.folder = root / f"sparkwright-{user_id()}-{label}"
         hold(self.folder)
-        remove_abandoned(root, f"sparkwright-{user}-*")
+        remove_abandoned(root, f"sparkwright-{user_id()}-*")
 
     @contextlib.contextmanager
     def borrow(

@@ -12,6 +12,7 @@ from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.workers.examples import Earlier, calls_of, order_in
 from sparkwright.workers.work import Span
 
+REMEDY = "Look for a row there that the network or its preprocessing cannot take, and leave it out."
 _ROWS_NAMED = 5
 _CHANCE = 0.01
 
