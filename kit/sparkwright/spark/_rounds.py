@@ -16,7 +16,7 @@ from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import SparkJob, storage_level
 from sparkwright.cluster.session_end import session_error, unless_ended
 from sparkwright.cluster.shared_bytes import SharedBytes
-from sparkwright.errors import ConfigurationError, RunTimeoutError, SparkSessionError
+from sparkwright.errors import RunTimeoutError, SparkSessionError
 from sparkwright.masters import Histograms, ParameterAveragingTrainingMaster
 from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.networks import pack_arrays
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# The JVM holds a vector as one byte array, and Spark pickles it.
-_LARGEST_VECTOR_BYTES = 1 << 30
 # How long a run waits for a free file descriptor of the driver.
 _FREE_FILE_TIMEOUT_S = 60.0
 
@@ -78,12 +76,6 @@ class SparkRoundsEngine:
         self._record, launcher, master = record, self._launcher, self._master
         ensure_open_files(OPEN_FILES + launcher.workers)
         vector = self._start.vector()
-        if vector.nbytes > _LARGEST_VECTOR_BYTES:
-            raise ConfigurationError(
-                '`communication="spark"` carries vectors of at most '
-                f"{_LARGEST_VECTOR_BYTES >> 20} MiB through the JVM. Received: "
-                f'{vector.nbytes >> 20} MiB. Use `communication="driver"`, or `updater="reset"`.'
-            )
         progress = Progress.first(
             workers=launcher.workers,
             iterations=self._start.iterations,
