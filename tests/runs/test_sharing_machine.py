@@ -128,7 +128,7 @@ class Worker(Attempt):
         if self.ring is not None:
             return self.meet(self.ring, world)
         if self.source is not None:
-            return self.fetch(self.source)
+            return self.fetch(self.source, world)
         if self.inbox:
             self.obey(self.inbox.popleft(), world)
             return True
@@ -170,7 +170,9 @@ class Worker(Attempt):
     # -- with others ------------------------------------------------------------------------
 
     def meet(self, ring, world):
-        if ring.group.generation <= self.abandoned or world.is_broken(ring):
+        is_cut = world.is_cut(ring)
+        world.breaks += is_cut
+        if ring.group.generation <= self.abandoned or is_cut or world.is_broken(ring):
             self.leave("broken")
         elif self.connection not in ring.contributed:
             ring.contributed.add(self.connection)
@@ -202,9 +204,10 @@ class Worker(Attempt):
         ring.left.add(self.connection)
         self.report(ring.group, ending, failure)
 
-    def fetch(self, source):
+    def fetch(self, source, world):
         self.waited += 1
         busy = source.silent or source.ring is not None or source.source is not None
+        busy |= {self.worker, source.worker} in world.cut
         if source.alive and busy and self.waited < 10:
             return False
         self.source = None
@@ -224,6 +227,7 @@ class Worker(Attempt):
             seats = [seat for seat in self.group.seats if seat.worker == self.piece.owner]
             owner = world.attempts[seats[0].port] if seats else None
             unreadable = (self.worker, self.piece.owner) in world.unreadable
+            unreadable |= {self.worker, self.piece.owner} in world.cut
             if owner is None or not owner.alive or owner.silent or unreadable:
                 self.report_work()
                 return True
@@ -285,6 +289,7 @@ class Runs(RunMachine):
         self.deadly = set()  # what workers had that were lost
         # (who reads, whose data); for good, although the others reach both.
         self.unreadable = set()
+        self.cut = set()  # pairs of workers that do not reach each other for now
         super().__init__()
 
     @property
@@ -322,6 +327,12 @@ class Runs(RunMachine):
         """Whether a member has closed its connections; a silent one has not."""
         inside = [c for c in ring.connections if c not in ring.contributed]
         return bool(ring.left) or not all(self.attempts[c].alive for c in inside)
+
+    def is_cut(self, ring):
+        """Whether members that have not all contributed do not reach each other."""
+        workers = {self.attempts[connection].worker for connection in ring.connections}
+        is_through = ring.contributed.issuperset(ring.connections)
+        return not is_through and any(pair <= workers for pair in self.cut)
 
     # -- the driver's side ------------------------------------------------------------------
 
@@ -458,6 +469,19 @@ class Runs(RunMachine):
     @rule(pair=st.permutations(range(WORKERS)))
     def a_worker_cannot_read_the_data_of_another(self, pair):
         self.unreadable.add((pair[0], pair[1]))
+
+    @rule(pair=st.permutations(range(WORKERS)))
+    def a_link_is_cut(self, pair):
+        self.cut.add(frozenset(pair[:2]))
+
+    @rule()
+    def all_links_are_mended(self):
+        self.cut.clear()
+        self.unreadable.clear()
+
+    def teardown(self):
+        self.cut.clear()
+        super().teardown()
 
     @going_on
     @rule(data=st.data(), replaced=st.booleans())

@@ -60,6 +60,7 @@ OWN_MOMENTS = {
 
 
 @pytest.mark.versions
+@pytest.mark.connect
 @cases("communication", "ring", "spark")
 def test_resumed_run_ends_with_identical_bits(
     spark, blobs, tmp_path, leaves_nothing, communication

@@ -131,6 +131,7 @@ def test_ctrl_c_in_a_script_keeps_the_average_and_other_jobs(tmp_path):
 
 
 TERMINATED = """
+import sys
 import numpy as np
 import sparkwright as sw
 from tests.spark.helpers import Paced, dense
@@ -138,7 +139,12 @@ from tests.waiting import wait_until
 import threading
 
 spark = sw.start_spark(workers=2)
-master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, workers=2)
+kind, ways = sw.ParameterAveragingTrainingMaster, {}
+if sys.argv[1] == "sharing":
+    kind = sw.SharedTrainingMaster
+elif sys.argv[1] == "spark":
+    ways = {"communication": "spark"}
+master = kind(batch_size_per_worker=10, workers=2, **ways)
 data = sw.DataSet(np.zeros((120, 4), np.float32), np.arange(120, dtype=np.int32) % 3)
 network = sw.SparkNetwork(spark, dense(), master.with_hooks(Paced(0.02)))
 run = network.start(data, epochs=5000, name="terminated", display=False)
@@ -152,11 +158,12 @@ run.wait()
 """
 
 
-def test_sigterm_to_all_processes_keeps_the_model(tmp_path):
+@pytest.mark.parametrize("way", ["averaging", "sharing", "spark"])
+def test_sigterm_to_all_processes_keeps_the_model(tmp_path, way):
     """As a job scheduler sends it; Java and the trainers end too."""
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [sys.executable, "-c", TERMINATED],
+        [sys.executable, "-c", TERMINATED, way],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,3 +1,4 @@
+import resource
 import socket
 import time
 from typing import Any
@@ -19,10 +20,11 @@ from tests.spark.helpers import (
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright._open_files import OutOfFiles
+from sparkwright._open_files import OutOfFiles, open_files
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import SparkJob
 from sparkwright.runs import peer_engine
+from sparkwright.runs.begin import check_untrained
 
 
 def master_of(workers=2, **options):
@@ -133,6 +135,7 @@ class Asks(keras.callbacks.Callback):
                 self.errors.append(error)
 
 
+@pytest.mark.connect
 def test_all_slots_of_a_run_are_its_own_to_its_end(spark, blobs, tmp_path):
     killed = tmp_path / "killed"
     asks, seen = Asks([]), []
@@ -140,15 +143,17 @@ def test_all_slots_of_a_run_are_its_own_to_its_end(spark, blobs, tmp_path):
     first = network.start(blobs, epochs=4, callbacks=[asks], display=False)
     second = sw.SparkNetwork(spark, dense(), master_of(2)).start(blobs, epochs=1, display=False)
     second.add_listener(lambda _: seen.append(second.status.state == "starting" and first.finished))
-    asks.asked += [second.wait, lambda: sw.SparkNetwork(spark, dense()).evaluate(blobs)]
+    other = sw.SparkNetwork(spark, dense())
+    asks.asked += [second.wait, lambda: other.evaluate(blobs), lambda: other.predict(blobs)]
     assert second.status.message == f"Waiting for run {first.name} to end"
     first.wait(120)
     second.wait(120)
     assert killed.exists()
     assert sum(worker.restarts for worker in first.status.workers) == 1
     assert any(seen)
-    of_slots, of_wait = asks.errors
-    assert "slots=4, of which the run holds 4" in str(of_slots)
+    *of_slots, of_wait = asks.errors
+    assert len(of_slots) == 2
+    assert all("slots=4, of which the run holds 4" in str(error) for error in of_slots)
     assert f"`wait` of run {second.name} in a callback of run {first.name}" in str(of_wait)
 
 
@@ -161,9 +166,32 @@ def test_model_cannot_be_trained_by_two_runs(spark, blobs):
         for second in (network, sw.SparkNetwork(spark, model, master_of()), wrapper):
             with pytest.raises(sw.ConfigurationError, match=message):
                 second.start(blobs)
+    outer = keras.Sequential([keras.Input((4,)), model])
+    outer.compile("sgd", model.loss)
+    with pytest.raises(sw.ConfigurationError, match="shares variables with dense, which run owner"):
+        sw.SparkNetwork(spark, outer, master_of()).start(blobs)
+    model.trainable = False  # another run only reads it: it may have such a part, too
+    check_untrained(outer)
     run.stop()
     run.wait(30)
     assert run.finished
+
+
+@cases("communication", "ring", "spark")
+def test_a_run_without_free_file_descriptors_does_not_begin(
+    spark, blobs, monkeypatch, communication
+):
+    limit, model = open_files() + 20, dense()
+
+    def refused(*_):
+        raise ValueError("not allowed to raise maximum limit")
+
+    before = weights(model)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    monkeypatch.setattr(resource, "setrlimit", refused)
+    with pytest.raises(sw.ConfigurationError, match=r"free file descriptors .* a limit of \d+"):
+        sw.SparkNetwork(spark, model, master_of(communication=communication)).fit(blobs)
+    np.testing.assert_array_equal(weights(model), before)
 
 
 def test_too_few_slots_raise(spark, blobs):

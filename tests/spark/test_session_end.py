@@ -87,9 +87,9 @@ def test_a_driver_without_memory_ends_the_run_and_names_the_setting():
 
 @pytest.mark.connect
 @pytest.mark.skipif("SPARKWRIGHT_TEST_CONNECT" not in os.environ, reason="`make connect`")
-def test_model_holds_the_latest_average_when_the_connect_server_is_killed():
+def test_model_holds_the_latest_average_when_the_connect_server_ends_the_session():
     """PySpark's client alone would try again for more than ten minutes, in each call."""
-    script = f"from {__name__} import kill_connect_server; kill_connect_server()"
+    script = f"from {__name__} import end_connect_sessions; end_connect_sessions()"
     for found in json_printed_by("-c", script):
         assert found["kind"] == "SparkSessionError"
         assert "the Spark Connect server at 127.0.0.1 has ended the session" in found["text"]
@@ -151,13 +151,23 @@ def failure_of(waited):
     return {"kind": type(error).__name__, "text": text}
 
 
-def kill_connect_server():
+def end_connect_sessions():
     from pyspark.sql import SparkSession
     from tests.support.connect_server import ConnectServer
 
+    found = []
     with ConnectServer() as server:
-        spark = SparkSession.builder.remote(server.url).create()
-        print(json.dumps(outcomes(spark, ["averaging", "spark"], server.close)), flush=True)
+        for names, how in (
+            (["averaging", "sharing"], "time out"),
+            (["driver"], "restart"),
+            (["averaging", "spark"], "kill"),
+        ):
+            spark = SparkSession.builder.remote(server.url).create()
+            # What the server does itself when a session has been idle for too long.
+            times_out = spark.client.release_session
+            end = {"time out": times_out, "restart": server.restart, "kill": server.close}[how]
+            found += outcomes(spark, names, end)
+        print(json.dumps(found), flush=True)
     os._exit(0)  # PySpark would wait for the server
 
 

@@ -20,6 +20,19 @@ class ConnectServer(Sandbox):
         self.url = ""
         self._executors = executors
 
+    def restart(self):
+        """End the server, which forgets all sessions, and start it again on its port."""
+        self._server.kill()
+        self._listen()
+
+    def _listen(self):
+        self._server.start(*self._how)
+        self._server.wait_until(
+            lambda: "Connect server started" in self._server.written(),
+            what="listening",
+            timeout_s=120,
+        )
+
     def _start(self, keeper):
         import pyspark
 
@@ -33,10 +46,8 @@ class ConnectServer(Sandbox):
             *("--conf", f"spark.sql.warehouse.dir={self.folder}"),
             "spark-internal",
         ]
-        server = self._add_server("Spark Connect server", keeper)
+        self._server = self._add_server("Spark Connect server", keeper)
         environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        server.start(command, environment)
-        server.wait_until(
-            lambda: "Connect server started" in server.written(), what="listening", timeout_s=120
-        )
+        self._how = command, environment
+        self._listen()
         self.url = f"sc://127.0.0.1:{port}"

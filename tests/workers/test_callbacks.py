@@ -333,12 +333,13 @@ def test_callback_cannot_wait_for_its_own_run(blobs):
 
 
 @cases(
-    "method, error, trained",
-    ("on_train_begin", SystemExit(3), 0),
-    ("on_epoch_end", KeyboardInterrupt(), 6),
-    ("on_train_end", GeneratorExit(), 6),
+    "kind, method, error, trained",
+    ("averaging", "on_train_begin", SystemExit(3), 0),
+    ("averaging", "on_epoch_end", KeyboardInterrupt(), 6),
+    ("averaging", "on_train_end", GeneratorExit(), 6),
+    ("sharing", "on_epoch_end", SystemExit(3), 6),
 )
-def test_callback_that_exits_fails_the_run_with_its_place(blobs, method, error, trained):
+def test_callback_that_exits_fails_the_run_with_its_place(blobs, kind, method, error, trained):
     def exits(*_):
         raise error
 
@@ -346,7 +347,7 @@ def test_callback_that_exits_fails_the_run_with_its_place(blobs, method, error, 
     callback = keras.callbacks.LambdaCallback(**{method: exits})
     name = type(error).__name__
     with pytest.raises(SparkwrightError, match=rf"Received: {name}\(.*test_callbacks\.py, line"):
-        fit(model, master_of("averaging"), blobs, callbacks=[callback])
+        fit(model, master_of(kind), blobs, callbacks=[callback])
     assert int(model.optimizer.iterations) == trained
 
 

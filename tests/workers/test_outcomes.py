@@ -19,6 +19,19 @@ WORKERS, EPOCHS = 2, 3
 EXAMPLES = 3 * counting.BATCH * WORKERS  # three minibatches of each worker in an epoch
 ERRORS = [RuntimeError, SystemExit, MemoryError, KeyboardInterrupt]
 AFTER_THE_END = ["finish", "clean_up"]
+MASTERS = {
+    "averaging": sw.ParameterAveragingTrainingMaster(
+        batch_size_per_worker=counting.BATCH, averaging_frequency=1, seed=1
+    ),
+    # Each minibatch changes a parameter by more than the threshold, so all of it is shared.
+    "sharing": sw.SharedTrainingMaster(
+        batch_size_per_worker=counting.BATCH,
+        threshold=sw.FixedThreshold(threshold=counting.SENT / counting.BATCH),
+        residual_clipping=None,
+        minibatches_per_message=1,
+        seed=1,
+    ),
+}
 # A method of the launcher, and which of its calls raises.
 PLACES = [
     *(("none", 0), ("prepare", 1), ("launch", 1), ("launch", 2), ("launch", 3)),
@@ -51,20 +64,21 @@ class Failing:
 
 @pytest.mark.usefixtures("in_process")
 @given(
+    kind=st.sampled_from(["averaging", "sharing"]),
     place=st.sampled_from(PLACES),
     error=st.sampled_from(ERRORS),
     end=st.sampled_from(["alone", "stop", "listener", "callback"]),
     event=st.integers(1, 12),
 )
-@example(place=("finish", 1), error=RuntimeError, end="alone", event=1)
-@example(place=("clean_up", 1), error=SystemExit, end="alone", event=1)
+@example(kind="averaging", place=("finish", 1), error=RuntimeError, end="alone", event=1)
+@example(kind="averaging", place=("clean_up", 1), error=SystemExit, end="alone", event=1)
+@example(kind="sharing", place=("none", 0), error=SystemExit, end="callback", event=1)
+@example(kind="sharing", place=("clean_up", 1), error=SystemExit, end="callback", event=2)
 @settings(max_examples=25)
-def test_a_run_has_one_outcome_and_the_model_is_that_of_it(place, error, end, event):
+def test_a_run_has_one_outcome_and_the_model_is_that_of_it(kind, place, error, end, event):
     method, at = place
     model = counting.counter(EXAMPLES)
-    master = sw.ParameterAveragingTrainingMaster(
-        batch_size_per_worker=counting.BATCH, averaging_frequency=1, seed=1
-    )
+    master = MASTERS[kind]
     seen, runs = iter(range(1, 1000)), []
 
     def disturb(*_):
@@ -91,17 +105,24 @@ def test_a_run_has_one_outcome_and_the_model_is_that_of_it(place, error, end, ev
     status = run.status
     done = counting.counts(model)
     assert np.isfinite(done).all()
-    assert done[0] == pytest.approx(status.averagings), "the model is not that of the outcome"
+    if kind == "averaging":
+        assert done[0] == pytest.approx(status.averagings), "the model is not that of the outcome"
     if status.state == "done":
         assert raised is None
-        np.testing.assert_allclose(done[1:], EPOCHS / WORKERS, atol=1e-5)
+        shared = (
+            counting.SENT if kind == "sharing" else 0.0
+        )  # of each minibatch; the rest is averaged
+        trained = EPOCHS * (shared + (1 - shared) / WORKERS)
+        np.testing.assert_allclose(done[1:], trained, atol=1e-4)
     elif status.state == "failed":
         assert raised is not None
         assert isinstance(raised, Exception), "it would end a script in silence"
         text = "\n".join([str(raised), *getattr(raised, "__notes__", [])])
-        held = re.search(r"The model (is unchanged|holds the average after averaging (\d+))", text)
+        held = re.search(r"The model (is unchanged|holds the .* after (?:averaging )?(\d+))", text)
         assert held or not status.averagings, text
-        assert int((held and held[2]) or 0) == status.averagings
+        count = int((held and held[2]) or 0)
+        assert (count > 0) == (done[0] > 0), text
+        assert count == status.averagings or "minibatches" in held[0], text
     else:
         assert (status.state, end) == ("stopped", "stop")
     if end in ("alone", "listener") and method in ("none", "cancel", *AFTER_THE_END):

@@ -241,15 +241,24 @@ class RunBeginning:
 
 
 def check_untrained(model: Any) -> None:
-    """Raise a ConfigurationError if a run trains this model, also if by another network."""
-    known = _runs.get(model)
-    run = None if known is None else known()
-    if run is not None and not run.finished:
+    """Raise a ConfigurationError if a run trains this model, or variables of it."""
+    for other, known in [*_runs.items()]:
+        run = known()
+        if run is None or run.finished or not (other is model or _overlap(model, other)):
+            continue
+        what = "which" if other is model else f"which shares variables with {other.name}, which"
         raise ConfigurationError(
             "one run at a time trains a model: two would overwrite each other's result. Received: "
-            f"{model.name}, which run {run.name} trains. Wait for it: `run.wait()`; or end it: "
+            f"{model.name}, {what} run {run.name} trains. Wait for it: `run.wait()`; or end it: "
             "`run.stop()`; or train a clone (`keras.models.clone_model`)."
         )
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """Whether training one of the models changes the other."""
+    first, second = ({id(each) for each in model.variables} for model in (one, other))
+    trained = {id(each) for model in (one, other) for each in model.trainable_variables}
+    return not trained.isdisjoint(first & second)
 
 
 def check_direct(master: TrainingMaster, reason: str) -> None:
