@@ -1,7 +1,5 @@
 """One Spark session for the whole test run: starting Spark and TensorFlow is what costs."""
 
-import contextlib
-import fnmatch
 import gc
 import json
 import os
@@ -15,6 +13,7 @@ from hypothesis.internal.conjecture import engine
 from tests.scripts import started_ahead
 from tests.support import spark_classes, tally
 from tests.support.connect_server import ConnectServer
+from tests.support.leftovers import shards_of
 
 # On shared cores a slow example is no error. Half of Hypothesis' default number of examples keeps
 # `make test` short; each run draws others.
@@ -269,23 +268,6 @@ def _footprint(spark):
     }
 
 
-def _shards(spark):
-    """What executors of this session keep; sessions of other test processes come and go."""
-    import psutil
-
-    if os.environ.get(_CONNECT):
-        return  # a server's executors, which are not this process' children
-    for executor in psutil.Process(spark.sparkContext._gateway.proc.pid).children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            folders = executor.environ().get("SPARK_EXECUTOR_DIRS", "")
-            for folder in filter(None, folders.split(os.pathsep)):
-                for place, inner, names in os.walk(folder):  # which passes over what has vanished
-                    # Of a shard: the name says what it holds. Spark keeps the engine's archive
-                    # there, too.
-                    for name in fnmatch.filter([*inner, *names], "sparkwright-*-*"):
-                        yield f"{place}/{name}"
-
-
 def _leaked(before, after):
     return {kind: after[kind] - before[kind] for kind in after if after[kind] - before[kind]}
 
@@ -297,3 +279,13 @@ def _assert_settles(leaked, seconds=5.0):
     while (found := leaked()) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not found
+
+
+def _shards(spark):
+    """What executors of this session keep; sessions of other test processes come and go."""
+    import psutil
+
+    if os.environ.get(_CONNECT):
+        return []  # a server's executors, which are not this process' children
+    jvm = psutil.Process(spark.sparkContext._gateway.proc.pid)
+    return shards_of(jvm.children(recursive=True))

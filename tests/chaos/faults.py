@@ -209,6 +209,9 @@ def _strike_host(experiment, laboratory, run):
         return bool(victims)
     if experiment.fault == "cut":
         hosts.cut_off(name)
+    elif experiment.fault == "cut from another":
+        other = laboratory.host_names[(experiment.worker + 1) % len(laboratory.host_names)]
+        hosts.link(name, other, cut=True)
     elif experiment.fault == "cut one way":
         hosts.link(name, "outside", both_ways=False, cut=True)
     else:

@@ -13,6 +13,7 @@ from tests.chaos import counting, faults
 from tests.chaos.experiments import PEER_TIMEOUT_S
 from tests.chaos.verdicts import Verdict, judge
 from tests.chaos.watched import Watched
+from tests.support.leftovers import shards_of
 
 import sparkwright as sw
 
@@ -203,9 +204,20 @@ class Laboratory:
         if verdict.evidence.experiment.victim == "session" and verdict.evidence.struck:
             _, alive = psutil.wait_procs(self._orphans, timeout=20)
             if alive:
-                remarks["hangs"] = f"{len(alive)} trainers outlive their session"
+                remarks["left behind"] = f"{len(alive)} trainers outlive their session"
             self.restart()
+        elif left := self._left():
+            remarks["left behind"] = f"{len(left)} files, such as {min(left)}"
         return Verdict(evidence=verdict.evidence, remarks=remarks)
+
+    def _left(self):
+        """The files of the run that its tasks do not remove soon."""
+        deadline_s = time.monotonic() + 10
+        while (
+            left := [*shards_of(faults.executors(self.spark))]
+        ) and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+        return left
 
     def verdict(self, watched, *, struck=True, limit_s=LIMIT_S):
         """Wait for the end, and judge it."""

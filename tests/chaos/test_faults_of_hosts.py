@@ -47,6 +47,13 @@ def test_a_full_disk_loses_no_average(laboratory, report, master):
     report(laboratory.perform(experiment))
 
 
+def test_sharing_goes_on_after_a_long_cut_is_mended(laboratory, report):
+    experiment = Experiment(
+        master="sharing", victim="network", fault="cut from another", moment="epoch end", pause_s=40
+    )
+    report(laboratory.perform(experiment))
+
+
 @cases("experiment", *[draw(n, hosts=True) for n in range(FIRST, FIRST + RUNS)], ids=str)
 def test_a_run_survives_a_random_fault_of_a_host(laboratory, report, experiment):
     report(laboratory.perform(experiment))

@@ -93,4 +93,4 @@ def test_table_counts_runs_by_fault():
     lines = table([judge(GOOD), judge(replace(GOOD, state="hung")), judge(SHARED)]).splitlines()
     assert len(lines) == 4
     assert all(name in lines[0] for name in COLUMNS)
-    assert lines[-1].split() == ["all", "3", "0", "0", "1", "0", "0", "0", "0"]
+    assert lines[-1].split() == ["all", "3", "0", "0", "1", "0", "0", "0", "0", "0"]

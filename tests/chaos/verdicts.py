@@ -21,6 +21,7 @@ Column = Literal[
     "wrong deliveries",
     "silent failures",
     "runs given up",
+    "left behind",
 ]
 COLUMNS = get_args(Column)
 # Sums of thirds in float32.

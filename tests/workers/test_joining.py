@@ -91,7 +91,7 @@ def test_every_example_counts_once_per_epoch_while_workers_join(gate, master):
         run = wrapper.start(numbered(403), epochs=4, display=False)
         wait_until(lambda: run.status.epoch, 60)
         gate.opened.set()
-        run.wait(60)
+        run.wait(180)  # each of four workers traces three sizes of minibatches
     history = run.history
     assert history.groupby("epoch")["examples"].sum().tolist() == [403] * 4
     assert set(history["worker"]) == {0, 1, 2, 3}
