@@ -47,7 +47,7 @@ def test_a_full_disk_loses_no_average(laboratory, report, master):
     report(laboratory.perform(experiment))
 
 
-def test_sharing_goes_on_after_a_long_cut_is_mended(laboratory, report):
+def test_sharing_continues_after_a_long_cut_is_mended(laboratory, report):
     experiment = Experiment(
         master="sharing", victim="network", fault="cut from another", moment="epoch end", pause_s=40
     )
