@@ -8,7 +8,7 @@ from sparkwright.spark._defaults import spark_home
 
 _PROGRAM = """
 import os, signal, sys
-from sparkwright.spark._home import own_home
+from sparkwright.spark._java import own_home
 with own_home("local-cluster[1,1,1024]"):
     print(os.environ["SPARK_HOME"])
     print(os.path.exists(os.environ["SPARK_HOME"] + "/jars"))

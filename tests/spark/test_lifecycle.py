@@ -21,6 +21,7 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright._open_files import OutOfFiles, open_files
+from sparkwright.cluster import shared_bytes
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import SparkJob
 from sparkwright.runs import peer_engine
@@ -312,8 +313,9 @@ def test_interrupt_in_a_long_step_keeps_the_last_average(spark, blobs, leaves_no
 
 @pytest.mark.thorough
 def test_stop_ends_a_run_of_spark_jobs_whose_task_hangs(
-    spark, blobs, leaves_nothing, tmp_path, caplog
+    spark, blobs, leaves_nothing, tmp_path, caplog, monkeypatch
 ):
+    monkeypatch.setattr(shared_bytes, "PART_BYTES", 64)  # so that the job's result comes in parts
     marker = tmp_path / "slow"
     model, mesh = dense(keras.optimizers.SGD(0.1)), sw.MeshConfig(stall_timeout_s=2.0)
     master = master_of(communication="spark", mesh=mesh).with_hooks(Stuck(marker))

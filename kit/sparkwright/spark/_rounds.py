@@ -1,22 +1,20 @@
 """Training with Spark jobs only, one per averaging, for executors that cannot open ports."""
 
-import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkwright._open_files import OPEN_FILES, await_free_file, ensure_open_files, out_of_files
-from sparkwright.cluster.connect import context_of
+from sparkwright._open_files import OPEN_FILES, ensure_open_files, out_of_files
 from sparkwright.cluster.job_errors import translated
-from sparkwright.cluster.jobs import SparkJob, storage_level
+from sparkwright.cluster.jobs import storage_level
 from sparkwright.cluster.session_end import session_error, unless_ended
 from sparkwright.cluster.shared_bytes import SharedBytes
-from sparkwright.errors import RunTimeoutError, SparkSessionError
+from sparkwright.errors import SparkSessionError
 from sparkwright.masters import Histograms, ParameterAveragingTrainingMaster
 from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.networks import pack_arrays
@@ -31,19 +29,13 @@ from sparkwright.workers.protocol import Progress
 from sparkwright.workers.requests import RoundRequest, ValidateRequest
 from sparkwright.workers.work import share_out
 
-from ._round_answers import RoundSum, validated
+from ._round_jobs import RoundJobs, RoundSum, validated
 from ._tasks import round_task
 from .gpus import on_gpus
 from .launcher import SparkLauncher
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-# How long a run waits for a free file descriptor of the driver.
-_FREE_FILE_TIMEOUT_S = 60.0
-
-Result = TypeVar("Result")
 
 
 class SparkRoundsEngine:
@@ -65,15 +57,11 @@ class SparkRoundsEngine:
         self._histograms = beginning.histograms or Histograms(every=None)
         self._schedule = HistogramSchedule(self._histograms.every)
         self._histograms_asked = threading.Event()
-        self._stopping = threading.Event()
-        self._job: SparkJob | None = None
-        self._record: RunRecord  # set by `run`
-        self._stopped_s = -math.inf
-        self._last_s = 0.0  # of the last job
+        self._jobs = RoundJobs(spark, stall_timeout_s=master.mesh.stall_timeout_s)
 
     def run(self, record: RunRecord) -> Outcome:
         """Train and return the outcome, including the error if there was one."""
-        self._record, launcher, master = record, self._launcher, self._master
+        launcher, master = self._launcher, self._master
         ensure_open_files(OPEN_FILES + launcher.workers)
         vector = self._start.vector()
         progress = Progress.first(
@@ -128,7 +116,7 @@ class SparkRoundsEngine:
                     written_s, written = time.monotonic(), progress.averagings
         except BaseException as problem:
             tidy(launcher.cancel)
-            error = None if self._stopping.is_set() else self._explained(problem, progress)
+            error = None if self._jobs.stopping.is_set() else self._explained(problem, progress)
         record.times.enter(PhaseCode.FINISH)
 
         def unpersist() -> None:
@@ -141,35 +129,33 @@ class SparkRoundsEngine:
             vector=vector if progress.averagings else None,
             counters=counters,
             progress=progress,
-            stopped=self._stopping.is_set(),
+            stopped=self._jobs.stopping.is_set(),
             error=error,
         )
 
     def stop(self) -> None:
         """Stop after the current averaging, or `stall_timeout_s`; immediately before the first."""
-        self._stopped_s = time.monotonic()
-        self._stopping.set()
-        if self._job is None:
+        self._jobs.stop()
+        if not self._jobs.begun:
             self._launcher.cancel()
 
     def cancel(self) -> None:
         """Stop immediately and discard the current round."""
-        self._stopping.set()
+        self._jobs.stopping.set()
         self._launcher.cancel()
-        if self._job is not None:
-            self._job.cancel()
+        self._jobs.cancel()
 
     def request_histograms(self) -> bool:
         """Request histograms after the next averaging; return False before training starts."""
-        if self._job is not None:
+        if self._jobs.begun:
             self._histograms_asked.set()
-        return self._job is not None
+        return self._jobs.begun
 
     # -- private ----------------------------------------------------------------------------
 
     @property
     def _is_over(self) -> bool:
-        return self._ending or self._stopping.is_set()
+        return self._ending or self._jobs.stopping.is_set()
 
     def _explained(self, problem: BaseException, progress: Progress) -> BaseException | None:
         """Return the error of the run for a problem, with the state of the model."""
@@ -180,30 +166,9 @@ class SparkRoundsEngine:
             return SparkSessionError(f"{ended} {held(reached)}")
         return self._callbacks.explained(translated(problem))
 
-    def _with_shared(self, vector: Any, jobs: Callable[[SharedBytes], Result]) -> Result:
-        """Run jobs that read the parameters in `vector`.
-
-        They are repeated if the driver could open no file, which their sockets need, once it can.
-        """
-        deadline_s = 0.0
-        while True:
-            try:
-                content = vector[: self._start.size].tobytes()
-                shared = SharedBytes.of(context_of(self._spark), content)
-                try:
-                    return jobs(shared)
-                finally:
-                    tidy(partial(self._destroy, shared))
-            except BaseException as problem:
-                # From the first failure on: jobs may need more files than the one that is free.
-                deadline_s = deadline_s or time.monotonic() + _FREE_FILE_TIMEOUT_S
-                left_s = deadline_s - time.monotonic()
-                if out_of_files(problem) is None or not await_free_file(left_s, self._stopping):
-                    raise
-
-    def _destroy(self, shared: SharedBytes) -> None:
-        with unless_ended(self._spark):
-            shared.destroy()
+    def _shared(self, vector: Any) -> bytes:
+        """Return the averaged state in `vector`, without the velocity."""
+        return vector[: self._start.size].tobytes()
 
     def _call_back(
         self, record: RunRecord, vector: Any, counters: bytes | None, progress: Progress
@@ -215,28 +180,6 @@ class SparkRoundsEngine:
         ends, rate = callbacks.called(moment, state, record)
         self._ending = self._ending or ends
         return progress.after_callbacks(rate)
-
-    def _run_job(self, action: Callable[[], Any], description: str) -> Any:
-        self._job = SparkJob(self._spark, action, description=description)
-        began_s, timeout_s, shown = time.monotonic(), self._master.mesh.stall_timeout_s, False
-
-        def hung() -> BaseException | None:
-            """Warn once if the job takes too long; return an error if the run is to stop."""
-            nonlocal shown
-            now_s = time.monotonic()
-            if self._stopping.is_set() and now_s - max(began_s, self._stopped_s) > timeout_s:
-                return RunTimeoutError(f"the Spark job to {description} did not end in time.")
-            if not shown and now_s - began_s > max(timeout_s, 2 * self._last_s):
-                shown = True
-                self._record.stood_still(now_s - began_s, f"its job: {description}", stacks=False)
-            return None
-
-        try:
-            return self._job.wait(hung)
-        finally:
-            self._last_s = time.monotonic() - began_s
-            if shown:
-                self._record.stood_still(0, "")
 
     def _validate(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
@@ -251,11 +194,10 @@ class SparkRoundsEngine:
             extras=extras,
         )
         record.times.enter(PhaseCode.VALIDATE)
-        found = self._with_shared(
-            vector,
-            lambda shared: validated(
-                elements, template, shared, self._run_job, epoch=progress.epoch
-            ),
+        run_job = partial(self._jobs.run, record)
+        found = self._jobs.share(
+            self._shared(vector),
+            lambda shared: validated(elements, template, shared, run_job, epoch=progress.epoch),
         )
         if found is not None:
             record.validated(epoch=progress.epoch, loss=found[0], metrics=found[1])
@@ -301,12 +243,13 @@ class SparkRoundsEngine:
             asked_s = time.monotonic()
             for worker in range(self._launcher.workers):
                 times.expected(worker)
-            return asked_s, self._run_job(
+            return asked_s, self._jobs.run(
+                record,
                 lambda: RoundSum.of(answers, dtype, depth=depth, parts=parts),
                 f"train {self._run}, averaging {progress.averagings + 1}",
             )
 
-        asked_s, total = self._with_shared(vector, aggregated)
+        asked_s, total = self._jobs.share(self._shared(vector), aggregated)
         received_s = time.monotonic()
         ends_s = [
             times.returned(*each, asked_s=asked_s, received_s=received_s) for each in total.spans

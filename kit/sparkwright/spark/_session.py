@@ -30,8 +30,7 @@ from ._defaults import (
     spark_home,
     submitted_settings,
 )
-from ._home import own_home
-from ._java import check_room, configures_log, forget_ended_java, start_java
+from ._java import check_room, configures_log, forget_ended_java, own_home, start_java
 from ._kubernetes import pod_facts, pod_settings
 from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings

@@ -1,15 +1,25 @@
-"""Answers of tasks with `communication="spark"`: the sum of a round, the scores of an epoch."""
+"""The Spark jobs of a run with `communication="spark"`, one at a time, and their answers."""
 
 import functools
+import math
 import operator
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from sparkwright._open_files import await_free_file, out_of_files
+from sparkwright.cluster.connect import context_of
+from sparkwright.cluster.jobs import SparkJob
+from sparkwright.cluster.session_end import unless_ended
 from sparkwright.cluster.shared_bytes import SharedBytes
-from sparkwright.runs.outcome import error_of
+from sparkwright.errors import RunTimeoutError
+from sparkwright.runs.outcome import error_of, tidy
+from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.requests import Answer, ValidateRequest
 
@@ -17,9 +27,96 @@ from ._tasks import validation_task
 from .gpus import on_gpus
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from sparkwright.runs.timeline_record import Process
     from sparkwright.timeline.clocks import ClockState
     from sparkwright.timeline.spans import SpanBlock
+
+# How long a run waits for a free file descriptor of the driver.
+_FREE_FILE_TIMEOUT_S = 60.0
+
+Result = TypeVar("Result")
+
+
+class RoundJobs:
+    """Runs jobs that read shared bytes, and notices those that hang.
+
+    Attributes:
+        stopping: set once the run is to stop.
+    """
+
+    def __init__(self, spark: "SparkSession", *, stall_timeout_s: float) -> None:
+        """Jobs that last longer than `stall_timeout_s` are shown, or cancelled after a stop."""
+        self.stopping = threading.Event()
+        self._spark, self._timeout_s = spark, stall_timeout_s
+        self._job: SparkJob | None = None
+        self._stopped_s = -math.inf
+        self._last_s = 0.0  # duration of the last job
+
+    @property
+    def begun(self) -> bool:
+        """Whether there has been a job."""
+        return self._job is not None
+
+    def stop(self) -> None:
+        """Let the current job end, and cancel it if it hangs."""
+        self._stopped_s = time.monotonic()
+        self.stopping.set()
+
+    def cancel(self) -> None:
+        """Cancel the current job."""
+        self.stopping.set()
+        if self._job is not None:
+            self._job.cancel()
+
+    def share(self, content: bytes, jobs: Callable[[SharedBytes], Result]) -> Result:
+        """Run jobs that read `content`.
+
+        They are repeated if the driver could open no file, which their sockets need, once it can.
+        """
+        deadline_s = 0.0
+        while True:
+            try:
+                shared = SharedBytes.of(context_of(self._spark), content)
+                try:
+                    return jobs(shared)
+                finally:
+                    tidy(partial(self._destroy, shared))
+            except BaseException as problem:
+                # From the first failure on: jobs may need more files than the one that is free.
+                deadline_s = deadline_s or time.monotonic() + _FREE_FILE_TIMEOUT_S
+                left_s = deadline_s - time.monotonic()
+                if out_of_files(problem) is None or not await_free_file(left_s, self.stopping):
+                    raise
+
+    def run(self, record: RunRecord, action: Callable[[], Result], description: str) -> Result:
+        """Run one job and return its result."""
+        self._job = SparkJob(self._spark, action, description=description)
+        began_s, shown = time.monotonic(), False
+
+        def hung() -> BaseException | None:
+            """Show once that the job takes too long; return an error if the run is to stop."""
+            nonlocal shown
+            now_s = time.monotonic()
+            if self.stopping.is_set() and now_s - max(began_s, self._stopped_s) > self._timeout_s:
+                return RunTimeoutError(f"the Spark job to {description} did not end in time.")
+            if not shown and now_s - began_s > max(self._timeout_s, 2 * self._last_s):
+                shown = True
+                record.stood_still(now_s - began_s, f"its job: {description}", stacks=False)
+            return None
+
+        try:
+            return self._job.wait(hung)
+        finally:
+            self._last_s = time.monotonic() - began_s
+            if shown:
+                record.stood_still(0, "")
+
+    def _destroy(self, shared: SharedBytes) -> None:
+        with unless_ended(self._spark):
+            shared.destroy()
+
 
 RunJob = Callable[[Callable[[], Any], str], Any]
 
