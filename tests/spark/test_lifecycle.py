@@ -158,6 +158,22 @@ def test_all_slots_of_a_run_are_its_own_to_its_end(spark, blobs, tmp_path):
     assert f"`wait` of run {second.name} in a callback of run {first.name}" in str(of_wait)
 
 
+@pytest.mark.thorough
+def test_a_run_waits_for_slots_within_the_maximum_of_dynamic_allocation(spark, blobs, monkeypatch):
+    monkeypatch.setattr("sparkwright.spark.launcher.task_slots", lambda _: None)  # they vary
+    hook = Paced()
+    first, second = (
+        sw.SparkNetwork(spark, dense(), master_of(workers).with_hooks(hook)).start(
+            blobs, epochs=epochs, display=False
+        )
+        for workers, epochs in ((4, 500), (2, 1))
+    )
+    assert second.status.message == f"Waiting for run {first.name} to end"
+    first.stop()
+    second.wait(120)
+    assert first.finished
+
+
 def test_model_cannot_be_trained_by_two_runs(spark, blobs):
     model = dense()
     network = sw.SparkNetwork(spark, model, master_of().with_hooks(Paced()))
