@@ -3,6 +3,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from types import SimpleNamespace
 
@@ -69,7 +70,7 @@ def test_other_errors_are_not_blamed_on_the_limit():
 
 def test_wait_for_a_free_file_ends(monkeypatch):
     assert await_free_file(5, threading.Event())
-    monkeypatch.setattr(os, "open", failing(OSError(errno.EMFILE, "Too many open files")))
+    monkeypatch.setattr(tempfile, "TemporaryFile", failing(OSError(errno.EMFILE, "Too many")))
     assert not await_free_file(0.3, threading.Event())
     stopping = threading.Event()
     stopping.set()

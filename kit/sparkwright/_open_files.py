@@ -1,17 +1,20 @@
-"""The limit of open files of this process: raised in time, or named in the error."""
+"""Open files and space for them on the driver: checked in time, or named in the error."""
 
 import contextlib
 import errno
 import os
 import resource
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 
 from sparkwright.errors import ConfigurationError
 
 # Free file descriptors that a run needs beside those of its workers: jobs, checkpoints, logs.
 OPEN_FILES = 64
 _LIMITS = (errno.EMFILE, errno.ENFILE)
+_ROOM_BYTES = 1 << 20
 _REMEDY = "Raise it: `ulimit -n 4096` before Python or JupyterLab starts, or close files."
 
 
@@ -51,16 +54,32 @@ class OutOfFiles(ConfigurationError):
 
 def out_of_files(error: BaseException | None) -> OutOfFiles | None:
     """Return the error to raise if `error` was caused by the limit, else None."""
-    while error is not None:
-        if isinstance(error, OutOfFiles):
-            return error
-        if (number := _limit_in(error)) is not None:
+    for each in _chain(error):
+        if isinstance(each, OutOfFiles):
+            return each
+        if (number := _limit_in(each)) is not None:
             return OutOfFiles(
                 "the driver needs a free file descriptor for each call to Spark. Received: "
                 f"{os.strerror(number)}, {open_files()} are open. {_REMEDY}"
             )
-        error = error.__cause__ or error.__context__
     return None
+
+
+def out_of_space(error: BaseException) -> ConfigurationError | None:
+    """Return the error to raise if `error` was caused by a full disk of the driver, else None."""
+    if not any(isinstance(e, OSError) and e.errno == errno.ENOSPC for e in _chain(error)):
+        return None
+    return ConfigurationError(
+        "Spark writes what it sends to executors to files of the driver. Received: "
+        f"{os.strerror(errno.ENOSPC)}; the temporary folder is {tempfile.gettempdir()}. Free space "
+        "there, or set TMPDIR, or `spark.local.dir`, to a folder of another disk."
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _limit_in(error: BaseException) -> int | None:
@@ -73,10 +92,11 @@ def _limit_in(error: BaseException) -> int | None:
 
 
 def await_free_file(timeout_s: float, stopping: threading.Event) -> bool:
-    """Wait until this process can open a file again, or `stopping`; return whether it can."""
+    """Wait until this process can write a file again, or `stopping`; return whether it can."""
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s and not stopping.wait(0.2):
-        with contextlib.suppress(OSError):
-            os.close(os.open(os.devnull, os.O_RDONLY))
+        with contextlib.suppress(OSError), tempfile.TemporaryFile() as file:
+            file.write(bytes(_ROOM_BYTES))
+            file.flush()
             return True
     return False

@@ -1,6 +1,9 @@
+import errno
+import os
 import resource
 import socket
 import time
+from pickle import PicklingError
 from typing import Any
 
 import keras
@@ -24,8 +27,10 @@ from sparkwright._open_files import OutOfFiles, open_files
 from sparkwright.cluster import shared_bytes
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import SparkJob
+from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.runs import peer_engine
 from sparkwright.runs.begin import check_untrained
+from sparkwright.spark import _round_jobs
 
 
 def master_of(workers=2, **options):
@@ -192,6 +197,32 @@ def test_model_cannot_be_trained_by_two_runs(spark, blobs):
     run.stop()
     run.wait(30)
     assert run.finished
+
+
+@pytest.mark.thorough
+def test_spark_jobs_are_repeated_once_the_disk_of_the_driver_has_room_again(
+    spark, blobs, monkeypatch
+):
+    full, of = [], SharedBytes.of
+
+    def first_full(context, content):
+        """As PySpark raises it."""
+        full.append(len(full) in (1, 2) or len(full) > 6)
+        if full[-1]:
+            try:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError as error:
+                raise PicklingError("Could not serialize broadcast") from error
+        return of(context, content)
+
+    monkeypatch.setattr(SharedBytes, "of", first_full)
+    monkeypatch.setattr(_round_jobs, "_FREE_FILE_TIMEOUT_S", 2.0)
+    model = dense()
+    master = master_of(communication="spark", averaging_frequency=100)
+    with pytest.raises(sw.ConfigurationError, match="No space left on device; the temporary") as e:
+        sw.SparkNetwork(spark, model, master).fit(blobs, epochs=50)
+    assert full[:7] == [False, True, True, False, False, False, False]
+    assert e.value.__notes__ == ["The model holds the average after averaging 5, in epoch 6."]
 
 
 @cases("communication", "ring", "spark")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from sparkwright._open_files import await_free_file, out_of_files
+from sparkwright._open_files import await_free_file, out_of_files, out_of_space
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import SparkJob
 from sparkwright.cluster.session_end import unless_ended
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sparkwright.timeline.clocks import ClockState
     from sparkwright.timeline.spans import SpanBlock
 
-# How long a run waits for a free file descriptor of the driver.
+# How long a run waits for a free file descriptor, or space, of the driver.
 _FREE_FILE_TIMEOUT_S = 60.0
 
 Result = TypeVar("Result")
@@ -73,7 +73,7 @@ class RoundJobs:
     def share(self, content: bytes, jobs: Callable[[SharedBytes], Result]) -> Result:
         """Run jobs that read `content`.
 
-        They are repeated if the driver could open no file, which their sockets need, once it can.
+        They are repeated if the driver could open or write no file, once it can.
         """
         deadline_s = 0.0
         while True:
@@ -87,7 +87,8 @@ class RoundJobs:
                 # From the first failure on: jobs may need more files than the one that is free.
                 deadline_s = deadline_s or time.monotonic() + _FREE_FILE_TIMEOUT_S
                 left_s = deadline_s - time.monotonic()
-                if out_of_files(problem) is None or not await_free_file(left_s, self.stopping):
+                may_pass = out_of_files(problem) or out_of_space(problem)
+                if may_pass is None or not await_free_file(left_s, self.stopping):
                     raise
 
     def run(self, record: RunRecord, action: Callable[[], Result], description: str) -> Result:

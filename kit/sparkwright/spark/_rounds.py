@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkwright._open_files import OPEN_FILES, ensure_open_files, out_of_files
+from sparkwright._open_files import (
+    OPEN_FILES,
+    ensure_open_files,
+    out_of_files,
+    out_of_space,
+)
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import storage_level
 from sparkwright.cluster.session_end import session_error, unless_ended
@@ -159,7 +164,7 @@ class SparkRoundsEngine:
 
     def _explained(self, problem: BaseException, progress: Progress) -> BaseException | None:
         """Return the error of the run for a problem, with the state of the model."""
-        if (missing := out_of_files(problem)) is not None:
+        if (missing := out_of_files(problem) or out_of_space(problem)) is not None:
             return missing
         if (ended := session_error(self._spark, problem)) is not None:
             reached = progress if progress.averagings else None
