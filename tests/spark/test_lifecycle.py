@@ -359,6 +359,7 @@ def test_interrupt_in_a_long_step_keeps_the_last_average(spark, blobs, leaves_no
 
 
 @pytest.mark.thorough
+@pytest.mark.connect
 def test_stop_ends_a_run_of_spark_jobs_whose_task_hangs(
     spark, blobs, leaves_nothing, tmp_path, caplog, monkeypatch
 ):

@@ -243,5 +243,5 @@ class Waiting:
             return (
                 f"the model is unchanged: no worker could deliver the average of averaging {count}."
             )
-        sentence = held(None if outcome.vector is None else outcome.progress)
-        return sentence[0].lower() + sentence[1:]
+        text = held(None if outcome.vector is None else outcome.progress)
+        return text[0].lower() + text[1:]
