@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -41,6 +42,7 @@ class Laboratory:
         self._run = None
         self._second = None
         self._orphans = []
+        self._earlier = set()  # files of earlier runs
 
     def close(self):
         self.later.now()
@@ -86,6 +88,7 @@ class Laboratory:
                 return
             time.sleep(0.1)
         self._numbers += 1
+        self._earlier = self._files()
         self.folder = self._root / str(self._numbers)
         self.folder.mkdir(parents=True)
 
@@ -206,18 +209,21 @@ class Laboratory:
             if alive:
                 remarks["left behind"] = f"{len(alive)} trainers outlive their session"
             self.restart()
-        elif left := self._left():
+        # If a task is killed before its trainer has the data, its files stay with the executor.
+        is_calm = verdict.evidence.state == "done" and not verdict.evidence.losses
+        if is_calm and (left := self._left()):
             remarks["left behind"] = f"{len(left)} files, such as {min(left)}"
         return Verdict(evidence=verdict.evidence, remarks=remarks)
 
     def _left(self):
         """The files of the run that its tasks do not remove soon."""
         deadline_s = time.monotonic() + 10
-        while (
-            left := [*shards_of(faults.executors(self.spark))]
-        ) and time.monotonic() < deadline_s:
+        while (left := self._files() - self._earlier) and time.monotonic() < deadline_s:
             time.sleep(0.2)
         return left
+
+    def _files(self):
+        return {*shards_of(faults.executors(self.spark))}
 
     def verdict(self, watched, *, struck=True, limit_s=LIMIT_S):
         """Wait for the end, and judge it."""
@@ -242,7 +248,8 @@ class Laboratory:
         began_s = time.monotonic()
         url = self.folder / "checkpoints"
         self.kill_a_driver(experiment, url)
-        watched = self.start(experiment, resume=str(url))
+        # As the driver's, which has no delay.
+        watched = self.start(replace(experiment, delay=0), resume=str(url))
         watched.began_s = began_s
         return self.verdict(watched)
 

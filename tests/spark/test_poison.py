@@ -19,7 +19,7 @@ class Dies(Hook):
 
 
 @pytest.mark.thorough
-def test_the_error_of_spark_jobs_names_partition_and_rows(spark):
+def test_the_error_of_spark_jobs_names_partition_and_rows(spark, leaves_nothing):
     master = sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=5, shuffle=False, seed=1, communication="spark"
     ).with_hooks(Dies())
