@@ -14,7 +14,7 @@ from sparkwright.errors import ConfigurationError
 # Free file descriptors that a run needs beside those of its workers: jobs, checkpoints, logs.
 OPEN_FILES = 64
 _LIMITS = (errno.EMFILE, errno.ENFILE)
-_ROOM_BYTES = 1 << 20
+ROOM_BYTES = 1 << 20
 _REMEDY = "Raise it: `ulimit -n 4096` before Python or JupyterLab starts, or close files."
 
 
@@ -46,6 +46,13 @@ def open_files() -> int:
         return 0  # not Linux
     except OSError:
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def write_room() -> None:
+    """Write a temporary file of `ROOM_BYTES`; OSError if there is no descriptor or space."""
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(ROOM_BYTES))
+        file.flush()
 
 
 class OutOfFiles(ConfigurationError):
@@ -95,8 +102,7 @@ def await_free_file(timeout_s: float, stopping: threading.Event) -> bool:
     """Wait until this process can write a file again, or `stopping`; return whether it can."""
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s and not stopping.wait(0.2):
-        with contextlib.suppress(OSError), tempfile.TemporaryFile() as file:
-            file.write(bytes(_ROOM_BYTES))
-            file.flush()
+        with contextlib.suppress(OSError):
+            write_room()
             return True
     return False

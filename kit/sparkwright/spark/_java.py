@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkwright._notices import pass_on
+from sparkwright._open_files import ROOM_BYTES, write_room
 from sparkwright.errors import ConfigurationError
 from sparkwright.workers.folders import own_folder, release
 
@@ -20,7 +21,6 @@ _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 _OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _VARIABLES = ("SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _LEVEL = "spark.log.level"
-_ROOM_BYTES = 1 << 20
 # The JVM prints this for a module that Spark's own options add.
 _NOTICES = re.compile(rb"WARNING: Using incubator modules: ")
 
@@ -39,13 +39,11 @@ def configures_log(settings: Mapping[str, str]) -> bool:
 def check_room() -> None:
     """Raise if the folder for temporary files is full: PySpark would wait for Java without end."""
     try:
-        with tempfile.TemporaryFile() as file:
-            file.write(bytes(_ROOM_BYTES))
-            file.flush()
+        write_room()
     except OSError as error:
         folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
         raise ConfigurationError(
-            f"Spark needs {_ROOM_BYTES >> 20} MiB for temporary files. Received: {folder}: "
+            f"Spark needs {ROOM_BYTES >> 20} MiB for temporary files. Received: {folder}: "
             f"{error.strerror}. Free space there, or set TMPDIR to a folder of another disk before "
             "Python starts."
         ) from error
