@@ -4,7 +4,8 @@ import sparkwright as sw
 
 # With the cores to itself: beside other tests updates arrive late, which costs accuracy.
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
-EPOCHS = 10
+# Both have converged: after 10 epochs, sharing has 0.970 with a standard deviation of 0.008.
+EPOCHS = 20
 
 
 def lenet():
@@ -27,6 +28,6 @@ def test_sharing_is_as_accurate_as_one_process_and_sends_little(spark):
     run = sw.SparkNetwork(spark, model, master).start(train, epochs=EPOCHS)
     run.wait(120)
     accuracies = [sw.SparkNetwork(spark, each).evaluate(test).accuracy for each in (model, alone)]
-    # Of 367 images; sharing varies by 0.007 between runs (standard deviation).
+    # Of 367 images; sharing has 0.978 with a standard deviation of 0.004 (15 runs).
     assert accuracies[0] >= accuracies[1] - 0.03
     assert 4 * model.count_params() / run.history["message_bytes"].mean() >= 20
