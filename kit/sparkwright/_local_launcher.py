@@ -1,11 +1,11 @@
 """Workers of a run as processes on this machine."""
 
 import itertools
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from sparkwright.runs.begin import (
 from sparkwright.runs.launching import fill_in
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.failure import failure_of
+from sparkwright.workers.folders import remove
 from sparkwright.workers.pool import TrainerPool
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.shard import ShardWriter
@@ -56,7 +57,7 @@ class LocalLauncher:
         self.facts = _facts(self._data, validation, required)
         self._pool, self._cores, self._devices = pool, cores, tuple(devices)
         self._validation = validation
-        self._folder = pool.scratch()
+        self._folder: Path | None = None
         self.max_failures, self.replacement_timeout_s = _ATTEMPTS, _REPLACED_WITHIN_S
         self._attempts = itertools.count()
         # Attempt -> its worker, while running; attempt -> its trainer, once assigned.
@@ -69,7 +70,7 @@ class LocalLauncher:
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
         """Write each worker's examples to files; return the counts of examples, if known."""
         enter(PhaseCode.EXPORT)
-        self._folder.mkdir(mode=0o700)
+        self._folder = self._pool.scratch()
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
             parts = itertools.chain(_blocks(dataset, self.required), itertools.repeat(None))
             for worker, part in zip(range(self.workers), parts, strict=False):
@@ -132,7 +133,8 @@ class LocalLauncher:
 
     def clean_up(self) -> None:
         """Remove the files."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            remove(self._folder)
 
     def _work(self, template: Any, worker: int, attempt: int) -> Failure | None:
         """Run one attempt of one worker; return its failure or None."""
@@ -149,6 +151,7 @@ class LocalLauncher:
                     if attempt in self._given_up:
                         return None
                     self._trainers[attempt] = trainer
+                assert self._folder is not None
                 request = fill_in(
                     replace(template, times=(began_s, began_s)),
                     worker=worker,

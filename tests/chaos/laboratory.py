@@ -42,7 +42,6 @@ class Laboratory:
         self._run = None
         self._second = None
         self._orphans = []
-        self._earlier = set()  # files of earlier runs
 
     def close(self):
         self.later.now()
@@ -88,7 +87,6 @@ class Laboratory:
                 return
             time.sleep(0.1)
         self._numbers += 1
-        self._earlier = self._files()
         self.folder = self._root / str(self._numbers)
         self.folder.mkdir(parents=True)
 
@@ -209,21 +207,18 @@ class Laboratory:
             if alive:
                 remarks["left behind"] = f"{len(alive)} trainers outlive their session"
             self.restart()
-        # If a task is killed before its trainer has the data, its files stay with the executor.
-        is_calm = verdict.evidence.state == "done" and not verdict.evidence.losses
-        if is_calm and (left := self._left()):
+        if left := self._left():
             remarks["left behind"] = f"{len(left)} files, such as {min(left)}"
         return Verdict(evidence=verdict.evidence, remarks=remarks)
 
     def _left(self):
-        """The files of the run that its tasks do not remove soon."""
-        deadline_s = time.monotonic() + 10
-        while (left := self._files() - self._earlier) and time.monotonic() < deadline_s:
+        """The files of runs that neither their tasks nor idle trainers remove soon."""
+        deadline_s = time.monotonic() + 20  # a trainer may be starting
+        while (
+            left := {*shards_of(faults.executors(self.spark))}
+        ) and time.monotonic() < deadline_s:
             time.sleep(0.2)
         return left
-
-    def _files(self):
-        return {*shards_of(faults.executors(self.spark))}
 
     def verdict(self, watched, *, struck=True, limit_s=LIMIT_S):
         """Wait for the end, and judge it."""

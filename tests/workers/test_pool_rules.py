@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from sparkwright.runs.launching import settings_of
 from sparkwright.workers import pool as _pool
 from sparkwright.workers._wire import pack
 from sparkwright.workers.failure import failure_of
+from sparkwright.workers.folders import remove
 from sparkwright.workers.pool import BorrowedTrainer, TrainerPool
 from sparkwright.workers.requests import RoundRequest
 
@@ -139,6 +141,34 @@ def test_scratch_files_are_in_sparks_local_folder(pool, monkeypatch, tmp_path):
     monkeypatch.delenv("LOCAL_DIRS")
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     assert pool.scratch().parent == pool.folder
+
+
+KILLED_WITH_DATA = """
+import os, signal
+from sparkwright.workers.folders import SCRATCH, own_folder
+from pathlib import Path
+(own_folder(SCRATCH, Path({folder!r})) / "data").write_bytes(bytes(10))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("by", ["the next task", "an idle trainer"])
+def test_data_of_killed_tasks_is_removed(pool, monkeypatch, tmp_path, by):
+    monkeypatch.setenv("LOCAL_DIRS", str(tmp_path))
+    used = pool.scratch()
+    if by == "an idle trainer":
+        with pool.borrow(device="cpu", cores=1):
+            pass
+    killed = KILLED_WITH_DATA.format(folder=str(tmp_path))
+    subprocess.run([PYTHON, "-c", killed], timeout=60)
+    if by == "the next task":
+        assert len(list(tmp_path.iterdir())) == 2
+        removable = pool.scratch()
+        remove(removable)
+    deadline_s = time.monotonic() + 30
+    while list(tmp_path.iterdir()) != [used] and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == [used]
 
 
 @pytest.mark.thorough

@@ -21,6 +21,7 @@ from sparkwright.errors import DataError, NetworkError, WorkerError
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
 from sparkwright.networks.signature import output_types
 from sparkwright.options import check_count
+from sparkwright.workers.folders import remove
 from sparkwright.workers.pool import BorrowedTrainer, TrainerPool, driver_secret
 from sparkwright.workers.requests import (
     Adapting,
@@ -152,13 +153,14 @@ class InferenceSession:
         return answer.result
 
     def _with_weights(self, trainer: BorrowedTrainer, request: InferRequest) -> Answer:
-        path = self._pool.scratch()
-        with path.open("xb") as file:
-            file.writelines(self.inference.weights)
+        folder = self._pool.scratch()
         try:
+            path = folder / "weights"
+            with path.open("xb") as file:
+                file.writelines(self.inference.weights)
             return trainer.ask(replace(request, weights=str(path)))
         finally:
-            path.unlink(missing_ok=True)
+            remove(folder)
 
 
 def _error_of(answer: Answer) -> Exception:

@@ -4,7 +4,6 @@ import atexit
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Generator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from sparkwright._notices import pass_on
 from sparkwright._open_files import ROOM_BYTES, write_room
 from sparkwright.errors import ConfigurationError
-from sparkwright.workers.folders import own_folder, release
+from sparkwright.workers.folders import own_folder, remove
 
 from ._defaults import default_settings, spark_home
 
@@ -133,5 +132,4 @@ def _leave(home: Path) -> None:
     with contextlib.suppress(Exception, KeyboardInterrupt):
         if active is not None:
             active.stop()
-    release(home)
-    shutil.rmtree(home, ignore_errors=True)
+    remove(home)

@@ -2,12 +2,10 @@
 
 import contextlib
 import os
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sparkwright.cluster.shared_bytes import SharedBytes
@@ -15,6 +13,7 @@ from sparkwright.data import from_bytes
 from sparkwright.errors import DataError, WorkerError
 from sparkwright.runs.poison import REMEDY, place_of
 from sparkwright.workers.failure import failure_of
+from sparkwright.workers.folders import remove, scratch_root
 from sparkwright.workers.pool import TrainerPool, driver_secret
 from sparkwright.workers.requests import (
     Answer,
@@ -23,7 +22,7 @@ from sparkwright.workers.requests import (
     ValidateRequest,
     WorkerSettings,
 )
-from sparkwright.workers.shard import ShardWriter
+from sparkwright.workers.shard import ShardWriter, disk_errors
 from sparkwright.workers.work import Span
 
 from .gpus import device_of
@@ -150,18 +149,22 @@ class Shards:
     """The files of a task's partition; a context manager that deletes them."""
 
     def __init__(self, pool: TrainerPool, *, worker: int) -> None:
-        """Choose folders without creating them."""
+        """Make their folder.
+
+        Raises:
+            WorkerError: if the disk is full or fails. A retry on another machine may succeed.
+        """
         self._worker = worker
-        folder = pool.scratch()
-        self.train, self.validation = Path(f"{folder}-train"), Path(f"{folder}-validation")
+        with disk_errors(scratch_root() or pool.folder, worker=worker):
+            self._folder = pool.scratch()
+        self.train, self.validation = self._folder / "train", self._folder / "validation"
 
     def __enter__(self) -> "Shards":
         return self
 
     def __exit__(self, *_: object) -> None:
         # The trainer deletes the files after mapping them; this covers failures.
-        for folder in (self.train, self.validation):
-            shutil.rmtree(folder, ignore_errors=True)
+        remove(self._folder)
 
     def write(self, elements: Iterable[Element], kinds: Iterable[Kind] = get_args(Kind)) -> int:
         """Stream elements of these kinds to files, a chunk at a time; return their examples."""

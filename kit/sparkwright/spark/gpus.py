@@ -4,7 +4,6 @@ import atexit
 import json
 import logging
 import os
-import shutil
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.slots import GPUS_OF_TRAINING, gpus_of_executor, is_dynamic, local_cluster
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_choice, check_count
-from sparkwright.workers.folders import own_folder
+from sparkwright.workers.folders import own_folder, remove
 from sparkwright.workers.gpus import (
     CLAIM_VARIABLE,
     FAKE_VARIABLE,
@@ -164,7 +163,7 @@ def _kubernetes(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
 def _script(name: str, text: str) -> Path:
     """Write a script to a private folder that is deleted when this process exits."""
     folder = own_folder("gpus")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(remove, folder)
     path = folder / name
     path.write_text(text)
     path.chmod(0o700)

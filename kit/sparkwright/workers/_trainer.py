@@ -34,7 +34,7 @@ from ._control import say_farewell
 from ._mark import open_mark
 from ._serving import Service
 from ._wire import pack, unpack
-from .folders import hold
+from .folders import SCRATCH, hold, remove_abandoned, scratch_root
 from .gpus import device_environment, ready_device
 from .requests import Answer, Request
 
@@ -46,6 +46,8 @@ _NOT_NEEDED = ("IPython", "matplotlib", "pandas", "sklearn")
 _ABANDONED_S = 4.0
 # An idle trainer exits after this time.
 _IDLE_S = 3600.0
+# After this time without a task, it looks for files of tasks that were killed.
+_TIDY_S = 1.0
 
 
 class Trainer:
@@ -77,17 +79,17 @@ class Trainer:
         self._device, self._refusal = ready_device(self._device)
 
     def serve(self) -> None:
-        """Listen and answer requests until idle for an hour."""
+        """Listen and answer requests until idle for an hour; remove what killed tasks leave."""
         # Only after Keras has been imported, because handshakes time out within seconds.
         self._socket.bind(str(self._path))
         self._socket.listen(8)
-        self._socket.settimeout(_IDLE_S)
         service = Service(self._device, self._refusal, ready_s=time.monotonic())
         while True:
-            try:
-                sock, _ = self._socket.accept()
-            except TimeoutError:
-                return
+            if self._is_idle(_TIDY_S):
+                remove_abandoned(scratch_root() or self._path.parent, SCRATCH)
+                if self._is_idle(_IDLE_S):
+                    return
+            sock, _ = self._socket.accept()
             try:
                 if _peer_user(sock) != os.getuid():
                     raise NetworkError("the peer is another user.")
@@ -96,6 +98,12 @@ class Trainer:
                 sock.close()
                 continue
             _serve_task(Connection(sock), service)
+
+    def _is_idle(self, seconds: float) -> bool:
+        """Whether no task connects within this time."""
+        connects = select.poll()
+        connects.register(self._socket, select.POLLIN)
+        return not connects.poll(1000 * seconds)
 
     def close(self) -> None:
         close_socket(self._socket)

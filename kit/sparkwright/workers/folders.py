@@ -12,16 +12,42 @@ from pathlib import Path
 from sparkwright.errors import NetworkError
 
 _LOCK = "in-use"
+# Kind of the folders for data of trainers.
+SCRATCH = "scratch"
 _held: dict[Path, int] = {}  # folder -> descriptor of its lock
 
 
-def own_folder(kind: str) -> Path:
-    """Make a new temporary folder and hold it; remove those of this kind that no process holds."""
-    root, name = Path(tempfile.gettempdir()), f"sparkwright-{user_id()}-{kind}-"
-    remove_abandoned(root, f"{name}*")
-    folder = root / f"{name}{uuid.uuid4().hex}"
-    hold(folder)
+def scratch_root() -> Path | None:
+    """Return the first of Spark's local folders; None if this process has none."""
+    for variable in ("LOCAL_DIRS", "SPARK_LOCAL_DIRS"):
+        folder = os.environ.get(variable, "").split(",")[0]
+        if folder and os.access(folder, os.W_OK):
+            return Path(folder)
+    return None
+
+
+def own_folder(kind: str, root: Path | None = None) -> Path:
+    """Make a new folder and hold it; remove those of this kind that no process holds.
+
+    Args:
+        kind: a word for its name.
+        root: its parent; default None: that of temporary files.
+    """
+    root = root or Path(tempfile.gettempdir())
+    remove_abandoned(root, kind)
+    folder = root / f"sparkwright-{user_id()}-{kind}-{uuid.uuid4().hex}"
+    try:
+        hold(folder)
+    except OSError:  # the disk is full
+        remove(folder)
+        raise
     return folder
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that this process holds, if it is still there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    release(folder)
 
 
 def hold(folder: Path) -> None:
@@ -55,12 +81,12 @@ def release(folder: Path) -> None:
         os.close(handle)
 
 
-def remove_abandoned(root: Path, pattern: str) -> None:
-    """Remove this user's folders in `root` that no process holds any more.
+def remove_abandoned(root: Path, kind: str = "") -> None:
+    """Remove this user's folders in `root`, of all kinds by default, that no process holds.
 
     The kernel releases a lock with the process that holds it, however that ended.
     """
-    for folder in root.glob(pattern):
+    for folder in root.glob(f"sparkwright-{user_id()}-{kind}*"):
         with contextlib.suppress(OSError):
             if folder in _held or not _is_private(folder.lstat()):
                 continue

@@ -7,13 +7,11 @@ import functools
 import hashlib
 import hmac
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +25,7 @@ from sparkwright.networks.backend import Backend
 from ._mark import read_mark
 from ._wire import pack, unpack
 from .failure import log_end, trainer_end
-from .folders import hold, release, remove_abandoned, user_id
+from .folders import SCRATCH, hold, own_folder, remove, remove_abandoned, scratch_root, user_id
 from .gpus import device_environment
 from .requests import Answer, Evaluating, InferRequest, Request
 
@@ -85,7 +83,7 @@ class TrainerPool:
         self._owner, self._secret = owner, secret
         self.folder = root / f"sparkwright-{user_id()}-{label}"
         hold(self.folder)
-        remove_abandoned(root, f"sparkwright-{user_id()}-*")
+        remove_abandoned(root)
 
     @contextlib.contextmanager
     def borrow(
@@ -161,20 +159,15 @@ class TrainerPool:
             time.sleep(_LOOK_AGAIN_S)
 
     def scratch(self) -> Path:
-        """Return a new path for a shard, in the first of Spark's local folders if set."""
-        for variable in ("LOCAL_DIRS", "SPARK_LOCAL_DIRS", "_SPARKWRIGHT_LOCAL_DIR"):
-            folder = os.environ.get(variable, "").split(",")[0]
-            if folder and os.access(folder, os.W_OK):
-                return Path(folder) / f"sparkwright-{uuid.uuid4().hex}"
-        return self.folder / f"shard-{uuid.uuid4().hex}"
+        """Make a folder for data; `folders.remove` it, or the next one does after this process."""
+        return own_folder(SCRATCH, scratch_root() or self.folder)
 
     def close(self) -> None:
         """Kill all trainers and remove the folder."""
         for file in self.folder.glob("*.pid"):
             _end_trainer(file)
         _started[:] = [process for process in _started if process.poll() is None]
-        shutil.rmtree(self.folder, ignore_errors=True)
-        release(self.folder)
+        remove(self.folder)
 
 
 class BorrowedTrainer:

@@ -45,7 +45,7 @@ class ShardWriter:
                 may succeed.
         """
         self.folder, self.worker = folder, worker
-        with self._disk_errors():
+        with disk_errors(self.folder, worker=self.worker):
             folder.mkdir(parents=True, mode=0o700)
         self.rows = 0
         self._columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
@@ -90,7 +90,7 @@ class ShardWriter:
         found = {name: (a.dtype, a.shape[1:]) for name, a in columns.items()}
         if not self._columns:
             self._columns = found
-            with self._disk_errors():
+            with disk_errors(self.folder, worker=self.worker):
                 for number, array in enumerate(columns.values()):
                     for file in (f"{number}.bin", f"{number}.utf8")[: 1 + is_text(array)]:
                         self._files[file] = (self.folder / file).open("wb", buffering=1 << 20)
@@ -100,7 +100,7 @@ class ShardWriter:
                 f"{_describe(found)} after {self.rows} examples with {_describe(self._columns)}. "
                 "Pad sequences to equal length with `data.padded()`."
             )
-        with self._disk_errors():
+        with disk_errors(self.folder, worker=self.worker):
             for number, array in enumerate(columns.values()):
                 if is_text(array):
                     edges, content = to_utf8(array)
@@ -119,7 +119,7 @@ class ShardWriter:
             ],
         }
         in_order = sorted(self._arrivals, key=lambda arrival: arrival[0])
-        with self._disk_errors():
+        with disk_errors(self.folder, worker=self.worker):
             for file in self._files.values():
                 file.close()
             self._files = {}
@@ -128,23 +128,24 @@ class ShardWriter:
                 np.save(self.folder / _ORDER, np.concatenate(rows))
             (self.folder / _INDEX).write_text(json.dumps(index))
 
-    @contextlib.contextmanager
-    def _disk_errors(self) -> Generator[None]:
-        """Convert OSError to WorkerError with the folder, machine and free space."""
-        try:
-            yield
-        except OSError as error:
-            free = "unknown"
-            with contextlib.suppress(OSError):
-                free = f"{shutil.disk_usage(self.folder.parent).free >> 20:,} MiB"
-            raise WorkerError(
-                worker=self.worker,
-                host=socket.gethostname(),
-                reason=f"the examples of worker {self.worker} could not be written to "
-                f"{self.folder} on {socket.gethostname()}: {error.strerror or error}. Free space: "
-                f"{free}. Free disk space, or set a larger disk: `spark.local.dir`, on YARN "
-                "`yarn.nodemanager.local-dirs`, without Spark TMPDIR.",
-            ) from error
+
+@contextlib.contextmanager
+def disk_errors(folder: Path, *, worker: int) -> Generator[None]:
+    """Convert OSError to WorkerError with the folder, machine and free space."""
+    try:
+        yield
+    except OSError as error:
+        free = "unknown"
+        with contextlib.suppress(OSError):
+            free = f"{shutil.disk_usage(folder.parent).free >> 20:,} MiB"
+        raise WorkerError(
+            worker=worker,
+            host=socket.gethostname(),
+            reason=f"the examples of worker {worker} could not be written to "
+            f"{folder} on {socket.gethostname()}: {error.strerror or error}. Free space: "
+            f"{free}. Free disk space, or set a larger disk: `spark.local.dir`, on YARN "
+            "`yarn.nodemanager.local-dirs`, without Spark TMPDIR.",
+        ) from error
 
 
 class Shard:
