@@ -1,6 +1,7 @@
-"""A session whose executors are on hosts of their own, each with a small disk."""
+"""A session whose executors are on hosts of their own, each with small disks."""
 
 import subprocess
+import tempfile
 from contextlib import ExitStack, contextmanager
 
 from tests.chaos import counting
@@ -13,6 +14,7 @@ import sparkwright as sw
 NAMES = tuple(f"worker-{number + 1}" for number in range(counting.WORKERS))
 # Spark's own files and the workers' data take a few megabytes.
 _DISK_MB = 48
+DRIVER = "driver"
 
 
 @contextmanager
@@ -27,23 +29,29 @@ def laboratory_on_hosts(root):
         cluster = stack.enter_context(
             StandaloneCluster(hosts=hosts, workers=NAMES, worker_timeout_s=4)
         )
-        disks = {name: cluster.folder / f"{name}-files" / "local" for name in NAMES}
+        places = [(name, kind) for name in NAMES for kind in ("local", "tmp")]
+        disks = {place: cluster.folder / f"{place[0]}-files" / place[1] for place in places}
+        disks[DRIVER, "tmp"] = root / "tmp"
+        disks[DRIVER, "tmp"].mkdir()
         for folder in disks.values():
             options = f"size={_DISK_MB}m"
             subprocess.run(["mount", "-t", "tmpfs", "-o", options, "chaos", folder], check=True)
             stack.callback(subprocess.run, ["umount", "--lazy", folder], check=False)
+        stack.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
+        tempfile.tempdir = str(disks[DRIVER, "tmp"])
+        own = {"spark.local.dir": tempfile.tempdir}
         laboratory = Laboratory(
             lambda settings: sw.start_spark(
                 workers=len(NAMES),
                 master=cluster.url,
                 app_name="sparkwright-chaos",
-                settings=cluster.driver_settings | settings,
+                settings=cluster.driver_settings | own | settings,
             ),
             root,
             executors=len(NAMES),
             hosts=hosts,
             host_names=NAMES,
-            disk=disks.__getitem__,
+            disks=disks,
         )
         stack.callback(laboratory.close)
         yield laboratory

@@ -18,6 +18,7 @@ Victim = Literal[
     "example",
     "second run",
     "descriptors",
+    "connect server",
 ]
 Moment = Literal[
     "start", "first second", "validation", "checkpoint", "epoch end", "final delivery", "stop"
@@ -31,20 +32,22 @@ FAULTS = {
     "driver": ("pause", "hold the GIL", "kill"),
     "clock of a host": ("jump",),
     "network": ("cut", "cut one way", "slow"),
-    "disk": ("fill",),
+    "disk": ("fill", "fill temporary files", "fill the driver's"),
     "session": ("stop", "kill the JVM"),
     "callback": ("wait for the run", "evaluate"),
     "example": ("kill each process",),
     "second run": ("start",),
     "descriptors": ("use up",),
+    "connect server": ("kill", "restart", "pause"),
 }
 # After these no run can go on.
-HOPELESS = ("session", "callback", "example")
+HOPELESS = ("session", "callback", "example", "connect server")
 # Those that need hosts of their own come from the second list.
 _PROCESSES = (
     *("trainer", "trainer", "python worker", "executor"),
     *("executor", "driver", "clock of a host"),
     *("session", "callback", "example", "second run", "descriptors"),
+    "connect server",
 )
 _HOSTS = ("network", "network", "disk", "executor", "trainer")
 # Shorter and longer than `PEER_TIMEOUT_S`.
@@ -108,6 +111,6 @@ def draw(seed, *, hosts=False, workers=3):
         # Last, so that a seed's fault is the one that it was.
         by_driver=master != "spark" and chance.random() < 0.3,
         joining=chance.choice((0, 0, 1, 2)) if master != "spark" else 0,
-        hopeless=victim in HOPELESS,
+        hopeless=victim in HOPELESS and fault != "pause",
         second="trainer" if victim in ("trainer", "executor") and chance.random() < 0.3 else None,
     )

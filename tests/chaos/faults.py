@@ -27,7 +27,7 @@ def executors(spark):
     driver = f":{spark.sparkContext.getConf().get('spark.driver.port')}"
     found = []
     for process in psutil.process_iter():
-        line = _line(process)
+        line = line_of(process)
         if "CoarseGrainedExecutorBackend" in line and f"{driver} " in line + " ":
             found.append(process)
     return sorted(found, key=lambda process: process.pid)
@@ -75,24 +75,24 @@ def trainer_of(run, worker):
     with contextlib.suppress(psutil.Error):
         if pids.get(worker):
             found = psutil.Process(pids[worker])
-            return found if TRAINER in _line(found) else None
+            return found if TRAINER in line_of(found) else None
     return None
 
 
 def trainers(spark):
     """All trainer processes of a session."""
-    return [p for p in _descendants(spark) if TRAINER in _line(p)]
+    return [p for p in _descendants(spark) if TRAINER in line_of(p)]
 
 
 def python_worker_of(spark, trainer):
     """The Python worker of the task that holds a trainer: it has the trainer's lock open."""
     for process in _descendants(spark):
-        if "pyspark.daemon" not in _line(process):
+        if "pyspark.daemon" not in line_of(process):
             continue
         with contextlib.suppress(psutil.Error):
             locks = [Path(f.path) for f in process.open_files() if f.path.endswith(".lock")]
             sockets = {lock.with_suffix(".sock") for lock in locks}
-            if any(str(path) in _line(trainer) for path in sockets):
+            if any(str(path) in line_of(trainer) for path in sockets):
                 return process
     return None
 
@@ -105,7 +105,7 @@ def executor_of(trainer):
         # What follows the module: its socket, its owner.
         owner = psutil.Process(int(command[command.index(TRAINER) + 2]))
         for parent in owner.parents():
-            if "CoarseGrainedExecutorBackend" in _line(parent):
+            if "CoarseGrainedExecutorBackend" in line_of(parent):
                 return parent
     return None
 
@@ -118,7 +118,8 @@ def _descendants(spark):
     return found
 
 
-def _line(process):
+def line_of(process):
+    """The command line of a process; empty once it has ended."""
     try:
         return " ".join(process.cmdline())
     except psutil.Error:
@@ -144,13 +145,16 @@ def strike(experiment, laboratory, run):
     if experiment.victim == "session":
         laboratory.end_session(kill=experiment.fault == "kill the JVM")
         return True
+    if experiment.victim == "connect server":
+        laboratory.strike_server()
+        return True
     if experiment.victim == "second run":
         laboratory.start_second(experiment)
         return True
     if experiment.victim == "descriptors":
         return _strike_without_descriptors(experiment, run)
     if experiment.victim in ("network", "disk"):
-        return _strike_host(experiment, laboratory, run)
+        return _strike_host(experiment, laboratory)
     struck = _strike_process(experiment, laboratory, run)
     if experiment.second is not None:
         worker = (experiment.worker + 1) % len(run.status.workers)
@@ -196,17 +200,18 @@ def _resume(process):
         process.resume()
 
 
-def _strike_host(experiment, laboratory, run):
+def _strike_host(experiment, laboratory):
     hosts, name = laboratory.hosts, laboratory.host_names[experiment.worker]
     if experiment.victim == "disk":
-        laboratory.later(experiment.pause_s, laboratory.fill_disk(name))
+        places = {"fill temporary files": (name, "tmp"), "fill the driver's": ("driver", "tmp")}
+        place = places.get(experiment.fault, (name, "local"))
+        laboratory.later(experiment.pause_s, laboratory.fill_disk(*place))
         # What is on a full disk stays; only a replacement needs room.
-        address = hosts.address(name)
-        there = [each.worker for each in run.status.workers if each.host == address]
-        victims = [trainer for worker in there if (trainer := trainer_of(run, worker))]
-        for trainer in victims:
-            trainer.kill()
-        return bool(victims)
+        for trainer in trainers(laboratory.spark):
+            with contextlib.suppress(psutil.Error):
+                if f"/{name}-files/" in trainer.environ()["TMPDIR"]:
+                    trainer.kill()
+        return True
     if experiment.fault == "cut":
         hosts.cut_off(name)
     elif experiment.fault == "cut from another":

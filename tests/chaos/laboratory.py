@@ -31,10 +31,10 @@ class Laboratory:
         hosts: of the executors, with `host_names`; None: they are on this one.
     """
 
-    def __init__(self, start, root, *, executors, hosts=None, host_names=(), disk=None):
+    def __init__(self, start, root, *, executors, hosts=None, host_names=(), disks=None):
         self._start, self._root, self._executors = start, root, executors
         self.hosts, self.host_names = hosts, host_names
-        self._disk = disk
+        self._disks = disks
         self.spark = start({})
         self.later = faults.Later()
         self.folder = root
@@ -90,10 +90,9 @@ class Laboratory:
         self.folder = self._root / str(self._numbers)
         self.folder.mkdir(parents=True)
 
-    def fill_disk(self, host):
-        """Leave no byte on a host's disk; returns what gives the room back."""
-        assert self._disk is not None
-        filler = self._disk(host) / "filler"
+    def fill_disk(self, host, kind):
+        """Leave no byte on one of a host's disks; returns what gives the room back."""
+        filler = self._disks[host, kind] / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(1 << 16))
@@ -146,6 +145,10 @@ class Laboratory:
         clock = counting.ClockAhead(str(self.folder / "clock-ahead"))
         return master.with_hooks(clock, *hooks)
 
+    def data(self):
+        """What runs train on."""
+        return counting.data(self.spark)
+
     def start(
         self,
         experiment,
@@ -169,7 +172,7 @@ class Laboratory:
         if experiment.victim == "callback":
             disturbing = (self.switch, experiment.fault, network, runs)
             given["callbacks"] = [counting.disturbing_callback(*disturbing)]
-        run = network.start(counting.data(self.spark), **given)
+        run = network.start(self.data(), **given)
         runs.append(run)
         self._run = run
         return Watched(
@@ -181,6 +184,14 @@ class Laboratory:
         self.ready()
         if experiment.victim == "driver" and experiment.fault == "kill":
             return self._perform_with_a_driver_of_its_own(experiment)
+        if experiment.victim == "connect server":
+            from tests.chaos import over_connect  # which makes a laboratory of its own
+
+            return over_connect.perform(experiment, self.folder)
+        return self._with_others(self.observed(experiment))
+
+    def observed(self, experiment):
+        """Run an experiment with what is there; returns the verdict."""
         watched = self.start(experiment)
         run = watched.run
         struck = False
@@ -189,7 +200,7 @@ class Laboratory:
                 watched.stop()
             time.sleep(experiment.jitter_s)
             struck = not run.finished and faults.strike(experiment, self, run)
-        return self._with_others(self.verdict(watched, struck=struck))
+        return self.verdict(watched, struck=struck)
 
     def _with_others(self, verdict):
         """Add what is wrong with a second run, and with what a session left."""

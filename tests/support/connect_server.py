@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 from tests.support.sandbox import Sandbox, free_port
 
 
@@ -19,6 +20,11 @@ class ConnectServer(Sandbox):
         super().__init__("connect")
         self.url = ""
         self._executors = executors
+
+    @property
+    def process(self):
+        """The server's JVM."""
+        return psutil.Process(self._server.pid)
 
     def restart(self):
         """End the server, which forgets all sessions, and start it again on its port."""

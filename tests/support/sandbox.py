@@ -77,6 +77,11 @@ class ServerProcess:
         self._log_start = 0
 
     @property
+    def pid(self):
+        """Of the process, which must have been started."""
+        return self._process.pid
+
+    @property
     def is_running(self):
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
