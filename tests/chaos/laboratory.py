@@ -223,13 +223,19 @@ class Laboratory:
         return Verdict(evidence=verdict.evidence, remarks=remarks)
 
     def _left(self):
-        """The files of runs that neither their tasks nor idle trainers remove soon."""
+        """The files of runs that neither their tasks, idle trainers nor next tasks remove."""
         deadline_s = time.monotonic() + 20  # a trainer may be starting
-        while (
-            left := {*shards_of(faults.executors(self.spark))}
-        ) and time.monotonic() < deadline_s:
+        while self._files() and time.monotonic() < deadline_s:
             time.sleep(0.2)
-        return left
+        if self._files():  # of an executor without a trainer: its next task removes them
+            count = 8 * self._executors
+            numbers = self.spark.sparkContext.parallelize(range(count), count)
+            data = sw.data.from_rdd(self.spark, numbers.map(lambda _: counting.examples(1)))
+            sw.SparkNetwork(self.spark, counting.counter(1)).score(data)
+        return self._files()
+
+    def _files(self):
+        return {*shards_of(faults.executors(self.spark))}
 
     def verdict(self, watched, *, struck=True, limit_s=LIMIT_S):
         """Wait for the end, and judge it."""

@@ -7,12 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.waiting import wait_until
 from tests.workers.test_wire import Evil
 
 from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
@@ -23,7 +23,6 @@ from sparkwright.runs.launching import settings_of
 from sparkwright.workers import pool as _pool
 from sparkwright.workers._wire import pack
 from sparkwright.workers.failure import failure_of
-from sparkwright.workers.folders import remove
 from sparkwright.workers.pool import BorrowedTrainer, TrainerPool
 from sparkwright.workers.requests import RoundRequest
 
@@ -152,23 +151,23 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("by", ["the next task", "an idle trainer"])
+@pytest.mark.parametrize("by", ["the next task", "another executor's task", "an idle trainer"])
 def test_data_of_killed_tasks_is_removed(pool, monkeypatch, tmp_path, by):
-    monkeypatch.setenv("LOCAL_DIRS", str(tmp_path))
+    folders = [tmp_path / "blockmgr-1", tmp_path / "blockmgr-2"]
+    for folder in folders:
+        folder.mkdir()
+    folder = folders[by == "another executor's task"]
+    monkeypatch.setenv("LOCAL_DIRS", str(folders[0]))
     used = pool.scratch()
     if by == "an idle trainer":
         with pool.borrow(device="cpu", cores=1):
             pass
-    killed = KILLED_WITH_DATA.format(folder=str(tmp_path))
+    killed = KILLED_WITH_DATA.format(folder=str(folder))
     subprocess.run([PYTHON, "-c", killed], timeout=60)
-    if by == "the next task":
-        assert len(list(tmp_path.iterdir())) == 2
-        removable = pool.scratch()
-        remove(removable)
-    deadline_s = time.monotonic() + 30
-    while list(tmp_path.iterdir()) != [used] and time.monotonic() < deadline_s:
-        time.sleep(0.1)
-    assert list(tmp_path.iterdir()) == [used]
+    if by != "an idle trainer":
+        assert len(list(tmp_path.glob("*/*"))) == 2
+        TrainerPool(owner=os.getpid(), secret=SECRET)
+    wait_until(lambda: list(tmp_path.glob("*/*")) == [used], 30)
 
 
 @pytest.mark.thorough

@@ -34,7 +34,7 @@ from ._control import say_farewell
 from ._mark import open_mark
 from ._serving import Service
 from ._wire import pack, unpack
-from .folders import SCRATCH, hold, remove_abandoned, scratch_root
+from .folders import hold, remove_abandoned_data
 from .gpus import device_environment, ready_device
 from .requests import Answer, Request
 
@@ -86,7 +86,7 @@ class Trainer:
         service = Service(self._device, self._refusal, ready_s=time.monotonic())
         while True:
             if self._is_idle(_TIDY_S):
-                _tidy(self._path)
+                remove_abandoned_data()
                 if self._is_idle(_IDLE_S):
                     return
             sock, _ = self._socket.accept()
@@ -97,7 +97,7 @@ class Trainer:
             except (NetworkError, OSError):
                 sock.close()
                 continue
-            _serve_task(Connection(sock), service, self._path)
+            _serve_task(Connection(sock), service)
 
     def _is_idle(self, seconds: float) -> bool:
         """Whether no task connects within this time."""
@@ -109,17 +109,12 @@ class Trainer:
         close_socket(self._socket)
 
 
-def _tidy(path: Path) -> None:
-    """Remove the data of killed tasks."""
-    remove_abandoned(scratch_root() or path.parent, SCRATCH)
-
-
-def _serve_task(connection: Connection, service: Service, path: Path) -> None:
+def _serve_task(connection: Connection, service: Service) -> None:
     """Answer one task's requests until it disconnects."""
     try:
         while (message := connection.receive()) is not None:
             request: Request | None = None
-            watch = _Watch(connection.socket, path)
+            watch = _Watch(connection.socket)
             try:
                 _import_from(message.fields["path"])
                 # The peer has proved the secret, so unpickling the user's code is allowed.
@@ -177,10 +172,10 @@ def hidden(packages: Iterable[str]) -> Generator[None]:
 class _Watch:
     """Detect, while a request is processed, that its task has disconnected."""
 
-    def __init__(self, sock: socket.socket, path: Path) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self.gone = threading.Event()
         self._finished = threading.Event()
-        self._socket, self._path = sock, path
+        self._socket = sock
         self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._poll, name="sparkwright-watch", daemon=True)
         self._thread.start()
@@ -196,7 +191,7 @@ class _Watch:
         say_farewell()
         self.gone.set()
         if not self._finished.wait(_ABANDONED_S):
-            _tidy(self._path)
+            remove_abandoned_data()
             os._exit(3)
 
     def close(self) -> None:

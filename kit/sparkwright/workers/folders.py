@@ -98,6 +98,13 @@ def remove_abandoned(root: Path, kind: str = "") -> None:
                 os.close(handle)
 
 
+def remove_abandoned_data() -> None:
+    """Remove the data of killed tasks, also those of other executors beside this task's."""
+    if (root := scratch_root()) is not None:
+        for folder in {root, *root.parent.glob("blockmgr-*")}:
+            remove_abandoned(folder, SCRATCH)
+
+
 def _is_private(found: os.stat_result) -> bool:
     mode = found.st_mode
     return stat.S_ISDIR(mode) and stat.S_IMODE(mode) & 0o077 == 0 and found.st_uid == user_id()

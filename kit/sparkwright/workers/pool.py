@@ -25,7 +25,16 @@ from sparkwright.networks.backend import Backend
 from ._mark import read_mark
 from ._wire import pack, unpack
 from .failure import log_end, trainer_end
-from .folders import SCRATCH, hold, own_folder, remove, remove_abandoned, scratch_root, user_id
+from .folders import (
+    SCRATCH,
+    hold,
+    own_folder,
+    remove,
+    remove_abandoned,
+    remove_abandoned_data,
+    scratch_root,
+    user_id,
+)
 from .gpus import device_environment
 from .requests import Answer, Evaluating, InferRequest, Request
 
@@ -84,6 +93,7 @@ class TrainerPool:
         self.folder = root / f"sparkwright-{user_id()}-{label}"
         hold(self.folder)
         remove_abandoned(root)
+        remove_abandoned_data()
 
     @contextlib.contextmanager
     def borrow(
