@@ -15,17 +15,11 @@ MAX_BYTES = 256 << 20
 
 
 class Update(NamedTuple):
-    """A published update.
+    """A published update."""
 
-    Attributes:
-        origin: (worker, attempt) of the publisher.
-        sequence: sequence number at the origin, from 1.
-        payload: the encoded update.
-    """
-
-    origin: Origin
-    sequence: int
-    payload: Payload
+    origin: Origin  # (worker, attempt)
+    sequence: int  # at the origin, from 1
+    payload: Payload  # encoded
 
     @property
     def worker(self) -> int:
@@ -70,11 +64,7 @@ def fields_of(message: PeerMessage) -> tuple[str, dict[str, Any]]:
 
 
 def from_frame(frame: Message) -> PeerMessage:
-    """Decode a framed message.
-
-    Raises:
-        NetworkError: if the kind is unknown or a field is invalid.
-    """
+    """Decode a framed message."""
     fields = frame.fields
     try:
         match frame.kind:

@@ -23,16 +23,11 @@ Values = Mapping[str, bool | int | float | str | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallbackState:
-    """What one callback remembers.
+    """What one callback remembers."""
 
-    Attributes:
-        kind: the name of its class.
-        values: attribute -> number, text or None.
-        weights: attribute -> packed arrays with the shapes of the model's weights; default: empty.
-    """
-
-    kind: str
-    values: Values
+    kind: str  # the name of its class
+    values: Values  # attribute -> number, text or None
+    # Attribute -> packed arrays.
     weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
@@ -70,11 +65,7 @@ def state_of(callback: Any, *, since: Values) -> CallbackState:
 
 
 def restore(callback: Any, state: CallbackState, *, like: Sequence[NDArray[Any]]) -> None:
-    """Let a callback of the same class remember `state`; `like` are the model's weights.
-
-    Raises:
-        DataError: if the weights have other sizes than the model's.
-    """
+    """Let a callback of the same class remember `state`; `like` are the model's weights."""
     known = vars(callback)
     if state.kind != type(callback).__name__:
         return
@@ -94,11 +85,7 @@ def to_bytes(states: Sequence[CallbackState]) -> bytes:
 
 
 def from_bytes(content: bytes, weights: Mapping[str, bytes]) -> tuple[CallbackState, ...]:
-    """The inverse of `to_bytes`; `weights` are the packed arrays, see `weights_of`.
-
-    Raises:
-        ValueError, LookupError, TypeError: if the content is invalid.
-    """
+    """The inverse of `to_bytes`; `weights` are the packed arrays, see `weights_of`."""
     return tuple(
         CallbackState(
             kind=str(kind),

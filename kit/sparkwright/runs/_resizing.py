@@ -21,12 +21,6 @@ def resized(
     The examples that remain in its epoch stay those, in other minibatches. All workers continue
     with the first one's state that is not averaged. Worker w stands for the workers w, w + n, … of
     the checkpoint.
-
-    Args:
-        checkpoint: of a run whose workers held consecutive parts of the data, as these do.
-        rows: examples of each worker; the checkpoint's, or of as many examples together.
-        master: the training master, with the checkpoint's seed.
-        extras_bytes: size of a worker's state that is not averaged.
     """
     count, old = len(rows), checkpoint.rows
     if tuple(rows) == old:

@@ -8,11 +8,7 @@ from sparkwright.networks.signature import signature_of
 
 
 def check_scores(callbacks: Sequence[Any]) -> None:
-    """Raise if a callback needs a score of validation data; call it if there is none.
-
-    Raises:
-        ConfigurationError: naming the callback and its score.
-    """
+    """Raise if a callback needs a score of validation data; call it if there is none."""
     import keras
 
     for callback in callbacks:
@@ -30,9 +26,6 @@ def prepare_scores(callbacks: Sequence[Any], model: Any) -> None:
     """Set whether higher scores are better, which Keras asks the metrics of a trained model.
 
     The workers train, so the driver's model has not created its compiled metrics.
-
-    Raises:
-        ConfigurationError: if the learning rate is to be reduced and the optimizer has a schedule.
     """
     import keras
 

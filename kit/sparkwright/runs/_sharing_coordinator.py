@@ -83,15 +83,9 @@ class _Meeting:
 
 
 class SharingCoordinator(RunRules[_Member]):
-    """State machine of one run of gradient sharing.
+    """State machine of one run of gradient sharing."""
 
-    Attributes:
-        phase: the phase of the run, see the module's diagram.
-        exact: False: minibatches logged beyond `progress` count too, because other workers have
-            received their updates.
-    """
-
-    exact = False
+    exact = False  # minibatches beyond `progress` count: other workers have their updates
     phase: Phase
 
     def __init__(
@@ -99,30 +93,18 @@ class SharingCoordinator(RunRules[_Member]):
         *,
         workers: int,
         epochs: int,
+        # Examples of each worker -> minibatches per epoch of each.
         minibatches: Callable[[Sequence[int]], Sequence[int]],
+        # Examples of each worker -> minibatches of a piece.
         piece_size: Callable[[Sequence[int]], int],
         start: Progress | None = None,
-        checkpoints: Checkpointing | None = None,
-        copies: bool = False,
-        lends: bool = True,
-        callbacks: bool = False,
+        checkpoints: Checkpointing | None = None,  # for which the workers meet
+        copies: bool = False,  # workers also meet to send their state, at less than 1 % of the time
+        lends: bool = True,  # idle workers take over work of others
+        callbacks: bool = False,  # the driver runs them after each epoch
         **common: Any,
     ) -> None:
-        """Start in the phase "gathering".
-
-        Args:
-            workers: number of workers of the run.
-            epochs: passes over the data.
-            minibatches: examples of each worker -> minibatches per epoch of each worker.
-            piece_size: examples of each worker -> minibatches of a piece.
-            start: initial progress; default None: the beginning of training.
-            checkpoints: when the workers meet for a checkpoint; default None: never.
-            copies: whether workers also meet to send a copy of their state to the driver, at a
-                frequency that costs less than 1 % of the time; default False.
-            lends: whether idle workers take over work of others; default True.
-            callbacks: whether the driver runs callbacks after each epoch; default False.
-            **common: see `RunRules`.
-        """
+        """Start in the phase "gathering"; see `RunRules` for `common`."""
         super().__init__(workers=workers, member=_Member, **common)
         self._ledger = Ledger(
             start or Progress.first(workers=workers),

@@ -34,12 +34,7 @@ def show(run: Any) -> None:
 
 
 def write_report(run: Any, url: str, options: Mapping[str, Any]) -> None:
-    """Write the report of `run` with the registered function to `url`, atomically.
-
-    Raises:
-        ConfigurationError: if no report function is registered, or it cannot be imported.
-        OSError: if writing fails, naming `url`.
-    """
+    """Write the report of `run` with the registered function to `url`, atomically."""
     make, reason = _registered(REPORT)
     if make is None:
         raise ConfigurationError(

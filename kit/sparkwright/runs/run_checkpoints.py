@@ -28,22 +28,16 @@ _LAST_CHECKPOINT_S = 60.0
 
 
 class RunCheckpoints:
-    """The checkpoint that a run goes on from, those that it writes, and a copy in memory.
+    """The checkpoint that a run goes on from, those that it writes, and a copy in memory."""
 
-    Attributes:
-        resume: the checkpoint to go on from, after `fit` with the present workers; None: none.
-        start: the fields and the payload of the message from which workers start: the model's
-            state, that of `resume`, or the copy.
-        copy: the latest state that workers sent, for the case that all are lost; at first that of
-            `resume`, which the model holds; None: none.
-    """
-
+    # (fields, payload) from which workers start: the model, `resume`, or the copy
     start: tuple[dict[str, Any], tuple[Any, ...]]
 
     def __init__(self, beginning: RunBeginning) -> None:
         """Take the run's facts; nothing is written before `open`."""
-        self.resume = beginning.resume
+        self.resume = beginning.resume  # after `fit` with the present workers
         self._beginning = beginning
+        # The latest state of workers, in case all are lost; at first `resume`.
         self.copy = self._resumed()
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
@@ -69,11 +63,7 @@ class RunCheckpoints:
             self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
 
     def fit(self, rows: tuple[int, ...], *, is_stream: bool = False) -> None:
-        """Go on from the checkpoint with workers that have `rows` examples.
-
-        Raises:
-            ConfigurationError: if the checkpoint is of other data or settings.
-        """
+        """Go on from the checkpoint with workers that have `rows` examples."""
         if self.resume is None:
             return
         beginning = self._beginning
@@ -136,14 +126,7 @@ class RunCheckpoints:
     def write(
         self, record: RunRecord, progress: Progress, vector: NDArray[Any], extras: bytes
     ) -> None:
-        """Write a checkpoint on another thread; no-op without a folder.
-
-        Args:
-            record: the run's record.
-            progress: what `vector` contains.
-            vector: the state that is averaged.
-            extras: the state of worker 0 that is not, see `KeptState.write_extras`.
-        """
+        """Write a checkpoint on another thread; no-op without a folder."""
         if self._writer is None:
             return
         beginning, status = self._beginning, record.status()

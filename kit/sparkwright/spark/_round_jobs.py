@@ -40,11 +40,7 @@ Result = TypeVar("Result")
 
 
 class RoundJobs:
-    """Runs jobs that read shared bytes, and notices those that hang.
-
-    Attributes:
-        stopping: set once the run is to stop.
-    """
+    """Runs jobs that read shared bytes, and notices those that hang."""
 
     def __init__(self, spark: "SparkSession", *, stall_timeout_s: float) -> None:
         """Jobs that last longer than `stall_timeout_s` are shown, or cancelled after a stop."""

@@ -149,11 +149,7 @@ class Shards:
     """The files of a task's partition; a context manager that deletes them."""
 
     def __init__(self, pool: TrainerPool, *, worker: int) -> None:
-        """Make their folder.
-
-        Raises:
-            WorkerError: if the disk is full or fails. A retry on another machine may succeed.
-        """
+        """Make their folder."""
         self._worker = worker
         with disk_errors(scratch_root() or pool.folder, worker=worker):
             self._folder = pool.scratch()

@@ -64,11 +64,7 @@ def header(count: int, size: int, threshold: float, kind: int) -> Words:
 
 
 def check_threshold(value: Any) -> float:
-    """Return the threshold, rounded to float32.
-
-    Raises:
-        ConfigurationError: if it is not a finite number above 0, also in float32.
-    """
+    """Return the threshold, rounded to float32."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     number = number and abs(value) <= sys.float_info.max  # False for integers that overflow
     with np.errstate(over="ignore", under="ignore"):
@@ -171,29 +167,14 @@ def _bad(rule: str, name: str, value: Any) -> NetworkError:
 
 
 def pack(present: Flags, negative: Flags, words: Words) -> None:
-    """Write the two flags of each element to `words`.
-
-    Args:
-        present: (16 * words,) True for elements that are sent.
-        negative: (16 * words,) True for negative elements.
-        words: contiguous int32, overwritten.
-    """
+    """Write the two (16 * words,) flags of each element to contiguous int32 `words`."""
     halves = words.view("<u2").reshape(-1, 2)
     halves[:, 0] = np.packbits(present, bitorder="little").view("<u2")
     halves[:, 1] = np.packbits(negative, bitorder="little").view("<u2")
 
 
 def unpack(words: Words, threshold: float, out: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the value of each element of `words`: 0, ±t or -t / 2.
-
-    Args:
-        words: int32.
-        threshold: t.
-        out: at least (16 * words,) contiguous float32, overwritten.
-
-    Returns:
-        (16 * words,) the part of `out` that was written.
-    """
+    """Write the value of each element, 0, ±t or -t / 2, to `out`; return the part written."""
     result = out[: 16 * words.size]
     # mode="clip" lets `take` write directly to `out`; codes are always in range.
     np.take(_units(), _codes(words), axis=0, out=result.reshape(-1, 8), mode="clip")

@@ -23,32 +23,20 @@ Arrays = Sequence[Any]
 
 
 class Replica(ABC):
-    """A built and compiled model that trains several minibatches per call.
-
-    Attributes:
-        model: the Keras model.
-        state: its variables, grouped by how averaging treats them.
-        uses_xla: whether the train function is compiled by XLA; None until decided.
-        learning_rate: of the last minibatch trained; NaN before the first.
-        has_traced: whether the last call of `train` traced and compiled its function.
-        own_test_step: whether evaluations call the model's custom `test_step`.
-    """
+    """A built and compiled model that trains several minibatches per call."""
 
     def __init__(self, definition: ModelDefinition) -> None:
-        """Build the model and its optimizer's state.
-
-        Raises:
-            Any exception of a user's layer while it is built.
-        """
+        """Build the model and its optimizer's state."""
         self.model = definition.build()
         # A network used only for prediction may not be compiled.
         self._optimizers = optimizers_of(self.model)
+        # The variables, grouped by how averaging treats them.
         self.state = ModelState.of(self.model, training=bool(self._optimizers))
-        self.own_test_step = False
-        self.uses_xla: bool | None = None
-        self.learning_rate = math.nan
+        self.own_test_step = False  # whether evaluations call the model's custom `test_step`
+        self.uses_xla: bool | None = None  # for the train function; None until decided
+        self.learning_rate = math.nan  # of the last minibatch trained; NaN before the first
         self._compiled_rate = learning_rate_of(self.model)
-        self.has_traced = False
+        self.has_traced = False  # whether the last call of `train` traced and compiled its function
         self._inner: dict[str, Any] = {}  # models that output other tensors of the model
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
@@ -108,16 +96,7 @@ class Replica(ABC):
     def train(
         self, layout: BatchLayout, columns: Columns
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
-        """Train the minibatches in `columns`, one optimizer step each.
-
-        Args:
-            layout: layout of the columns.
-            columns: flat name -> (steps, batch, ...) array.
-
-        Returns:
-            (steps,) float32 losses before each step, and the values of the compiled metrics since
-            the last `reset_metrics`.
-        """
+        """Train (steps, batch, ...) columns; return losses before each step and current metrics."""
 
     def reset_metrics(self) -> None:
         """Reset the compiled metrics; called at the start of each epoch."""
@@ -126,15 +105,7 @@ class Replica(ABC):
     # -- evaluation -------------------------------------------------------------------------
 
     def loss(self, layout: BatchLayout, columns: Columns) -> float:
-        """Return one batch's mean loss with regularization, in inference mode; update metrics.
-
-        Args:
-            layout: layout of the columns.
-            columns: flat name -> (batch, ...) array.
-
-        Returns:
-            The loss; NaN if `columns` has no labels, unless the model has a `test_step`.
-        """
+        """A batch's mean loss with regularization, in inference mode; NaN without labels."""
         if not any(name.startswith("labels/") for name in layout.order):
             return math.nan
         compute = partial(loss_of, self.model, layout, training=False)
@@ -169,13 +140,7 @@ class Replica(ABC):
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
     ) -> NDArray[np.float32]:
-        """Return the (batch,) losses of the individual examples, in inference mode.
-
-        Args:
-            layout: layout of the columns.
-            columns: flat name -> (batch, ...) array.
-            regularization: whether each loss includes the network's regularization terms.
-        """
+        """Return the (batch,) losses of the individual examples, in inference mode."""
         compute = partial(
             example_losses, self.model, layout, over=self._over, regularization=regularization
         )

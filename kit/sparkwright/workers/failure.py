@@ -60,15 +60,7 @@ def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
 
 
 def trainer_end(*, worker: int, host: str, status: int | None, log: Path) -> str:
-    """Describe the exit of a trainer, with a hint if memory ran out and the end of its log.
-
-    Args:
-        worker: its worker; -1: none.
-        host: the machine's name.
-        status: exit status as in `subprocess`, negative for a signal. None: unknown, because
-            another process started the trainer.
-        log: the trainer's log file.
-    """
+    """Describe the exit of a trainer, with a hint if memory ran out and the end of its log."""
     whose = f"the trainer process of worker {worker}" if worker >= 0 else "a trainer process"
     said = log_end(log, after=_FATAL_ERROR)
     hint = ""
@@ -84,12 +76,7 @@ def trainer_end(*, worker: int, host: str, status: int | None, log: Path) -> str
 
 
 def log_end(log: Path, *, after: re.Pattern[str] | None = None) -> str:
-    """Return the last lines of a log, without TensorFlow's routine messages.
-
-    Args:
-        log: the file.
-        after: start at the last line that matches; without a match, return nothing.
-    """
+    """The last lines of a log, from the last match of `after`, without TensorFlow's own."""
     lines: list[str] = []
     with contextlib.suppress(OSError):
         lines = log.read_text(errors="replace").splitlines()
