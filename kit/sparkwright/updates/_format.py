@@ -77,8 +77,8 @@ def check_threshold(value: Any) -> float:
     return rounded
 
 
-def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
-    """Split a message into segments and validate all of it."""
+def parse(words: Any, size: int) -> Sequence[Segment]:
+    """Split a message of `size` elements into segments and validate all of it."""
     message = _as_words(words)
     segments: list[Segment] = []
     position = start = 0
@@ -86,12 +86,11 @@ def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
         segment = _parse_segment(message[position:], start)
         position += HEADER_WORDS + segment.payload.size
         start = segment.stop
-        if start > (LARGEST_SIZE if size is None else size):
+        if start > size:
             break
         segments.append(segment)
-    if not segments or start != (segments[-1].stop if size is None else size):
-        whole = f"at most {LARGEST_SIZE}" if size is None else size
-        raise _bad(f"must cover {whole} elements", "covered", start)
+    if not segments or start != size:
+        raise _bad(f"must cover {size} elements", "covered", start)
     return segments
 
 
@@ -181,11 +180,6 @@ def unpack(words: Words, threshold: float, out: NDArray[np.float32]) -> NDArray[
     return np.multiply(result, np.float32(threshold), out=result)
 
 
-def selected_count(words: Words) -> int:
-    """Return the number of nonzero elements of `words`."""
-    return int(np.take(_counts(), _codes(words)).sum(dtype=np.int64))
-
-
 def _codes(words: Words) -> NDArray[np.intp]:
     """Return (2 * words,) codes of 8 elements: present bits, then negative bits above them."""
     # Swap the two middle bytes of each word; NumPy moves single bytes much more slowly.
@@ -200,22 +194,11 @@ def _codes(words: Words) -> NDArray[np.intp]:
 @cache
 def _units() -> NDArray[np.float32]:
     """Return the (65536, 8) values of each code, in units of t."""
-    present, negative = _code_bits()
-    units = np.where(present, np.where(negative, -1.0, 1.0), np.where(negative, -0.5, 0.0))
-    return units.astype(np.float32)
-
-
-@cache
-def _counts() -> NDArray[np.uint8]:
-    """Return the (65536,) numbers of nonzero elements of each code."""
-    present, negative = _code_bits()
-    return (present | negative).sum(axis=1, dtype=np.uint8)
-
-
-def _code_bits() -> tuple[NDArray[Any], NDArray[Any]]:
     octets = np.arange(1 << 16, dtype="<u2").view(np.uint8).reshape(-1, 2)
     bits = np.unpackbits(octets, axis=1, bitorder="little").astype(np.bool_)
-    return bits[:, :8], bits[:, 8:]
+    present, negative = bits[:, :8], bits[:, 8:]
+    units = np.where(present, np.where(negative, -1.0, 1.0), np.where(negative, -0.5, 0.0))
+    return units.astype(np.float32)
 
 
 class EncodedSegment(NamedTuple):
