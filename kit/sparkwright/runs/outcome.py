@@ -8,16 +8,8 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from sparkwright.errors import (
-    ConfigurationError,
-    DataError,
-    NetworkError,
-    NonFiniteLossError,
-    SparkSessionError,
-    SparkwrightError,
-    WorkerError,
-)
-from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.errors import SparkwrightError, WorkerError
+from sparkwright.workers.protocol import Progress
 
 from ._events import RunState
 from .record import RunRecord
@@ -124,22 +116,3 @@ def sentence(error: BaseException) -> str:
         f"worker {error.worker}: " if isinstance(error, WorkerError) and error.worker >= 0 else ""
     )
     return f"{where}{text}".strip().splitlines()[0] if text else type(error).__name__
-
-
-def error_of(failure: Failure) -> Exception:
-    """Return the exception for a worker's failure."""
-    if failure.kind == "data":
-        return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
-    if failure.kind == "configuration":
-        return ConfigurationError(failure.reason)
-    if failure.kind == "session":
-        return SparkSessionError(failure.reason)
-    if failure.kind == "network":
-        return NetworkError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
-    kind = NonFiniteLossError if failure.kind == "non_finite" else WorkerError
-    return kind(
-        worker=failure.worker,
-        host=failure.host,
-        reason=failure.reason,
-        worker_traceback=failure.traceback,
-    )

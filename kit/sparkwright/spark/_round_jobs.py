@@ -18,8 +18,9 @@ from sparkwright.cluster.jobs import SparkJob
 from sparkwright.cluster.session_end import unless_ended
 from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.errors import RunTimeoutError
-from sparkwright.runs.outcome import error_of, tidy
+from sparkwright.runs.outcome import tidy
 from sparkwright.runs.record import RunRecord
+from sparkwright.workers.failure import error_of
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.requests import Answer, ValidateRequest
 

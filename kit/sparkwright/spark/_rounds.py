@@ -25,10 +25,11 @@ from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.networks import pack_arrays
 from sparkwright.runs.begin import RunBeginning
 from sparkwright.runs.launching import settings_of
-from sparkwright.runs.outcome import Outcome, error_of, held, tidy
+from sparkwright.runs.outcome import Outcome, held, tidy
 from sparkwright.runs.record import RunRecord
 from sparkwright.runs.run_checkpoints import RunCheckpoints
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.failure import error_of
 from sparkwright.workers.histograms import ChosenVariables, HistogramsTaken
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.requests import RoundRequest, ValidateRequest

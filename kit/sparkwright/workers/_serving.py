@@ -38,6 +38,7 @@ from ._sharing import SharingWorker
 from ._usage import UsageMeter
 from .adapting import summarize
 from .inference import run_inference
+from .protocol import Failure
 from .requests import (
     Adapting,
     Answer,
@@ -143,10 +144,9 @@ class Service:
             _abort_after_task(gone, control)
             worker.run()
             if control.lost and not gone.is_set():
-                return Answer(
-                    kind="lost",
-                    error=f"worker {request.settings.worker} lost its connection to the driver.",
-                )
+                number = request.settings.worker
+                reason = f"worker {number} lost its connection to the driver."
+                return Answer(failed=Failure(worker=number, kind="lost", reason=reason))
         return Answer()
 
     def _reporting(

@@ -34,16 +34,19 @@ _MEMORY = (
 )
 
 
+# Kind of a `Failure` -> class; all others are "error", a WorkerError.
+_KINDS: dict[str, type[Exception]] = {
+    "non_finite": NonFiniteLossError,
+    "data": DataError,
+    "configuration": ConfigurationError,
+    "network": NetworkError,
+    "session": SparkSessionError,
+}
+
+
 def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
     """Describe an exception for the driver; call it in an `except` block."""
-    kinds = {
-        NonFiniteLossError: "non_finite",
-        DataError: "data",
-        ConfigurationError: "configuration",
-        NetworkError: "network",
-        SparkSessionError: "session",
-    }
-    kind = next((name for cls, name in kinds.items() if isinstance(error, cls)), "error")
+    kind = next((name for name, cls in _KINDS.items() if isinstance(error, cls)), "error")
     reason = str(getattr(error, "reason", "") or error)
     told = kind != "error" or isinstance(error, WorkerError)
     # The traceback of a plain WorkerError (trainer exit, full disk) is not informative.
@@ -57,6 +60,17 @@ def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
         traceback=getattr(error, "worker_traceback", "") or trace,
         at=getattr(error, "at", None),
     )
+
+
+def error_of(failure: Failure) -> Exception:
+    """Return the exception for a worker's failure, or a task's (worker -1)."""
+    kind, worker, host = _KINDS.get(failure.kind, WorkerError), failure.worker, failure.host
+    if issubclass(kind, WorkerError):
+        return kind(
+            worker=worker, host=host, reason=failure.reason, worker_traceback=failure.traceback
+        )
+    named = failure.kind in ("data", "network") and worker >= 0
+    return kind(f"worker {worker} on {host}: {failure.reason}" if named else failure.reason)
 
 
 def trainer_end(*, worker: int, host: str, status: int | None, log: Path) -> str:

@@ -7,7 +7,7 @@ serialized by cloudpickle as Spark closures are; see `_wire`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
@@ -155,29 +155,23 @@ Request = TrainRequest | RoundRequest | ValidateRequest | InferRequest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """The answer to a request; `error` is empty on success."""
+    """The answer to a request."""
 
     fields: dict[str, Any] = field(default_factory=dict[str, Any])  # JSON-serializable results
     # Of a round, the vector, followed by worker 0's counters.
     payload: bytes = field(default=b"", repr=False)
     result: Any = field(default=None, repr=False)  # of inference
-    kind: str = ""  # as of `Failure`; "lost": the driver is gone; "weights": they are needed first
-    error: str = ""  # one sentence
-    traceback: str = field(default="", repr=False)
+    kind: str = ""  # "weights": they are needed first
+    failed: Failure | None = None  # without worker and host
 
     def failure(self, *, worker: int, host: str = "") -> Failure | None:
         """Return the failure for the driver; None on success."""
-        if not self.error:
-            return None
-        return Failure(
-            worker=worker, host=host, kind=self.kind, reason=self.error, traceback=self.traceback
-        )
+        return self.failed and replace(self.failed, worker=worker, host=host)
 
     @classmethod
     def of_error(cls, error: BaseException) -> "Answer":
         """Describe an exception; call it in an `except` block."""
-        found = failure_of(error, worker=-1, host="")
-        return cls(kind=found.kind, error=found.reason, traceback=found.traceback)
+        return cls(failed=failure_of(error, worker=-1, host=""))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
