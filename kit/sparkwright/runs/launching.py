@@ -77,12 +77,10 @@ def train_request(
     )
     return TrainRequest(
         definition=beginning.definition,
-        xla=master.xla,
         run=beginning.id,
         controller=(launcher.advertised_host, port),
         secret=secret,
         listen_host=launcher.worker_host,
-        ports=master.mesh.ports,
         shard="",
         validation="",
         consume=launcher.consume,
@@ -98,12 +96,6 @@ def settings_of(master: TrainingMaster, *, epochs: int) -> Any:
     if isinstance(master, SharedTrainingMaster):  # workers do not need the user's repartitioner
         master = replace(master, repartitioner=DefaultRepartitioner())
     return WorkerSettings(master=master, epochs=epochs)
-
-
-def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:
-    """Complete `template` for one worker."""
-    settings = replace(template.settings, worker=worker, attempt=attempt)
-    return replace(template, settings=settings, shard=shard, validation=validation)
 
 
 def count_text(launcher: Launcher, one: str, several: str) -> str:

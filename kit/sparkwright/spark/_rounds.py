@@ -192,7 +192,6 @@ class SparkRoundsEngine:
     ) -> Progress:
         template = ValidateRequest(
             definition=self._definition,
-            xla=self._master.xla,
             run=self._run,
             shard="",
             settings=settings_of(self._master, epochs=self._epochs),
@@ -213,15 +212,13 @@ class SparkRoundsEngine:
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> tuple[Any, Progress, bytes]:
         """Run one Spark job; return the average, the progress and worker 0's counters."""
-        rows = tuple(worker.rows for worker in record.status().workers)
         template = RoundRequest(
             definition=self._definition,
-            xla=self._master.xla,
             run=self._run,
             shard="",
             settings=replace(
                 settings_of(self._master, epochs=self._epochs),
-                rows=rows,
+                rows=tuple(worker.rows for worker in record.status().workers),
                 earlier=self._checkpoints.earlier,
             ),
             epoch=progress.epoch,
@@ -231,7 +228,6 @@ class SparkRoundsEngine:
             vector=b"",
             extras=extras,
             learning_rate=progress.learning_rate,
-            rows=rows,
         )
         began_s, times = time.monotonic(), record.times
         times.enter(PhaseCode.SPLIT)

@@ -24,7 +24,7 @@ class RoundReports:
         self._settings, self._member = settings, member
         self._is_delayed = settings.master.averaging_delay > 0
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
-        self._copies = CopySchedule() if settings.copies else None
+        self._copies = CopySchedule()
         self._measured_s = -math.inf
         self.writes_next = False  # with a delay: whether a checkpoint follows this round
 
@@ -47,7 +47,7 @@ class RoundReports:
             examples=int(done.examples.sum()),
             stopping=stopping,
             checkpoint=plan is not None and plan.due(rounds, now_s - self._checkpoint_s),
-            copy=self._copies is not None and is_first and self._copies.is_due(now_s),
+            copy=is_first and self._copies.is_due(now_s),
             finite=finite,
             measures=is_first and now_s - self._measured_s >= MEASURE_EVERY_S,
             iterations=self._member.replica.iterations,
@@ -69,9 +69,8 @@ class RoundReports:
             self._rounds_since, self._checkpoint_s = 0, now_s
         if write or any(meta.copy for meta in metas):
             self._member.delivery.send_checkpoint(ring, group, write=write)
-            if self._copies is not None:
-                sent_s = time.monotonic()
-                self._copies.record_copy(sent_s - now_s, now_s=sent_s)
+            sent_s = time.monotonic()
+            self._copies.record_copy(sent_s - now_s, now_s=sent_s)
 
     def log(self, averaging: Averaging) -> float:
         """Log the averaged minibatches; return the monotonic time."""

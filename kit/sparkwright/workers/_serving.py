@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, NetworkError
-from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
+from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters.plan import by_epoch
 from sparkwright.mesh.port import PeerPort, address_in
 from sparkwright.mesh.relay import RelayClient
@@ -177,7 +177,7 @@ class Service:
         replica.share_updates(None)
         shard = Shard(Path(request.shard), consume=True)
         nobody = ShardSource(None, connect_timeout_s=0.0, peer_timeout_s=0.0)
-        nobody.rows = request.rows
+        nobody.rows = settings.rows
         trainer = LocalTrainer(settings, replica, shard, nobody, phases)
         phases.since(PhaseCode.BUILD, began_s)
         try:
@@ -327,8 +327,7 @@ def _port(request: TrainRequest, control: ControlLine, *, name: str) -> PeerPort
     }
     if settings.master.exchange.among != "driver":
         host = _listen_host(request.listen_host) or control.local_host
-        ports = MeshConfig(ports=request.ports).ports_from(os.environ)
-        return PeerPort(host=host, ports=ports, **common)
+        return PeerPort(host=host, ports=mesh.ports_from(os.environ), **common)
     relay = RelayClient(
         request.controller,
         secret=request.secret,
@@ -360,7 +359,7 @@ def _listen_host(wanted: str) -> str:
 
 
 def _replica_key(request: Request) -> tuple[str, str]:
-    xla = "auto" if isinstance(request, InferRequest) else request.xla
+    xla = "auto" if isinstance(request, InferRequest) else request.settings.master.xla
     return request.definition.fingerprint, xla
 
 

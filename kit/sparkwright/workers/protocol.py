@@ -138,13 +138,7 @@ class Group:
     validation_rows: tuple[int, ...]  # likewise
     progress: Progress  # where training continues
     source: int  # rank that broadcasts the starting vector; -1: the driver
-    # Workers that hold data; later ones join and leave; None: all hold data.
-    required: int | None = None
-
-    @property
-    def owners(self) -> int:
-        """Number of workers that hold data, including absent ones."""
-        return len(self.rows) if self.required is None else self.required
+    owners: int  # workers that hold data, including absent ones; later ones join and leave
 
     @property
     def has_joined(self) -> bool:
@@ -169,7 +163,7 @@ class Group:
             "validation_rows": self.validation_rows,
             "progress": self.progress.to_dict(),
             "source": self.source,
-            "required": self.required,
+            "owners": self.owners,
         }
 
     @classmethod
@@ -184,7 +178,7 @@ class Group:
             validation_rows=tuple(fields["validation_rows"]),
             progress=Progress.from_dict(fields["progress"]),
             source=fields["source"],
-            required=fields["required"],
+            owners=fields["owners"],
         )
 
 

@@ -20,7 +20,6 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.work import Span
 
-from ._replica_base import XlaChoice
 from .examples import Earlier
 from .failure import failure_of
 
@@ -32,10 +31,9 @@ class _Training:
     """Common fields of training requests."""
 
     definition: ModelDefinition
-    xla: XlaChoice
     run: str  # also in names of threads
     shard: str  # folder of the worker's examples
-    settings: Any  # `WorkerSettings`
+    settings: Any  # `WorkerSettings`, completed by `fill_in`
     # Monotonic: when the task began and when its files were ready, for the timeline.
     times: tuple[float, float] = (0.0, 0.0)
 
@@ -47,7 +45,6 @@ class TrainRequest(_Training):
     controller: tuple[str, int]  # (host, port) of the coordinator
     secret: bytes = field(repr=False)
     listen_host: str  # address, or a network that contains it; empty: that towards the coordinator
-    ports: str | int | None  # as in `MeshConfig`
     validation: str  # folder of the validation examples
     consume: bool  # remove the files once they are mapped
     stream: TfData | None = None  # all `shards` workers read it; None: read `shard`
@@ -66,7 +63,6 @@ class RoundRequest(_Training):
     # The driver's integer and fixed state; used in the run's first round.
     extras: bytes = field(repr=False)
     learning_rate: float | None = None  # set by callbacks; None: the compiled one
-    rows: tuple[int, ...] = ()  # of every worker
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,8 +178,6 @@ class WorkerSettings(Generic[M]):
     epochs: int
     worker: int = -1  # -1 in an incomplete template
     attempt: int = -1  # of the task, increasing
-    # Whether the driver receives a copy of the state at intervals, see `CopySchedule`.
-    copies: bool = True
     callbacks: bool = False  # wait for the driver's callbacks after each epoch
     callback_frequency: int = 0  # averagings between callbacks; 0: only after epochs
     histograms: Histograms | None = None  # None: only on request
@@ -195,3 +189,17 @@ class WorkerSettings(Generic[M]):
     def stop_at_non_finite(self) -> bool:
         """Whether a NaN or infinite loss or parameter ends the run."""
         return self.master.non_finite == "stop"
+
+
+def fill_in(
+    template: Any,
+    *,
+    worker: int,
+    attempt: int,
+    shard: str,
+    validation: str,
+    times: tuple[float, float],
+) -> Any:
+    """Complete the template of a `TrainRequest` for one worker."""
+    settings = replace(template.settings, worker=worker, attempt=attempt)
+    return replace(template, settings=settings, shard=shard, validation=validation, times=times)
