@@ -116,7 +116,7 @@ def test_adapted_state_of_a_layer_reaches_workers_and_files(name, tmp_path):
     definition = ModelDefinition.of(model)
     replica = make_replica(definition)
     state = ModelState.of(model, training=False)
-    replica.write(state.read(updater=False))
+    replica.state.write(state.read(updater=False))
     replica.state.write_extras(state.read_extras())
     columns = {"features/x": data}
     [found] = replica.predict(BatchLayout(replica.model, columns), columns)

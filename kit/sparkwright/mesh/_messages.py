@@ -1,7 +1,7 @@
 """Messages between neighbors of the mesh, and the retransmission log; pure."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sparkwright.errors import NetworkError
@@ -20,11 +20,6 @@ class Update(NamedTuple):
     origin: Origin  # (worker, attempt)
     sequence: int  # at the origin, from 1
     payload: Payload  # encoded
-
-    @property
-    def worker(self) -> int:
-        """The publishing worker."""
-        return self.origin[0]
 
 
 class Versions(NamedTuple):
@@ -114,12 +109,6 @@ class UpdateLog:
         # Origin -> highest sequence number no longer in the log.
         self._floors: dict[Origin, int] = {}
         self.size_bytes = 0  # of all payloads
-
-    def __len__(self) -> int:
-        return len(self._updates)
-
-    def __iter__(self) -> Iterator[Update]:
-        return iter(self._updates)
 
     def append(self, update: Update) -> None:
         """Append `update`; drop the oldest updates, possibly itself, to stay within bounds."""

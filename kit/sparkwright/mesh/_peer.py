@@ -107,11 +107,6 @@ class Peer:
         """The sequence number of this worker's newest update."""
         return self._sequence
 
-    @property
-    def neighbors(self) -> tuple[Origin, ...]:
-        """The connected neighbors."""
-        return tuple(self._links)
-
     def has(self, versions: Mapping[Origin, int]) -> bool:
         """Whether all updates up to `versions` have been delivered."""
         return all(self._versions.get(origin, 0) >= last for origin, last in versions.items())

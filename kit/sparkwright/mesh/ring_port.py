@@ -31,11 +31,6 @@ class RingPort:
         self._port = port
         port.on(_INTRODUCTION, self._take)
 
-    @property
-    def address(self) -> Address:
-        """(host, port) of this worker for its peers."""
-        return self._port.address
-
     def join(
         self,
         *,

@@ -37,8 +37,8 @@ class Topology:
 
     Example:
         >>> tree = Topology(members=(4, 7, 9, 5), mode="mesh", max_downstreams=2)
-        >>> tree.upstream(5), tree.downstreams(4), tree.neighbors(7), tree.depth
-        (7, (7, 9), (4, 5), 2)
+        >>> tree.upstream(5), tree.downstreams(4), tree.neighbors(7)
+        (7, (7, 9), (4, 5))
     """
 
     members: tuple[int, ...]  # each once
@@ -75,11 +75,3 @@ class Topology:
         """Return the parent, if any, then the children."""
         upstream = self.upstream(member)
         return (*(() if upstream is None else (upstream,)), *self.downstreams(member))
-
-    @property
-    def depth(self) -> int:
-        """Number of steps from the first member to the farthest."""
-        place, steps = len(self.members) - 1, 0
-        while place > 0:
-            place, steps = (place - 1) // self._breadth, steps + 1
-        return steps

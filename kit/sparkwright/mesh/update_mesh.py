@@ -187,12 +187,6 @@ class UpdateMesh:
             self._news.notify_all()
 
     @property
-    def versions(self) -> dict[Origin, int]:
-        """Origin -> highest sequence number up to which all updates are delivered."""
-        with self._lock:
-            return self._peer.versions
-
-    @property
     def taken_versions(self) -> dict[Origin, int]:
         """Origin -> last sequence number published, restored or returned by `take`.
 
@@ -200,18 +194,6 @@ class UpdateMesh:
         """
         with self._lock:
             return dict(self._taken)
-
-    @property
-    def neighbors(self) -> frozenset[Origin]:
-        """The connected neighbors."""
-        with self._lock:
-            return frozenset(self._links)
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes queued for all neighbors together."""
-        with self._lock:
-            return sum(link.pending_bytes for link in self._links.values())
 
     def close(self) -> None:
         """Close all connections and stop all threads; the port stays open."""

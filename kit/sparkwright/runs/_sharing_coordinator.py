@@ -20,7 +20,7 @@ share. A stop, a failure or a time-out leads to a final meeting, which preserves
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sparkwright.masters.checkpointing import Checkpointing, StateSchedule
@@ -203,7 +203,8 @@ class SharingCoordinator(RunRules[_Member]):
             member.attendance = "met" if event.ending == "met" else "outside"
             self._meeting.broke |= event.ending != "met"
             if event.progress is not None and event.connection == self._meeting.reporter:
-                self._ledger.count_validation(event.progress.validated)
+                validated = max(event.progress.validated, self.progress.validated)
+                self._ledger.progress = replace(self.progress, validated=validated)
         has_failed = event.ending == "failed"
         if has_failed:
             self._failure = self._failure or event.failure
@@ -343,7 +344,8 @@ class SharingCoordinator(RunRules[_Member]):
         if self._meeting.broke or not any(member.attendance == "met" for member in ready):
             return self._call_meeting()
         self._fruitless.clear()
-        self._ledger.count_meeting()
+        averagings = self.progress.averagings + 1
+        self._ledger.progress = replace(self.progress, averagings=averagings)
         actions: list[Action] = []
         if self._meeting.has_state:
             self._ledger.keep()

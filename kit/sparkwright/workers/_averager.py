@@ -181,18 +181,18 @@ class Averager:
         metas = averaging.metas.values()
         # Minibatches trained since then are added to the maximum over workers.
         if behind := max(meta.iterations for meta in metas) - mine.iterations:
-            replica.iterations += behind
+            replica.state.set_iterations(replica.state.iterations + behind)
         average, is_finite = kept.average[: kept.size], mine.finite
         if not averaging.changed:
             if all(meta.finite for meta in metas):  # no worker had data to train
                 return
             is_finite = False  # no finite part: all workers continue from the last average
-            replica.write(average)
+            replica.state.write(average)
         elif len(metas) > 1 or self._settings.master.outer_optimizer is not None:
             if trained and is_finite:
                 replica.state.change(self._copy, average)
             else:
-                replica.write(average)
+                replica.state.write(average)
         if kept.updater == "reset" or (kept.updater == "local" and not is_finite):
             replica.reset_updater()
 

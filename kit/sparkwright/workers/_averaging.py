@@ -216,7 +216,7 @@ class AveragingWorker:
     def _open_epoch(self, totals: tuple[int, ...]) -> None:
         """Reset metrics and assign the epoch's minibatches, unless a lost group did."""
         if self._progress.opened <= self._progress.epoch:
-            self._replica.reset_metrics()
+            self._replica.model.reset_metrics()
         self._progress = self._progress.with_epoch_opened(totals)
 
     def _is_to_validate(self, group: Group) -> bool:
@@ -224,7 +224,9 @@ class AveragingWorker:
         progress = self._progress
         if not progress.epoch or progress.opened > progress.epoch:
             return False
-        return progress.validated < progress.epoch and self._member.has_validation(group)
+        if progress.validated >= progress.epoch:
+            return False
+        return any(group.validation_rows[seat.worker] for seat in group.seats)
 
     def _is_to_end(self, group: Group) -> bool:
         """Whether this round is the last: training stops, or workers wait to join."""

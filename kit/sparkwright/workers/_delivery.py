@@ -75,8 +75,8 @@ class Delivery:
         """Send the driver the last average, and the counters with the seeds of worker 0."""
         with self._phases.phase(PhaseCode.DELIVER):
             replica = self._replica
-            replica.write(self._kept.average[: self._kept.size])
-            replica.iterations = self._kept.progress.iterations
+            replica.state.write(self._kept.average[: self._kept.size])
+            replica.state.set_iterations(self._kept.progress.iterations)
             counters = self._kept.extras()[: len(replica.state.own)]
             self._send_average("result", (pack_arrays(counters),))
 

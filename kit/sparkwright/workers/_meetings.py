@@ -51,7 +51,7 @@ class Meetings:
         # Including the optimizer's moments, which may be NaN.
         state = self._kept.average.copy()
         state[: self._shared.vector.size] = self._shared.vector
-        self._replica.write(state)
+        self._replica.state.write(state)
         self.minibatches = 0
 
     def average(self, ring: Ring, group: Group, *, validate: bool) -> None:
@@ -67,7 +67,7 @@ class Meetings:
             sequence=updates.sequence,
             clock=updates.clock,
             minibatches=self.minibatches,
-            iterations=replica.iterations,
+            iterations=replica.state.iterations,
         )
         reports = exchanged(ring, mine, _REPORT)
         phases.since(PhaseCode.WAIT, began_s)
@@ -90,13 +90,13 @@ class Meetings:
         # Validate, keep and deliver the mean of the replicas, which includes unsent updates. The
         # full sum of residuals would overshoot, because they point in similar directions.
         kept.work[:size] -= mean_residual
-        replica.write(kept.work)
-        replica.iterations = max(report.iterations for report in reports)
+        replica.state.write(kept.work)
+        replica.state.set_iterations(max(report.iterations for report in reports))
         updates.meet(max(report.clock for report in reports))
-        kept.keep(replace(group.progress, iterations=replica.iterations))
+        kept.keep(replace(group.progress, iterations=replica.state.iterations))
         phases.since(PhaseCode.APPLY, averaged_s)
         try:
             if validate:
                 self._member.validate(ring)
         finally:
-            replica.write(np.subtract(shared.vector, residual, out=residual))
+            replica.state.write(np.subtract(shared.vector, residual, out=residual))

@@ -181,19 +181,15 @@ class RunMember:
         # Into `work`, because an interrupted broadcast must not corrupt the current average.
         ring.broadcast(self.kept.work, source=source)
         self.kept.keep(group.progress)
-        replica.write(self.kept.average[: self.kept.size])
+        replica.state.write(self.kept.average[: self.kept.size])
         replica.use_learning_rate(group.progress.learning_rate, afresh=not self.kept.synchronized)
         if not self.kept.synchronized or group.source < 0:
             self.kept.write_extras(extras, workers=group.owners)
             self.kept.synchronized = True
-        replica.iterations = group.progress.iterations
+        replica.state.set_iterations(group.progress.iterations)
         if self.kept.updater == "reset":
             replica.reset_updater()
         self.phases.since(PhaseCode.STATE, began_s)
-
-    def has_validation(self, group: Group) -> bool:
-        """Whether any member of `group` has validation examples."""
-        return any(group.validation_rows[seat.worker] for seat in group.seats)
 
     def _fetch_start(self) -> bytes:
         """Receive the driver's state into `average`; return the state that is not averaged."""
@@ -233,7 +229,7 @@ class RunMember:
         self.phases.since(PhaseCode.WAIT, scored_s)
         metrics = replica.metric_results(sums[2:])
         self.kept.progress = replace(self.kept.progress, validated=self.kept.progress.epoch)
-        replica.reset_metrics()
+        replica.model.reset_metrics()
         if ring.rank == 0:
             self.rows.flush()
             self.control.send(

@@ -11,7 +11,7 @@ from sparkwright.updates import Encoded
 from ._flat import MEASURE_EVERY_S, Vector, sample_of, update_ratio
 from ._member import RunMember
 from ._minibatches import RoundDone
-from ._peer_updates import PeerUpdates
+from ._peer_updates import HEADER_BYTES, PeerUpdates
 from ._shared_parameters import SharedParameters
 
 # Minimum interval of residual measurements without debug mode, and their maximum share of time.
@@ -65,7 +65,7 @@ class MessageLog:
         values = {
             "threshold": encoded.thresholds[0],
             "sparsity": encoded.selected / encoded.size,
-            "message_bytes": encoded.size_bytes + self._updates.header_bytes,
+            "message_bytes": encoded.size_bytes + HEADER_BYTES,
             "staleness": self._updates.staleness,
             **residual,
         }

@@ -27,6 +27,7 @@ _IDLE_S = 0.01
 _LOOK_S = 0.2
 # Header of an update: number of minibatches trained by its sender.
 _CLOCK = struct.Struct("<q")
+HEADER_BYTES = _CLOCK.size
 # Clock of an idle worker, for which other workers do not wait.
 _RESTING = (1 << 62) - 1
 
@@ -86,11 +87,6 @@ class PeerUpdates:
         """Send the update of that many `minibatches`."""
         self.clock += minibatches
         self._send(self.clock, words)
-
-    @property
-    def header_bytes(self) -> int:
-        """Bytes of an update beside its words."""
-        return _CLOCK.size
 
     def rest(self) -> None:
         """Tell the other workers not to wait for this idle worker."""

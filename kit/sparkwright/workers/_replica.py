@@ -151,7 +151,7 @@ class TensorFlowReplica(Replica):
                 seconds[xla] = np.inf  # an operation that XLA cannot compile
         self.state.write(vector)
         self.state.write_extras(extras)
-        self.reset_metrics()
+        self.model.reset_metrics()
         return seconds[True] < seconds[False]
 
     # -- evaluation -------------------------------------------------------------------------

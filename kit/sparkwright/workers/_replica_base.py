@@ -64,19 +64,6 @@ class Replica(ABC):
         if self.state.own_updater != own:
             self.state = replace(self.state, own_updater=own)
 
-    def write(self, vector: NDArray[Any]) -> None:
-        """Set the averaged variables, and the updater's if `vector` includes them."""
-        self.state.write(vector)
-
-    @property
-    def iterations(self) -> int:
-        """Iterations of the optimizer; of the main one if there are several."""
-        return self.state.iterations
-
-    @iterations.setter
-    def iterations(self, value: int) -> None:
-        self.state.set_iterations(value)
-
     def use_learning_rate(self, rate: float | None, *, afresh: bool = False) -> None:
         """Set the learning rate; None: keep it, or restore the compiled rate if `afresh` is set."""
         rate = self._compiled_rate if rate is None and afresh else rate
@@ -97,10 +84,6 @@ class Replica(ABC):
         self, layout: BatchLayout, columns: Columns
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
         """Train (steps, batch, ...) columns; return losses before each step and current metrics."""
-
-    def reset_metrics(self) -> None:
-        """Reset the compiled metrics; called at the start of each epoch."""
-        self.model.reset_metrics()
 
     # -- evaluation -------------------------------------------------------------------------
 

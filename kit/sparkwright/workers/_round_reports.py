@@ -50,7 +50,7 @@ class RoundReports:
             copy=is_first and self._copies.is_due(now_s),
             finite=finite,
             measures=is_first and now_s - self._measured_s >= MEASURE_EVERY_S,
-            iterations=self._member.replica.iterations,
+            iterations=self._member.replica.state.iterations,
             seconds=seconds,
         )
 

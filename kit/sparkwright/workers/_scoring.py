@@ -21,7 +21,7 @@ def validation_sums(
     next_batch: Callable[[], None] = lambda: None,
 ) -> NDArray[np.float64]:
     """Return the sum of the losses, the number of examples, and the metrics' accumulators."""
-    replica.reset_metrics()
+    replica.model.reset_metrics()
     loss_sum, size = 0.0, max(batch_size, _LEAST_BATCH)
     for start in range(0, shard.rows, size):
         next_batch()

@@ -188,8 +188,8 @@ class Service:
                 self._round_run = request.run
                 self._usage.begin(cores=replica.device[1])
             if request.first:
-                replica.reset_metrics()
-            replica.iterations = request.iterations
+                replica.model.reset_metrics()
+            replica.state.set_iterations(request.iterations)
             replica.use_learning_rate(request.learning_rate, afresh=is_new)
             averages = settings.master.updater == "average"
             if not averages:
@@ -210,7 +210,7 @@ class Service:
             "examples": done.examples.tolist(),
             "metrics": done.metrics,
             "readings": done.readings,
-            "iterations": replica.iterations,
+            "iterations": replica.state.iterations,
             "weight": len(done.losses) if finite else 0,
             "vector_bytes": vector.nbytes,
             "place": {
@@ -277,7 +277,7 @@ def _write_state(
     replica: Replica, request: RoundRequest | ValidateRequest, *, is_new: bool
 ) -> None:
     """Write the request's state; `is_new`: the replica does not hold the run's counters."""
-    replica.write(np.frombuffer(request.vector, replica.state.dtype))
+    replica.state.write(np.frombuffer(request.vector, replica.state.dtype))
     if is_new:
         values = unpack_arrays(request.extras, replica.state.read_extras())
         replica.state.own_seeds(values, worker=request.settings.worker)
@@ -368,7 +368,7 @@ def _read_weights(replica: Replica, path: Path, digest: str) -> None:
     if hashlib.sha256(content).hexdigest() != digest:
         raise NetworkError("the digest of the received weights does not match the request.")
     vector = np.frombuffer(content, replica.state.dtype, replica.state.averaged_size)
-    replica.write(vector)
+    replica.state.write(vector)
     rest = content[vector.nbytes :]
     replica.state.write_extras(unpack_arrays(rest, replica.state.read_extras()))
 
