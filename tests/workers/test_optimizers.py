@@ -11,7 +11,7 @@ from sparkwright.networks.optimizer_checks import check_summed_updates
 from sparkwright.runs.driver_model import DriverModel
 from sparkwright.runs.outcome import Outcome
 from sparkwright.workers._batch_layout import BatchLayout
-from sparkwright.workers._replicas import make_replica
+from sparkwright.workers._replica import make_replica
 from sparkwright.workers.protocol import Progress
 
 STEPS, BATCH = 7, 8

@@ -8,7 +8,7 @@ from tests.support.in_process import fit
 import sparkwright as sw
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.workers._batch_layout import BatchLayout
-from sparkwright.workers._replicas import make_replica
+from sparkwright.workers._replica import make_replica
 
 WORDS = ["red", "green", "blue", "cat", "dog", "語", "run", "walk"]
 

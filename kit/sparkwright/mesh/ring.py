@@ -5,7 +5,7 @@ import select
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from .connection import Connection
 _BLOCK_BYTES = 256 << 10
 _SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
+Meta = TypeVar("Meta", bound=tuple[Any, ...])
 
 
 class Link(NamedTuple):
@@ -88,6 +89,12 @@ class Ring:
             found[(self.rank - step - 1) % self.size] = bytes(theirs)
         return found
 
+    def exchanged(self, mine: Meta, layout: struct.Struct) -> list[Meta]:
+        """All-gather a named tuple, encoded by `layout`; return the tuples by rank."""
+        kind: Any = type(mine)
+        contents = self.all_gather(layout.pack(*mine), same_size=True)
+        return [kind(*layout.unpack(content)) for content in contents]
+
     def _size_of_next(self, mine: bytes) -> int:
         """Exchange sizes: send that of `mine`, return that of the content to receive."""
         length = bytearray(_LENGTH.size)
@@ -137,6 +144,16 @@ class Ring:
             previous = block
         if 0 < distance < self.size - 1:
             self.exchange(previous, nothing)
+
+    def broadcast_bytes(self, content: bytes, *, source: int) -> bytes:
+        """Return `content` of rank `source`; other ranks need not know its size."""
+        sizes = self.all_gather(len(content).to_bytes(8, "little"), same_size=True)
+        lengths = [int.from_bytes(raw, "little") for raw in sizes]
+        buffer = np.empty(lengths[source], np.uint8)
+        if self.rank == source:
+            buffer[:] = np.frombuffer(content, np.uint8)
+        self.broadcast(buffer, source=source)
+        return buffer.tobytes()
 
     def exchange(
         self,

@@ -17,9 +17,18 @@ from sparkwright.networks.steps import learning_rate_of
 from sparkwright.workers.metric_values import as_keras_logs
 from sparkwright.workers.protocol import Progress
 
-from ._callback_state import CallbackState, Values, described, restore, state_of, values_of
+from ._callback_state import (
+    CallbackState,
+    Values,
+    check_scores,
+    described,
+    prepare_scores,
+    restore,
+    restored_epoch,
+    state_of,
+    values_of,
+)
 from ._observations import Moment
-from ._scored_callbacks import check_scores, prepare_scores, restored_epoch
 from .driver_model import DriverModel
 from .outcome import Outcome, as_exception
 from .record import RunRecord

@@ -14,12 +14,11 @@ from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Group, Progress
 from sparkwright.workers.work import Span, quotas_by_speed, share_out
 
-from ._averager import Averager, Averaging, progress_if_all_done
+from ._averager import Averager, Averaging, RoundReports, progress_if_all_done
 from ._control import Dismissed
 from ._local_trainer import LocalTrainer, Pause
 from ._member import RunMember
 from ._minibatches import RoundDone, may_be_averaged
-from ._round_reports import RoundReports
 from .requests import WorkerSettings
 from .stream import StreamedShard
 

@@ -20,14 +20,11 @@ from sparkwright.workers.protocol import Ending, Failure, Group
 
 from ._batch_layout import BatchLayout
 from ._control import ControlLine, Dismissed
-from ._delivery import Delivery
-from ._gathering import broadcast_bytes
+from ._delivery import Delivery, RowBuffer
 from ._histogram_taker import HistogramTaker
 from ._kept_state import KeptState
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
-from ._row_buffer import RowBuffer
-from ._scoring import validation_sums
 from ._usage import UsageMeter
 from .failure import failure_of
 from .requests import WorkerSettings
@@ -177,7 +174,7 @@ class RunMember:
         if ring.rank == source:
             extras = self._fetch_start() if group.source < 0 else pack_arrays(self.kept.extras())
             self.kept.work[:] = self.kept.average
-        extras = broadcast_bytes(ring, extras, source=source)
+        extras = ring.broadcast_bytes(extras, source=source)
         # Into `work`, because an interrupted broadcast must not corrupt the current average.
         ring.broadcast(self.kept.work, source=source)
         self.kept.keep(group.progress)
@@ -216,8 +213,7 @@ class RunMember:
             self.control.activity.steps += 1
 
         with self.control.activity.compute():
-            sums = validation_sums(
-                replica,
+            sums = replica.validation_sums(
                 self.validation,
                 self._validation_layout,
                 batch_size=self.settings.master.batch_size_per_worker,

@@ -16,6 +16,9 @@ from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
 from .metric_values import numbers_of
+from .shard import Shard
+
+_LEAST_BATCH = 64  # of validation
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Columns = Mapping[str, NDArray[Any]]
@@ -151,6 +154,24 @@ class Replica(ABC):
         return np.concatenate(
             [v.numpy().astype(np.float64).ravel() for v in variables] or [np.empty(0)]
         )
+
+    def validation_sums(
+        self,
+        shard: Shard,
+        layout: BatchLayout | None,
+        *,
+        batch_size: int,
+        next_batch: Callable[[], None] = lambda: None,
+    ) -> NDArray[np.float64]:
+        """Return the sum of the losses, the number of examples, and the metrics' accumulators."""
+        self.model.reset_metrics()
+        loss_sum, size = 0.0, max(batch_size, _LEAST_BATCH)
+        for start in range(0, shard.rows, size):
+            next_batch()
+            block = {name: array[start : start + size] for name, array in shard.columns.items()}
+            assert layout is not None
+            loss_sum += self.loss(layout, block) * min(size, shard.rows - start)
+        return np.concatenate([[loss_sum, shard.rows], self.metric_state()])
 
     def metric_results(self, state: NDArray[np.float64]) -> dict[str, float]:
         """Return the values of the compiled metrics for (summed) accumulators `state`."""

@@ -31,9 +31,8 @@ from ._local_trainer import LocalTrainer
 from ._member import RunMember
 from ._minibatches import may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
+from ._replica import make_replica
 from ._replica_base import Replica
-from ._replicas import make_replica
-from ._scoring import validation_sums
 from ._sharing import SharingWorker
 from ._usage import UsageMeter
 from .adapting import summarize
@@ -236,7 +235,7 @@ class Service:
         layout = BatchLayout(replica.model, shard.columns)
         size = settings.master.batch_size_per_worker
         if request.sums is None:
-            sums = validation_sums(replica, shard, layout, batch_size=size)
+            sums = replica.validation_sums(shard, layout, batch_size=size)
         else:  # metrics are created with the first minibatch, which another process may have scored
             replica.loss(layout, {name: array[:size] for name, array in shard.columns.items()})
             sums = np.array(request.sums)
