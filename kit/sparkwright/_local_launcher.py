@@ -4,7 +4,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,12 @@ from sparkwright.partitions import plan_repartition
 from sparkwright.runs.begin import (
     Claim,
 )
-from sparkwright.runs.launching import fill_in
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.failure import failure_of
 from sparkwright.workers.folders import remove
 from sparkwright.workers.pool import TrainerPool
 from sparkwright.workers.protocol import Failure
+from sparkwright.workers.requests import fill_in
 from sparkwright.workers.shard import ShardWriter
 
 _LOOPBACK = "127.0.0.1"
@@ -153,11 +152,12 @@ class LocalLauncher:
                     self._trainers[attempt] = trainer
                 assert self._folder is not None
                 request = fill_in(
-                    replace(template, times=(began_s, began_s)),
+                    template,
                     worker=worker,
                     attempt=attempt,
                     shard=str(self._folder / f"train-{worker}"),
                     validation=str(self._folder / f"validation-{worker}"),
+                    times=(began_s, began_s),
                 )
                 answer = trainer.ask(request)
         except Exception as error:

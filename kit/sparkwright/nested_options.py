@@ -14,28 +14,18 @@ class NestedOption:
 
     In settings it is None or the object's options. With several kinds, it is a name and a
     configuration, or the class name beside the options.
-
-    Attributes:
-        name: the name of the argument.
-        kinds: name in settings -> class. With one kind, settings omit the name.
-        default: the name of the default kind; None if the default is None.
-        label: a short label for forms.
-        help: what to choose, and why.
-        optional: whether None is valid.
-        none_text: what None means.
-        methods: the required methods of a user-defined object; empty if none is accepted.
-        group: the group of options in a form.
     """
 
     name: str
+    # Name in settings -> class; with one kind, settings omit the name.
     kinds: Mapping[str, type[Any]]
-    default: str | None
-    label: str = ""
-    help: str = ""
-    optional: bool = False
-    none_text: str = "none"
-    methods: tuple[str, ...] = ()
-    group: str = ""
+    default: str | None  # name of the default kind; None if the default is None
+    label: str = ""  # for forms
+    help: str = ""  # what to choose, and why
+    optional: bool = False  # whether None is valid
+    none_text: str = "none"  # what None means
+    methods: tuple[str, ...] = ()  # required of a user-defined object; empty if none is accepted
+    group: str = ""  # of options in a form
 
     @property
     def named(self) -> bool:
@@ -43,11 +33,7 @@ class NestedOption:
         return any(getattr(kind, "_kind", "") for kind in self.kinds.values())
 
     def check(self, value: Any) -> None:
-        """Raise if `value` is invalid.
-
-        Raises:
-            ConfigurationError: naming the option, the rule and the value.
-        """
+        """Raise if `value` is invalid."""
         if (value is None and self.optional) or isinstance(value, tuple(self.kinds.values())):
             return
         own = bool(self.methods) and not isinstance(value, type)
@@ -65,14 +51,7 @@ class NestedOption:
         )
 
     def read(self, setting: Any) -> tuple[str | None, dict[str, Any]]:
-        """Return the kind and options of a setting; no options for a user-defined object.
-
-        Args:
-            setting: the value from `to_dict`.
-
-        Raises:
-            ConfigurationError: if it is neither None nor a mapping.
-        """
+        """Return the kind and options of a setting; no options for a user-defined object."""
         if setting is None:
             return None, {}
         given = checked_dict(setting, name=self.name)
@@ -89,11 +68,7 @@ class NestedOption:
         return {"name": kind, "configuration": dict(options)} if self.named else dict(options)
 
     def from_setting(self, setting: Any, *, allow: Collection[str] = ()) -> Any:
-        """Create the object that a setting describes; an instance of a kind is returned unchanged.
-
-        Raises:
-            ConfigurationError: if the kind or an option is unknown, or an option invalid.
-        """
+        """Create the object that a setting describes; an instance of a kind stays as it is."""
         if isinstance(setting, tuple(self.kinds.values())):
             return setting
         kind, options = self.read(setting)
@@ -128,11 +103,7 @@ class NestedOption:
 
 
 def checked_dict(settings: Any, *, name: str = "settings") -> dict[str, Any]:
-    """Copy `settings` into a dictionary.
-
-    Raises:
-        ConfigurationError: if `settings` is not a mapping.
-    """
+    """Copy `settings` into a dictionary."""
     if not isinstance(settings, Mapping):
         raise ConfigurationError(
             f"`{name}` must be a dictionary of options. Received: {name}={settings!r:.200}."

@@ -1,4 +1,4 @@
-from sparkwright.cluster.connect_retries import _Outage
+from sparkwright.cluster.connect import _Outage
 
 
 def test_an_outage_lasts_from_its_first_failure_to_the_next_success():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.cluster.helpers import needs_hosts
 from tests.support.hosts import Hosts
+from tests.support.mesh import neighbors
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
@@ -76,7 +77,7 @@ def meshes(hosts, ports):
 
             found.append(hosts.call(name, start))
             stack.callback(found[-1].close)
-        wait_until(lambda: found[0].neighbors == {(1, 0), (2, 0)})
+        wait_until(lambda: neighbors(found[0]) == {(1, 0), (2, 0)})
         yield found
 
 
@@ -105,14 +106,14 @@ def test_unreachable_peer_is_dropped_by_both_sides_and_catches_up(hosts, meshes,
     hosts.link(sender, deaf, both_ways=False, cut=True)
     for mesh in meshes:
         mesh.publish(b"meanwhile")
-    wait_until(lambda: meshes[0].neighbors == {(2, 0)})
-    wait_until(lambda: not meshes[1].neighbors)
+    wait_until(lambda: neighbors(meshes[0]) == {(2, 0)})
+    wait_until(lambda: not neighbors(meshes[1]))
     # The others go on.
     meshes[2].publish(b"more")
     assert meshes[0].wait_for({(2, 0): 2}, timeout_s=10)
     hosts.links()
     assert everybody_has(meshes, {(0, 0): 1, (1, 0): 1, (2, 0): 2})
-    assert meshes[0].neighbors == {(1, 0), (2, 0)}
+    assert neighbors(meshes[0]) == {(1, 0), (2, 0)}
 
 
 def joined(hosts, ports):
@@ -125,7 +126,7 @@ def joined(hosts, ports):
                 generation=1,
                 rank=rank,
                 workers=range(len(ports)),
-                addresses=[port.address for port in ports],
+                addresses=[port._port.address for port in ports],
                 connect_timeout_s=TIMEOUT_S,
                 peer_timeout_s=TIMEOUT_S,
             ),

@@ -25,7 +25,7 @@ def dial():
 
         def connected(port):
             to = f"worker {port._port.worker}"
-            connection = connect(port.address, secret=SECRET, to=to, timeout_s=5)
+            connection = connect(port._port.address, secret=SECRET, to=to, timeout_s=5)
             stack.callback(connection.close)
             connection.socket.settimeout(10)
             return connection

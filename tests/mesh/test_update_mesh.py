@@ -6,6 +6,7 @@ from itertools import chain
 
 import pytest
 from tests.cases import cases
+from tests.support.mesh import neighbors, pending_bytes, versions
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError, NetworkError
@@ -75,7 +76,7 @@ def of(workers, count, *, mode="mesh", **options):
     meshes = [workers.start(worker, **options) for worker in range(count)]
     workers.reshape(mode=mode)
     for mesh in meshes:
-        wait_until(lambda mesh=mesh: bool(mesh.neighbors))
+        wait_until(lambda mesh=mesh: bool(neighbors(mesh)))
     return meshes
 
 
@@ -103,14 +104,14 @@ def test_each_worker_gets_every_update_of_others_once_in_order(workers, mode, co
         thread.join()
     assert workers.all_have({(w, 0): 30 for w in range(count)})
     for mesh in meshes:
-        assert mesh.versions == {(w, 0): 30 for w in range(count)}
+        assert versions(mesh) == {(w, 0): 30 for w in range(count)}
         assert mesh.taken_versions == {mesh.me: 30}
         taken = mesh.take()
-        assert all(u.payload == f"{u.worker}:{u.sequence}".encode() for u in taken)
-        by_origin = {w: [u.sequence for u in taken if u.worker == w] for w in range(count)}
+        assert all(u.payload == f"{u.origin[0]}:{u.sequence}".encode() for u in taken)
+        by_origin = {w: [u.sequence for u in taken if u.origin[0] == w] for w in range(count)}
         own = {mesh.me[0]: []}
         assert by_origin == {w: list(range(1, 31)) for w in range(count)} | own
-        assert mesh.taken_versions == mesh.versions
+        assert mesh.taken_versions == versions(mesh)
         assert not mesh.wait(0.0)
 
 
@@ -187,10 +188,10 @@ def publishing(mesh, count):
 
 def waits(mesh):
     """Whether `mesh` sends nothing for a while, though much is to be sent."""
-    before = mesh.pending_bytes
+    before = pending_bytes(mesh)
     for _ in range(20):
         time.sleep(0.01)
-        if mesh.pending_bytes < before:
+        if pending_bytes(mesh) < before:
             return False
     return before > mesh._max_pending_bytes
 
@@ -208,7 +209,7 @@ def test_a_busy_worker_reads_no_more_than_its_limit(workers):
         if done.is_set() and len(found) < 100:
             assert busy.wait(WAIT_S)
     assert found == list(range(1, 101))
-    assert busy.neighbors == {(1, 0)}
+    assert neighbors(busy) == {(1, 0)}
 
 
 @cases("how", "wait_for", "reading_all")
@@ -230,14 +231,14 @@ def test_neighbor_with_unread_data_is_not_silent(workers):
     for sequence in range(1, 5):
         update = {"origin": (2, 0), "sequence": sequence}
         impostor.send("update", update, (bytes(60_000),))
-    wait_until(lambda: meshes[0].versions == {(2, 0): 2})
+    wait_until(lambda: versions(meshes[0]) == {(2, 0): 2})
     full_s = time.monotonic()
     wait_until(lambda: time.monotonic() > full_s + 1.5)
-    assert (2, 0) in meshes[0].neighbors
+    assert (2, 0) in neighbors(meshes[0])
     assert len(meshes[0].take()) == 2
-    wait_until(lambda: meshes[0].versions == {(2, 0): 4})
+    wait_until(lambda: versions(meshes[0]) == {(2, 0): 4})
     assert len(meshes[0].take()) == 2
-    wait_until(lambda: (2, 0) not in meshes[0].neighbors)  # now its silence is heard
+    wait_until(lambda: (2, 0) not in neighbors(meshes[0]))  # now its silence is heard
 
 
 def test_the_death_of_a_relay_heals_after_a_reshape(workers):
@@ -265,7 +266,7 @@ def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers)
     assert workers.meshes[1].publish(b"second life") == 1
     everything = {(0, 0): 1, (1, 0): 1, (2, 0): 1, (1, 1): 1}
     assert workers.all_have(everything)
-    assert workers.meshes[1].versions == everything
+    assert versions(workers.meshes[1]) == everything
     assert set(numbers(workers.meshes[1])) == {(0, 0), (1, 0), (2, 0)}
 
 
@@ -305,8 +306,8 @@ def with_an_impostor(workers, **options):
     workers.ports[2], workers.attempts[2] = quiet, 0
     workers.reshape([0, 1, 2])
     # Before the impostor comes, whose time runs from then on.
-    wait_until(lambda: meshes[0].neighbors == {(1, 0)})
-    wait_until(lambda: meshes[1].neighbors == {(0, 0)})
+    wait_until(lambda: neighbors(meshes[0]) == {(1, 0)})
+    wait_until(lambda: neighbors(meshes[1]) == {(0, 0)})
     impostor = introduced(workers, {"worker": 2, "attempt": 0, "to": (0, 0)})
     workers._stack.callback(impostor.close)
     welcome = impostor.receive()
@@ -329,9 +330,9 @@ def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(worke
     most_bytes = 0
     for _ in range(100):
         meshes[0].publish(bytes(200_000))
-        most_bytes = max(most_bytes, meshes[0].pending_bytes)
+        most_bytes = max(most_bytes, pending_bytes(meshes[0]))
     assert most_bytes < 1_000_000
-    wait_until(lambda: meshes[0].neighbors == {(1, 0)})
+    wait_until(lambda: neighbors(meshes[0]) == {(1, 0)})
     stopped.set()
     thread.join(WAIT_S)
     assert meshes[1].wait_for({(0, 0): 100}, timeout_s=WAIT_S)
@@ -350,9 +351,9 @@ def test_sender_faster_than_its_relay_waits(workers):
     thread = threading.Thread(target=publish)
     with meshes[0].reading_all():  # what the relay itself does not take is not the point here
         thread.start()
-        wait_until(lambda: meshes[0].pending_bytes > 100_000)
+        wait_until(lambda: pending_bytes(meshes[0]) > 100_000)
         assert not done.wait(0.3)
-        assert meshes[1].pending_bytes + meshes[0].pending_bytes < 2_000_000
+        assert pending_bytes(meshes[1]) + pending_bytes(meshes[0]) < 2_000_000
         while not done.is_set():  # the impostor begins to read
             assert impostor.receive() is not None
     thread.join()
@@ -361,7 +362,7 @@ def test_sender_faster_than_its_relay_waits(workers):
 @pytest.mark.thorough
 def test_a_silent_neighbor_is_dropped(workers):
     meshes, _ = with_an_impostor(workers, peer_timeout_s=1.5)
-    wait_until(lambda: meshes[0].neighbors == {(1, 0)})
+    wait_until(lambda: neighbors(meshes[0]) == {(1, 0)})
 
 
 @pytest.mark.thorough
@@ -388,7 +389,7 @@ def test_garbage_drops_that_connection_only(workers, head):
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=60.0)
     sealed = b"\0" * 100 if head is None else b"".join(chain(*impostor.sealed(head)))
     impostor.socket.sendall(sealed)
-    wait_until(lambda: meshes[0].neighbors == {(1, 0)})
+    wait_until(lambda: neighbors(meshes[0]) == {(1, 0)})
     meshes[0].publish(b"x")
     assert meshes[1].wait_for({(0, 0): 1}, timeout_s=WAIT_S)
 
@@ -400,11 +401,11 @@ def test_a_stale_or_mistaken_worker_is_rejected(workers, fields):
     workers.start(0)
     workers.start(1, attempt=2)
     workers.reshape()
-    wait_until(lambda: workers.meshes[0].neighbors == {(1, 2)})
+    wait_until(lambda: neighbors(workers.meshes[0]) == {(1, 2)})
     wrong = introduced(workers, {"worker": 1, "attempt": 2, "to": (0, 0), **fields})
     assert wrong.receive() is None
     wrong.close()
-    assert workers.meshes[0].neighbors == {(1, 2)}
+    assert neighbors(workers.meshes[0]) == {(1, 2)}
 
 
 def test_a_worker_must_be_part_of_its_tree(workers):
@@ -431,7 +432,7 @@ def test_close_ends_a_publisher_and_waiting_threads(workers):
     ]
     for thread in threads:
         thread.start()
-    wait_until(lambda: meshes[0].pending_bytes > 1000)
+    wait_until(lambda: pending_bytes(meshes[0]) > 1000)
     time.sleep(0.1)  # all three wait by now
     meshes[0].close()
     for thread in threads:

@@ -113,6 +113,7 @@ class Script:
             validation_rows=tuple(range(self.workers)),
             progress=progress,
             source=source,
+            owners=self.coordinator._membership.required,
         )
 
     def regroups(self, generation, *members):

@@ -151,7 +151,7 @@ def test_a_script_that_is_asked_to_end_writes_its_model_first(
     start, monkeypatch, capsys, number, waits_with
 ):
     saved = []
-    monkeypatch.setattr("sparkwright.runs.endings.save_model", lambda _, url: saved.append(url))
+    monkeypatch.setattr("sparkwright.runs.extensions.save_model", lambda _, url: saved.append(url))
     before = signal.signal(number, signal.SIG_DFL)  # `nohup` ignores SIGHUP, and that stays
     run = start(FakeEngine(7))
     interrupt_when(lambda: signal.getsignal(number) is not signal.SIG_DFL, number)
@@ -172,12 +172,12 @@ def test_a_script_that_is_asked_to_end_writes_its_model_first(
 def test_a_script_that_ends_before_its_run_stops_it_and_writes_the_model():
     code = """
 import os, sys
-from sparkwright.runs import endings
+from sparkwright.runs import extensions
 from sparkwright.runs.record import RunRecord
 from tests.runs.recorded import run_of
 from tests.runs.test_interrupts import FakeEngine
 
-endings.save_model = lambda _model, url: print("saved", url)
+extensions.save_model = lambda _model, url: print("saved", url)
 for name, averagings in (("first", 7), ("second", 0), ("over", 3)):
     engine = FakeEngine(averagings)
     run = run_of(engine, RunRecord(workers=1, epochs=3, name=name), name=name)

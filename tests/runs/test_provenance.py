@@ -5,7 +5,7 @@ import threading
 from tests.runs.recorded import WORKERS, ScriptedEngine, run_of
 
 from sparkwright.runs._checkpoint import CheckpointWriter
-from sparkwright.runs._provenance import WarningKeeper, git_revision
+from sparkwright.runs._listeners import WarningKeeper, git_revision
 from sparkwright.runs.record import RunRecord
 
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sparkwright.spark._defaults import spark_home
+from sparkwright.spark._java import spark_home
 
 _PROGRAM = """
 import os, signal, sys

@@ -4,7 +4,7 @@ import pytest
 import sparkwright as sw
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.workers._batch_layout import BatchLayout
-from sparkwright.workers._replicas import make_replica
+from sparkwright.workers._replica import make_replica
 
 AVERAGING = sw.ParameterAveragingTrainingMaster(
     workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=3

@@ -25,7 +25,7 @@ def socket_pair():
 def places(ports):
     """Return addresses and workers of a ring of `ports`, by rank."""
     return {
-        "addresses": [port.address for port in ports],
+        "addresses": [port._port.address for port in ports],
         "workers": [port._port.worker for port in ports],
     }
 
@@ -43,6 +43,32 @@ def each(members, work):
     """Return `work(rank, member)` for all members at once; the results by rank."""
     with ThreadPoolExecutor(len(members)) as threads:
         return list(threads.map(work, range(len(members)), members))
+
+
+def neighbors(mesh):
+    """The neighbors to which `mesh` is connected."""
+    with mesh._lock:
+        return frozenset(mesh._links)
+
+
+def pending_bytes(mesh):
+    """Bytes that `mesh` has queued for all neighbors together."""
+    with mesh._lock:
+        return sum(link.pending_bytes for link in mesh._links.values())
+
+
+def versions(mesh):
+    """Origin -> sequence number up to which `mesh` has all updates."""
+    with mesh._lock:
+        return mesh._peer.versions
+
+
+def depth(tree):
+    """Number of steps from the first member of a topology to the farthest."""
+    member, steps = tree.members[-1], 0
+    while (member := tree.upstream(member)) is not None:
+        steps += 1
+    return steps
 
 
 class InMemoryMesh:

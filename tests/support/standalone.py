@@ -14,7 +14,7 @@ from tests.support.hosts import OUTSIDE
 from tests.support.sandbox import SHORT_LIVED, Sandbox, fetched
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.spark._defaults import spark_home
+from sparkwright.spark._java import spark_home
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

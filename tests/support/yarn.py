@@ -19,7 +19,7 @@ from tests.support.hdfs import HdfsCluster
 from tests.support.sandbox import fetched, free_port
 
 from sparkwright.errors import RunTimeoutError
-from sparkwright.spark._defaults import spark_home
+from sparkwright.spark._java import spark_home
 
 _RESOURCEMANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 _NODEMANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"

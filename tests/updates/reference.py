@@ -5,6 +5,8 @@ import struct
 import hypothesis.strategies as st
 import numpy as np
 
+from sparkwright.updates import apply, encode_difference
+
 # On this grid float32 adds and subtracts exactly.
 GRID = 2.0**-10
 
@@ -44,3 +46,15 @@ def bitmap(values, threshold):
 def signs(residual, threshold):
     """What the rule selects: 1, -1 or 0 for each element."""
     return [0 if not abs(x) >= threshold else -1 if x < 0 else 1 for x in residual.tolist()]
+
+
+def encode(residual, threshold):
+    """Encode a residual and subtract the message from it."""
+    return encode_difference(residual, [np.zeros_like(residual)], threshold)
+
+
+def decode(words, size):
+    """The (size,) values of a message."""
+    out = np.zeros(size)
+    apply(words, out)
+    return -out

@@ -3,9 +3,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from tests.cases import cases
+from tests.updates.reference import encode
 
 import sparkwright as sw
-from sparkwright.updates import ThresholdAlgorithm, ThresholdState, choose_threshold, encode
+from sparkwright.updates import ThresholdAlgorithm, ThresholdState, choose_threshold
 
 DECAY = 0.965936  # half in twenty steps
 

@@ -97,7 +97,7 @@ def compiled_loop():
     definition, found = ModelDefinition.of(model), []
     on_gpu = type("OnGpu", (JaxReplica,), {"device": ("GPU", 1)})
     replicas = JaxReplica(definition), on_gpu(definition)
-    replicas[1].write(replicas[0].state.read(updater=True))
+    replicas[1].state.write(replicas[0].state.read(updater=True))
     replicas[1].state.write_extras(replicas[0].state.read_extras())
     for replica in replicas:
         replica._step_s, results = 1e-9, []
@@ -109,7 +109,7 @@ def compiled_loop():
     return {
         "counts": sorted({shape[-1] for shape in replicas[1]._shapes}),
         "difference": max(float(np.abs(a - b).max()) for a, b in zip(*found, strict=True)),
-        "iterations": replicas[1].iterations,
+        "iterations": replicas[1].state.iterations,
     }
 
 

@@ -12,7 +12,7 @@ from tests.support.in_process import fit
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError, SparkwrightError
-from sparkwright.runs._scored_callbacks import prepare_scores
+from sparkwright.runs._callback_state import prepare_scores
 from sparkwright.runs.callbacks import checked_callbacks
 from sparkwright.workers._control import ControlLine
 from sparkwright.workers.protocol import Progress

@@ -11,7 +11,7 @@ from sparkwright.networks.optimizer_checks import check_summed_updates
 from sparkwright.runs.driver_model import DriverModel
 from sparkwright.runs.outcome import Outcome
 from sparkwright.workers._batch_layout import BatchLayout
-from sparkwright.workers._replicas import make_replica
+from sparkwright.workers._replica import make_replica
 from sparkwright.workers.protocol import Progress
 
 STEPS, BATCH = 7, 8
@@ -105,7 +105,7 @@ class Worker:
     def __init__(self, model, data, *, batch=BATCH):
         self.replica = make_replica(ModelDefinition.of(model))
         start = DriverModel(model)
-        self.replica.write(start.vector())
+        self.replica.state.write(start.vector())
         self.replica.state.write_extras(start.extras())
         columns = sw.DataSet(*data).columns()
         self._layout = BatchLayout(self.replica.model, columns, training=True)
@@ -119,12 +119,12 @@ class Worker:
 
     def read(self, *, updater=True):
         state = self.replica.state
-        return state.read(updater=updater), state.read_counters(), self.replica.iterations
+        return state.read(updater=updater), state.read_counters(), self.replica.state.iterations
 
     def write(self, vector, counters, iterations):
-        self.replica.write(vector)
+        self.replica.state.write(vector)
         self.replica.state.write_extras(counters)
-        self.replica.iterations = iterations
+        self.replica.state.set_iterations(iterations)
 
 
 def taken(model, vector, counters, iterations):
@@ -170,7 +170,7 @@ def test_one_worker_trains_like_fit_with_every_optimizer(name, case):
     assert_same(taken(model, *worker.read()), local)
     assert any(np.abs(w - b).max() > 1e-4 for w, b in zip(model.get_weights(), before, strict=True))
     if name == "LossScaleOptimizer":
-        assert 0 < worker.replica.iterations < STEPS
+        assert 0 < worker.replica.state.iterations < STEPS
 
 
 RATES = {

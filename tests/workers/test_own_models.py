@@ -27,7 +27,7 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.networks.building import complete, model_of
 from sparkwright.networks.signature import example_from, input_shapes, output_types, signature_of
 from sparkwright.workers._batch_layout import BatchLayout
-from sparkwright.workers._replicas import make_replica
+from sparkwright.workers._replica import make_replica
 
 
 @pytest.fixture(autouse=True)

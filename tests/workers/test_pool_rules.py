@@ -52,7 +52,6 @@ def request(run):
     settings = settings_of(ParameterAveragingTrainingMaster(seed=1), epochs=1)
     return RoundRequest(
         definition=ModelDefinition(name="m", config="{}", custom_objects=b"", parameters=0),
-        xla="auto",
         run=run,
         shard="",
         settings=replace(settings, worker=1),

@@ -8,7 +8,7 @@ from tests.support.in_process import fit
 import sparkwright as sw
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.workers._batch_layout import BatchLayout
-from sparkwright.workers._replicas import make_replica
+from sparkwright.workers._replica import make_replica
 
 WORDS = ["red", "green", "blue", "cat", "dog", "語", "run", "walk"]
 
@@ -116,7 +116,7 @@ def test_adapted_state_of_a_layer_reaches_workers_and_files(name, tmp_path):
     definition = ModelDefinition.of(model)
     replica = make_replica(definition)
     state = ModelState.of(model, training=False)
-    replica.write(state.read(updater=False))
+    replica.state.write(state.read(updater=False))
     replica.state.write_extras(state.read_extras())
     columns = {"features/x": data}
     [found] = replica.predict(BatchLayout(replica.model, columns), columns)

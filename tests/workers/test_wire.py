@@ -98,13 +98,12 @@ SHARING = sw.masters.SharedTrainingMaster(
     time_source=sw.masters.NtpClock(server="time.example"),
     residual_clipping=updates.ResidualClipping(),
 )
-COMMON = {"definition": DEFINITION, "xla": "auto", "run": "r", "shard": "/a"}
+COMMON = {"definition": DEFINITION, "run": "r", "shard": "/a"}
 TRAIN = TrainRequest(
     **COMMON,
     controller=("10.0.0.1", 4040),
     secret=bytes(range(32)),
     listen_host="",
-    ports="50000-50100",
     validation="/b",
     consume=True,
     settings=settings_of(SHARING, epochs=2),

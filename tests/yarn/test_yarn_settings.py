@@ -10,7 +10,7 @@ from tests.support.hadoop import as_xml
 from sparkwright.cluster.job_errors import memory_kill, translated
 from sparkwright.errors import ConfigurationError, NetworkError, WorkerError
 from sparkwright.spark import _yarn
-from sparkwright.spark._defaults import default_settings
+from sparkwright.spark._java import default_settings
 from sparkwright.spark._yarn import (
     jars_settings,
     manager_addresses,

@@ -24,30 +24,18 @@ _log = logging.getLogger(__name__)
 
 
 class FrameRDD:
-    """The subset of RDD that Sparkwright uses, over Spark Connect; lazy and ordered.
-
-    Attributes:
-        context: the `ConnectContext`.
-    """
+    """The subset of RDD that Sparkwright uses, over Spark Connect; lazy and ordered."""
 
     def __init__(
         self,
         context: "ConnectContext",
-        frame: "DataFrame",
-        steps: tuple[Step, ...] = (),
-        count: int | None = None,
+        frame: "DataFrame",  # rows of `_SCHEMA`, or any rows that the first of `steps` ignores
+        steps: tuple[Step, ...] = (),  # applied to each partition
+        count: int | None = None,  # of partitions; None: a job counts them
         *,
-        barrier: bool = False,
+        barrier: bool = False,  # start all tasks together, or none
     ) -> None:
-        """Create an RDD from a DataFrame.
-
-        Args:
-            context: the `ConnectContext`.
-            frame: rows of `_SCHEMA`, or any rows that the first of `steps` ignores.
-            steps: functions applied to each partition.
-            count: number of partitions; default None: a job counts them.
-            barrier: start all tasks together, or none.
-        """
+        """Create an RDD from a DataFrame."""
         self.context = context
         self._frame, self._steps, self._count = frame, steps, count
         self._barrier = barrier
@@ -209,10 +197,6 @@ class FrameRDD:
         A task only knows its partition's index in the job's last RDD. A union has two parts of
         equal size, and every other operation that combines partitions shuffles. So the index in
         this RDD is the remainder after division by `count`.
-
-        Args:
-            only: index of the only partition to compute; default None: all.
-            schema: `_SCHEMA`; or `_SCHEMA` after a column "key", for (key, element) pairs.
         """
         steps, count = self._steps, self._count
         keyed = schema != _SCHEMA

@@ -29,11 +29,7 @@ _obtained: WeakKeyDictionary[Any, tuple[float, str]] = WeakKeyDictionary()
 
 
 def use_keytab(settings: Mapping[str, str]) -> bool:
-    """Log this process' HDFS client in by the keytab in `settings`; return whether there is one.
-
-    Raises:
-        ConfigurationError: if the file or the principal is missing.
-    """
+    """Log this process' HDFS client in by the keytab in `settings`; return whether there is one."""
     if (given := settings.get(_KEYTAB)) is None:
         return False
     keytab = re.sub(r"^(file|local):(//)?", "", given)

@@ -44,9 +44,6 @@ def ship_engine(spark: "SparkSession") -> None:
 
     On this machine, nothing is sent if the executors' Python imports the same files. The setting
     `spark.sparkwright.ship` is "auto" (default), "always" or "never".
-
-    Raises:
-        ConfigurationError: if the setting is invalid.
     """
     context: Any = context_of(spark)
     with _shipping:
@@ -73,11 +70,7 @@ def ship_engine(spark: "SparkSession") -> None:
 
 
 def ensure_engine(spark: "SparkSession") -> None:
-    """Ship the package and check the executors' version by one small job per session.
-
-    Raises:
-        ConfigurationError: if an executor has another version or none; names both.
-    """
+    """Ship the package and check the executors' version by one small job per session."""
     ship_engine(spark)
     context: Any = context_of(spark)
     with _comparing:
@@ -90,11 +83,7 @@ def ensure_engine(spark: "SparkSession") -> None:
 
 
 def check_same(own: Look, answers: Iterable[Look]) -> None:
-    """Compare the driver's package with the answers of executors.
-
-    Raises:
-        ConfigurationError: if they differ; names both and the host.
-    """
+    """Compare the driver's package with the answers of executors."""
     for answer in answers:
         if answer["fingerprint"] == own["fingerprint"]:
             continue

@@ -12,13 +12,7 @@ _of_thread = threading.local()  # `holding`: (application, slots that its run ho
 
 @contextlib.contextmanager
 def holding(application: str, held: int, slots: int | None) -> Generator[None]:
-    """Let Spark jobs of this thread fail within the block if its run holds all slots.
-
-    Args:
-        application: id of the Spark application.
-        held: slots that the run holds until the block is over.
-        slots: slots of the application; None: their number can change.
-    """
+    """Let Spark jobs of this thread fail within the block if its run holds all slots."""
     _of_thread.holding = application, held, slots
     try:
         yield
@@ -27,11 +21,7 @@ def holding(application: str, held: int, slots: int | None) -> Generator[None]:
 
 
 def check_free_slot(context: Any) -> None:
-    """Raise if a job of this thread would wait for a slot of the run that waits for the job.
-
-    Raises:
-        SlotsError: with both numbers of slots.
-    """
+    """Raise if a job of this thread would wait for a slot of the run that waits for the job."""
     application, held, slots = getattr(_of_thread, "holding", ("", 0, None))
     if slots is not None and held >= slots and context.applicationId == application:
         raise SlotsError(

@@ -65,13 +65,7 @@ class SparkJob:
         thread.start()
 
     def wait(self, error: Callable[[], BaseException | None] = lambda: None) -> Any:
-        """Wait for the action and return its result.
-
-        Raises:
-            The error that `error` returns.
-            The exception of the action or of a task, or the reason why executors were killed if
-            that caused it.
-        """
+        """Wait for the action and return its result."""
         with LostExecutors(self._spark) as lost:
             while not self._over.wait(0.5):
                 if (found := error()) is not None:
@@ -143,13 +137,7 @@ def run_job(
     error: Callable[[], BaseException | None] = lambda: None,
     needs_engine: bool = True,
 ) -> Result:
-    """Run a Spark action so that an interrupt cancels its jobs.
-
-    Raises:
-        SlotsError: in a callback of a run that holds all slots.
-        RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
-        Whatever `SparkJob.wait` raises.
-    """
+    """Run a Spark action so that an interrupt cancels its jobs."""
     check_free_slot(context_of(spark))
     with interrupts_raise() as interrupts:
         job = SparkJob(spark, action, description=description, needs_engine=needs_engine)
@@ -166,10 +154,6 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
 
     A task with a DataError returns it and succeeds, so that Spark does not retry it. An accumulator
     sends the error to the driver while other tasks are still running.
-
-    Raises:
-        DataError: the first one of any task.
-        Whatever `run_job` raises.
     """
     met = accumulator(context_of(spark), list[DataError], operator.add)
     guarded = rdd.mapPartitions(partial(_with_error_returned, met=met))

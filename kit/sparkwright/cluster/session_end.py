@@ -27,13 +27,7 @@ _ENDED_ON_SERVER = (
 
 
 def session_end(spark: "SparkSession", error: BaseException | None = None) -> str | None:
-    """Return what ended the session, as the end of a sentence; None if it runs.
-
-    Args:
-        spark: the session.
-        error: an error of a call to Spark. A client of Spark Connect knows only by its errors that
-            the server is gone.
-    """
+    """Return what ended the session, as the end of a sentence; None if it runs."""
     if is_connect(spark):
         client: Any = spark.client
         if getattr(client, "is_closed", False) or getattr(client, "_closed", False):

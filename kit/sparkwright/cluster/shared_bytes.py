@@ -14,11 +14,7 @@ PART_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class SharedBytes:
-    """Bytes in several broadcasts.
-
-    Attributes:
-        parts: the broadcasts, in order.
-    """
+    """Bytes in several broadcasts."""
 
     parts: tuple[Any, ...] = field(repr=False)
 

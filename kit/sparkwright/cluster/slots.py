@@ -150,11 +150,7 @@ def executor_resources(spark: "SparkSession") -> dict[str, Any]:
 
 
 def check_slots(workers: int, slots: int | None, master: str) -> None:
-    """Raise if there are more workers than task slots: they would wait for each other forever.
-
-    Raises:
-        SlotsError: with both numbers and the settings to change.
-    """
+    """Raise if there are more workers than task slots: they would wait for each other forever."""
     if slots is not None and workers > slots:
         raise SlotsError(
             "all workers of a run need a task slot at the same time: a core, and a GPU if "
@@ -190,13 +186,9 @@ def _number(settings: Settings, name: str, default: int) -> int:
 def wait_for_slots(
     spark: "SparkSession", workers: int, *, cancelled: Callable[[], bool] = lambda: False
 ) -> int | None:
-    """Wait until the registered executors can run `workers` tasks at the same time.
+    """Wait until the executors can run `workers` tasks at once; Spark itself would wait forever.
 
     Spark itself would wait forever for executors that the cluster cannot provide.
-
-    Raises:
-        SlotsError: after `spark.sparkwright.slotTimeout` seconds, default 120, or when
-            `cancelled`; with the requested and the available slots.
     """
     conf = context_of(spark).getConf()
     if is_dynamic(conf):

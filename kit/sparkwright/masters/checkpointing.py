@@ -90,12 +90,7 @@ class CopySchedule:
             self._made_s = now_s
 
     def is_due(self, now_s: float, *, averaged: bool = False) -> bool:
-        """Return whether a copy is due; with `averaged`, whether one is cheap enough now.
-
-        Args:
-            now_s: current time of the clock in seconds.
-            averaged: whether the workers have just averaged, so that only the transfer takes time.
-        """
+        """Whether a copy is due; after an averaging (`averaged`) only the transfer takes time."""
         pause_s = self._pause_s if averaged else max(_SHORTEST_PAUSE_S, self._pause_s)
         return now_s - self._made_s >= pause_s
 
@@ -105,15 +100,11 @@ class CopySchedule:
 
 
 class StateSchedule:
-    """When the driver gets the state of training: as a copy in memory, and for a checkpoint.
-
-    Attributes:
-        writes: whether the state of the meeting that was called last is also written to a file.
-    """
+    """When the driver gets the state of training: as a copy in memory, and for a checkpoint."""
 
     def __init__(self, checkpoints: Checkpointing | None, *, copies: bool, now_s: float) -> None:
         """Prepare; see `SharingCoordinator` for the arguments."""
-        self.writes = False
+        self.writes = False  # whether the state of the last meeting is also written to a file
         self._checkpoints, self._copies = checkpoints, CopySchedule() if copies else None
         self._written_s = self._called_s = now_s
 

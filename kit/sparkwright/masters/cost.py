@@ -117,11 +117,6 @@ class ScalingCosts(Configuration):
 def gathered(step_s: float, message_s: float, max_staleness: int | None) -> int:
     """Return how many minibatches share a message; workers and predictions use the same rule.
 
-    Args:
-        step_s: seconds of one minibatch.
-        message_s: seconds that a message costs a worker, including received ones.
-        max_staleness: minibatches that a worker may be ahead of the slowest; None: any number.
-
     Example:
         >>> [gathered(step_s, 0.004, None) for step_s in (0.001, 0.01, 0.1)]
         [5, 2, 1]

@@ -221,11 +221,7 @@ def port_span(text: str) -> range | None:
 
 
 def ports_in_variable(variable: str, environ: Mapping[str, str]) -> range:
-    """Return the ports in an environment variable of this machine.
-
-    Raises:
-        ConfigurationError: if it is missing or has no ports.
-    """
+    """Return the ports in an environment variable of this machine."""
     text = environ.get(variable)
     if text is None:
         raise ConfigurationError(

@@ -167,12 +167,6 @@ def epoch_minibatches(
 ) -> tuple[int, ...]:
     """Return the minibatches of each worker per epoch.
 
-    Args:
-        rows: examples of each worker.
-        batch_size: examples of a minibatch.
-        steps_per_epoch: total minibatches per epoch, divided in proportion to the workers' data;
-            default None: all minibatches of the data.
-
     Example:
         >>> epoch_minibatches((70, 10), 10), epoch_minibatches((70, 10), 10, 4)
         ((7, 1), (4, 0))
@@ -187,13 +181,10 @@ def epoch_minibatches(
 def passes(
     start: int, stop: int, *, epoch: int, count: int, per_epoch: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Map minibatches `start` to `stop` of a worker's epoch to passes over its data.
+    """Yield (pass, first minibatch in it, count) of minibatches `start` to `stop` of an epoch.
 
     A pass has `count` minibatches, an epoch (from 0) `per_epoch`. An epoch continues where the
     previous one ended.
-
-    Yields:
-        The index of the pass, the first minibatch in it, and the number of minibatches.
 
     Example:
         >>> list(passes(0, 4, epoch=1, count=6, per_epoch=4))
@@ -212,9 +203,6 @@ def epoch_order(
     """Return the order of worker `worker`'s `rows` examples in epoch `epoch` (from 0).
 
     It depends only on the arguments, so that a replacement continues at the same example.
-
-    Returns:
-        (rows,) int64, a permutation of `range(rows)`; the identity without `shuffle`.
     """
     order = np.arange(rows, dtype=np.int64)
     if shuffle:
@@ -225,12 +213,7 @@ def epoch_order(
 def calls(
     order: NDArray[np.int64], *, position: int, minibatches: int, batch_size: int
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the examples of `minibatches` minibatches, starting at minibatch `position`.
-
-    Yields:
-        (steps, batch) int64 arrays: the full minibatches together, then a shorter last one;
-        nothing beyond the last minibatch.
-    """
+    """Yield (steps, batch) examples from minibatch `position`, a shorter last one on its own."""
     start = position * batch_size
     stop = max(start, min(start + minibatches * batch_size, order.size))
     full = (stop - start) // batch_size

@@ -16,14 +16,6 @@ class MeshLink:
     """A connection with a send queue.
 
     Call every method except `send_some` with the mesh's lock held.
-
-    Attributes:
-        origin: the neighbor.
-        connection: the connection to the neighbor.
-        pending_bytes: bytes queued or being sent.
-        moved_s: monotonic time at which the queue last shrank or was empty.
-        gone: whether the connection has been closed.
-        busy: whether the last message received is still being processed.
     """
 
     def __init__(
@@ -32,21 +24,14 @@ class MeshLink:
         connection: Connection,
         lock: threading.RLock,
         *,
+        # Small messages are sent together up to it, larger ones split.
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """Start with an empty queue.
-
-        Args:
-            origin: the neighbor.
-            connection: the connection to the neighbor.
-            lock: guards the queue.
-            chunk_bytes: size up to which queued small messages are sent together. Larger messages
-                are split into chunks of this size to track progress. Default 1 MiB.
-        """
+        """Start with an empty queue."""
         self._chunk_bytes = chunk_bytes
         self.origin, self.connection = origin, connection
-        self.pending_bytes = 0
-        self.moved_s = time.monotonic()
+        self.pending_bytes = 0  # queued or being sent
+        self.moved_s = time.monotonic()  # when the queue last shrank or was empty
         self.noticed_s = 0.0  # `connection.received_s` at the last check
         self.gone = self.busy = False
         self._lock = lock
@@ -74,11 +59,7 @@ class MeshLink:
         self.connection.close()
 
     def send_some(self, room: threading.Condition) -> bool:
-        """Wait for queued messages, send some and notify `room`; return whether to continue.
-
-        Raises:
-            OSError: if the neighbor has disconnected.
-        """
+        """Wait for queued messages, send some and notify `room`; return whether to continue."""
         with self._lock:
             while not self._queue and not self.gone:
                 self._ready.wait()

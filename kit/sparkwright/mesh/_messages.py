@@ -1,7 +1,7 @@
 """Messages between neighbors of the mesh, and the retransmission log; pure."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sparkwright.errors import NetworkError
@@ -15,22 +15,11 @@ MAX_BYTES = 256 << 20
 
 
 class Update(NamedTuple):
-    """A published update.
+    """A published update."""
 
-    Attributes:
-        origin: (worker, attempt) of the publisher.
-        sequence: sequence number at the origin, from 1.
-        payload: the encoded update.
-    """
-
-    origin: Origin
-    sequence: int
-    payload: Payload
-
-    @property
-    def worker(self) -> int:
-        """The publishing worker."""
-        return self.origin[0]
+    origin: Origin  # (worker, attempt)
+    sequence: int  # at the origin, from 1
+    payload: Payload  # encoded
 
 
 class Versions(NamedTuple):
@@ -70,11 +59,7 @@ def fields_of(message: PeerMessage) -> tuple[str, dict[str, Any]]:
 
 
 def from_frame(frame: Message) -> PeerMessage:
-    """Decode a framed message.
-
-    Raises:
-        NetworkError: if the kind is unknown or a field is invalid.
-    """
+    """Decode a framed message."""
     fields = frame.fields
     try:
         match frame.kind:
@@ -124,12 +109,6 @@ class UpdateLog:
         # Origin -> highest sequence number no longer in the log.
         self._floors: dict[Origin, int] = {}
         self.size_bytes = 0  # of all payloads
-
-    def __len__(self) -> int:
-        return len(self._updates)
-
-    def __iter__(self) -> Iterator[Update]:
-        return iter(self._updates)
 
     def append(self, update: Update) -> None:
         """Append `update`; drop the oldest updates, possibly itself, to stay within bounds."""

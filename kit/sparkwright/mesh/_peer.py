@@ -78,21 +78,13 @@ class Peer:
         self,
         me: Origin,
         *,
-        heartbeat_s: float = 1.0,
-        timeout_s: float = 15.0,
+        heartbeat_s: float = 1.0,  # between versions to each neighbor
+        timeout_s: float = 15.0,  # without messages, then a neighbor is dropped
+        # Kept for retransmission, or out of order and held back.
         max_log_messages: int = MAX_MESSAGES,
         max_log_bytes: int = MAX_BYTES,
     ) -> None:
-        """Start with nothing delivered and no neighbors.
-
-        Args:
-            me: (worker, attempt); must not have been used before.
-            heartbeat_s: interval at which versions are sent to each neighbor, in seconds.
-            timeout_s: time without messages after which a neighbor is dropped, in seconds.
-            max_log_messages: maximum number of updates kept for retransmission, and of
-                out-of-order updates held back.
-            max_log_bytes: maximum size of each, in bytes.
-        """
+        """Start with nothing delivered and no neighbors; `me` must not have been used before."""
         self.me = me
         self._heartbeat_s, self._timeout_s = heartbeat_s, timeout_s
         self._log = UpdateLog(max_messages=max_log_messages, max_bytes=max_log_bytes)
@@ -114,11 +106,6 @@ class Peer:
     def published_count(self) -> int:
         """The sequence number of this worker's newest update."""
         return self._sequence
-
-    @property
-    def neighbors(self) -> tuple[Origin, ...]:
-        """The connected neighbors."""
-        return tuple(self._links)
 
     def has(self, versions: Mapping[Origin, int]) -> bool:
         """Whether all updates up to `versions` have been delivered."""

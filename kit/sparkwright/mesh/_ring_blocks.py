@@ -45,11 +45,7 @@ class Outgoing:
 
 
 class Incoming:
-    """The incoming bytes of one exchange.
-
-    Attributes:
-        received: number of bytes received and verified.
-    """
+    """The incoming bytes of one exchange."""
 
     def __init__(self, into: memoryview, sock: socket.socket, opener: Seal) -> None:
         self._into, self._socket, self._opener = into, sock, opener
@@ -63,11 +59,7 @@ class Incoming:
         return self.received < len(self._into)
 
     def receive_some(self) -> bool:
-        """Receive at most one block without blocking; return whether anything was received.
-
-        Raises:
-            NetworkError: if the neighbor has disconnected or authentication fails.
-        """
+        """Receive at most one block without blocking; return whether anything was received."""
         block = self._into[self.received : self.received + self._opener.piece_bytes]
         tag_from = max(0, self._got - len(block))
         try:

@@ -29,17 +29,11 @@ _PLAIN, _ENCRYPTED = b"\0", b"\1"
 
 
 class Keys(NamedTuple):
-    """The keys of one end of a connection.
+    """The keys of one end of a connection."""
 
-    Attributes:
-        sending: 32-byte key for outgoing messages.
-        receiving: 32-byte key for incoming messages.
-        encrypt: whether messages are encrypted in addition to being authenticated.
-    """
-
-    sending: bytes
+    sending: bytes  # 32 bytes, as is `receiving`
     receiving: bytes
-    encrypt: bool
+    encrypt: bool  # in addition to authenticating
 
 
 def worker_identity(worker: int) -> str:
@@ -48,21 +42,13 @@ def worker_identity(worker: int) -> str:
 
 
 class Handshake(NamedTuple):
-    """The shared state of a handshake after the server has sent its nonce.
-
-    Attributes:
-        secret: the run's secret.
-        identity: the server's identity.
-        client_nonce: 32 random bytes.
-        server_nonce: 32 random bytes.
-        encrypt: whether the server requires encryption.
-    """
+    """The shared state of a handshake after the server has sent its nonce."""
 
     secret: bytes
     identity: str
-    client_nonce: bytes
+    client_nonce: bytes  # 32 random bytes, as is `server_nonce`
     server_nonce: bytes
-    encrypt: bool = False
+    encrypt: bool = False  # whether the server requires encryption
 
     @property
     def encrypt_byte(self) -> bytes:

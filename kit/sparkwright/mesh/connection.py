@@ -48,30 +48,15 @@ class Connection:
     """A connection to an authenticated peer that sends and receives whole messages.
 
     `send` may be called from any thread.
-
-    Attributes:
-        socket: the socket.
-        keys: from the handshake. None: messages are neither authenticated nor encrypted.
-        sealer: authenticates outgoing pieces, in sending order.
-        opener: verifies incoming pieces, in order of arrival.
-        relayed: whether the driver relays the connection.
-        received_s: monotonic time at which the last bytes arrived, also inside a message.
     """
 
     def __init__(
         self, sock: socket.socket, keys: Keys | None = None, *, relayed: bool = False
     ) -> None:
-        """Take ownership of a socket with an authenticated peer.
-
-        Args:
-            sock: the socket.
-            keys: from the handshake. Default None, for a Unix socket whose peer the kernel
-                identifies.
-            relayed: whether the driver relays the connection. Default False.
-        """
+        """Take ownership of a socket; without `keys`, of one whose peer the kernel identifies."""
         self.socket, self.keys, self.relayed = sock, keys, relayed
         self.sealer, self.opener = seals(keys)
-        self.received_s = time.monotonic()
+        self.received_s = time.monotonic()  # also of bytes inside a message
         self._sending = threading.Lock()
 
     @property
@@ -83,21 +68,13 @@ class Connection:
     def send(
         self, kind: str, fields: dict[str, Any] | None = None, payload: Sequence[Any] = ()
     ) -> None:
-        """Send one message; `payload` is a sequence of bytes-like objects or arrays.
-
-        Raises:
-            NetworkError: if the peer has disconnected.
-        """
+        """Send one message; `payload` is a sequence of bytes-like objects or arrays."""
         # An empty view cannot be cast.
         views = [v.cast("B") for v in map(memoryview, payload) if v.nbytes]
         self.send_encoded(kind, encode_head(kind, fields or {}, sum(map(len, views))), views)
 
     def send_encoded(self, kind: str, head: bytes, views: Sequence[memoryview] = ()) -> None:
-        """Send a message whose head was encoded by `encode_head`, so that peers can share it.
-
-        Raises:
-            NetworkError: if the peer has disconnected.
-        """
+        """Send a message whose head was encoded by `encode_head`, so that peers can share it."""
         try:
             with self._sending:
                 for buffers in self.sealed(head, views):
@@ -111,9 +88,6 @@ class Connection:
         """Send a message without payload as far as possible without blocking; return the rest.
 
         Pass the rest to `send_left` before sending anything else.
-
-        Raises:
-            OSError: if the peer has disconnected.
         """
         with self._sending:
             (buffers,) = self.sealed(head)
@@ -124,11 +98,7 @@ class Connection:
         return _after(sent, deque(memoryview(buffer) for buffer in buffers if len(buffer)))
 
     def send_left(self, left: Sequence[memoryview]) -> None:
-        """Send the rest that `send_now` returned.
-
-        Raises:
-            OSError: if the peer has disconnected.
-        """
+        """Send the rest that `send_now` returned."""
         with self._sending:
             _send_all(self.socket, left)
 
@@ -144,13 +114,7 @@ class Connection:
             yield self.sealer.seal(piece)
 
     def receive(self, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Message | None:
-        """Receive the next message; return None if the peer has closed the connection.
-
-        Raises:
-            NetworkError: if the message is malformed, truncated or larger than memory. Also if
-                authentication fails, which closes the connection.
-            TimeoutError: if no byte arrives within the socket's timeout.
-        """
+        """Receive the next message; return None if the peer has closed the connection."""
         header = receive_exactly(
             self.socket, HEADER.size, at_boundary=True, on_received=self._on_received
         )
@@ -205,27 +169,13 @@ class Listener:
         secret: bytes,
         host: str,
         ports: Sequence[int],
-        on_connection: Callable[[Connection], None],
+        on_connection: Callable[[Connection], None],  # on a separate thread
         name: str,
-        identity: str = DRIVER,
+        identity: str = DRIVER,  # see `mesh.auth`
         encrypt: bool = False,
-        max_handshakes: int = 64,
+        max_handshakes: int = 64,  # at the same time
     ) -> None:
-        """Bind the first free one of `ports` (0: any) on `host` and start accepting.
-
-        Args:
-            secret: the run's secret.
-            host: the address to listen on.
-            ports: the ports to try.
-            on_connection: called with each connection, on a separate thread.
-            name: prefix of the threads' names.
-            identity: this listener's identity; see `mesh.auth`.
-            encrypt: whether to encrypt connections in addition to authenticating them.
-            max_handshakes: maximum number of concurrent handshakes.
-
-        Raises:
-            NetworkError: if no port can be bound.
-        """
+        """Bind the first free one of `ports` (0: any) on `host` and start accepting."""
         self._secret, self._on_connection = secret, on_connection
         self._identity, self._encrypt = identity, encrypt
         self._max_handshakes = max_handshakes
@@ -296,22 +246,10 @@ def connect(
     *,
     secret: bytes,
     timeout_s: float,
-    to: str = DRIVER,
+    to: str = DRIVER,  # the identity that the listener must prove; see `mesh.auth`
     give_up: Callable[[], bool] = lambda: False,
 ) -> Connection:
-    """Connect to a `Listener`, retrying until `timeout_s` has passed or `give_up()` is true.
-
-    Args:
-        address: (host, port).
-        secret: the run's secret.
-        timeout_s: how long to retry, in seconds.
-        to: the identity that the listener must prove; see `mesh.auth`. Default: the driver.
-        give_up: whether to stop retrying.
-
-    Raises:
-        NetworkError: if the listener does not answer in time, or does not prove the secret and the
-            identity `to`.
-    """
+    """Connect to a `Listener`, retrying until `timeout_s` has passed or `give_up()` is true."""
     try:
         return Connection(
             *dial(address, secret=secret, timeout_s=timeout_s, to=to, give_up=give_up)

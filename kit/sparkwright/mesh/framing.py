@@ -37,11 +37,7 @@ def encode_head(kind: str, fields: dict[str, Any], payload_bytes: int) -> bytes:
 def decode_header(
     header: bytes | bytearray, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES
 ) -> tuple[int, int]:
-    """Decode a header into (length of the fields, length of the payload), in bytes.
-
-    Raises:
-        NetworkError: if the header is invalid or a length exceeds its limit.
-    """
+    """Decode a header into (length of the fields, length of the payload), in bytes."""
     magic, fields_bytes, payload_bytes = HEADER.unpack(header)
     if magic != _MAGIC:
         raise NetworkError(f"a message must start with {_MAGIC!r}. Received: {magic!r}.")
@@ -54,11 +50,7 @@ def decode_header(
 
 
 def decode_fields(body: bytes | bytearray) -> tuple[str, dict[str, Any]]:
-    """Decode the kind and fields of a message.
-
-    Raises:
-        NetworkError: if `body` is not a JSON list of a string and an object.
-    """
+    """Decode the kind and fields of a message."""
     try:
         content: Any = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -28,27 +28,14 @@ def dial(
     address: Address,
     *,
     secret: bytes,
-    timeout_s: float,
-    to: str = DRIVER,
+    timeout_s: float,  # of all retries
+    to: str = DRIVER,  # the identity that the listener must prove; a failed proof is not retried
     give_up: Callable[[], bool] = lambda: False,
+    # Opens a socket, given a timeout in seconds.
     reach: Callable[[float], socket.socket] | None = None,
-    where: str = "",
+    where: str = "",  # in error messages; default: the address
 ) -> tuple[socket.socket, Keys]:
-    """Open a socket to an authenticated listener, with retries; see `connect`.
-
-    Args:
-        address: (host, port).
-        secret: the run's secret.
-        timeout_s: how long to retry, in seconds.
-        to: the identity that the listener must prove.
-        give_up: whether to stop retrying.
-        reach: opens a socket, given a timeout in seconds. Default None: connect to `address`.
-        where: name of the listener in error messages. Default: its address.
-
-    Raises:
-        OSError: if the listener does not answer within `timeout_s`.
-        NetworkError: if the listener does not prove the secret and the identity `to`; not retried.
-    """
+    """Open a socket to an authenticated listener, with retries; see `connect`."""
     reach = reach or partial(socket.create_connection, address)
     where = where or f"{address[0]}:{address[1]}"
     deadline = time.monotonic() + timeout_s
@@ -85,12 +72,7 @@ def _greet_server(sock: socket.socket, secret: bytes, to: str, where: str) -> Ke
 
 
 def greet_server(sock: socket.socket, secret: bytes, *, to: str = DRIVER) -> Keys:
-    """Run the client's half of the handshake; see `mesh.auth`.
-
-    Raises:
-        NetworkError: if the server's answer is invalid or times out.
-        ConnectionError: if the server disconnects before answering.
-    """
+    """Run the client's half of the handshake; see `mesh.auth`."""
     deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
     sock.settimeout(HANDSHAKE_TIMEOUT_S)
     nonce = os.urandom(NONCE_BYTES)
@@ -116,12 +98,7 @@ def greet_server(sock: socket.socket, secret: bytes, *, to: str = DRIVER) -> Key
 def greet_client(
     sock: socket.socket, secret: bytes, *, identity: str = DRIVER, encrypt: bool = False
 ) -> Keys:
-    """Run the server's half of the handshake; see `mesh.auth`.
-
-    Raises:
-        NetworkError: if a message of the client is invalid or times out.
-        OSError: if the client disconnects.
-    """
+    """Run the server's half of the handshake; see `mesh.auth`."""
     deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
     sock.settimeout(HANDSHAKE_TIMEOUT_S)
     hello = receive_exactly(sock, len(HELLO) + NONCE_BYTES, deadline=deadline) or b""
@@ -156,11 +133,7 @@ def _tune(sock: socket.socket) -> None:
 
 
 def bind(host: str, ports: Sequence[int]) -> socket.socket:
-    """Return a socket listening on the first free port of `ports` (0: any free port).
-
-    Raises:
-        NetworkError: if no port can be bound.
-    """
+    """Return a socket listening on the first free port of `ports` (0: any free port)."""
     problem: OSError | None = None
     for port in ports:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -189,13 +162,7 @@ def receive_exactly(
     deadline: float | None = None,
     on_received: Callable[[int], None] = lambda _: None,
 ) -> bytearray | None:
-    """Receive `count` bytes; return None if the peer has closed `at_boundary` of a message.
-
-    Raises:
-        NetworkError: if the peer disconnects or times out inside a message, or announces more
-            bytes than fit in memory.
-        TimeoutError: if no byte arrives in time, `at_boundary`.
-    """
+    """Receive `count` bytes; return None if the peer has closed `at_boundary` of a message."""
     content = allocate(count)
     if receive_into(
         sock,
@@ -209,11 +176,7 @@ def receive_exactly(
 
 
 def allocate(count: int) -> bytearray:
-    """Allocate a buffer for `count` bytes that the peer has announced.
-
-    Raises:
-        NetworkError: if memory is insufficient.
-    """
+    """Allocate a buffer for `count` bytes that the peer has announced."""
     try:
         return bytearray(count)
     except MemoryError:

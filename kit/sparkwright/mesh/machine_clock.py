@@ -17,26 +17,16 @@ _VERSION, _SERVER, _NOT_SET = 4, 4, 3  # NTP version, server mode, "unsynchroniz
 
 
 class MachineClock:
-    """Read this process's clocks; with NTP, a thread polls the server.
-
-    Attributes:
-        settled: set after the first NTP measurement succeeds or fails; without NTP, always set.
-        problem: why the NTP server could not be used; empty if it could.
-    """
+    """Read this process's clocks; with NTP, a thread polls the server."""
 
     def __init__(
         self, ntp: NtpClock | None = None, *, shift_s: float = 0.0, name: str = "sparkwright"
     ) -> None:
-        """Start the polling thread if `ntp` is given.
-
-        Args:
-            ntp: the server. Default None: use the system clocks.
-            shift_s: for tests, seconds to add to both clocks. Default 0.
-            name: prefix of the thread's name.
-        """
+        """Start the polling thread if `ntp` is given; tests shift both clocks by `shift_s`."""
         self.shift_s, self._ntp = shift_s, ntp
+        # After the first measurement succeeds or fails; without NTP, always.
         self.settled = threading.Event()
-        self.problem = ""
+        self.problem = ""  # why the NTP server could not be used; empty if it could
         self._found: Offset | None = None
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -53,11 +43,7 @@ class MachineClock:
         return time.monotonic() + self.shift_s
 
     def state(self, measured: Offset | None = None) -> ClockState:
-        """Return the current clock state.
-
-        Args:
-            measured: offset from this monotonic clock to the driver's. Default None: unknown.
-        """
+        """Return the clock state; `measured` is the offset of the driver's monotonic clock."""
         wall_s = time.time() - time.monotonic()  # both are shifted, or neither
         source: ClockSource = "system"
         offset: Offset | None = None
@@ -102,17 +88,7 @@ class MachineClock:
 
 
 def query_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0) -> Offset:
-    """Query an NTP server for the offset of this machine's wall clock.
-
-    Args:
-        address: (host, port).
-        timeout_s: timeout of the query, in seconds.
-        shift_s: for tests, seconds added to the wall clock. Default 0.
-
-    Raises:
-        OSError: if the host is unknown or unreachable.
-        NetworkError: if the query times out or the answer is unusable.
-    """
+    """Query an NTP server for the offset of this machine's wall clock."""
     try:
         import ntplib
     except ImportError:

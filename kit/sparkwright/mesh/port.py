@@ -22,11 +22,6 @@ class PeerPort:
 
     The first message has no payload. A connection without a valid first message within
     `HANDSHAKE_TIMEOUT_S` is closed.
-
-    Attributes:
-        address: (host, port) of the listener. With a relay, which needs no port, the port is the
-            worker's attempt, so that peers reach the right attempt.
-        worker: number of this worker, which is its identity.
     """
 
     def __init__(
@@ -35,27 +30,14 @@ class PeerPort:
         secret: bytes,
         worker: int,
         host: str,
-        ports: Sequence[int],
-        name: str,
-        encrypt: bool = False,
+        ports: Sequence[int],  # to try
+        name: str,  # prefix of the threads' names
+        encrypt: bool = False,  # in addition to authenticating
+        # Then no port is opened, and the caller passes requests to `connect_back`.
         relay: RelayClient | None = None,
     ) -> None:
-        """Bind the first free one of `ports` (0: any) on `host` and listen.
-
-        Args:
-            secret: the run's secret.
-            worker: number of this worker, which is its identity.
-            host: the address to listen on.
-            ports: the ports to try.
-            name: prefix of the threads' names.
-            encrypt: whether to encrypt connections in addition to authenticating them.
-            relay: relays connections over the driver. Then no port is opened, and the caller
-                passes the driver's requests to `connect_back`. Default None.
-
-        Raises:
-            NetworkError: if no port can be opened.
-        """
-        self.worker = worker
+        """Bind the first free one of `ports` (0: any) on `host` and listen."""
+        self.worker = worker  # also its identity
         self._secret, self._relay, self._name = secret, relay, name
         self._handlers: dict[str, Handler] = {}
         # Open connections -> kind of the first message; None before it.
@@ -75,6 +57,7 @@ class PeerPort:
             identity=worker_identity(worker),
             encrypt=encrypt,
         )
+        # With a relay, which needs no port, the port is the worker's attempt.
         self.address = self._listener.address
 
     def connect(
@@ -82,20 +65,10 @@ class PeerPort:
         address: Address,
         *,
         worker: int,
-        timeout_s: float,
-        give_up: Callable[[], bool] = lambda: False,
+        timeout_s: float,  # of all retries
+        give_up: Callable[[], bool] = lambda: False,  # whether to stop retrying
     ) -> Connection:
-        """Connect to another worker's port; see `mesh.connection.connect`.
-
-        Args:
-            address: address of the other worker's port.
-            worker: the expected worker.
-            timeout_s: how long to retry, in seconds.
-            give_up: whether to stop retrying.
-
-        Raises:
-            NetworkError: if the worker cannot be reached in time or does not prove the secret.
-        """
+        """Connect to another worker's port; see `mesh.connection.connect`."""
         if self._relay is not None:
             return self._relay.connect((worker, address[1]), timeout_s=timeout_s, give_up=give_up)
         return connect(
@@ -177,11 +150,7 @@ def _first_message(connection: Connection) -> Message | None:
 
 
 def address_in(network_mask: str) -> str:
-    """Return this machine's IPv4 address within a network.
-
-    Raises:
-        ConfigurationError: if no address is in the network; the message lists the addresses.
-    """
+    """Return this machine's IPv4 address within a network."""
     import psutil
 
     network = ipaddress.ip_network(network_mask, strict=False)

@@ -44,12 +44,7 @@ class Relay:
     """
 
     def __init__(self, *, timeout_s: float, name: str) -> None:
-        """Start without connections.
-
-        Args:
-            timeout_s: how long a connection may wait for the other worker.
-            name: prefix of the thread's name.
-        """
+        """Start without connections; each waits for the other worker for at most `timeout_s`."""
         self._timeout_s = timeout_s
         self._splicer = Splicer(name=f"{name}-relay")
         self._waiting: dict[int, _Waiting] = {}
@@ -58,15 +53,7 @@ class Relay:
         self._closed = False
 
     def wait(self, connection: Connection, *, awaited: int) -> int:
-        """Keep `connection` until the other worker accepts it.
-
-        Args:
-            connection: the connection of the worker that dials.
-            awaited: number of the other worker's connection to the coordinator.
-
-        Returns:
-            The ticket that the other worker must pass to `accept`.
-        """
+        """Keep `connection` until the worker of connection `awaited` accepts the ticket."""
         with self._lock:
             self._count += 1
             if self._closed:
@@ -122,34 +109,18 @@ def refuse(connection: Connection, reason: str) -> None:
 
 
 class RelayClient:
-    """A worker's side: connects to other workers, and accepts connections, without listening.
-
-    Attributes:
-        me: (worker, attempt).
-    """
+    """A worker's side: connects to other workers, and accepts connections, without listening."""
 
     def __init__(
         self, driver: Address, *, secret: bytes, me: Origin, encrypt: bool, timeout_s: float
     ) -> None:
-        """Start without connections.
-
-        Args:
-            driver: the driver's (host, port).
-            secret: the run's secret.
-            me: (worker, attempt) by which other workers address this one.
-            encrypt: whether accepted connections are encrypted in addition to authenticated.
-            timeout_s: how long to retry connecting to the driver.
-        """
+        """Start without connections; `timeout_s` limits retries to connect to the driver."""
         self.me = me
         self._driver, self._secret, self._encrypt = driver, secret, encrypt
         self._timeout_s = timeout_s
 
     def connect(self, to: Origin, *, timeout_s: float, give_up: Callable[[], bool]) -> Connection:
-        """Connect to a worker, retrying until `timeout_s` has passed or `give_up()` is true.
-
-        Raises:
-            NetworkError: if the worker does not answer in time or does not prove the secret.
-        """
+        """Connect to a worker, retrying until `timeout_s` has passed or `give_up()` is true."""
         until_s = time.monotonic() + timeout_s
 
         def reach(_: float) -> socket.socket:
@@ -174,12 +145,7 @@ class RelayClient:
         return Connection(sock, keys, relayed=True)
 
     def accept(self, ticket: int) -> Connection:
-        """Accept the connection that waits for `ticket` at the driver.
-
-        Raises:
-            OSError: if the other worker has disconnected.
-            NetworkError: if it has disconnected or does not prove the run's secret.
-        """
+        """Accept the connection that waits for `ticket` at the driver."""
         connection = connect(self._driver, secret=self._secret, timeout_s=self._timeout_s)
         try:
             connection.send(ACCEPT, {"ticket": ticket})

@@ -5,7 +5,7 @@ import select
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,14 @@ from .connection import Connection
 _BLOCK_BYTES = 256 << 10
 _SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
+Meta = TypeVar("Meta", bound=tuple[Any, ...])
 
 
 class Link(NamedTuple):
-    """A connection to another worker of a ring.
-
-    Attributes:
-        connection: an authenticated connection.
-        sealed: whether vectors are authenticated. Data of `Ring.all_gather` always is.
-    """
+    """A connection to another worker of a ring."""
 
     connection: Connection
-    sealed: bool = True
+    sealed: bool = True  # whether vectors are authenticated; data of `all_gather` always is
 
 
 class Ring:
@@ -45,19 +41,13 @@ class Ring:
         *,
         rank: int,
         size: int,
+        # To the next worker and optionally to those after it, by distance.
         onward: Sequence[Link] = (),
+        # From the previous worker and optionally those before it, by distance.
         inward: Sequence[Link] = (),
-        timeout_s: float,
+        timeout_s: float,  # of an exchange without progress
     ) -> None:
-        """Create a ring from authenticated connections; a ring of one has none.
-
-        Args:
-            rank: this worker's rank.
-            size: number of workers.
-            onward: links to the next worker and optionally to those after it, by distance.
-            inward: links from the previous worker and optionally those before it, by distance.
-            timeout_s: timeout of an exchange without progress, in seconds.
-        """
+        """Create a ring from authenticated connections; a ring of one has none."""
         self.rank, self.size = rank, size
         self._timeout_s = timeout_s
         self._onward, self._inward = onward, inward
@@ -82,15 +72,10 @@ class Ring:
             link.connection.close()
 
     def all_gather(self, content: bytes, *, same_size: bool = False) -> list[bytes]:
-        """Return every worker's `content`, ordered by rank.
+        """Return every worker's `content` (at most 256 KiB) by rank.
 
         Acts as a barrier: waits for the slowest worker without a timeout. The connection to a dead
         worker closes, and the coordinator aborts the ring of an unresponsive one.
-
-        Args:
-            content: this worker's bytes, at most 256 KiB.
-            same_size: whether all contents have the same size, which saves sending the sizes.
-                Default False.
         """
         if self._aborted:
             raise NetworkError(f"the ring broke at worker {self.rank}: it was aborted.")
@@ -103,6 +88,12 @@ class Ring:
             self.exchange(mine, theirs, meeting=True)
             found[(self.rank - step - 1) % self.size] = bytes(theirs)
         return found
+
+    def exchanged(self, mine: Meta, layout: struct.Struct) -> list[Meta]:
+        """All-gather a named tuple, encoded by `layout`; return the tuples by rank."""
+        kind: Any = type(mine)
+        contents = self.all_gather(layout.pack(*mine), same_size=True)
+        return [kind(*layout.unpack(content)) for content in contents]
 
     def _size_of_next(self, mine: bytes) -> int:
         """Exchange sizes: send that of `mine`, return that of the content to receive."""
@@ -154,28 +145,26 @@ class Ring:
         if 0 < distance < self.size - 1:
             self.exchange(previous, nothing)
 
+    def broadcast_bytes(self, content: bytes, *, source: int) -> bytes:
+        """Return `content` of rank `source`; other ranks need not know its size."""
+        sizes = self.all_gather(len(content).to_bytes(8, "little"), same_size=True)
+        lengths = [int.from_bytes(raw, "little") for raw in sizes]
+        buffer = np.empty(lengths[source], np.uint8)
+        if self.rank == source:
+            buffer[:] = np.frombuffer(content, np.uint8)
+        self.broadcast(buffer, source=source)
+        return buffer.tobytes()
+
     def exchange(
         self,
-        outgoing: Any,
-        incoming: Any,
+        outgoing: Any,  # bytes for the worker `distance` ranks ahead
+        incoming: Any,  # buffer for those from the worker `distance` ranks behind
         *,
-        add_to: NDArray[Any] | None = None,
-        meeting: bool = False,
+        add_to: NDArray[Any] | None = None,  # `incoming` is added to it as it arrives
+        meeting: bool = False,  # authenticate in any case, and wait without a timeout
         distance: int = 1,
     ) -> None:
-        """Send all of `outgoing` while filling `incoming`.
-
-        Args:
-            outgoing: bytes for the worker `distance` ranks ahead.
-            incoming: buffer for bytes from the worker `distance` ranks behind.
-            add_to: array to which `incoming` is added as it arrives. Default None.
-            meeting: whether to authenticate the bytes in any case and wait without a timeout.
-            distance: at least 1 (default).
-
-        Raises:
-            NetworkError: if a neighbor disconnects, authentication fails, or nothing moves for
-                `timeout_s`.
-        """
+        """Send all of `outgoing` while filling `incoming`."""
         if not self._onward:
             return
         (onward, seals), (inward, opens) = self._onward[distance - 1], self._inward[distance - 1]

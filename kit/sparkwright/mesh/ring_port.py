@@ -21,14 +21,9 @@ class RingPort:
     """Forms rings over a worker's port; reused for each new generation."""
 
     def __init__(self, port: PeerPort, *, authenticate: bool | None = None) -> None:
-        """Register with `port` for connections that join a ring.
-
-        Args:
-            port: this worker's port.
-            authenticate: whether vectors are authenticated. Default None: only if the next worker
-                has no loopback address or is relayed by the driver. The next worker receives the
-                choice in the first message.
-        """
+        """Register with `port`."""
+        # None: vectors are authenticated unless the next worker is at a loopback address, no relay.
+        # It receives the choice in the first message.
         self._authenticate = authenticate
         self._arrivals: dict[tuple[int, int], Link] = {}  # (generation, rank) -> link
         self._changed = threading.Condition()
@@ -36,36 +31,18 @@ class RingPort:
         self._port = port
         port.on(_INTRODUCTION, self._take)
 
-    @property
-    def address(self) -> Address:
-        """(host, port) of this worker for its peers."""
-        return self._port.address
-
     def join(
         self,
         *,
-        generation: int,
-        rank: int,
-        addresses: Sequence[Address],
-        workers: Sequence[int],
-        connect_timeout_s: float,
-        peer_timeout_s: float,
-        each_with_each: bool = False,
+        generation: int,  # connections for finished ones are rejected
+        rank: int,  # this worker's
+        addresses: Sequence[Address],  # by rank
+        workers: Sequence[int],  # by rank
+        connect_timeout_s: float,  # for each neighbor
+        peer_timeout_s: float,  # of an exchange without progress
+        each_with_each: bool = False,  # connect to all other workers
     ) -> Ring:
-        """Connect to both neighbors and return the ring.
-
-        Args:
-            generation: number of the ring; connections for finished generations are rejected.
-            rank: this worker's rank.
-            addresses: addresses of all workers, by rank.
-            workers: worker numbers, by rank.
-            connect_timeout_s: how long to wait for each neighbor, in seconds.
-            peer_timeout_s: timeout of an exchange without progress, in seconds.
-            each_with_each: whether to connect to all other workers. Default False.
-
-        Raises:
-            NetworkError: if a neighbor does not connect in time, or `abandon` was called.
-        """
+        """Connect to both neighbors and return the ring."""
         size = len(addresses)
         deadline = time.monotonic() + connect_timeout_s
         distances = range(1, size if each_with_each else min(2, size))

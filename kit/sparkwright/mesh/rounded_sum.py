@@ -116,17 +116,7 @@ ROUNDINGS: dict[Precision, type[Rounding]] = {"bfloat16": Bfloat16, "int8": Int8
 
 
 def all_reduce_rounded(ring: Ring, vector: Floats, total: Floats, rounding: Rounding) -> None:
-    """Add the rounded sum of all workers' vectors to `total`, the same bits at each worker.
-
-    Args:
-        ring: a ring of at least two workers, connected each with each.
-        vector: (n,) this worker's contribution; replaced by its rounding errors.
-        total: (n,) the sum is added to it in place.
-        rounding: the rounding, the same at each worker.
-
-    Raises:
-        NetworkError: if another worker disconnects. Both arrays are then invalid.
-    """
+    """Add the rounded sum of all `vector`s to `total`, leaving the rounding errors in `vector`."""
     bounds = [slice(*each) for each in segment_bounds(vector.size, ring.size)]
     own, rank = bounds[ring.rank], ring.rank
     incoming = np.empty(rounding.size(vector[own].size), np.uint8)

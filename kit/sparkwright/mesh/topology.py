@@ -15,19 +15,12 @@ MAX_DOWNSTREAMS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seat:
-    """The network address of one worker.
-
-    Attributes:
-        worker: number of the worker.
-        host: host of its port.
-        port: number of its port.
-        attempt: number of its task attempt, increasing. Each attempt is a separate origin.
-    """
+    """The network address of one worker."""
 
     worker: int
     host: str
     port: int
-    attempt: int = 0
+    attempt: int = 0  # of its task, increasing; each attempt is a separate origin
 
     @property
     def origin(self) -> tuple[int, int]:
@@ -42,20 +35,15 @@ class Topology:
     "plain" makes all workers children of the first. "mesh" fills the tree level by level in the
     order of `members`, with `max_downstreams` children each, so 8,192 members have depth 5.
 
-    Attributes:
-        members: all workers, each once.
-        mode: "plain" or "mesh".
-        max_downstreams: maximum children of each worker in "mesh". Default 8.
-
     Example:
         >>> tree = Topology(members=(4, 7, 9, 5), mode="mesh", max_downstreams=2)
-        >>> tree.upstream(5), tree.downstreams(4), tree.neighbors(7), tree.depth
-        (7, (7, 9), (4, 5), 2)
+        >>> tree.upstream(5), tree.downstreams(4), tree.neighbors(7)
+        (7, (7, 9), (4, 5))
     """
 
-    members: tuple[int, ...]
-    mode: str
-    max_downstreams: int = MAX_DOWNSTREAMS
+    members: tuple[int, ...]  # each once
+    mode: str  # "plain" or "mesh"
+    max_downstreams: int = MAX_DOWNSTREAMS  # of each worker in "mesh"
     _places: dict[int, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,11 +75,3 @@ class Topology:
         """Return the parent, if any, then the children."""
         upstream = self.upstream(member)
         return (*(() if upstream is None else (upstream,)), *self.downstreams(member))
-
-    @property
-    def depth(self) -> int:
-        """Number of steps from the first member to the farthest."""
-        place, steps = len(self.members) - 1, 0
-        while place > 0:
-            place, steps = (place - 1) // self._breadth, steps + 1
-        return steps

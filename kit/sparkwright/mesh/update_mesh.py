@@ -32,45 +32,26 @@ class UpdateMesh:
     Backpressure: a worker stops reading while its inbox is full, so its neighbors block in
     `publish`. To avoid deadlock, it keeps reading while it blocks itself in `publish`, `wait_for`
     or `reading_all`. A neighbor whose messages are left unread does not time out.
-
-    Attributes:
-        me: (worker, attempt) of this worker.
-        on_catch_up: called on a mesh thread with a neighbor's (worker, attempt) when this worker
-            has missed more updates than its neighbors keep. Fetch a full state from that neighbor,
-            then call `restored`.
     """
 
     def __init__(
         self,
         port: PeerPort,
         *,
-        me: Origin,
+        me: Origin,  # (worker, attempt); must not have been used before
         name: str,
+        # Of a neighbor's send queue, else `publish` blocks; of the inbox.
         max_pending_bytes: int = 64 << 20,
-        heartbeat_s: float = 1.0,
-        peer_timeout_s: float = 15.0,
-        connect_timeout_s: float = 30.0,
+        heartbeat_s: float = 1.0,  # between comparisons of versions
+        peer_timeout_s: float = 15.0,  # without bytes from or to a neighbor, which is then dropped
+        connect_timeout_s: float = 30.0,  # of one attempt
         chunk_bytes: int = CHUNK_BYTES,
-        max_log_messages: int = MAX_MESSAGES,
+        max_log_messages: int = MAX_MESSAGES,  # updates kept for retransmission
         max_log_bytes: int = MAX_BYTES,
+        # On a mesh thread; fetch this neighbor's state, then call `restored`.
         on_catch_up: Callable[[Origin], None] = lambda _: None,
     ) -> None:
-        """Register with `port`; start without neighbors.
-
-        Args:
-            port: this worker's port.
-            me: (worker, attempt); must not have been used before.
-            name: prefix of the threads' names.
-            max_pending_bytes: `publish` blocks while a neighbor's send queue is larger. Reading
-                pauses while the inbox is larger.
-            heartbeat_s: interval at which neighbors compare versions, in seconds.
-            peer_timeout_s: a neighbor that sends or receives nothing for this long is dropped.
-            connect_timeout_s: timeout of one connection attempt, in seconds.
-            chunk_bytes: larger messages are sent in chunks of this size.
-            max_log_messages: maximum number of updates kept for retransmission.
-            max_log_bytes: maximum size of these updates, in bytes.
-            on_catch_up: see the class.
-        """
+        """Register with `port`; start without neighbors."""
         self.me, self.on_catch_up = me, on_catch_up
         self._port, self._name = port, name
         self._max_pending_bytes, self._chunk_bytes = max_pending_bytes, chunk_bytes
@@ -110,9 +91,6 @@ class UpdateMesh:
 
         Returns immediately. Connections to remaining neighbors are kept. New neighbors are
         connected on threads, with retries until the next `reshape`.
-
-        Raises:
-            ConfigurationError: if this worker is not in `seats`.
         """
         members = tuple(seat.worker for seat in seats)
         topology = Topology(members=members, mode=mode, max_downstreams=max_downstreams)
@@ -209,12 +187,6 @@ class UpdateMesh:
             self._news.notify_all()
 
     @property
-    def versions(self) -> dict[Origin, int]:
-        """Origin -> highest sequence number up to which all updates are delivered."""
-        with self._lock:
-            return self._peer.versions
-
-    @property
     def taken_versions(self) -> dict[Origin, int]:
         """Origin -> last sequence number published, restored or returned by `take`.
 
@@ -222,18 +194,6 @@ class UpdateMesh:
         """
         with self._lock:
             return dict(self._taken)
-
-    @property
-    def neighbors(self) -> frozenset[Origin]:
-        """The connected neighbors."""
-        with self._lock:
-            return frozenset(self._links)
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes queued for all neighbors together."""
-        with self._lock:
-            return sum(link.pending_bytes for link in self._links.values())
 
     def close(self) -> None:
         """Close all connections and stop all threads; the port stays open."""

@@ -58,11 +58,6 @@ def read_checkpoint(url: str) -> Checkpoint:
 
     In a folder, a file that is damaged or has parameters that are not finite is skipped with a
     warning.
-
-    Raises:
-        CheckpointNotFoundError: if there is no checkpoint.
-        DataError: if `url` is a damaged file; names the file and the problem.
-        OSError: if reading fails, naming the URL.
     """
     if not is_folder(url):
         try:
@@ -105,9 +100,6 @@ def check_resumable(
     A run that has trained all its `epochs` needs a larger number, unless minibatches remain to be
     done. All other settings (mesh, prefetching, XLA, statistics, checkpoints) may differ, as may
     settings that only one of the two masters has. A `seed` of None uses the checkpoint's.
-
-    Raises:
-        ConfigurationError: naming every difference.
     """
     old = _updated(checkpoint.master)
     differences: list[str] = []

@@ -31,44 +31,24 @@ _META: dict[str, type] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Checkpoint:
-    """The state from which a run can be resumed.
-
-    Attributes:
-        progress: the progress of training.
-        vector: the floating-point state, 1-D float32 or float64, see `ModelState.read`.
-        extras: packed state of each worker that is not averaged; default: empty.
-        has_updater: whether `vector` holds the optimizer's moments.
-        master: JSON-serializable settings, with the seed of the run.
-        fingerprint: fingerprint of the network's definition.
-        rows: number of examples of each worker.
-        epochs: number of epochs of the run.
-        run: the run's id.
-        history: 1-D columns of equal length, see `History.rows`; default: empty.
-        validation: JSON-serializable validation points so far; default: empty.
-        written: time of writing in ISO 8601; default: empty (unknown).
-        versions: library -> version; default: empty.
-        callbacks: what each Keras callback of the run remembers; default: empty.
-        earlier: what is left of an epoch that other workers began; default None.
-
-    Raises:
-        DataError: if an array or a number is invalid.
-    """
+    """The state from which a run can be resumed."""
 
     progress: Progress
-    vector: NDArray[Any]
-    has_updater: bool
-    master: dict[str, Any]
-    fingerprint: str
-    rows: tuple[int, ...]
+    vector: NDArray[Any]  # 1-D float32 or float64, see `ModelState.read`
+    has_updater: bool  # whether `vector` holds the optimizer's moments
+    master: dict[str, Any]  # JSON-serializable settings, with the seed of the run
+    fingerprint: str  # of the network's definition
+    rows: tuple[int, ...]  # of each worker
     epochs: int
-    run: str
-    extras: tuple[bytes, ...] = ()
+    run: str  # id
+    extras: tuple[bytes, ...] = ()  # of each worker, packed: the state that is not averaged
+    # 1-D columns of equal length, see `History.rows`
     history: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
-    validation: Sequence[dict[str, Any]] = ()
-    written: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    validation: Sequence[dict[str, Any]] = ()  # JSON-serializable points so far
+    written: str = ""  # in ISO 8601; empty: unknown
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])  # library -> version
     callbacks: Sequence[CallbackState] = ()
-    earlier: Earlier | None = None
+    earlier: Earlier | None = None  # what is left of an epoch that other workers began
 
     def __post_init__(self) -> None:
         """Validate the fields."""
@@ -107,11 +87,7 @@ def encode(file: BinaryIO, checkpoint: Checkpoint) -> None:
 
 
 def decode(file: BinaryIO) -> Checkpoint:
-    """Read a checkpoint written by `encode`, without executing code in the file.
-
-    Raises:
-        ValueError: if the file is damaged or invalid; the message names the problem.
-    """
+    """Read a checkpoint written by `encode`, without executing code in the file."""
     meta, members = read_archive(file)
     try:
         return _from_archive(meta, members)

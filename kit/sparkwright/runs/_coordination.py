@@ -325,7 +325,6 @@ class RunRules(ABC, Generic[Member]):
 
     def _group(self, connections: Collection[int], *, source: int) -> Group:
         """Return the group of these members for the current generation."""
-        required = self._membership.required
         return Group(
             generation=self.generation,
             seats=self._membership.seats(connections),
@@ -333,7 +332,7 @@ class RunRules(ABC, Generic[Member]):
             validation_rows=self._membership.all_validation_rows,
             progress=self.progress,
             source=source,
-            required=None if required == self.workers else required,
+            owners=self._membership.required,
         )
 
     def _ended(self, *, stopped: bool, reason: str = "") -> list[Action]:

@@ -78,15 +78,9 @@ class _Member:
 
 
 class Coordinator(RunRules[_Member]):
-    """State machine of one run of parameter averaging.
+    """State machine of one run of parameter averaging."""
 
-    Attributes:
-        phase: the phase of the run, see the module's diagram.
-        generation: number of the current group; 0 before the first.
-        exact: True: minibatches logged beyond `progress` are repeated, so they do not count.
-    """
-
-    exact = True
+    exact = True  # minibatches beyond `progress` are repeated, so they do not count
     phase: Phase
 
     def __init__(self, *, workers: int, start: Progress | None = None, **common: Any) -> None:

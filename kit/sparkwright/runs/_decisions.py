@@ -168,17 +168,11 @@ class ResetHistory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndRun:
-    """The run is over.
+    """The run is over."""
 
-    Attributes:
-        stopped: whether it was stopped on request before its end.
-        failure: the failure that ended it; None without one.
-        timed_out: the error message of a time-out; empty without one.
-    """
-
-    stopped: bool = False
+    stopped: bool = False  # on request before its end
     failure: Failure | None = None
-    timed_out: str = ""
+    timed_out: str = ""  # the error message; empty without one
 
 
 Action = (

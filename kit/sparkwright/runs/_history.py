@@ -146,27 +146,18 @@ class History:
 
 
 def block_rows(
+    # "epoch", "round", "count", "seconds", "metrics"; optionally "readings"
     block: Mapping[str, Any],
     *,
     worker: int,
-    step: int,
-    ended_s: float,
+    step: int,  # its minibatches before
+    ended_s: float,  # from the start of the run
+    # Of its previous row: a delayed message must not date rows later than the next.
     not_before_s: float,
-    examples: NDArray[Any],
+    examples: NDArray[Any],  # of each minibatch
     **columns: NDArray[Any],
 ) -> dict[str, NDArray[Any]]:
-    """The log's rows for the minibatches of a round, of which there is at least one.
-
-    Args:
-        block: "epoch", "round", "count", "seconds", "metrics"; optionally "readings".
-        worker: the worker that trained them.
-        step: its number of minibatches before.
-        ended_s: when the round ended, from the start of the run.
-        not_before_s: `time_s` of its previous row. A delayed message would otherwise date its rows
-            later than the next message.
-        examples: of each minibatch.
-        **columns: further columns.
-    """
+    """The log's rows for the minibatches of a round, of which there is at least one."""
     count, seconds = int(block["count"]), max(float(block["seconds"]), 1e-9)
     numbers = np.arange(1, count + 1)
     rows: dict[str, NDArray[Any]] = {
@@ -220,15 +211,6 @@ def unreported_rows(
     All minibatches of an epoch count except those in `progress.todo`. The totals of each epoch and
     of each worker are exact. If several workers were lost while they trained each other's data, the
     assignment of minibatches to these workers is a guess.
-
-    Args:
-        plan: the number of minibatches of each epoch.
-        progress: what counts, and what remains to be done.
-        rows: the log's columns worker, epoch and examples.
-
-    Returns:
-        Worker -> columns "epoch", "round" and "examples", in the order of the epochs. Workers that
-        have reported all minibatches are left out.
     """
     totals, size = np.array(plan.minibatches, np.int64), plan.batch_size
     epochs = max(progress.opened, progress.epoch + 1, int(np.max(rows["epoch"], initial=0)))
@@ -314,11 +296,7 @@ def _examples(size: int, epoch: Counts, cut: Counts, by: int) -> Counts:
 
 
 class Throughput:
-    """Examples per second of all workers; times are those of one clock.
-
-    Attributes:
-        trained: number of examples that count.
-    """
+    """Examples per second of all workers; times are those of one clock."""
 
     def __init__(self) -> None:
         self.trained = 0

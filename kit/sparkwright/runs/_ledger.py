@@ -69,14 +69,6 @@ class Ledger:
         if not self.is_last_epoch_over:
             self.progress = self.progress.with_epoch_opened(self._totals)
 
-    def count_meeting(self) -> None:
-        """Count a meeting in which the workers averaged."""
-        self.progress = replace(self.progress, averagings=self.progress.averagings + 1)
-
-    def count_validation(self, epoch: int) -> None:
-        """Record that the network has been validated after `epoch` epochs."""
-        self.progress = replace(self.progress, validated=max(epoch, self.progress.validated))
-
     # -- pieces -----------------------------------------------------------------------------
 
     def _is_risky(self, piece: Span) -> bool:

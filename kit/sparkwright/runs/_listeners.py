@@ -1,17 +1,22 @@
-"""The events of a run, and their delivery to listeners on a separate thread."""
+"""What a run tells beside its rows: events, warnings, and the git revision of its code."""
 
+import contextlib
 import logging
+import os
 import queue
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
 from ._events import RowsLogged, RunEvent
 
 Listener = Callable[[RunEvent], None]
 _log = logging.getLogger(__name__)
+_MOST_WARNINGS = 50
+_GIT_S = 5.0
 
 
 class EventLog:
@@ -77,3 +82,56 @@ class EventLog:
                     _log.exception(
                         "a listener failed on %s; the run continues", type(event).__name__
                     )
+
+
+def git_revision(folder: str | os.PathLike[str]) -> str | None:
+    """Return the commit that git has checked out in `folder` or a parent; None without one."""
+    command = ["git", "-C", str(folder), "rev-parse", "--verify", "-q", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_S)
+    except (OSError, subprocess.TimeoutExpired):  # for example, git is not installed
+        return None
+    return done.stdout.strip() or None
+
+
+class WarningKeeper(logging.Handler):
+    """Keeps the first 50 distinct warnings that sparkwright logs during a run."""
+
+    _listening: ClassVar[list[str]] = []
+
+    def __init__(self, thread_name: str) -> None:
+        """Create without warnings; names of the run's threads begin with `thread_name`."""
+        super().__init__(logging.WARNING)
+        self._thread_name = thread_name
+        self._texts: list[str] = []
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The warnings logged so far."""
+        return tuple(self._texts)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a warning, unless it belongs to another run."""
+        # Loggers are shared by the process: the name of the thread identifies the run.
+        owners = [name for name in tuple(self._listening) if _is_of(name, record.threadName or "")]
+        if owners and self._thread_name not in owners:
+            return
+        text = record.getMessage()
+        if len(self._texts) < _MOST_WARNINGS and text not in self._texts:
+            self._texts.append(text)
+
+    @contextlib.contextmanager
+    def listening(self) -> Generator[None]:
+        """Attach the handler to sparkwright's logger within the block."""
+        logger = logging.getLogger("sparkwright")
+        self._listening.append(self._thread_name)
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            self._listening.remove(self._thread_name)
+
+
+def _is_of(run: str, thread: str) -> bool:
+    return thread == run or thread.startswith(f"{run}-")

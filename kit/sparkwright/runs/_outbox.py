@@ -19,18 +19,14 @@ class Peer:
     delay all others and their heartbeats. A small message is sent immediately if it fits into the
     connection's buffer. A separate thread, started when first needed, sends the rest of it and the
     queued messages.
-
-    Attributes:
-        connection: the connection.
-        registered: the worker's registration; None before it has registered.
-        received_s: when the last bytes arrived, by the machine's clock.
-        alive_s: when the timer detected them, by the driver's clock; None before its first tick.
     """
 
     def __init__(self, connection: Connection, *, name: str) -> None:
         self.connection = connection
         self.registered: WorkerRegistered | None = None
+        # When the last bytes arrived, by the machine's clock.
         self.received_s = connection.received_s
+        # When the timer detected them, by the driver's clock; None before its first tick.
         self.alive_s: float | None = None
         self._name = name
         self._lock = threading.Lock()

@@ -42,19 +42,11 @@ class ProgressLines:
         record: RunRecord,
         *,
         name: str,
-        title: str,
-        validates: bool,
-        stream: TextIO | None = None,
+        title: str,  # what is trained
+        validates: bool,  # an epoch's line waits for the validation results
+        stream: TextIO | None = None,  # None: standard output
     ) -> None:
-        """Print the heading and start the thread.
-
-        Args:
-            record: the record of the run.
-            name: the run's name.
-            title: what is trained.
-            validates: whether there is validation data; then an epoch's line waits for its results.
-            stream: default None: standard output.
-        """
+        """Print the heading and start the thread."""
         self._record, self._name, self._validates = record, name, validates
         self._stream: Any = stream or sys.stdout
         self._repaints = can_repaint(self._stream)

@@ -12,17 +12,11 @@ _LOOK_AGAIN_S = 0.2
 
 
 class Claim(NamedTuple):
-    """The task slots that a run needs.
+    """The task slots that a run needs."""
 
-    Attributes:
-        place: id of the Spark application; its runs share its slots.
-        workers: number of slots that the run needs to start.
-        slots: number of slots of the application; None: unknown, because it can change.
-    """
-
-    place: str
-    workers: int
-    slots: int | None
+    place: str  # id of the Spark application; its runs share its slots
+    workers: int  # slots that the run needs to start
+    slots: int | None  # of the application; None: unknown, because it can change
 
 
 @dataclass(eq=False, frozen=True, slots=True)

@@ -11,8 +11,8 @@ from sparkwright.workers.protocol import Progress
 
 from ._events import RunEvent, RunStatus
 from ._history import History
+from ._listeners import WarningKeeper, git_revision
 from ._progress import ProgressLines
-from ._provenance import WarningKeeper, git_revision
 from ._queue import QUEUE, Claim, Place
 from ._tracking import RunTracking
 from ._waiting import Waiting

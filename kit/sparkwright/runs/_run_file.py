@@ -43,14 +43,6 @@ def opened(path: Path, *, write: bool) -> Generator[sqlite3.Connection]:
 
     Uses SQLite's rollback journal, because its write-ahead log needs shared memory, which fails on
     network file systems.
-
-    Args:
-        path: the file; created, with its folder, if `write`.
-        write: lock the file for writing.
-
-    Raises:
-        FileNotFoundError: if the file does not exist and `write` is False.
-        OSError: if the file cannot be read or written, naming it.
     """
     if write:
         with contextlib.suppress(OSError):  # SQLite's error is reported below

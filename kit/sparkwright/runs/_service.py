@@ -52,13 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class RunService:
-    """Serves the workers of one run and its coordinator, on the driver.
-
-    Attributes:
-        server: the driver's port.
-        over: set when the run is over.
-        end: how the coordinator ended the run; None: it has not.
-    """
+    """Serves the workers of one run and its coordinator, on the driver."""
 
     def __init__(
         self,
@@ -67,21 +61,12 @@ class RunService:
         *,
         beginning: RunBeginning,
         launcher: Launcher,
-        checkpoints: RunCheckpoints,
-        rows: tuple[int, ...],
+        checkpoints: RunCheckpoints,  # where workers start; keeps their states
+        rows: tuple[int, ...],  # of each worker; empty: unknown
+        # With the examples of the required workers, once all have registered.
         gathered: Callable[[tuple[int, ...]], None],
     ) -> None:
-        """Open the port; tasks start with `until_over`.
-
-        Args:
-            coordinator: the rules of the run.
-            record: what happens is written to it.
-            beginning: the settings of the run.
-            launcher: starts the tasks.
-            checkpoints: where workers start; keeps their states when the coordinator decides so.
-            rows: examples of each worker; empty: unknown.
-            gathered: called with the examples of the required workers when all have registered.
-        """
+        """Open the port; tasks start with `until_over`."""
         self.over = threading.Event()
         self.end: EndRun | None = None
         self._record, self._launcher, self._callbacks = record, launcher, beginning.callbacks

@@ -20,7 +20,7 @@ share. A stop, a failure or a time-out leads to a final meeting, which preserves
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sparkwright.masters.checkpointing import Checkpointing, StateSchedule
@@ -83,15 +83,9 @@ class _Meeting:
 
 
 class SharingCoordinator(RunRules[_Member]):
-    """State machine of one run of gradient sharing.
+    """State machine of one run of gradient sharing."""
 
-    Attributes:
-        phase: the phase of the run, see the module's diagram.
-        exact: False: minibatches logged beyond `progress` count too, because other workers have
-            received their updates.
-    """
-
-    exact = False
+    exact = False  # minibatches beyond `progress` count: other workers have their updates
     phase: Phase
 
     def __init__(
@@ -99,30 +93,18 @@ class SharingCoordinator(RunRules[_Member]):
         *,
         workers: int,
         epochs: int,
+        # Examples of each worker -> minibatches per epoch of each.
         minibatches: Callable[[Sequence[int]], Sequence[int]],
+        # Examples of each worker -> minibatches of a piece.
         piece_size: Callable[[Sequence[int]], int],
         start: Progress | None = None,
-        checkpoints: Checkpointing | None = None,
-        copies: bool = False,
-        lends: bool = True,
-        callbacks: bool = False,
+        checkpoints: Checkpointing | None = None,  # for which the workers meet
+        copies: bool = False,  # workers also meet to send their state, at less than 1 % of the time
+        lends: bool = True,  # idle workers take over work of others
+        callbacks: bool = False,  # the driver runs them after each epoch
         **common: Any,
     ) -> None:
-        """Start in the phase "gathering".
-
-        Args:
-            workers: number of workers of the run.
-            epochs: passes over the data.
-            minibatches: examples of each worker -> minibatches per epoch of each worker.
-            piece_size: examples of each worker -> minibatches of a piece.
-            start: initial progress; default None: the beginning of training.
-            checkpoints: when the workers meet for a checkpoint; default None: never.
-            copies: whether workers also meet to send a copy of their state to the driver, at a
-                frequency that costs less than 1 % of the time; default False.
-            lends: whether idle workers take over work of others; default True.
-            callbacks: whether the driver runs callbacks after each epoch; default False.
-            **common: see `RunRules`.
-        """
+        """Start in the phase "gathering"; see `RunRules` for `common`."""
         super().__init__(workers=workers, member=_Member, **common)
         self._ledger = Ledger(
             start or Progress.first(workers=workers),
@@ -221,7 +203,8 @@ class SharingCoordinator(RunRules[_Member]):
             member.attendance = "met" if event.ending == "met" else "outside"
             self._meeting.broke |= event.ending != "met"
             if event.progress is not None and event.connection == self._meeting.reporter:
-                self._ledger.count_validation(event.progress.validated)
+                validated = max(event.progress.validated, self.progress.validated)
+                self._ledger.progress = replace(self.progress, validated=validated)
         has_failed = event.ending == "failed"
         if has_failed:
             self._failure = self._failure or event.failure
@@ -361,7 +344,8 @@ class SharingCoordinator(RunRules[_Member]):
         if self._meeting.broke or not any(member.attendance == "met" for member in ready):
             return self._call_meeting()
         self._fruitless.clear()
-        self._ledger.count_meeting()
+        averagings = self.progress.averagings + 1
+        self._ledger.progress = replace(self.progress, averagings=averagings)
         actions: list[Action] = []
         if self._meeting.has_state:
             self._ledger.keep()

@@ -17,7 +17,7 @@ from sparkwright.errors import ConfigurationError, RunInterrupted, RunTimeoutErr
 
 from ._progress import ProgressLines
 from ._queue import Place
-from .endings import end_process, keep_model
+from .extensions import end_process, keep_model
 from .outcome import held, sentence
 
 if TYPE_CHECKING:

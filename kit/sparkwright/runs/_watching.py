@@ -72,9 +72,6 @@ class Standstill:
 
     `Stalls` looks at workers that compute. A worker that waits is never stalled, so all workers can
     wait for each other, or repeat work that never counts, without one of them being stalled.
-
-    Attributes:
-        shown: whether the run stands still, and that has been noticed.
     """
 
     def __init__(self, *, timeout_s: float) -> None:
@@ -85,11 +82,7 @@ class Standstill:
         self.shown = False
 
     def check(self, counts: object, now_s: float) -> float | None:
-        """Compare `counts` with those of the previous tick.
-
-        Returns:
-            The seconds of a standstill, when it is first noticed; 0 when it is over; else None.
-        """
+        """Return the seconds of a standstill when first noticed; 0 when it is over; else None."""
         if counts != self._counts:
             shown, self.shown = self.shown, False
             self._counts, self._since_s = counts, now_s
@@ -129,11 +122,7 @@ class Delivery:
         return self._asked.pop(connection, None) is not None and not self._asked
 
     def heartbeat(self, connection: int) -> Literal["sending", "hung", "failed"]:
-        """Process a heartbeat; return the state of the delivery.
-
-        Returns:
-            "sending"; "hung" if snapshots should be requested; or "failed" if none will arrive.
-        """
+        """Process a heartbeat; "hung": request snapshots; "failed": none will arrive."""
         if connection in self._asked:
             self._asked[connection] += 1
         beats = min(self._asked.values(), default=0)

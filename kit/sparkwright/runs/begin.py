@@ -42,20 +42,7 @@ _starting = threading.Lock()
 
 
 class RunBeginning:
-    """The settings and initial state of a run.
-
-    Attributes:
-        id: the run's id.
-        master: the training master, with the seed of this run.
-        model: the keras.Model.
-        definition: the model's definition.
-        start: the network's initial state.
-        resume: the checkpoint to resume from; None: begin with `start`.
-        epochs: maximum number of passes over the data.
-        callbacks: Keras callbacks; may be empty.
-        initial_epoch: the epoch to begin with, from 0.
-        histograms: which to take, and when; None: only on request.
-    """
+    """The settings and initial state of a run."""
 
     def __init__(
         self,
@@ -63,26 +50,12 @@ class RunBeginning:
         *,
         model: Any,
         master: TrainingMaster,
-        layout: Callable[[], Mapping[str, tuple[Any, Shape]]],
+        layout: Callable[[], Mapping[str, tuple[Any, Shape]]],  # of the data, see `prepare`
         options: CheckedOptions,
+        # Begins with its thresholds if their options are the same.
         previous: TrainingRun | None = None,
     ) -> None:
-        """Validate the model and the options; read the checkpoint at `resume`, if given.
-
-        Args:
-            id: the run's id.
-            model: the keras.Model.
-            master: the training master.
-            layout: of the data, see `prepare`.
-            options: the result of `checked_options`.
-            previous: the network's last run. This run begins with its thresholds if the threshold
-                options are the same; default None: there is none.
-
-        Raises:
-            ConfigurationError: if `epochs` is invalid, the checkpoint has other settings, or
-                workers cannot build the model.
-            OSError, DataError: if the checkpoint cannot be read.
-        """
+        """Validate the model and the options; read the checkpoint at `resume`, if given."""
         check_untrained(model)
         epochs = 1 if options["epochs"] is None else options["epochs"]
         resume, self.initial_epoch = options["resume"], options["initial_epoch"]
@@ -104,6 +77,7 @@ class RunBeginning:
         prepare(model, layout)
         if isinstance(master, SharedTrainingMaster) and master.combine == "sum":
             check_summed_updates(model)
+        # None: begin with `start`
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), DriverModel(model, master)
         if isinstance(master, SharedTrainingMaster):
@@ -114,7 +88,7 @@ class RunBeginning:
                 self.resume = replace(self.resume, progress=progress)
             _refuse_low_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
-        self.master = seeded(master, otherwise=seed)
+        self.master = seeded(master, otherwise=seed)  # with the seed of this run
         self._name = options["name"]
         self.histograms, self._trackers = options["histograms"], options["log_to"]
         given = options["hyperparameters"]
@@ -149,11 +123,7 @@ class RunBeginning:
         when_begun: Callable[[TrainingRun], None],
         claim: Claim | None = None,
     ) -> TrainingRun:
-        """Start the run and, unless `display` is False, show a panel or progress lines.
-
-        Raises:
-            ConfigurationError: if another run trains the model.
-        """
+        """Start the run and, unless `display` is False, show a panel or progress lines."""
         with _starting:  # so that of two threads only one starts
             check_untrained(self.model)
             if self._is_recorded:
@@ -274,11 +244,7 @@ def check_direct(master: TrainingMaster, reason: str) -> None:
 
 
 def refuse_joining(master: TrainingMaster) -> None:
-    """Raise if workers may join a run with `TfData`, which they could not share.
-
-    Raises:
-        ConfigurationError: if the master has `max_workers`.
-    """
+    """Raise if workers may join a run with `TfData`, which they could not share."""
     if master.max_workers is not None:
         raise ConfigurationError(
             "workers of a `TfData` cannot give others part of their examples, so none can join. "

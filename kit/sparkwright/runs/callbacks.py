@@ -17,9 +17,18 @@ from sparkwright.networks.steps import learning_rate_of
 from sparkwright.workers.metric_values import as_keras_logs
 from sparkwright.workers.protocol import Progress
 
-from ._callback_state import CallbackState, Values, described, restore, state_of, values_of
+from ._callback_state import (
+    CallbackState,
+    Values,
+    check_scores,
+    described,
+    prepare_scores,
+    restore,
+    restored_epoch,
+    state_of,
+    values_of,
+)
 from ._observations import Moment
-from ._scored_callbacks import check_scores, prepare_scores, restored_epoch
 from .driver_model import DriverModel
 from .outcome import Outcome, as_exception
 from .record import RunRecord
@@ -44,10 +53,6 @@ def checked_callbacks(
 
     With `by_averaging` their minibatch methods are called at averagings. `validates`: whether there
     is validation data.
-
-    Raises:
-        ConfigurationError: if one is not a Keras callback, cannot work on the driver, or monitors
-            validation data that is missing.
     """
     if given is None:
         return []
@@ -100,41 +105,26 @@ def _is_keras(thing: Any) -> bool:
 
 
 class DriverCallbacks:
-    """The callbacks of one run, and its Keras `History`.
-
-    Attributes:
-        given: whether there are callbacks; without them, only `history` has an effect.
-        frequency: averagings of an epoch between minibatch calls; 0: no such calls.
-        error: the exception that a callback raised; None: none.
-        ends_on_nan: whether a NaN or infinite loss ends the run without an error.
-    """
+    """The callbacks of one run, and its Keras `History`."""
 
     def __init__(
         self,
-        callbacks: Sequence[Any],
+        callbacks: Sequence[Any],  # the result of `checked_callbacks`
         model: Any,
-        start: DriverModel,
+        start: DriverModel,  # takes the state of the workers into the model
         *,
-        epochs: int,
+        epochs: int,  # number of the last epoch
         frequency: int | None = None,
-        resume: Sequence[CallbackState] = (),
+        resume: Sequence[CallbackState] = (),  # what those of a checkpointed run remember
     ) -> None:
-        """Prepare without calling a callback; `begin` makes the first calls.
-
-        Args:
-            callbacks: the result of `checked_callbacks`.
-            model: the model that they see.
-            start: takes the state of the workers into the model.
-            epochs: number of the last epoch.
-            frequency: see `frequency`; default None: 0.
-            resume: what the callbacks of a checkpointed run remember; default: nothing.
-        """
+        """Prepare without calling a callback; `begin` makes the first calls."""
         import keras
 
         prepare_scores(callbacks, model)
         self.given, self.frequency = bool(callbacks), frequency or 0
-        self.error: BaseException | None = None
+        self.error: BaseException | None = None  # that a callback raised
         nan = keras.callbacks.TerminateOnNaN
+        # Whether a NaN or infinite loss ends the run without an error.
         self.ends_on_nan = any(isinstance(callback, nan) for callback in callbacks)
         self._callbacks, self._model, self._epochs = callbacks, model, epochs
         self._start = start

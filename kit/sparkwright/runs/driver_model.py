@@ -15,13 +15,7 @@ from .outcome import Outcome
 
 
 class DriverModel:
-    """The driver's model: the initial state of training, and the target of its result.
-
-    Attributes:
-        state: the model's variables.
-        thresholds: initial thresholds of gradient sharing; empty: those of the master.
-        counter_bytes: bytes of the packed counters.
-    """
+    """The driver's model: the initial state of training, and the target of its result."""
 
     def __init__(self, model: Any, master: TrainingMaster | None = None) -> None:
         """Split the variables of `model` as `master` averages them; None: average moments too."""
@@ -29,6 +23,7 @@ class DriverModel:
         if isinstance(master, ParameterAveragingTrainingMaster):
             updater = master.updater
             self._velocity = master.velocity_size(self.state.trainable_size)
+        # Initial ones of gradient sharing; empty: those of the master.
         self.thresholds: tuple[float, ...] = ()
         self._has_updater = updater == "average"
         self.state = replace(self.state, own_updater=updater == "local")

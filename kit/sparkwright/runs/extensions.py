@@ -1,14 +1,19 @@
-"""Extension points of a run: its live panel and its report.
+"""What a run does outside training: its live panel, its report, and the end of the process.
 
-The notebook packages register them as entry points, so that sparkwright does not depend on them.
+The notebook packages register panel and report as entry points, so that sparkwright does not depend
+on them.
 """
 
+import signal
 from collections.abc import Mapping
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, NoReturn
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.storage import save_model
 from sparkwright.storage.files import write_bytes
+
+from ._run_file import default_path
 
 DISPLAY, REPORT = "sparkwright.display", "sparkwright.report"
 
@@ -34,12 +39,7 @@ def show(run: Any) -> None:
 
 
 def write_report(run: Any, url: str, options: Mapping[str, Any]) -> None:
-    """Write the report of `run` with the registered function to `url`, atomically.
-
-    Raises:
-        ConfigurationError: if no report function is registered, or it cannot be imported.
-        OSError: if writing fails, naming `url`.
-    """
+    """Write the report of `run` with the registered function to `url`, atomically."""
     make, reason = _registered(REPORT)
     if make is None:
         raise ConfigurationError(
@@ -58,3 +58,19 @@ def _registered(group: str) -> tuple[Any, str]:
         except ImportError as error:
             reason = str(error)
     return None, reason
+
+
+def keep_model(model: Any, name: str) -> str:
+    """Write a model beside the stored runs; return a sentence with its path."""
+    path = default_path().with_name(f"{name}.keras")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_model(model, str(path))
+    return f"It is in {path}: `sw.load_model`."
+
+
+def end_process(number: int) -> NoReturn:
+    """End this process as signal `number` does."""
+    if in_notebook():  # a kernel outlives SystemExit
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+    raise SystemExit(128 + number)

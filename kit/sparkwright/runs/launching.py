@@ -18,61 +18,28 @@ from .begin import RunBeginning
 
 
 class Launcher(Protocol):
-    """Starts the workers' tasks, on Spark or as processes of this machine.
+    """Starts the workers' tasks, on Spark or as processes of this machine."""
 
-    Attributes:
-        workers: maximum number of workers.
-        required: number of workers that hold data and must be present; the others may join.
-        max_failures: number of failed tasks of a worker, without a trained minibatch in between,
-            that ends the run.
-        replacement_timeout_s: default time-out for the replacement of a lost worker.
-        slots: number of task slots; None: unknown.
-        claim: the slots of Spark that the workers hold; None: without Spark.
-        bind_host: address on which the coordinator listens.
-        advertised_host: address at which workers connect to the coordinator.
-        worker_host: address on which workers listen; empty: that of the connection to the
-            coordinator.
-        consume: whether a worker's files are used by only one attempt.
-        facts: JSON-serializable facts about the data, from `prepare`.
-        stream: the data from which workers read their examples; None: `prepare` stores them.
-    """
-
-    workers: int
-    required: int
-    max_failures: int
-    replacement_timeout_s: float
-    slots: int | None
-    claim: Claim | None
-    bind_host: str
-    advertised_host: str
-    worker_host: str
-    consume: bool
-    facts: dict[str, Any]
-    stream: TfData | None
+    workers: int  # at most
+    required: int  # those that hold data and must be present; the others may join
+    max_failures: int  # failed tasks of a worker, without a minibatch in between, that end the run
+    replacement_timeout_s: float  # default of the master's option
+    slots: int | None  # for tasks; None: unknown
+    claim: Claim | None  # the slots of Spark that the workers hold; None: without Spark
+    bind_host: str  # where the coordinator listens
+    advertised_host: str  # where workers reach the coordinator
+    worker_host: str  # where workers listen; empty: that of the connection to the coordinator
+    consume: bool  # whether a worker's files are used by only one attempt
+    facts: dict[str, Any]  # JSON-serializable, about the data, from `prepare`
+    stream: TfData | None  # where workers read their examples; None: `prepare` stores them
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
-        """Store the data for the workers.
-
-        Args:
-            enter: called with each phase of the timeline when it begins; the caller ends the last
-                one.
-
-        Returns:
-            Number of examples of each required worker, or None if not counted yet.
-        """
+        """Store the data; return the examples of each required worker, None if not counted yet."""
 
     def launch(
         self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
     ) -> None:
-        """Start a task for `worker`; non-blocking.
-
-        Args:
-            worker: the worker's number.
-            template: a `TrainRequest` to complete.
-            ended: called once, from any thread, when the task ends: with its failure, or None if
-                it returned or was replaced.
-            replaces: whether to end the remaining tasks of the worker first.
-        """
+        """Start a task, non-blocking; `ended` is called once, with None if it did not fail."""
 
     def withdraw(self, worker: int) -> None:
         """End the tasks of a worker, which may wait for a slot, without a failure."""
@@ -110,12 +77,10 @@ def train_request(
     )
     return TrainRequest(
         definition=beginning.definition,
-        xla=master.xla,
         run=beginning.id,
         controller=(launcher.advertised_host, port),
         secret=secret,
         listen_host=launcher.worker_host,
-        ports=master.mesh.ports,
         shard="",
         validation="",
         consume=launcher.consume,
@@ -131,12 +96,6 @@ def settings_of(master: TrainingMaster, *, epochs: int) -> Any:
     if isinstance(master, SharedTrainingMaster):  # workers do not need the user's repartitioner
         master = replace(master, repartitioner=DefaultRepartitioner())
     return WorkerSettings(master=master, epochs=epochs)
-
-
-def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:
-    """Complete `template` for one worker."""
-    settings = replace(template.settings, worker=worker, attempt=attempt)
-    return replace(template, settings=settings, shard=shard, validation=validation)
 
 
 def count_text(launcher: Launcher, one: str, several: str) -> str:

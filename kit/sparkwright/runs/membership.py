@@ -26,13 +26,7 @@ _SNAPSHOT_S = 3.0
 
 
 class Membership:
-    """The workers of one run, by connection.
-
-    Attributes:
-        workers: number of workers of the run.
-        required: number of workers that hold data; the others may join and leave at any time.
-        rows: worker -> (examples, validation examples) of every worker that has registered.
-    """
+    """The workers of one run, by connection."""
 
     def __init__(
         self,
@@ -60,9 +54,11 @@ class Membership:
         `rows_of` finds, the run ends. If the worker is not required, the run continues without it.
         """
         self.workers = workers
+        # Those that hold data; the others may join and leave.
         self.required = workers if required is None else required
         self._are_required = frozenset(range(self.required))
         self._no_rows = (0,) * (workers - self.required)  # of those that hold no data
+        # Worker -> (examples, validation examples) of every worker that has registered.
         self.rows: dict[int, tuple[int, int]] = {}
         self._slots = slots
         self._registered: dict[int, WorkerRegistered] = {}
@@ -142,13 +138,7 @@ class Membership:
     def task_ended(
         self, worker: int, failure: Failure | None, *, steps: Sequence[int]
     ) -> Failure | None:
-        """Count the end of a task; return the failure that ends the run, or None.
-
-        Args:
-            worker: the task's worker.
-            failure: why the task failed; None: it did not.
-            steps: number of minibatches that count, of each worker.
-        """
+        """Count the end of a task; return the failure that ends the run, or None."""
         self._tasks[worker] = max(0, self._tasks[worker] - 1)
         self._silent_since_s.pop(worker, None)
         if failure is None:

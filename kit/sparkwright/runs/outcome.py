@@ -8,16 +8,8 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from sparkwright.errors import (
-    ConfigurationError,
-    DataError,
-    NetworkError,
-    NonFiniteLossError,
-    SparkSessionError,
-    SparkwrightError,
-    WorkerError,
-)
-from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.errors import SparkwrightError, WorkerError
+from sparkwright.workers.protocol import Progress
 
 from ._events import RunState
 from .record import RunRecord
@@ -27,21 +19,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """The outcome of a run.
+    """The outcome of a run."""
 
-    Attributes:
-        vector: the last average, in the layout of `ModelState.read`; None without one.
-        counters: worker 0's packed counters; None without an average.
-        progress: the progress of training.
-        stopped: whether the run was stopped on request.
-        error: the cause of failure; None if the run did not fail.
-    """
-
+    # The last average, in the layout of `ModelState.read`; None without one.
     vector: NDArray[Any] | None
-    counters: bytes | None
+    counters: bytes | None  # worker 0's, packed; None without an average
     progress: Progress
-    stopped: bool = False
-    error: BaseException | None = None
+    stopped: bool = False  # on request
+    error: BaseException | None = None  # the cause of failure
 
 
 class Engine(Protocol):
@@ -100,13 +85,7 @@ def held(progress: Progress | None) -> str:
 def ending_of(
     outcome: Outcome, *, done: str, restored_epoch: int | None
 ) -> tuple[RunState, str, str | None]:
-    """Return the last state of a run, its message, and the details of its error.
-
-    Args:
-        outcome: the outcome, from `told`.
-        done: the message of a run that was not stopped; empty: "done".
-        restored_epoch: the epoch whose weights the model holds; None: those of the last average.
-    """
+    """Return the last state of a run, its message, and the details of its error."""
     error = outcome.error
     if isinstance(error, WorkerError) and error.worker_traceback:
         return "failed", sentence(error), f"{error}\n\n{error.worker_traceback}"
@@ -137,22 +116,3 @@ def sentence(error: BaseException) -> str:
         f"worker {error.worker}: " if isinstance(error, WorkerError) and error.worker >= 0 else ""
     )
     return f"{where}{text}".strip().splitlines()[0] if text else type(error).__name__
-
-
-def error_of(failure: Failure) -> Exception:
-    """Return the exception for a worker's failure."""
-    if failure.kind == "data":
-        return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
-    if failure.kind == "configuration":
-        return ConfigurationError(failure.reason)
-    if failure.kind == "session":
-        return SparkSessionError(failure.reason)
-    if failure.kind == "network":
-        return NetworkError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
-    kind = NonFiniteLossError if failure.kind == "non_finite" else WorkerError
-    return kind(
-        worker=failure.worker,
-        host=failure.host,
-        reason=failure.reason,
-        worker_traceback=failure.traceback,
-    )

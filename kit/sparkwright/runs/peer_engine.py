@@ -12,6 +12,7 @@ from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters.plan import epoch_minibatches
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.failure import error_of
 from sparkwright.workers.protocol import Failure, Progress
 
 from ._coordinator import Coordinator
@@ -20,7 +21,7 @@ from ._service import RunService
 from ._sharing_coordinator import SharingCoordinator
 from .begin import RunBeginning
 from .launching import Launcher
-from .outcome import Outcome, error_of, held, tidy
+from .outcome import Outcome, held, tidy
 from .poison import place_of, rows_of
 from .record import RunRecord
 from .run_checkpoints import RunCheckpoints

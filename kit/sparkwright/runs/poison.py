@@ -62,10 +62,7 @@ class Deaths:
 def rows_of(
     span: Span, *, rows: Sequence[int], master: TrainingMaster, earlier: Earlier | None = None
 ) -> tuple[list[int], int]:
-    """Return the rows of minibatches in order, and the number of rows of their partition.
-
-    Args: as of `place_of`. Returns no rows and 0 if the examples are not known by number.
-    """
+    """Return the rows of minibatches in order, and those of their partition; none if unknown."""
     if not rows or not rows[span.owner]:
         return [], 0
     count, size = rows[span.owner], master.batch_size_per_worker
@@ -85,12 +82,6 @@ def place_of(
     span: Span, *, rows: Sequence[int], master: TrainingMaster, earlier: Earlier | None = None
 ) -> str:
     """Name minibatches of a worker's data: partition, epoch, and its rows if they are known.
-
-    Args:
-        span: the minibatches.
-        rows: examples of each worker; empty: unknown.
-        master: the training master, with its seed.
-        earlier: what the checkpointed run left, if it had other workers; default None.
 
     Example:
         >>> from sparkwright.masters import ParameterAveragingTrainingMaster

@@ -41,28 +41,18 @@ class RunRecord:
 
     The engine adds to it; status, history, timeline and reports are read from it. Listeners are
     called on a separate thread. Every method may be called from any thread.
-
-    Attributes:
-        log: one row per worker and minibatch.
-        histograms: histograms of the network, taken at intervals or on request.
-        times: phases of driver and workers.
-        events: the events so far, for listeners. `RowsLogged` is not kept: `log` has its rows.
-        facts: JSON-serializable facts that became known after the start.
-        began_s: start time, by the monotonic clock.
-        first_loss_s: seconds from the start to the first loss; None before.
-        silence_s: returns worker -> seconds since its last message, from the server.
-        behind: names of the runs whose task slots this run waits for.
     """
 
     def __init__(self, *, workers: int, epochs: int, name: str) -> None:
         """Start now, in the state "queued"."""
         self.log, self.histograms = History(), RunHistograms()
-        self.times = TimelineRecord(workers=workers, name=name)
-        self.facts: Mapping[str, Any] = {}
-        self.behind: tuple[str, ...] = ()
+        self.times = TimelineRecord(workers=workers, name=name)  # phases of driver and workers
+        self.facts: Mapping[str, Any] = {}  # JSON-serializable, known after the start
+        self.behind: tuple[str, ...] = ()  # runs whose task slots this run waits for
         self._starting = "waiting for workers"
         self.began_s = time.monotonic()
-        self.first_loss_s: float | None = None
+        self.first_loss_s: float | None = None  # since the start
+        # Worker -> seconds since its last message, from the server.
         self.silence_s: Callable[[], dict[int, float]] = dict
         self._lock = threading.RLock()
         self._status = RunStatus(
@@ -74,6 +64,7 @@ class RunRecord:
         self._plan: TrainingPlan | None = None
         self._entered = self._rounds = 0  # the current epoch, and its number of averagings
         self._ended_s: float | None = None
+        # For listeners; without `RowsLogged`, whose rows `log` has.
         self.events = EventLog(name=name)
 
     # -- read -------------------------------------------------------------------------------
@@ -258,21 +249,11 @@ class RunRecord:
         self,
         worker: int,
         blocks: list[dict[str, Any]],
-        losses: Any,
-        examples: Any,
-        further: Mapping[str, Any] | None = None,
+        losses: Any,  # (n,) float32, n minibatches in all blocks
+        examples: Any,  # (n,) int32
+        further: Mapping[str, Any] | None = None,  # columns, each (n,) float32
     ) -> None:
-        """Log trained minibatches of a worker.
-
-        Args:
-            worker: the worker's number.
-            blocks: one dictionary per round: "epoch", "round", "count", "age_s", "seconds" and
-                "metrics"; optionally "readings", column -> value of its last minibatch; with
-                parameter averaging "averagings", the number of averagings including this one.
-            losses: (n,) float32, where n is the number of minibatches of all blocks.
-            examples: (n,) int32.
-            further: more columns, each (n,) float32; default None.
-        """
+        """Log trained minibatches of a worker, see `block_rows`."""
         now_s = time.monotonic()
         with self._lock:
             self._heard_s[worker] = now_s

@@ -25,14 +25,11 @@ class RoundMeans:
     falling loss would be higher than the losses there. A round with few examples, at the end of an
     epoch, is averaged with the previous round. With `sharing`, a round consists of 10 minibatches
     of each worker.
-
-    Attributes:
-        latest: mean loss of the last reported round; None before.
     """
 
     def __init__(self, *, sharing: bool = False, patience_rounds: int = 8) -> None:
         """Create without rounds."""
-        self.latest: float | None = None
+        self.latest: float | None = None  # of the last reported round
         self._minibatches = _MINIBATCHES_IN_A_MEAN if sharing else 1
         self._patience_rounds = patience_rounds
         # Open round -> first step, last step, sum of loss * examples, sum of examples.

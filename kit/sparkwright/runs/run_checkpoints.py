@@ -1,5 +1,6 @@
 """The states of training on the driver: where a run starts, and what it keeps and writes."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -10,15 +11,15 @@ from numpy.typing import NDArray
 
 from sparkwright._version import __version__
 from sparkwright.masters.plan import TrainingPlan
+from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.mesh.framing import Message
 from sparkwright.networks import pack_arrays
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers.examples import Earlier
+from sparkwright.workers.examples import Earlier, spans_left
 from sparkwright.workers.protocol import Progress
 
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
 from ._observations import order_of, vector_of
-from ._resizing import resized
 from .begin import RunBeginning
 from .outcome import Outcome
 from .record import RunRecord
@@ -28,22 +29,16 @@ _LAST_CHECKPOINT_S = 60.0
 
 
 class RunCheckpoints:
-    """The checkpoint that a run goes on from, those that it writes, and a copy in memory.
+    """The checkpoint that a run goes on from, those that it writes, and a copy in memory."""
 
-    Attributes:
-        resume: the checkpoint to go on from, after `fit` with the present workers; None: none.
-        start: the fields and the payload of the message from which workers start: the model's
-            state, that of `resume`, or the copy.
-        copy: the latest state that workers sent, for the case that all are lost; at first that of
-            `resume`, which the model holds; None: none.
-    """
-
+    # (fields, payload) from which workers start: the model, `resume`, or the copy
     start: tuple[dict[str, Any], tuple[Any, ...]]
 
     def __init__(self, beginning: RunBeginning) -> None:
         """Take the run's facts; nothing is written before `open`."""
-        self.resume = beginning.resume
+        self.resume = beginning.resume  # after `fit` with the present workers
         self._beginning = beginning
+        # The latest state of workers, in case all are lost; at first `resume`.
         self.copy = self._resumed()
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
@@ -69,11 +64,7 @@ class RunCheckpoints:
             self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
 
     def fit(self, rows: tuple[int, ...], *, is_stream: bool = False) -> None:
-        """Go on from the checkpoint with workers that have `rows` examples.
-
-        Raises:
-            ConfigurationError: if the checkpoint is of other data or settings.
-        """
+        """Go on from the checkpoint with workers that have `rows` examples."""
         if self.resume is None:
             return
         beginning = self._beginning
@@ -136,14 +127,7 @@ class RunCheckpoints:
     def write(
         self, record: RunRecord, progress: Progress, vector: NDArray[Any], extras: bytes
     ) -> None:
-        """Write a checkpoint on another thread; no-op without a folder.
-
-        Args:
-            record: the run's record.
-            progress: what `vector` contains.
-            vector: the state that is averaged.
-            extras: the state of worker 0 that is not, see `KeptState.write_extras`.
-        """
+        """Write a checkpoint on another thread; no-op without a folder."""
         if self._writer is None:
             return
         beginning, status = self._beginning, record.status()
@@ -171,3 +155,49 @@ class RunCheckpoints:
         """Wait until the last checkpoint is written."""
         if self._writer is not None:
             self._writer.close(_LAST_CHECKPOINT_S)
+
+
+def resized(
+    checkpoint: Checkpoint, *, rows: Sequence[int], master: TrainingMaster, extras_bytes: int
+) -> Checkpoint:
+    """Return a checkpoint of workers with `rows` examples, with the same average and log.
+
+    The examples that remain in its epoch stay those, in other minibatches. All workers continue
+    with the first one's state that is not averaged. Worker w stands for the workers w, w + n, … of
+    the checkpoint.
+    """
+    count, old = len(rows), checkpoint.rows
+    if tuple(rows) == old:
+        return checkpoint
+    progress, earlier = checkpoint.progress, checkpoint.earlier
+    first = b"".join(checkpoint.extras)[:extras_bytes]
+    if tuple(rows[: len(old)]) != old:  # else only workers without data are added
+        earlier = Earlier(old, progress.todo, earlier) if progress.todo else None
+        todo = () if earlier is None else spans_left(earlier, rows=rows, master=master)
+        progress = replace(progress, todo=todo)
+    return replace(
+        checkpoint,
+        rows=tuple(rows),
+        progress=replace(
+            progress,
+            steps=_folded(progress.steps, count),
+            examples=_folded(progress.examples, count),
+        ),
+        extras=(first, *[b""] * (count - 1)) if first else (),
+        history=_relabeled(checkpoint.history, count),
+        earlier=earlier,
+    )
+
+
+def _folded(counts: Sequence[int], workers: int) -> tuple[int, ...]:
+    return tuple(sum(counts[worker::workers]) for worker in range(workers))
+
+
+def _relabeled(history: Mapping[str, NDArray[Any]], workers: int) -> Mapping[str, NDArray[Any]]:
+    """Assign the log's rows to the workers, and number each worker's minibatches again."""
+    if not len(history.get("worker", ())) or history["worker"].max() < workers:
+        return history
+    worker, step = history["worker"] % workers, history["step"].copy()
+    for each in range(workers):
+        step[worker == each] = np.arange(1, np.count_nonzero(worker == each) + 1)
+    return {**history, "worker": worker, "step": step}

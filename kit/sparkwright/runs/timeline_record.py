@@ -32,9 +32,6 @@ class TimelineRecord:
 
     The few phases of the driver are always kept, those of the workers only if `collects` is set.
     Every method may be called from any thread.
-
-    Attributes:
-        collects: whether workers report their phases.
     """
 
     def __init__(self, *, workers: int, name: str) -> None:
@@ -97,11 +94,7 @@ class TimelineRecord:
                 self._expected_s[worker] = time.monotonic()
 
     def add_message(self, worker: int, message: Message) -> None:
-        """Add the spans in a worker's message.
-
-        Raises:
-            NetworkError, DataError, KeyError, TypeError, ValueError: if the message is invalid.
-        """
+        """Add the spans in a worker's message."""
         fields: dict[str, Any] = message.fields
         block = SpanBlock.from_payload(message.payload, int(fields["count"]))
         state = ClockState.from_dict(fields["clock"])
@@ -121,19 +114,7 @@ class TimelineRecord:
         asked_s: float,
         received_s: float,
     ) -> float:
-        """Add the spans that a Spark task returned.
-
-        Args:
-            worker: the worker's number.
-            process: the process in which the task ran.
-            block: the spans.
-            state: the state of the process' clocks.
-            asked_s: time of the driver's monotonic clock when the job began.
-            received_s: time of the driver's monotonic clock when the job had ended.
-
-        Returns:
-            The end of the last span, by the driver's monotonic clock.
-        """
+        """Add the spans that a Spark task returned; return their end by the driver's clock."""
         with self._lock:
             self._warn(state)
             if state.source == "driver" and len(block.codes):

@@ -17,10 +17,11 @@ from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.cluster.slots import wait_for_slots
 from sparkwright.data import DataSet, Normalizer
-from sparkwright.errors import DataError, NetworkError, WorkerError
+from sparkwright.errors import DataError
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
 from sparkwright.networks.signature import output_types
 from sparkwright.options import check_count
+from sparkwright.workers.failure import error_of
 from sparkwright.workers.folders import remove
 from sparkwright.workers.pool import BorrowedTrainer, TrainerPool, driver_secret
 from sparkwright.workers.requests import (
@@ -148,8 +149,8 @@ class InferenceSession:
             answer = trainer.ask(request)
             if answer.kind == "weights":
                 answer = self._with_weights(trainer, request)
-        if answer.error:
-            raise _error_of(answer)
+        if (failure := answer.failure(worker=-1, host=socket.gethostname())) is not None:
+            raise error_of(failure)
         return answer.result
 
     def _with_weights(self, trainer: BorrowedTrainer, request: InferRequest) -> Answer:
@@ -161,19 +162,6 @@ class InferenceSession:
             return trainer.ask(replace(request, weights=str(path)))
         finally:
             remove(folder)
-
-
-def _error_of(answer: Answer) -> Exception:
-    if answer.kind == "data":
-        return DataError(answer.error)
-    if answer.kind == "network":
-        return NetworkError(answer.error)
-    return WorkerError(
-        worker=-1,
-        host=socket.gethostname(),
-        reason=answer.error,
-        worker_traceback=answer.traceback,
-    )
 
 
 class Block(NamedTuple, Generic[Tag]):

@@ -31,42 +31,27 @@ Run = Callable[[Callable[[], Any], str], Any]
 
 
 class DataLayout:
-    """The data of a run, laid out for the training master.
-
-    Attributes:
-        plan: the examples of each partition before and after.
-        elements: RDD of `Element`s with one partition per worker.
-    """
+    """The data of a run, laid out for the training master."""
 
     def __init__(
         self,
         *,
         data: DistributedDataSet,
-        validation: DistributedDataSet | None,
+        validation: DistributedDataSet | None,  # for the loss after each epoch
         master: TrainingMaster,
         workers: int,
+        # Writes minibatches and returns their paths; None: train directly.
         export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
-        enter: Callable[[PhaseCode], None],
+        enter: Callable[[PhaseCode], None],  # with each phase as it starts
     ) -> None:
-        """Count the examples (a Spark job unless known) and define the rest lazily.
-
-        Args:
-            data: the training data.
-            validation: data for the loss after each epoch; None: none.
-            master: repartition mode, strategy, storage level.
-            workers: number of partitions.
-            export: writes minibatches and returns their paths; None: train directly.
-            enter: called with each phase as it starts.
-
-        Raises:
-            DataError: if there are no examples.
-        """
+        """Count the examples (a Spark job unless known) and define the rest lazily."""
         self._persisted: list[RDD[Any]] = []
         # Persist only data that is read twice: for counting and for training.
         level = None if data.is_counted else master.storage_level
         source = self._persist(data.rdd, level)
         counts = _counted(data, enter)
         _check_examples(data, counts)
+        # The examples of each partition before and after.
         self.plan: RepartitionPlan = plan_repartition(
             list(counts),
             workers=workers,
@@ -80,6 +65,7 @@ class DataLayout:
             paths = self._persist(export(placed), master.storage_level_paths)
             placed = paths.map(read_bytes)
             enter(PhaseCode.LAYOUT)
+        # RDD of `Element`s with one partition per worker
         self.elements: RDD[Element] = (
             placed.mapPartitionsWithIndex(_tagged("train"))
             if validation is None
@@ -188,13 +174,7 @@ class Exports:
 def data_facts(
     plan: RepartitionPlan, data: DistributedDataSet, validation: DistributedDataSet | None
 ) -> dict[str, Any]:
-    """Return JSON-serializable facts: `data` by set (rows, …) and the plan as `partitions`.
-
-    Args:
-        plan: the plan of the training data.
-        data: the training data.
-        validation: data for the loss after each epoch; None: none.
-    """
+    """Return JSON-serializable facts: `data` by set (rows, …) and the plan as `partitions`."""
     sets = {"train": data} | ({} if validation is None else {"validation": validation})
     return {
         "partitions": plan.to_dict(),

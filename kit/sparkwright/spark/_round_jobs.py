@@ -18,8 +18,9 @@ from sparkwright.cluster.jobs import SparkJob
 from sparkwright.cluster.session_end import unless_ended
 from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.errors import RunTimeoutError
-from sparkwright.runs.outcome import error_of, tidy
+from sparkwright.runs.outcome import tidy
 from sparkwright.runs.record import RunRecord
+from sparkwright.workers.failure import error_of
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.requests import Answer, ValidateRequest
 
@@ -40,11 +41,7 @@ Result = TypeVar("Result")
 
 
 class RoundJobs:
-    """Runs jobs that read shared bytes, and notices those that hang.
-
-    Attributes:
-        stopping: set once the run is to stop.
-    """
+    """Runs jobs that read shared bytes, and notices those that hang."""
 
     def __init__(self, spark: "SparkSession", *, stall_timeout_s: float) -> None:
         """Jobs that last longer than `stall_timeout_s` are shown, or cancelled after a stop."""

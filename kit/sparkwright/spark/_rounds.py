@@ -25,10 +25,11 @@ from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.networks import pack_arrays
 from sparkwright.runs.begin import RunBeginning
 from sparkwright.runs.launching import settings_of
-from sparkwright.runs.outcome import Outcome, error_of, held, tidy
+from sparkwright.runs.outcome import Outcome, held, tidy
 from sparkwright.runs.record import RunRecord
 from sparkwright.runs.run_checkpoints import RunCheckpoints
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.failure import error_of
 from sparkwright.workers.histograms import ChosenVariables, HistogramsTaken
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.requests import RoundRequest, ValidateRequest
@@ -191,7 +192,6 @@ class SparkRoundsEngine:
     ) -> Progress:
         template = ValidateRequest(
             definition=self._definition,
-            xla=self._master.xla,
             run=self._run,
             shard="",
             settings=settings_of(self._master, epochs=self._epochs),
@@ -212,15 +212,13 @@ class SparkRoundsEngine:
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> tuple[Any, Progress, bytes]:
         """Run one Spark job; return the average, the progress and worker 0's counters."""
-        rows = tuple(worker.rows for worker in record.status().workers)
         template = RoundRequest(
             definition=self._definition,
-            xla=self._master.xla,
             run=self._run,
             shard="",
             settings=replace(
                 settings_of(self._master, epochs=self._epochs),
-                rows=rows,
+                rows=tuple(worker.rows for worker in record.status().workers),
                 earlier=self._checkpoints.earlier,
             ),
             epoch=progress.epoch,
@@ -230,7 +228,6 @@ class SparkRoundsEngine:
             vector=b"",
             extras=extras,
             learning_rate=progress.learning_rate,
-            rows=rows,
         )
         began_s, times = time.monotonic(), record.times
         times.enter(PhaseCode.SPLIT)

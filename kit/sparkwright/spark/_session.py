@@ -23,14 +23,18 @@ from sparkwright.cluster.slots import (
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_count
 
-from ._defaults import (
+from ._java import (
+    check_room,
+    configures_log,
     default_settings,
     forget_earlier_settings,
+    forget_ended_java,
     over,
+    own_home,
     spark_home,
+    start_java,
     submitted_settings,
 )
-from ._java import check_room, configures_log, forget_ended_java, own_home, start_java
 from ._kubernetes import pod_facts, pod_settings
 from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings

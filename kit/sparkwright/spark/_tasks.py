@@ -21,6 +21,7 @@ from sparkwright.workers.requests import (
     TrainRequest,
     ValidateRequest,
     WorkerSettings,
+    fill_in,
 )
 from sparkwright.workers.shard import ShardWriter, disk_errors
 from sparkwright.workers.work import Span
@@ -49,15 +50,15 @@ def training_task(
         began_s, index = time.monotonic(), first + index
         context: Any = TaskContext.get()
         pool = TrainerPool(owner=os.getppid(), secret=secret)
-        # Unlike the attempt number, the attempt id also increases when Spark reruns the stage.
-        settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
         try:
             with Shards(pool, worker=index) as shards:
                 # Write before borrowing a trainer: the data may be predictions of another network.
                 shards.write(elements)
-                request = replace(
+                request = fill_in(
                     template,
-                    settings=settings,
+                    worker=index,
+                    # Unlike its number, an attempt's id also increases when Spark reruns the stage.
+                    attempt=context.taskAttemptId(),
                     shard=str(shards.train),
                     validation=str(shards.validation),
                     times=(began_s, time.monotonic()),
@@ -149,11 +150,7 @@ class Shards:
     """The files of a task's partition; a context manager that deletes them."""
 
     def __init__(self, pool: TrainerPool, *, worker: int) -> None:
-        """Make their folder.
-
-        Raises:
-            WorkerError: if the disk is full or fails. A retry on another machine may succeed.
-        """
+        """Make their folder."""
         self._worker = worker
         with disk_errors(scratch_root() or pool.folder, worker=worker):
             self._folder = pool.scratch()

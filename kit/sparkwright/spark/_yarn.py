@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError, SparkwrightError
 from sparkwright.storage.files import exists, write_atomically
 
-from ._defaults import default_settings, spark_home
+from ._java import default_settings, spark_home
 
 _FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")

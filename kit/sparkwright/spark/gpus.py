@@ -63,11 +63,7 @@ def gpu_settings(
     tasks: GpuTasks = "all",
     cpu_fallback: bool = False,
 ) -> dict[str, str]:
-    """Return Spark settings for executors with GPUs, and write their discovery scripts.
-
-    Raises:
-        ConfigurationError: if a number is invalid, or there are too few GPUs.
-    """
+    """Return Spark settings for executors with GPUs, and write their discovery scripts."""
     check_count("gpus_per_executor", gpus, minimum=0)
     check_choice("gpu_tasks", tasks, get_args(GpuTasks))
     if per_worker != 1:
@@ -171,11 +167,7 @@ def _script(name: str, text: str) -> Path:
 
 
 def check_gpus(spark: "SparkSession") -> None:
-    """Raise if tasks of the session would share GPUs or get several.
-
-    Raises:
-        ConfigurationError: if so; names the setting.
-    """
+    """Raise if tasks of the session would share GPUs or get several."""
     conf = context_of(spark).getConf()
     amount = conf.get(TASK_AMOUNT) or "1"
     if gpus_of_executor(conf) and float(amount) != 1:

@@ -56,13 +56,7 @@ class SparkLauncher:
         master: TrainingMaster,
         export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
     ) -> None:
-        """Check slots and addresses; `prepare` starts the first job.
-
-        Raises:
-            SlotsError: if the cluster can never have enough task slots.
-            ConfigurationError: if no address is in `network_mask`, tasks share GPUs, or speculation
-                would copy them.
-        """
+        """Check slots and addresses; `prepare` starts the first job."""
         check_gpus(spark)
         _check_speculation(spark)
         self.slots = task_slots(spark)
@@ -238,11 +232,7 @@ def _workers(spark: "SparkSession", master: TrainingMaster, *, slots: int | None
 
 
 def bind_address(spark: "SparkSession", mesh: MeshConfig) -> str:
-    """Return the address on which the driver listens.
-
-    Raises:
-        ConfigurationError: if this machine has no address in `network_mask`.
-    """
+    """Return the address on which the driver listens."""
     if mesh.network_mask is not None:
         return address_in(mesh.network_mask)
     if is_local(spark):

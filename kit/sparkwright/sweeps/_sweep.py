@@ -15,8 +15,7 @@ from sparkwright.cluster.jobs import inheriting_thread
 from sparkwright.cluster.session_end import session_error
 from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.endings import end_process, keep_model
-from sparkwright.runs.extensions import show
+from sparkwright.runs.extensions import end_process, keep_model, show
 from sparkwright.spark import SparkNetwork
 
 from ._study import ended, repeat

@@ -5,13 +5,8 @@ from typing import TYPE_CHECKING
 from sparkwright._lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from ._decode import (
-        apply as apply,
-        decode as decode,
-        describe as describe,
-        selected_values as selected_values,
-    )
-    from ._encode import encode as encode, encode_difference as encode_difference
+    from ._decode import apply as apply, selected_values as selected_values
+    from ._encode import encode_difference as encode_difference
     from ._format import Encoded as Encoded, EncodedSegment as EncodedSegment
     from ._residual import (
         ResidualClipping as ResidualClipping,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._format import HEADER_WORDS, EncodedSegment, Segment, parse, selected_count, unpack
-from ._vectors import BLOCK, Pieces, Target, Vector, block_bounds
+from ._format import Segment, parse, unpack
+from ._vectors import BLOCK, Pieces, Target, block_bounds
 
 
 def apply(words: Any, *targets: Target) -> None:
@@ -36,36 +36,7 @@ def apply(words: Any, *targets: Target) -> None:
         segments = parse(words, size)
     with np.errstate(over="ignore", invalid="ignore"):
         for segment in segments:
-            _add(segment, pieces, sign=-1)
-
-
-def decode(words: Any, out: Vector | None = None, *, size: int | None = None) -> Vector:
-    """Decode a message to a dense vector.
-
-    Args:
-        words: (L,) int32 array, or its bytes.
-        out: (N,) float32 or float64, overwritten; default None: a new float32 vector.
-        size: N, if known. A short sparse message may declare up to 2**31 - 1 elements, so pass
-            `size` or `out` for messages from the network.
-
-    Raises:
-        NetworkError: if the message is malformed or of another length; `out` is unchanged.
-
-    Example:
-        >>> decode(np.array([2, 4, 1056964608, 0, 1, -3], np.int32), size=4)
-        array([ 0.5,  0. , -0.5,  0. ], dtype=float32)
-    """
-    if out is None:
-        segments = parse(words, size)
-        out = np.zeros(segments[-1].stop, np.float32)
-        pieces = Pieces(out, name="out")
-    else:
-        pieces = Pieces(out, name="out")
-        segments = parse(words, pieces.size)
-        out[...] = 0
-    for segment in segments:
-        _add(segment, [pieces], sign=1)
-    return out
+            _subtract(segment, pieces)
 
 
 def selected_values(words: Any, size: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -89,37 +60,17 @@ def selected_values(words: Any, size: int) -> tuple[NDArray[np.int64], NDArray[n
     )
 
 
-def describe(words: Any, size: int | None = None) -> tuple[EncodedSegment, ...]:
-    """Describe each segment of a message without decoding it.
-
-    Raises:
-        NetworkError: if the message is malformed or does not cover `size` elements.
-    """
-    return tuple(
-        EncodedSegment(
-            size=segment.size,
-            threshold=segment.threshold,
-            selected=selected_count(segment.payload) if segment.dense else segment.payload.size,
-            dense=segment.dense,
-            length=HEADER_WORDS + segment.payload.size,
-        )
-        for segment in parse(words, size)
-    )
-
-
-def _add(segment: Segment, targets: Sequence[Pieces], *, sign: int) -> None:
+def _subtract(segment: Segment, targets: Sequence[Pieces]) -> None:
     if segment.dense:
-        _add_bitmap(segment, targets, sign=sign)
+        _subtract_bitmap(segment, targets)
     else:
         indices, values = _selected(segment)
-        values *= np.float32(sign)
         for pieces in targets:
-            _add_at(pieces, indices, values)
+            _subtract_at(pieces, indices, values)
 
 
-def _add_bitmap(segment: Segment, targets: Sequence[Pieces], *, sign: int) -> None:
+def _subtract_bitmap(segment: Segment, targets: Sequence[Pieces]) -> None:
     scratch = np.empty(BLOCK, np.float32)
-    add = np.add if sign > 0 else np.subtract
     for start, stop in block_bounds(0, segment.size):
         words = segment.payload[start // 16 : -(-stop // 16)]
         if not words.any():
@@ -127,16 +78,16 @@ def _add_bitmap(segment: Segment, targets: Sequence[Pieces], *, sign: int) -> No
         values = unpack(words, segment.threshold, scratch)
         for pieces in targets:
             for offset, view in pieces.spans(segment.start + start, segment.start + stop):
-                add(view, values[offset : offset + view.size], out=view)
+                np.subtract(view, values[offset : offset + view.size], out=view)
 
 
-def _add_at(pieces: Pieces, indices: NDArray[np.int64], values: NDArray[np.float32]) -> None:
-    """Add `values` at ascending `indices`."""
+def _subtract_at(pieces: Pieces, indices: NDArray[np.int64], values: NDArray[np.float32]) -> None:
+    """Subtract `values` at ascending `indices`."""
     cuts = np.searchsorted(indices, pieces.starts)
     for number, array in enumerate(pieces.arrays):
         first, last = cuts[number], cuts[number + 1]
         if first < last:
-            array[indices[first:last] - pieces.starts[number]] += values[first:last]
+            array[indices[first:last] - pieces.starts[number]] -= values[first:last]
 
 
 def _selected(segment: Segment) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

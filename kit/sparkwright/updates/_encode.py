@@ -28,41 +28,14 @@ from ._format import (
 from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, segments, single
 
 
-def encode(residual: Vector, threshold: float, *, halves: bool = False) -> Encoded:
-    """Encode a residual and subtract the message from it.
-
-    Every element x with |x| >= t is sent as t with the sign of x. The message uses the smaller of
-    the two formats. NaN is never sent; an infinity is sent as ±t each time.
-
-    Args:
-        residual: (N,) float32 or float64, changed in place: `residual -= decode(message)`.
-        threshold: t, rounded to float32.
-        halves: also send x with -t < x <= -t / 2 as -t / 2, always in a bitmap, as DL4J does.
-            Default False, because it treats the two signs differently. Decoders support it.
-
-    Raises:
-        DataError: if `residual` is not a 1-D array of float32 or float64.
-        ConfigurationError: if the threshold is not a finite number above 0.
-
-    Example:
-        >>> residual = np.array([0, -6e-4, 1e-3, -1e-3, 0, 0], np.float32)
-        >>> encode(residual, 1e-3, halves=True).words.tolist()
-        [6, 6, 981668463, 1, 655372]
-        >>> residual.tolist()[2:]
-        [0.0, 0.0, 0.0, 0.0]
-    """
-    vector = single("residual", residual)
-    return _encode(vector, None, [0, vector.size], [threshold], halves=halves)
-
-
 def encode_difference(
     shared: Vector, local: Sequence[Vector], threshold: float | Sequence[float]
 ) -> Encoded:
     """Encode `shared - local` and subtract the message from `shared`.
 
     Args:
-        shared: (N,) float32 or float64, equal on all workers. Changed in place:
-            `shared -= decode(message)`, so the message leaves the residual.
+        shared: (N,) float32 or float64, equal on all workers. Changed in place as by `apply`, so
+            the message leaves the residual.
         local: 1-D arrays of N elements in all, this worker's own variables; not changed.
         threshold: t for the whole vector, or one for each array of `local`. With several, the
             message has one segment for each.
@@ -86,11 +59,9 @@ def encode_difference(
 
 def _encode(
     vector: Vector,
-    local: Pieces | None,
+    local: Pieces,
     bounds: Sequence[int],
     thresholds: Sequence[Any],
-    *,
-    halves: bool = False,
 ) -> Encoded:
     checked = [check_threshold(threshold) for threshold in thresholds]
     for start, stop in pairwise(bounds):
@@ -103,9 +74,7 @@ def _encode(
     words: list[Words] = []
     encoded: list[EncodedSegment] = []
     for (start, stop), threshold in zip(pairwise(bounds), checked, strict=True):
-        parts, selected = _segment(
-            vector, local, start, stop, threshold=threshold, halves=halves, scratch=scratch
-        )
+        parts, selected = _segment(vector, local, start, stop, threshold=threshold, scratch=scratch)
         words += parts
         encoded.append(
             EncodedSegment(
@@ -121,12 +90,11 @@ def _encode(
 
 def _segment(
     vector: Vector,
-    local: Pieces | None,
+    local: Pieces,
     start: int,
     stop: int,
     *,
     threshold: float,
-    halves: bool,
     scratch: "_Scratch",
 ) -> tuple[list[Words], int]:
     """Return the words of one segment, in parts, and its number of selected elements."""
@@ -134,19 +102,17 @@ def _segment(
     value = vector.dtype.type(threshold)
     # The selected elements do not depend on the format. Indices are kept until a bitmap is
     # shorter, then packed, so no element is subtracted twice or lost.
-    bitmap = np.zeros(bitmap_words(size), WORD) if halves else None
+    bitmap: Words | None = None
     kept: list[_Kept] = []
     count = 0
     for bounds in block_bounds(start, stop):
         target = vector[slice(*bounds)]
-        residual = (
-            target if local is None else difference(vector, local, bounds, scratch.difference)
-        )
+        residual = difference(vector, local, bounds, scratch.difference)
         first = bounds[0] - start
         present = scratch.select(residual, value)
         if bitmap is not None:
             count += _pack_block(
-                residual, present, bitmap[first // 16 :], threshold, target, scratch, halves=halves
+                residual, present, bitmap[first // 16 :], threshold, target, scratch
             )
             continue
         indices = np.flatnonzero(present)
@@ -172,8 +138,6 @@ def _pack_block(
     threshold: float,
     target: Vector,
     scratch: "_Scratch",
-    *,
-    halves: bool,
 ) -> int:
     """Pack one block, subtract it from `target`, and return its number of selected elements."""
     size = residual.size
@@ -182,10 +146,6 @@ def _pack_block(
     np.signbit(residual, out=negative[:size])
     negative[:size] &= present
     count = int(np.count_nonzero(present))
-    if halves:
-        half = (residual <= -residual.dtype.type(threshold) / 2) & ~present
-        negative[:size] |= half
-        count += int(np.count_nonzero(half))
     scratch.present[size:whole] = negative[size:] = False
     words = words[: whole // 16]
     pack(scratch.present[:whole], negative, words)

@@ -64,11 +64,7 @@ def header(count: int, size: int, threshold: float, kind: int) -> Words:
 
 
 def check_threshold(value: Any) -> float:
-    """Return the threshold, rounded to float32.
-
-    Raises:
-        ConfigurationError: if it is not a finite number above 0, also in float32.
-    """
+    """Return the threshold, rounded to float32."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     number = number and abs(value) <= sys.float_info.max  # False for integers that overflow
     with np.errstate(over="ignore", under="ignore"):
@@ -81,8 +77,8 @@ def check_threshold(value: Any) -> float:
     return rounded
 
 
-def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
-    """Split a message into segments and validate all of it."""
+def parse(words: Any, size: int) -> Sequence[Segment]:
+    """Split a message of `size` elements into segments and validate all of it."""
     message = _as_words(words)
     segments: list[Segment] = []
     position = start = 0
@@ -90,12 +86,11 @@ def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
         segment = _parse_segment(message[position:], start)
         position += HEADER_WORDS + segment.payload.size
         start = segment.stop
-        if start > (LARGEST_SIZE if size is None else size):
+        if start > size:
             break
         segments.append(segment)
-    if not segments or start != (segments[-1].stop if size is None else size):
-        whole = f"at most {LARGEST_SIZE}" if size is None else size
-        raise _bad(f"must cover {whole} elements", "covered", start)
+    if not segments or start != size:
+        raise _bad(f"must cover {size} elements", "covered", start)
     return segments
 
 
@@ -171,38 +166,18 @@ def _bad(rule: str, name: str, value: Any) -> NetworkError:
 
 
 def pack(present: Flags, negative: Flags, words: Words) -> None:
-    """Write the two flags of each element to `words`.
-
-    Args:
-        present: (16 * words,) True for elements that are sent.
-        negative: (16 * words,) True for negative elements.
-        words: contiguous int32, overwritten.
-    """
+    """Write the two (16 * words,) flags of each element to contiguous int32 `words`."""
     halves = words.view("<u2").reshape(-1, 2)
     halves[:, 0] = np.packbits(present, bitorder="little").view("<u2")
     halves[:, 1] = np.packbits(negative, bitorder="little").view("<u2")
 
 
 def unpack(words: Words, threshold: float, out: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the value of each element of `words`: 0, ±t or -t / 2.
-
-    Args:
-        words: int32.
-        threshold: t.
-        out: at least (16 * words,) contiguous float32, overwritten.
-
-    Returns:
-        (16 * words,) the part of `out` that was written.
-    """
+    """Write the value of each element, 0, ±t or -t / 2, to `out`; return the part written."""
     result = out[: 16 * words.size]
     # mode="clip" lets `take` write directly to `out`; codes are always in range.
     np.take(_units(), _codes(words), axis=0, out=result.reshape(-1, 8), mode="clip")
     return np.multiply(result, np.float32(threshold), out=result)
-
-
-def selected_count(words: Words) -> int:
-    """Return the number of nonzero elements of `words`."""
-    return int(np.take(_counts(), _codes(words)).sum(dtype=np.int64))
 
 
 def _codes(words: Words) -> NDArray[np.intp]:
@@ -219,22 +194,11 @@ def _codes(words: Words) -> NDArray[np.intp]:
 @cache
 def _units() -> NDArray[np.float32]:
     """Return the (65536, 8) values of each code, in units of t."""
-    present, negative = _code_bits()
-    units = np.where(present, np.where(negative, -1.0, 1.0), np.where(negative, -0.5, 0.0))
-    return units.astype(np.float32)
-
-
-@cache
-def _counts() -> NDArray[np.uint8]:
-    """Return the (65536,) numbers of nonzero elements of each code."""
-    present, negative = _code_bits()
-    return (present | negative).sum(axis=1, dtype=np.uint8)
-
-
-def _code_bits() -> tuple[NDArray[Any], NDArray[Any]]:
     octets = np.arange(1 << 16, dtype="<u2").view(np.uint8).reshape(-1, 2)
     bits = np.unpackbits(octets, axis=1, bitorder="little").astype(np.bool_)
-    return bits[:, :8], bits[:, 8:]
+    present, negative = bits[:, :8], bits[:, 8:]
+    units = np.where(present, np.where(negative, -1.0, 1.0), np.where(negative, -0.5, 0.0))
+    return units.astype(np.float32)
 
 
 class EncodedSegment(NamedTuple):

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,16 +117,6 @@ class ResidualStatistics:
             f"mean |r| {short_number(self.mean)}, max |r| {short_number(self.maximum)}, "
             f"percentiles{sample}: {percentiles}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serializable fields and the sparsity."""
-        return {
-            **asdict(self),
-            "percentiles": dict(
-                zip(map("{:g}".format, PERCENTILES), self.percentiles, strict=True)
-            ),
-            "sparsity": self.sparsity,
-        }
 
 
 def residual_statistics(

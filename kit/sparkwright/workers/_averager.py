@@ -1,5 +1,6 @@
-"""Averaging of a worker's state with the others, synchronous or overlapped with training."""
+"""Averaging of a worker's state with the others, and what it reports of its rounds."""
 
+import math
 import struct
 import time
 from collections.abc import Mapping
@@ -10,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters.checkpointing import CopySchedule
 from sparkwright.mesh.ring import Ring
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Group, Progress
 from sparkwright.workers.work import Span
 
-from ._flat import sample_of, update_ratio
-from ._gathering import exchanged
+from ._flat import MEASURE_EVERY_S, sample_of, update_ratio
 from ._member import RunMember
 from ._minibatches import RoundDone
 from .requests import WorkerSettings
@@ -141,7 +142,7 @@ class Averager:
     def _average(self, ring: Ring, group: Group, averaging: Averaging) -> None:
         """Exchange reports and compute the new average in `KeptState.work`."""
         kept, outer = self._kept, self._settings.master.outer_optimizer
-        metas = exchanged(ring, averaging.meta, _META)
+        metas = ring.exchanged(averaging.meta, _META)
         averaging.metas = {s.worker: m for s, m in zip(group.seats, metas, strict=True)}
         averaging.met_s = averaging.averaged_s = time.monotonic()
         if not self.is_delayed:
@@ -181,18 +182,18 @@ class Averager:
         metas = averaging.metas.values()
         # Minibatches trained since then are added to the maximum over workers.
         if behind := max(meta.iterations for meta in metas) - mine.iterations:
-            replica.iterations += behind
+            replica.state.set_iterations(replica.state.iterations + behind)
         average, is_finite = kept.average[: kept.size], mine.finite
         if not averaging.changed:
             if all(meta.finite for meta in metas):  # no worker had data to train
                 return
             is_finite = False  # no finite part: all workers continue from the last average
-            replica.write(average)
+            replica.state.write(average)
         elif len(metas) > 1 or self._settings.master.outer_optimizer is not None:
             if trained and is_finite:
                 replica.state.change(self._copy, average)
             else:
-                replica.write(average)
+                replica.state.write(average)
         if kept.updater == "reset" or (kept.updater == "local" and not is_finite):
             replica.reset_updater()
 
@@ -201,3 +202,88 @@ def progress_if_all_done(progress: Progress, shares: Mapping[int, Span]) -> Prog
     """Return the progress after a round if all workers train their shares, without examples."""
     counts = {worker: (span.size, 0) for worker, span in shares.items()}
     return progress.after_round(shares, counts, iterations=progress.iterations)
+
+
+class RoundReports:
+    """Reports, log rows, histograms and checkpoints of one worker's rounds."""
+
+    def __init__(
+        self, settings: WorkerSettings[ParameterAveragingTrainingMaster], member: RunMember
+    ) -> None:
+        self._settings, self._member = settings, member
+        self._is_delayed = settings.master.averaging_delay > 0
+        self._rounds_since, self._checkpoint_s = 0, time.monotonic()
+        self._copies = CopySchedule()
+        self._measured_s = -math.inf
+        self.writes_next = False  # with a delay: whether a checkpoint follows this round
+
+    def begin(self) -> None:
+        """Start with a new group."""
+        plan = self._settings.master.checkpoint
+        self.writes_next = plan is not None and plan.due(1, 0.0)
+
+    def mine(
+        self, done: RoundDone, *, finite: bool, seconds: float, stopping: bool, is_first: bool
+    ) -> Meta:
+        """Return this worker's report on its share; the first worker's asks for checkpoints."""
+        now_s = time.monotonic()
+        plan = self._settings.master.checkpoint if is_first else None
+        rounds = self._rounds_since + 1
+        if self._is_delayed:  # checkpoints are announced a round ahead
+            rounds = 1 if self.writes_next else rounds + 1
+        return Meta(
+            minibatches=len(done.losses),
+            examples=int(done.examples.sum()),
+            stopping=stopping,
+            checkpoint=plan is not None and plan.due(rounds, now_s - self._checkpoint_s),
+            copy=is_first and self._copies.is_due(now_s),
+            finite=finite,
+            measures=is_first and now_s - self._measured_s >= MEASURE_EVERY_S,
+            iterations=self._member.replica.state.iterations,
+            seconds=seconds,
+        )
+
+    def averaged(self, ring: Ring, group: Group, averaging: Averaging) -> None:
+        """Log the round; take histograms and send a checkpoint if these are due."""
+        if "update_ratio" in averaging.done.readings:
+            self._measured_s = time.monotonic()
+        now_s = self.log(averaging)
+        self._take_histograms(group, averaging)
+        metas = averaging.metas.values()
+        self._rounds_since += 1
+        write = asked = any(meta.checkpoint for meta in metas)
+        if self._is_delayed:
+            write, self.writes_next = self.writes_next, asked
+        if write:
+            self._rounds_since, self._checkpoint_s = 0, now_s
+        if write or any(meta.copy for meta in metas):
+            self._member.delivery.send_checkpoint(ring, group, write=write)
+            sent_s = time.monotonic()
+            self._copies.record_copy(sent_s - now_s, now_s=sent_s)
+
+    def log(self, averaging: Averaging) -> float:
+        """Log the averaged minibatches; return the monotonic time."""
+        now_s, progress = time.monotonic(), averaging.before
+        mine = averaging.shares.get(self._settings.worker)
+        ended_s = averaging.trained_s if self._is_delayed else now_s
+        self._member.rows.add(
+            averaging.done,
+            epoch=min(1 + (progress.epoch if mine is None else mine.epoch), self._settings.epochs),
+            round=progress.round + 1,
+            seconds=ended_s - averaging.began_s,
+            averagings=progress.averagings + 1,
+        )
+        return now_s
+
+    def _take_histograms(self, group: Group, averaging: Averaging) -> None:
+        """Compute histograms if they are due; `work` still holds the previous average."""
+        kept, histograms = self._member.kept, self._member.histograms
+        step = kept.progress.steps[self._settings.worker]
+        if averaging.changed and histograms.is_due(group, step):
+            histograms.take(
+                histograms.sample(kept.average),
+                histograms.sample(kept.work),
+                step=step,
+                epoch=min(averaging.before.epoch + 1, self._settings.epochs),
+                minibatches=max(meta.minibatches for meta in averaging.metas.values()),
+            )

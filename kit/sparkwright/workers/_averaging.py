@@ -14,12 +14,11 @@ from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Group, Progress
 from sparkwright.workers.work import Span, quotas_by_speed, share_out
 
-from ._averager import Averager, Averaging, progress_if_all_done
+from ._averager import Averager, Averaging, RoundReports, progress_if_all_done
 from ._control import Dismissed
 from ._local_trainer import LocalTrainer, Pause
 from ._member import RunMember
 from ._minibatches import RoundDone, may_be_averaged
-from ._round_reports import RoundReports
 from .requests import WorkerSettings
 from .stream import StreamedShard
 
@@ -216,7 +215,7 @@ class AveragingWorker:
     def _open_epoch(self, totals: tuple[int, ...]) -> None:
         """Reset metrics and assign the epoch's minibatches, unless a lost group did."""
         if self._progress.opened <= self._progress.epoch:
-            self._replica.reset_metrics()
+            self._replica.model.reset_metrics()
         self._progress = self._progress.with_epoch_opened(totals)
 
     def _is_to_validate(self, group: Group) -> bool:
@@ -224,7 +223,9 @@ class AveragingWorker:
         progress = self._progress
         if not progress.epoch or progress.opened > progress.epoch:
             return False
-        return progress.validated < progress.epoch and self._member.has_validation(group)
+        if progress.validated >= progress.epoch:
+            return False
+        return any(group.validation_rows[seat.worker] for seat in group.seats)
 
     def _is_to_end(self, group: Group) -> bool:
         """Whether this round is the last: training stops, or workers wait to join."""

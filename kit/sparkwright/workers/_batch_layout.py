@@ -20,30 +20,12 @@ class BatchLayout:
     """Assignment of the columns of the data to the arguments of the model.
 
     Columns are matched by name if the model has these names, otherwise by order.
-
-    Attributes:
-        order: flat column names in the order in which arrays are passed.
-        specs: (dtype, shape of one example) of each column.
-        open_specs: `specs` with None for every variable size of the model, so that one compiled
-            function accepts sequences of any length.
-        has_metrics: whether the model has metrics, compiled or its own.
-        has_texts: whether any column is text, which XLA cannot compile.
     """
 
     def __init__(
         self, model: Any, columns: Mapping[str, NDArray[Any]], *, training: bool = False
     ) -> None:
-        """Assign columns to inputs and outputs, and check shapes and labels.
-
-        Args:
-            model: a keras.Model.
-            columns: flat names as in `DataSet.columns` -> arrays with a leading example axis.
-            training: whether labels are required if the model has a loss; default False.
-
-        Raises:
-            DataError: if a column is missing, unused, or has the wrong shape, or the labels are
-                invalid for the loss.
-        """
+        """Assign columns to inputs and outputs; `training` requires labels if there is a loss."""
         groups = DataSet.from_columns({name: array[:0] for name, array in columns.items()})
         signature = signature_of(model)
         inputs = _match("features", list(groups.features), list(signature.inputs))
@@ -62,6 +44,7 @@ class BatchLayout:
             labels = {name: columns[f"labels/{name}"] for name in outputs}
             of_outputs = dict(zip(names, outputs, strict=False))
             check_labels(model, labels, of_outputs, training=training)
+        # Flat names, as arrays are passed.
         self.order = [
             *(f"features/{name}" for name in inputs),
             *(f"labels/{name}" for name in outputs),
@@ -75,12 +58,15 @@ class BatchLayout:
                 "every mask must carry the name of the feature or label that it masks. "
                 f"Received: {left_over} beside features {inputs} and labels {outputs}."
             )
+        # (dtype, shape of one example) of each column
         self.specs = [(_dtype_of(columns[n]), tuple(columns[n].shape[1:])) for n in self.order]
+        # With None for variable sizes: one compiled function for any length.
         self.open_specs = [
             (dtype, _opened(shape, shapes.get(name.replace("_masks/", "/"), ())))
             for name, (dtype, shape) in zip(self.order, self.specs, strict=True)
         ]
-        self.has_metrics = _has_metrics(model)
+        self.has_metrics = _has_metrics(model)  # compiled or its own
+        # XLA cannot compile text
         self.has_texts = any(dtype == "string" for dtype, _ in self.specs)
         self.key = (tuple(self.order), tuple(self.specs))
         self.open_key = (tuple(self.order), tuple(self.open_specs))

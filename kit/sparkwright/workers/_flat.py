@@ -50,13 +50,6 @@ def sample_of(pieces: Sequence[Vector], *, most: int = _MOST) -> Vector:
 
     Arrays of equal lengths give the same positions, so two samples can be compared.
 
-    Args:
-        pieces: 1-D arrays, together all parameters.
-        most: approximate maximum number of elements of the copy; default 524,288.
-
-    Returns:
-        1-D array of the pieces' dtype.
-
     Example:
         >>> sample_of([np.arange(3.0), np.arange(2.0)])
         array([0., 1., 2., 0., 1.])
@@ -74,15 +67,6 @@ def update_ratio(before: Vector, after: Vector, *, minibatches: int) -> float:
     This is the relative change by one minibatch if all steps have the same direction. For n steps
     of independent directions it is lower by the square root of n; for opposite directions, lower
     still.
-
-    Args:
-        before: (n,) parameters, as `sample_of` returns them.
-        after: (n,) the same parameters after the minibatches.
-        minibatches: their number, at least 1; makes updates of several minibatches comparable with
-            updates of one, if they have the same direction.
-
-    Returns:
-        The ratio; NaN if there are no parameters, all are zero, or one is not finite.
 
     Example:
         >>> round(update_ratio(np.array([3.0, 4.0]), np.array([3.0, 4.01]), minibatches=2), 9)

@@ -20,14 +20,11 @@ from sparkwright.workers.protocol import Ending, Failure, Group
 
 from ._batch_layout import BatchLayout
 from ._control import ControlLine, Dismissed
-from ._delivery import Delivery
-from ._gathering import broadcast_bytes
+from ._delivery import Delivery, RowBuffer
 from ._histogram_taker import HistogramTaker
 from ._kept_state import KeptState
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
-from ._row_buffer import RowBuffer
-from ._scoring import validation_sums
 from ._usage import UsageMeter
 from .failure import failure_of
 from .requests import WorkerSettings
@@ -177,23 +174,19 @@ class RunMember:
         if ring.rank == source:
             extras = self._fetch_start() if group.source < 0 else pack_arrays(self.kept.extras())
             self.kept.work[:] = self.kept.average
-        extras = broadcast_bytes(ring, extras, source=source)
+        extras = ring.broadcast_bytes(extras, source=source)
         # Into `work`, because an interrupted broadcast must not corrupt the current average.
         ring.broadcast(self.kept.work, source=source)
         self.kept.keep(group.progress)
-        replica.write(self.kept.average[: self.kept.size])
+        replica.state.write(self.kept.average[: self.kept.size])
         replica.use_learning_rate(group.progress.learning_rate, afresh=not self.kept.synchronized)
         if not self.kept.synchronized or group.source < 0:
             self.kept.write_extras(extras, workers=group.owners)
             self.kept.synchronized = True
-        replica.iterations = group.progress.iterations
+        replica.state.set_iterations(group.progress.iterations)
         if self.kept.updater == "reset":
             replica.reset_updater()
         self.phases.since(PhaseCode.STATE, began_s)
-
-    def has_validation(self, group: Group) -> bool:
-        """Whether any member of `group` has validation examples."""
-        return any(group.validation_rows[seat.worker] for seat in group.seats)
 
     def _fetch_start(self) -> bytes:
         """Receive the driver's state into `average`; return the state that is not averaged."""
@@ -220,8 +213,7 @@ class RunMember:
             self.control.activity.steps += 1
 
         with self.control.activity.compute():
-            sums = validation_sums(
-                replica,
+            sums = replica.validation_sums(
                 self.validation,
                 self._validation_layout,
                 batch_size=self.settings.master.batch_size_per_worker,
@@ -233,7 +225,7 @@ class RunMember:
         self.phases.since(PhaseCode.WAIT, scored_s)
         metrics = replica.metric_results(sums[2:])
         self.kept.progress = replace(self.kept.progress, validated=self.kept.progress.epoch)
-        replica.reset_metrics()
+        replica.model.reset_metrics()
         if ring.rank == 0:
             self.rows.flush()
             self.control.send(

@@ -11,11 +11,21 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
+from sparkwright.networks.backend import backend_name
 from sparkwright.networks.steps import has_own_test_step, has_own_train_step, overrides
 
 from ._batch_layout import BatchLayout
 from ._replica_base import Arrays, Columns, Replica, XlaChoice, last_rate, loss_of
 from .metric_values import numbers_of
+
+
+def make_replica(definition: ModelDefinition, *, xla: XlaChoice = "auto") -> Replica:
+    """Build a replica on this process' Keras backend."""
+    if backend_name() == "jax":
+        from ._jax_replica import JaxReplica
+
+        return JaxReplica(definition)
+    return TensorFlowReplica(definition, xla=xla)
 
 
 class TensorFlowReplica(Replica):
@@ -151,7 +161,7 @@ class TensorFlowReplica(Replica):
                 seconds[xla] = np.inf  # an operation that XLA cannot compile
         self.state.write(vector)
         self.state.write_extras(extras)
-        self.reset_metrics()
+        self.model.reset_metrics()
         return seconds[True] < seconds[False]
 
     # -- evaluation -------------------------------------------------------------------------

@@ -16,6 +16,9 @@ from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
 from .metric_values import numbers_of
+from .shard import Shard
+
+_LEAST_BATCH = 64  # of validation
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Columns = Mapping[str, NDArray[Any]]
@@ -23,32 +26,20 @@ Arrays = Sequence[Any]
 
 
 class Replica(ABC):
-    """A built and compiled model that trains several minibatches per call.
-
-    Attributes:
-        model: the Keras model.
-        state: its variables, grouped by how averaging treats them.
-        uses_xla: whether the train function is compiled by XLA; None until decided.
-        learning_rate: of the last minibatch trained; NaN before the first.
-        has_traced: whether the last call of `train` traced and compiled its function.
-        own_test_step: whether evaluations call the model's custom `test_step`.
-    """
+    """A built and compiled model that trains several minibatches per call."""
 
     def __init__(self, definition: ModelDefinition) -> None:
-        """Build the model and its optimizer's state.
-
-        Raises:
-            Any exception of a user's layer while it is built.
-        """
+        """Build the model and its optimizer's state."""
         self.model = definition.build()
         # A network used only for prediction may not be compiled.
         self._optimizers = optimizers_of(self.model)
+        # The variables, grouped by how averaging treats them.
         self.state = ModelState.of(self.model, training=bool(self._optimizers))
-        self.own_test_step = False
-        self.uses_xla: bool | None = None
-        self.learning_rate = math.nan
+        self.own_test_step = False  # whether evaluations call the model's custom `test_step`
+        self.uses_xla: bool | None = None  # for the train function; None until decided
+        self.learning_rate = math.nan  # of the last minibatch trained; NaN before the first
         self._compiled_rate = learning_rate_of(self.model)
-        self.has_traced = False
+        self.has_traced = False  # whether the last call of `train` traced and compiled its function
         self._inner: dict[str, Any] = {}  # models that output other tensors of the model
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
@@ -76,19 +67,6 @@ class Replica(ABC):
         if self.state.own_updater != own:
             self.state = replace(self.state, own_updater=own)
 
-    def write(self, vector: NDArray[Any]) -> None:
-        """Set the averaged variables, and the updater's if `vector` includes them."""
-        self.state.write(vector)
-
-    @property
-    def iterations(self) -> int:
-        """Iterations of the optimizer; of the main one if there are several."""
-        return self.state.iterations
-
-    @iterations.setter
-    def iterations(self, value: int) -> None:
-        self.state.set_iterations(value)
-
     def use_learning_rate(self, rate: float | None, *, afresh: bool = False) -> None:
         """Set the learning rate; None: keep it, or restore the compiled rate if `afresh` is set."""
         rate = self._compiled_rate if rate is None and afresh else rate
@@ -108,33 +86,12 @@ class Replica(ABC):
     def train(
         self, layout: BatchLayout, columns: Columns
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
-        """Train the minibatches in `columns`, one optimizer step each.
-
-        Args:
-            layout: layout of the columns.
-            columns: flat name -> (steps, batch, ...) array.
-
-        Returns:
-            (steps,) float32 losses before each step, and the values of the compiled metrics since
-            the last `reset_metrics`.
-        """
-
-    def reset_metrics(self) -> None:
-        """Reset the compiled metrics; called at the start of each epoch."""
-        self.model.reset_metrics()
+        """Train (steps, batch, ...) columns; return losses before each step and current metrics."""
 
     # -- evaluation -------------------------------------------------------------------------
 
     def loss(self, layout: BatchLayout, columns: Columns) -> float:
-        """Return one batch's mean loss with regularization, in inference mode; update metrics.
-
-        Args:
-            layout: layout of the columns.
-            columns: flat name -> (batch, ...) array.
-
-        Returns:
-            The loss; NaN if `columns` has no labels, unless the model has a `test_step`.
-        """
+        """A batch's mean loss with regularization, in inference mode; NaN without labels."""
         if not any(name.startswith("labels/") for name in layout.order):
             return math.nan
         compute = partial(loss_of, self.model, layout, training=False)
@@ -169,13 +126,7 @@ class Replica(ABC):
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
     ) -> NDArray[np.float32]:
-        """Return the (batch,) losses of the individual examples, in inference mode.
-
-        Args:
-            layout: layout of the columns.
-            columns: flat name -> (batch, ...) array.
-            regularization: whether each loss includes the network's regularization terms.
-        """
+        """Return the (batch,) losses of the individual examples, in inference mode."""
         compute = partial(
             example_losses, self.model, layout, over=self._over, regularization=regularization
         )
@@ -203,6 +154,24 @@ class Replica(ABC):
         return np.concatenate(
             [v.numpy().astype(np.float64).ravel() for v in variables] or [np.empty(0)]
         )
+
+    def validation_sums(
+        self,
+        shard: Shard,
+        layout: BatchLayout | None,
+        *,
+        batch_size: int,
+        next_batch: Callable[[], None] = lambda: None,
+    ) -> NDArray[np.float64]:
+        """Return the sum of the losses, the number of examples, and the metrics' accumulators."""
+        self.model.reset_metrics()
+        loss_sum, size = 0.0, max(batch_size, _LEAST_BATCH)
+        for start in range(0, shard.rows, size):
+            next_batch()
+            block = {name: array[start : start + size] for name, array in shard.columns.items()}
+            assert layout is not None
+            loss_sum += self.loss(layout, block) * min(size, shard.rows - start)
+        return np.concatenate([[loss_sum, shard.rows], self.metric_state()])
 
     def metric_results(self, state: NDArray[np.float64]) -> dict[str, float]:
         """Return the values of the compiled metrics for (summed) accumulators `state`."""

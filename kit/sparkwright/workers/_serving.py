@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, NetworkError
-from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
+from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters.plan import by_epoch
 from sparkwright.mesh.port import PeerPort, address_in
 from sparkwright.mesh.relay import RelayClient
@@ -31,13 +31,13 @@ from ._local_trainer import LocalTrainer
 from ._member import RunMember
 from ._minibatches import may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
+from ._replica import make_replica
 from ._replica_base import Replica
-from ._replicas import make_replica
-from ._scoring import validation_sums
 from ._sharing import SharingWorker
 from ._usage import UsageMeter
 from .adapting import summarize
 from .inference import run_inference
+from .protocol import Failure
 from .requests import (
     Adapting,
     Answer,
@@ -143,10 +143,9 @@ class Service:
             _abort_after_task(gone, control)
             worker.run()
             if control.lost and not gone.is_set():
-                return Answer(
-                    kind="lost",
-                    error=f"worker {request.settings.worker} lost its connection to the driver.",
-                )
+                number = request.settings.worker
+                reason = f"worker {number} lost its connection to the driver."
+                return Answer(failed=Failure(worker=number, kind="lost", reason=reason))
         return Answer()
 
     def _reporting(
@@ -177,7 +176,7 @@ class Service:
         replica.share_updates(None)
         shard = Shard(Path(request.shard), consume=True)
         nobody = ShardSource(None, connect_timeout_s=0.0, peer_timeout_s=0.0)
-        nobody.rows = request.rows
+        nobody.rows = settings.rows
         trainer = LocalTrainer(settings, replica, shard, nobody, phases)
         phases.since(PhaseCode.BUILD, began_s)
         try:
@@ -188,8 +187,8 @@ class Service:
                 self._round_run = request.run
                 self._usage.begin(cores=replica.device[1])
             if request.first:
-                replica.reset_metrics()
-            replica.iterations = request.iterations
+                replica.model.reset_metrics()
+            replica.state.set_iterations(request.iterations)
             replica.use_learning_rate(request.learning_rate, afresh=is_new)
             averages = settings.master.updater == "average"
             if not averages:
@@ -210,7 +209,7 @@ class Service:
             "examples": done.examples.tolist(),
             "metrics": done.metrics,
             "readings": done.readings,
-            "iterations": replica.iterations,
+            "iterations": replica.state.iterations,
             "weight": len(done.losses) if finite else 0,
             "vector_bytes": vector.nbytes,
             "place": {
@@ -236,7 +235,7 @@ class Service:
         layout = BatchLayout(replica.model, shard.columns)
         size = settings.master.batch_size_per_worker
         if request.sums is None:
-            sums = validation_sums(replica, shard, layout, batch_size=size)
+            sums = replica.validation_sums(shard, layout, batch_size=size)
         else:  # metrics are created with the first minibatch, which another process may have scored
             replica.loss(layout, {name: array[:size] for name, array in shard.columns.items()})
             sums = np.array(request.sums)
@@ -277,7 +276,7 @@ def _write_state(
     replica: Replica, request: RoundRequest | ValidateRequest, *, is_new: bool
 ) -> None:
     """Write the request's state; `is_new`: the replica does not hold the run's counters."""
-    replica.write(np.frombuffer(request.vector, replica.state.dtype))
+    replica.state.write(np.frombuffer(request.vector, replica.state.dtype))
     if is_new:
         values = unpack_arrays(request.extras, replica.state.read_extras())
         replica.state.own_seeds(values, worker=request.settings.worker)
@@ -327,8 +326,7 @@ def _port(request: TrainRequest, control: ControlLine, *, name: str) -> PeerPort
     }
     if settings.master.exchange.among != "driver":
         host = _listen_host(request.listen_host) or control.local_host
-        ports = MeshConfig(ports=request.ports).ports_from(os.environ)
-        return PeerPort(host=host, ports=ports, **common)
+        return PeerPort(host=host, ports=mesh.ports_from(os.environ), **common)
     relay = RelayClient(
         request.controller,
         secret=request.secret,
@@ -360,7 +358,7 @@ def _listen_host(wanted: str) -> str:
 
 
 def _replica_key(request: Request) -> tuple[str, str]:
-    xla = "auto" if isinstance(request, InferRequest) else request.xla
+    xla = "auto" if isinstance(request, InferRequest) else request.settings.master.xla
     return request.definition.fingerprint, xla
 
 
@@ -369,7 +367,7 @@ def _read_weights(replica: Replica, path: Path, digest: str) -> None:
     if hashlib.sha256(content).hexdigest() != digest:
         raise NetworkError("the digest of the received weights does not match the request.")
     vector = np.frombuffer(content, replica.state.dtype, replica.state.averaged_size)
-    replica.write(vector)
+    replica.state.write(vector)
     rest = content[vector.nbytes :]
     replica.state.write_extras(unpack_arrays(rest, replica.state.read_extras()))
 

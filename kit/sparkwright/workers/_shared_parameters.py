@@ -16,7 +16,6 @@ from sparkwright.updates import (
     ThresholdState,
     apply,
     choose_threshold,
-    describe,
     encode_difference,
     expected_sparsity,
     residual_sample,
@@ -152,8 +151,8 @@ class SharedParameters:
                 apply(words, self.vector, windows)
             return
         size = self.vector.size
-        selected = sum(s.selected for words in messages for s in describe(words, size))
-        if selected > _DENSE * size:
+        # A sparse message has a word for each element, a bitmap more words than `_DENSE * size`.
+        if sum(words.size for words in messages) > _DENSE * size:
             if not self._delta.size:
                 self._delta = np.empty_like(self.vector)
             self._delta[:] = 0

@@ -24,12 +24,10 @@ from sparkwright.workers.protocol import Ending, Group
 from sparkwright.workers.work import Span
 
 from ._control import Dismissed
-from ._meetings import Meetings
+from ._local_trainer import Piece, Pieces
 from ._member import RunMember
-from ._message_log import MessageLog
 from ._minibatches import Minibatches, RoundDone
-from ._peer_updates import PeerUpdates
-from ._pieces import Piece, Pieces
+from ._peer_updates import Meetings, MessageLog, PeerUpdates
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
 from .requests import WorkerSettings
@@ -209,7 +207,7 @@ class SharingWorker:
             "work",
             {
                 **self._pieces.report(),
-                "iterations": self._replica.iterations,
+                "iterations": self._replica.state.iterations,
                 "wants_more": wants_more,
                 "thresholds": self._shared.adapted,
             },
@@ -220,7 +218,7 @@ class SharingWorker:
         self._updates.wake()
         if span.epoch > self._epoch:
             self._epoch, self._in_epoch = span.epoch, 0
-            self._replica.reset_metrics()
+            self._replica.model.reset_metrics()
 
     def _end_piece(self, *, wants_more: bool = True) -> None:
         self._ask(wants_more=wants_more)
@@ -255,7 +253,7 @@ class SharingWorker:
             kept.work[:] = self._replica.state.read(updater=True)
             if not np.isfinite(kept.work).all():
                 kept.work[:] = self._snapshot().vector
-            kept.keep(replace(kept.progress, iterations=self._replica.iterations))
+            kept.keep(replace(kept.progress, iterations=self._replica.state.iterations))
         self._member.delivery.deliver()
 
     # -- membership and state ---------------------------------------------------------------
@@ -312,9 +310,9 @@ class SharingWorker:
         )
         kept.work[:] = found.vector
         kept.keep(group.progress)
-        self._replica.write(found.vector)
+        self._replica.state.write(found.vector)
         kept.write_extras(found.extras)
-        self._replica.iterations = found.iterations
+        self._replica.state.set_iterations(found.iterations)
         self._shared.reset(found.vector[: self._shared.vector.size])
         self._updates.restore(found)
         kept.synchronized = True
@@ -339,7 +337,7 @@ class SharingWorker:
         return Snapshot(
             vector=vector,
             extras=pack_arrays(self._kept.extras()),
-            iterations=self._replica.iterations,
+            iterations=self._replica.state.iterations,
             clock=self._updates.clock,
             clocks=self._updates.clocks,
             versions=self._updates.versions,

@@ -148,9 +148,6 @@ def _import_from(path: list[str]) -> None:
 def hidden(packages: Iterable[str]) -> Generator[None]:
     """Hide packages from `import` within the context; loaded packages stay available.
 
-    Args:
-        packages: names of top-level packages.
-
     Example:
         >>> with hidden(["tabnanny"]):
         ...     import tabnanny

@@ -39,11 +39,7 @@ _KINDS = "biufcSUmM"
 
 
 def pack(value: Any, *, own_code: bool) -> tuple[dict[str, Any], list[Any]]:
-    """Serialize `value` to the (fields, payload) of a message; see `Connection.send`.
-
-    Raises:
-        TypeError: if `value` holds the user's own objects, and `own_code` is False.
-    """
+    """Serialize `value` to the (fields, payload) of a message; see `Connection.send`."""
     packer = _Packer()
     packed = packer.packed(value)
     code = None
@@ -64,16 +60,7 @@ def pack(value: Any, *, own_code: bool) -> tuple[dict[str, Any], list[Any]]:
 
 
 def unpack(message: Message, *, own_code: bool) -> Any:
-    """Deserialize a message; arrays are views of its payload.
-
-    Args:
-        message: from a peer that has proved the application's secret.
-        own_code: whether it may contain the user's own objects, which are unpickled.
-
-    Raises:
-        NetworkError: if the message is malformed or contains objects that are not allowed. Errors
-            of the user's own objects propagate.
-    """
+    """Deserialize a message; arrays are views of its payload."""
     try:
         pieces, view, start = list[memoryview](), memoryview(message.payload), 0
         for size in message.fields["sizes"]:

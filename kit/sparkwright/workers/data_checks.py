@@ -15,14 +15,6 @@ def check_data(model: Any, data: Any, validation: Any = None) -> None:
 
     Of data on Spark, only the class names are checked, because nothing is read. Workers check
     their examples again.
-
-    Args:
-        model: a compiled, built keras.Model.
-        data: a DataSet, LocalData or DistributedDataSet; other types are not checked.
-        validation: validation data of the same types, or None.
-
-    Raises:
-        DataError: with the array, its shape or range, and the shape that the network expects.
     """
     for what, each in (("", data), ("validation data: ", validation)):
         try:

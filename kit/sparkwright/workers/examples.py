@@ -16,16 +16,11 @@ Order = NDArray[np.int64]
 
 
 class Earlier(NamedTuple):
-    """Work that a run left when it had other workers; their data was in the same order.
+    """Work that a run left when it had other workers; their data was in the same order."""
 
-    Attributes:
-        rows: examples of each worker then.
-        todo: its remaining minibatches.
-        before: the same of a run before that one, with others again; None: there was none.
-    """
-
-    rows: tuple[int, ...]
-    todo: tuple[Span, ...]
+    rows: tuple[int, ...]  # of each worker then
+    todo: tuple[Span, ...]  # its remaining minibatches
+    # The same of a run before that one, with others again; None: there was none.
     before: "Earlier | None" = None
 
     @classmethod
@@ -49,13 +44,6 @@ def order_in(
     """Return the order of a worker's examples in pass `number` (from 0) over the data.
 
     In a pass that workers of `earlier` began, only the examples that they left.
-
-    Args:
-        number: index of the pass.
-        owner: the worker.
-        rows: examples of each worker.
-        master: the training master, with its seed.
-        earlier: default None.
     """
     assert master.seed is not None
     order = epoch_order(
@@ -101,18 +89,7 @@ def spans_left(
 def calls_of(
     span: Span, *, count: int, per_epoch: int, batch_size: int, order: Callable[[int], Order]
 ) -> Iterator[tuple[int, Order]]:
-    """Yield the passes over its worker's data that a span belongs to, and their examples.
-
-    Args:
-        span: the minibatches.
-        count: minibatches of a pass.
-        per_epoch: minibatches of an epoch.
-        batch_size: examples of a minibatch.
-        order: the order of the worker's examples in a pass, see `order_in`.
-
-    Yields:
-        The index of the pass and a (steps, batch) array of examples.
-    """
+    """Yield the passes that a span belongs to, each with its (steps, batch) examples."""
     for number, position, minibatches in passes(
         span.start, span.stop, epoch=span.epoch, count=count, per_epoch=per_epoch
     ):

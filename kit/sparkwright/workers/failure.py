@@ -34,16 +34,19 @@ _MEMORY = (
 )
 
 
+# Kind of a `Failure` -> class; all others are "error", a WorkerError.
+_KINDS: dict[str, type[Exception]] = {
+    "non_finite": NonFiniteLossError,
+    "data": DataError,
+    "configuration": ConfigurationError,
+    "network": NetworkError,
+    "session": SparkSessionError,
+}
+
+
 def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
     """Describe an exception for the driver; call it in an `except` block."""
-    kinds = {
-        NonFiniteLossError: "non_finite",
-        DataError: "data",
-        ConfigurationError: "configuration",
-        NetworkError: "network",
-        SparkSessionError: "session",
-    }
-    kind = next((name for cls, name in kinds.items() if isinstance(error, cls)), "error")
+    kind = next((name for name, cls in _KINDS.items() if isinstance(error, cls)), "error")
     reason = str(getattr(error, "reason", "") or error)
     told = kind != "error" or isinstance(error, WorkerError)
     # The traceback of a plain WorkerError (trainer exit, full disk) is not informative.
@@ -59,16 +62,19 @@ def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
     )
 
 
-def trainer_end(*, worker: int, host: str, status: int | None, log: Path) -> str:
-    """Describe the exit of a trainer, with a hint if memory ran out and the end of its log.
+def error_of(failure: Failure) -> Exception:
+    """Return the exception for a worker's failure, or a task's (worker -1)."""
+    kind, worker, host = _KINDS.get(failure.kind, WorkerError), failure.worker, failure.host
+    if issubclass(kind, WorkerError):
+        return kind(
+            worker=worker, host=host, reason=failure.reason, worker_traceback=failure.traceback
+        )
+    named = failure.kind in ("data", "network") and worker >= 0
+    return kind(f"worker {worker} on {host}: {failure.reason}" if named else failure.reason)
 
-    Args:
-        worker: its worker; -1: none.
-        host: the machine's name.
-        status: exit status as in `subprocess`, negative for a signal. None: unknown, because
-            another process started the trainer.
-        log: the trainer's log file.
-    """
+
+def trainer_end(*, worker: int, host: str, status: int | None, log: Path) -> str:
+    """Describe the exit of a trainer, with a hint if memory ran out and the end of its log."""
     whose = f"the trainer process of worker {worker}" if worker >= 0 else "a trainer process"
     said = log_end(log, after=_FATAL_ERROR)
     hint = ""
@@ -84,12 +90,7 @@ def trainer_end(*, worker: int, host: str, status: int | None, log: Path) -> str
 
 
 def log_end(log: Path, *, after: re.Pattern[str] | None = None) -> str:
-    """Return the last lines of a log, without TensorFlow's routine messages.
-
-    Args:
-        log: the file.
-        after: start at the last line that matches; without a match, return nothing.
-    """
+    """The last lines of a log, from the last match of `after`, without TensorFlow's own."""
     lines: list[str] = []
     with contextlib.suppress(OSError):
         lines = log.read_text(errors="replace").splitlines()

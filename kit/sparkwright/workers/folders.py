@@ -27,12 +27,7 @@ def scratch_root() -> Path | None:
 
 
 def own_folder(kind: str, root: Path | None = None) -> Path:
-    """Make a new folder and hold it; remove those of this kind that no process holds.
-
-    Args:
-        kind: a word for its name.
-        root: its parent; default None: that of temporary files.
-    """
+    """Make a new folder and hold it; remove those of this kind that no process holds."""
     root = root or Path(tempfile.gettempdir())
     remove_abandoned(root, kind)
     folder = root / f"sparkwright-{user_id()}-{kind}-{uuid.uuid4().hex}"
@@ -51,11 +46,7 @@ def remove(folder: Path) -> None:
 
 
 def hold(folder: Path) -> None:
-    """Make a private folder and hold it until `release` or the end of this process.
-
-    Raises:
-        NetworkError: if the folder is a link or accessible to other users.
-    """
+    """Make a private folder and hold it until `release` or the end of this process."""
     while True:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)

@@ -31,9 +31,6 @@ _users_choice: list[str | None] = []
 def device_environment(device: str) -> dict[str, str]:
     """Return environment variables for a process on `device`; backends read them only once.
 
-    Args:
-        device: "cpu", or "gpu-ADDRESS".
-
     Example:
         >>> device_environment("gpu-3")["CUDA_VISIBLE_DEVICES"]
         '3'
@@ -56,14 +53,7 @@ def script_text() -> str:
 
 
 def find_gpus(script: str | Path | None = None) -> tuple[str, ...]:
-    """Return the addresses of this machine's GPUs, restricted by CUDA_VISIBLE_DEVICES.
-
-    Args:
-        script: a Spark GPU discovery script. Default None: Sparkwright's, which runs nvidia-smi.
-
-    Raises:
-        ConfigurationError: if the script fails or its output is invalid.
-    """
+    """Return the addresses of this machine's GPUs, restricted by CUDA_VISIBLE_DEVICES."""
     name = "the kit's script, on nvidia-smi" if script is None else str(script)
     try:
         found = addresses_in(_output_of(script))
@@ -93,9 +83,6 @@ def _output_of(script: str | Path | None) -> str:
 
 def addresses_in(text: str) -> tuple[str, ...]:
     """Parse the output of a discovery script into addresses.
-
-    Raises:
-        ValueError: if the output is invalid.
 
     Example:
         >>> addresses_in('{"name": "gpu", "addresses": ["0", "1"]}')
@@ -148,12 +135,7 @@ def _keep_jax_on_cpu(jax: Any) -> None:
 
 
 def ready_device(device: str) -> tuple[str, ConfigurationError | None]:
-    """Prepare the Keras backend, just imported in a process for `device`.
-
-    Returns:
-        (description, error). The description is "CPU", or a GPU's address and, if known, its name.
-        The error is None if the device is usable.
-    """
+    """Prepare the backend, just imported for `device`; return (description, error or None)."""
     kind, _, address = device.partition("-")
     gpu, backend = _jax_gpu() if backend_name() == "jax" else _tensorflow_gpu()
     if kind != "gpu":

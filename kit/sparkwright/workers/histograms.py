@@ -75,23 +75,14 @@ class Histogram:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistogramsTaken:
-    """The histograms of a worker at one step.
+    """The histograms of a worker at one step."""
 
-    Attributes:
-        step: number of minibatches trained by the worker.
-        epoch: from 1.
-        minibatches: number of minibatches whose updates are summed.
-        seconds: time to compute the histograms.
-        found: (what, name) -> histogram.
-        notes: reasons for missing histograms.
-    """
-
-    step: int
-    epoch: int
-    minibatches: int
-    seconds: float
-    found: Mapping[tuple[str, str], Histogram] = field(repr=False)
-    notes: tuple[str, ...] = ()
+    step: int  # minibatches trained by the worker
+    epoch: int  # from 1
+    minibatches: int  # whose updates are summed
+    seconds: float  # to compute the histograms
+    found: Mapping[tuple[str, str], Histogram] = field(repr=False)  # (what, name) -> histogram
+    notes: tuple[str, ...] = ()  # reasons for missing histograms
 
     @property
     def message(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
@@ -101,11 +92,7 @@ class HistogramsTaken:
 
     @classmethod
     def received(cls, message: Message) -> Self:
-        """Decode a message.
-
-        Raises:
-            NetworkError: if the message is malformed.
-        """
+        """Decode a message."""
         found = unpack(message, own_code=False)
         if not isinstance(found, cls):
             raise NetworkError(f"expected histograms. Received: a {type(found).__name__}.")
@@ -113,11 +100,7 @@ class HistogramsTaken:
 
 
 class ChosenVariables:
-    """The trainable variables of a model selected for histograms.
-
-    Attributes:
-        names: names of the variables, as "layer/variable".
-    """
+    """The trainable variables of a model selected for histograms."""
 
     def __init__(self, model: Any, options: Histograms) -> None:
         """Select the variables and compute their positions in the flat vector."""

@@ -21,27 +21,14 @@ Evaluations = dict[str, tuple[AbstractEvaluation, ...]]
 
 
 class LossSum(NamedTuple):
-    """The summed loss of a set of examples.
-
-    Attributes:
-        examples: number of examples.
-        total: sum over batches of the mean loss times the number of examples.
-    """
+    """The summed loss of a set of examples."""
 
     examples: int
-    total: float
+    total: float  # sum over batches of the mean loss times the number of examples
 
 
 def run_inference(replica: Replica, request: InferRequest, gone: threading.Event) -> Any:
-    """Evaluate, score or predict; stop early once `gone` is set.
-
-    Returns:
-        For `Evaluating`, output name -> evaluations of these examples. For `Scoring`, a `LossSum`,
-        or an (n,) float64 array of losses. For `Predicting`, output name -> (n, ...).
-
-    Raises:
-        DataError: if required labels are missing, or the data does not fit the network.
-    """
+    """Evaluate, score or predict, as `request.what` asks; stop early once `gone` is set."""
     has_labels = any(name.startswith("labels/") for name in request.columns)
     scores = isinstance(request.what, Scoring) and replica.own_test_step
     if not (has_labels or scores or isinstance(request.what, Predicting)):

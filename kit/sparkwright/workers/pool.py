@@ -74,16 +74,7 @@ class TrainerPool:
     """
 
     def __init__(self, *, owner: int, secret: bytes) -> None:
-        """Open or create the folder of process `owner`.
-
-        Args:
-            owner: id of the process whose end also ends the trainers.
-            secret: see `driver_secret`. The folder's name and the trainers' authentication depend
-                on it.
-
-        Raises:
-            NetworkError: if the folder is a link or accessible to other users.
-        """
+        """Open or create the folder of process `owner`, whose end also ends the trainers."""
         started = _start_time(owner)
         label = hmac.digest(secret, f"{owner} {started}".encode(), "sha256").hex()[:16]
         root = Path(tempfile.gettempdir())
@@ -99,25 +90,15 @@ class TrainerPool:
     def borrow(
         self,
         *,
-        device: str,
-        cores: int,
+        device: str,  # "cpu" or "gpu-ADDRESS"
+        cores: int,  # threads; on a GPU, a trainer's first task sets it
         backend: Backend = "tensorflow",
+        # Trainers in use among callers with this limit; None: one per task, or one on a GPU.
         at_most: int | None = None,
     ) -> Generator["BorrowedTrainer"]:
         """Lock a trainer for `device` for exclusive use, starting it if necessary.
 
         If none is free, waits until another task of this machine releases one.
-
-        Args:
-            device: "cpu" or "gpu-ADDRESS". Each trainer serves one device.
-            cores: maximum number of threads. On a GPU, the first task of a trainer sets it.
-            backend: Keras backend of the trainer. Default "tensorflow".
-            at_most: maximum number of trainers in use among callers with this limit. Default None:
-                one for each task, or one on a GPU.
-
-        Raises:
-            RunTimeoutError: if no GPU trainer is free within 10 minutes, or no CPU trainer within
-                one hour.
         """
         kind = "" if backend == "tensorflow" else f"{backend}-"
         if device.startswith("gpu"):
@@ -195,12 +176,7 @@ class BorrowedTrainer:
         self._connection = self._reach()
 
     def ask(self, request: Request) -> Answer:
-        """Send `request` and wait for the answer; training has no timeout.
-
-        Raises:
-            WorkerError: if the trainer process ends; the reason describes its exit.
-            RunTimeoutError: if inference takes more than one hour.
-        """
+        """Send `request` and wait for the answer; training has no timeout."""
         infers = isinstance(request, InferRequest)
         worker = -1 if infers else request.settings.worker
         self._connection.socket.settimeout(_INFERENCE_TIMEOUT_S if infers else None)

@@ -13,36 +13,21 @@ Ending = Literal["finished", "stopped", "met", "broken", "waiting", "failed"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """Progress of a run at its last averaging; later work is repeated if it is lost.
+    """Progress of a run at its last averaging; later work is repeated if it is lost."""
 
-    Attributes:
-        epoch: complete epochs. Minibatches of theirs that lost workers left may still be in `todo`.
-        round: averagings within the current epoch.
-        averagings: averagings since the run began.
-        opened: epochs whose minibatches have been added to `todo`.
-        todo: remaining minibatches of the opened epochs.
-        steps: minibatches of each worker that are included in the average.
-        examples: examples of each worker that are included in the average.
-        iterations: the optimizer's iterations, the maximum over workers.
-        validated: epochs whose validation loss has been computed.
-        answered: complete epochs when callbacks last ran.
-        answered_round: round when callbacks last ran; 0: between epochs.
-        learning_rate: set by callbacks; None: the compiled one.
-        thresholds: with gradient sharing, the last thresholds of a worker; empty before adapting.
-    """
-
-    epoch: int = 0
-    round: int = 0
-    averagings: int = 0
-    opened: int = 0
-    todo: tuple[Span, ...] = ()
-    steps: tuple[int, ...] = ()
-    examples: tuple[int, ...] = ()
-    iterations: int = 0
-    validated: int = 0
-    answered: int = 0
-    answered_round: int = 0
-    learning_rate: float | None = None
+    epoch: int = 0  # complete ones; minibatches that lost workers left may still be in `todo`
+    round: int = 0  # averagings within the current epoch
+    averagings: int = 0  # since the run began
+    opened: int = 0  # epochs whose minibatches have been added to `todo`
+    todo: tuple[Span, ...] = ()  # remaining minibatches of the opened epochs
+    steps: tuple[int, ...] = ()  # of each worker, included in the average
+    examples: tuple[int, ...] = ()  # likewise
+    iterations: int = 0  # of the optimizer, the maximum over workers
+    validated: int = 0  # epochs whose validation loss has been computed
+    answered: int = 0  # complete epochs when callbacks last ran
+    answered_round: int = 0  # round when callbacks last ran; 0: between epochs
+    learning_rate: float | None = None  # set by callbacks; None: the compiled one
+    # Of gradient sharing, the last ones of a worker; empty before adapting.
     thresholds: tuple[float, ...] = ()
 
     @property
@@ -85,17 +70,11 @@ class Progress:
     def after_round(
         self,
         shares: Mapping[int, Span],
-        done: Mapping[int, tuple[int, int]],
+        done: Mapping[int, tuple[int, int]],  # worker -> (minibatches, examples) of its share
         *,
         iterations: int,
     ) -> Self:
-        """Return the progress after an averaging.
-
-        Args:
-            shares: the assigned span of each worker.
-            done: worker -> (minibatches, examples) trained of its share.
-            iterations: the optimizer's iterations, the maximum over workers.
-        """
+        """Return the progress after an averaging; `iterations` is the maximum over workers."""
         counts = {worker: minibatches for worker, (minibatches, _) in done.items()}
         return replace(
             self,
@@ -151,31 +130,15 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A group of workers that average with one another, and its starting point.
+    """A group of workers that average with one another, and its starting point."""
 
-    Attributes:
-        generation: number of the group in the run, from 1.
-        seats: the members, by rank.
-        rows: examples of every worker, including absent ones.
-        validation_rows: validation examples of every worker, including absent ones.
-        progress: the progress at which training continues.
-        source: rank that broadcasts the starting vector; -1: the driver sends it.
-        required: number of workers that hold data. Workers with higher numbers hold none and may
-            join and leave. None: all workers hold data.
-    """
-
-    generation: int
-    seats: tuple[Seat, ...]
-    rows: tuple[int, ...]
-    validation_rows: tuple[int, ...]
-    progress: Progress
-    source: int
-    required: int | None = None
-
-    @property
-    def owners(self) -> int:
-        """Number of workers that hold data, including absent ones."""
-        return len(self.rows) if self.required is None else self.required
+    generation: int  # number of the group in the run, from 1
+    seats: tuple[Seat, ...]  # by rank
+    rows: tuple[int, ...]  # of every worker, including absent ones
+    validation_rows: tuple[int, ...]  # likewise
+    progress: Progress  # where training continues
+    source: int  # rank that broadcasts the starting vector; -1: the driver
+    owners: int  # workers that hold data, including absent ones; later ones join and leave
 
     @property
     def has_joined(self) -> bool:
@@ -200,7 +163,7 @@ class Group:
             "validation_rows": self.validation_rows,
             "progress": self.progress.to_dict(),
             "source": self.source,
-            "required": self.required,
+            "owners": self.owners,
         }
 
     @classmethod
@@ -215,32 +178,21 @@ class Group:
             validation_rows=tuple(fields["validation_rows"]),
             progress=Progress.from_dict(fields["progress"]),
             source=fields["source"],
-            required=fields["required"],
+            owners=fields["owners"],
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """A worker's failure, as sent to the driver.
-
-    Attributes:
-        worker: number of the worker.
-        host: name of its machine.
-        kind: "non_finite" for NaN or infinite values, "data" for data that does not fit,
-            "configuration" for an invalid option, "network" for an unreachable peer, "lost" for a
-            broken connection to the driver, "session" for the end of the Spark session, "error"
-            for everything else.
-        reason: one sentence.
-        traceback: the worker's own traceback.
-        at: the minibatches that the trainer's process was training when it ended, as a `Span`'s
-            fields; None: it did not end, or was not training.
-    """
+    """A worker's failure, as sent to the driver."""
 
     worker: int
     host: str = ""
+    # non_finite, data, configuration, network, lost (no driver), session (ended) or error.
     kind: str = "error"
-    reason: str = ""
+    reason: str = ""  # one sentence
     traceback: str = field(default="", repr=False)
+    # `Span` in training when the process ended; None: none
     at: tuple[int, int, int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:

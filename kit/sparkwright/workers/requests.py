@@ -7,7 +7,7 @@ serialized by cloudpickle as Spark closures are; see `_wire`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.work import Span
 
-from ._replica_base import XlaChoice
 from .examples import Earlier
 from .failure import failure_of
 
@@ -32,62 +31,38 @@ class _Training:
     """Common fields of training requests."""
 
     definition: ModelDefinition
-    xla: XlaChoice
     run: str  # also in names of threads
     shard: str  # folder of the worker's examples
-    settings: Any  # `WorkerSettings`
+    settings: Any  # `WorkerSettings`, completed by `fill_in`
     # Monotonic: when the task began and when its files were ready, for the timeline.
     times: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainRequest(_Training):
-    """Train as a worker of a run.
+    """Train as a worker of a run."""
 
-    Attributes:
-        controller: (host, port) of the coordinator.
-        secret: the run's secret.
-        listen_host: the address to listen on, or a network such as "10.0.0.0/16" that contains it.
-            Empty: the local address of the connection to the coordinator.
-        ports: allowed ports, as in `MeshConfig`.
-        stream: pipeline that all `shards` workers read; None: read examples from `shard`.
-        validation: folder of the validation examples.
-        consume: whether to remove the files once they are mapped.
-    """
-
-    controller: tuple[str, int]
+    controller: tuple[str, int]  # (host, port) of the coordinator
     secret: bytes = field(repr=False)
-    listen_host: str
-    ports: str | int | None
-    validation: str
-    consume: bool
-    stream: TfData | None = None
+    listen_host: str  # address, or a network that contains it; empty: that towards the coordinator
+    validation: str  # folder of the validation examples
+    consume: bool  # remove the files once they are mapped
+    stream: TfData | None = None  # all `shards` workers read it; None: read `shard`
     shards: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundRequest(_Training):
-    """Train one round from a given vector and return the new one (`communication="spark"`).
+    """Train one round from a given vector and return the new one (`communication="spark"`)."""
 
-    Attributes:
-        epoch: from 0.
-        share: the minibatches to train, or None.
-        first: whether this is an epoch's first round.
-        iterations: the optimizer's iterations.
-        vector: the starting state, in the layout of `ModelState.read`.
-        extras: the driver's integer and fixed state, packed; used in the run's first round.
-        learning_rate: set by callbacks; None: the compiled one.
-        rows: examples of every worker.
-    """
-
-    epoch: int
+    epoch: int  # from 0
     share: Span | None
-    first: bool
-    iterations: int
-    vector: bytes = field(repr=False)
+    first: bool  # whether this is an epoch's first round
+    iterations: int  # of the optimizer
+    vector: bytes = field(repr=False)  # in the layout of `ModelState.read`
+    # The driver's integer and fixed state; used in the run's first round.
     extras: bytes = field(repr=False)
-    learning_rate: float | None = None
-    rows: tuple[int, ...] = ()
+    learning_rate: float | None = None  # set by callbacks; None: the compiled one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,29 +71,19 @@ class ValidateRequest(_Training):
 
     The answer has the values of the compiled metrics, and as payload float64 sums that may be added
     up over workers: of the loss, of the examples, and the metrics' accumulators.
-
-    Attributes:
-        vector: as of `RoundRequest`.
-        extras: as of `RoundRequest`; used if the run has not trained in this process.
-        sums: return the metrics of these sums of all workers; None: this worker's sums.
     """
 
-    vector: bytes = field(repr=False)
-    extras: bytes = field(repr=False)
-    sums: tuple[float, ...] | None = None
+    vector: bytes = field(repr=False)  # as of `RoundRequest`
+    extras: bytes = field(repr=False)  # used if the run has not trained in this process
+    sums: tuple[float, ...] | None = None  # of all workers; None: this worker's
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluating:
-    """Evaluate predictions.
+    """Evaluate predictions."""
 
-    Attributes:
-        evaluations: output name -> prototypes to update with the examples.
-        normalizer: normalizer of the labels in training, or None. Evaluations receive unscaled
-            labels, and predictions in the same units.
-    """
-
-    evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]
+    evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]  # output -> prototypes to update
+    # Of the labels in training; evaluations receive labels and predictions unscaled.
     normalizer: Normalizer | None = None
 
     def without_code(self, counted: Mapping[str, tuple[AbstractEvaluation, ...]]) -> dict[str, Any]:
@@ -148,26 +113,17 @@ def _with_code(prototype: AbstractEvaluation, found: Any) -> AbstractEvaluation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scoring:
-    """Compute the loss.
+    """Compute the loss."""
 
-    Attributes:
-        each: whether to return the loss of each example instead of the sum.
-        regularization: whether the loss includes regularization; only with `each`.
-    """
-
-    each: bool = False
-    regularization: bool = True
+    each: bool = False  # the loss of each example instead of the sum
+    regularization: bool = True  # only with `each`
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Predicting:
-    """Return the outputs.
+    """Return the outputs."""
 
-    Attributes:
-        normalizer: normalizer of the labels in training, or None. Outputs are converted to the
-            labels' original units.
-    """
-
+    # Of the labels in training; outputs are in the labels' original units.
     normalizer: Normalizer | None = None
 
 
@@ -178,23 +134,13 @@ class Adapting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InferRequest:
-    """Run the network on examples in inference mode.
-
-    Attributes:
-        definition: the network.
-        digest: digest of the weights. A trainer with other weights answers with kind "weights".
-        weights: file of the weights; empty if the trainer may have them already.
-        columns: the examples, as returned by `DataSet.columns`.
-        records: JSON-serializable names of the examples, for evaluations that store some of them;
-            sent as JSON text, because there may be many.
-        batch_size: examples per call.
-        what: what to compute from the outputs.
-    """
+    """Run the network on examples in inference mode."""
 
     definition: ModelDefinition
-    digest: str
-    weights: str = ""
-    columns: Mapping[str, NDArray[Any]] = field(repr=False)
+    digest: str  # of the weights; a trainer with others answers with kind "weights"
+    weights: str = ""  # their file; empty if the trainer may have them already
+    columns: Mapping[str, NDArray[Any]] = field(repr=False)  # as returned by `DataSet.columns`
+    # Names of the examples, for evaluations that store some; many, so sent as JSON text.
     records: Sequence[Any] | None = field(default=None, repr=False, metadata={"json": True})
     batch_size: int
     what: Evaluating | Scoring | Predicting | Adapting
@@ -205,69 +151,55 @@ Request = TrainRequest | RoundRequest | ValidateRequest | InferRequest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """The answer to a request; `error` is empty on success.
+    """The answer to a request."""
 
-    Attributes:
-        fields: JSON-serializable results.
-        payload: binary results; of a round, the vector, followed by worker 0's counters.
-        kind: kind of a failure, see `Failure`; or "lost" if the connection to the driver broke,
-            "weights" if the trainer needs the weights first.
-        result: result of inference.
-        error: one sentence.
-        traceback: the trainer's traceback.
-    """
-
-    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])  # JSON-serializable results
+    # Of a round, the vector, followed by worker 0's counters.
     payload: bytes = field(default=b"", repr=False)
-    result: Any = field(default=None, repr=False)
-    kind: str = ""
-    error: str = ""
-    traceback: str = field(default="", repr=False)
+    result: Any = field(default=None, repr=False)  # of inference
+    kind: str = ""  # "weights": they are needed first
+    failed: Failure | None = None  # without worker and host
 
     def failure(self, *, worker: int, host: str = "") -> Failure | None:
         """Return the failure for the driver; None on success."""
-        if not self.error:
-            return None
-        return Failure(
-            worker=worker, host=host, kind=self.kind, reason=self.error, traceback=self.traceback
-        )
+        return self.failed and replace(self.failed, worker=worker, host=host)
 
     @classmethod
     def of_error(cls, error: BaseException) -> "Answer":
         """Describe an exception; call it in an `except` block."""
-        found = failure_of(error, worker=-1, host="")
-        return cls(kind=found.kind, error=found.reason, traceback=found.traceback)
+        return cls(failed=failure_of(error, worker=-1, host=""))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerSettings(Generic[M]):
-    """Settings of a run for one worker.
+    """Settings of a run for one worker."""
 
-    Attributes:
-        master: the training master, with a seed.
-        epochs: passes over the data.
-        worker: number of the worker; -1 in an incomplete template.
-        attempt: number of the task's attempt, increasing.
-        copies: whether the driver receives a copy of the state at intervals, see `CopySchedule`.
-        callbacks: whether to wait for the driver's callbacks after each epoch.
-        callback_frequency: averagings within an epoch between callbacks; 0: only after epochs.
-        histograms: which histograms to compute, and when; None: only on request.
-        rows: planned examples of each worker; empty: not known before the workers have their data.
-        earlier: what the checkpointed run left, if it had other workers.
-    """
-
-    master: M = field(repr=False)
+    master: M = field(repr=False)  # with a seed
     epochs: int
-    worker: int = -1
-    attempt: int = -1
-    copies: bool = True
-    callbacks: bool = False
-    callback_frequency: int = 0
-    histograms: Histograms | None = None
+    worker: int = -1  # -1 in an incomplete template
+    attempt: int = -1  # of the task, increasing
+    callbacks: bool = False  # wait for the driver's callbacks after each epoch
+    callback_frequency: int = 0  # averagings between callbacks; 0: only after epochs
+    histograms: Histograms | None = None  # None: only on request
+    # Planned, of each worker; empty: not known before the workers have their data.
     rows: tuple[int, ...] = ()
-    earlier: Earlier | None = None
+    earlier: Earlier | None = None  # what the checkpointed run left, if it had other workers
 
     @property
     def stop_at_non_finite(self) -> bool:
         """Whether a NaN or infinite loss or parameter ends the run."""
         return self.master.non_finite == "stop"
+
+
+def fill_in(
+    template: Any,
+    *,
+    worker: int,
+    attempt: int,
+    shard: str,
+    validation: str,
+    times: tuple[float, float],
+) -> Any:
+    """Complete the template of a `TrainRequest` for one worker."""
+    settings = replace(template.settings, worker=worker, attempt=attempt)
+    return replace(template, settings=settings, shard=shard, validation=validation, times=times)

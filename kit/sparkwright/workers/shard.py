@@ -38,12 +38,7 @@ class ShardWriter:
     """
 
     def __init__(self, folder: Path, *, worker: int) -> None:
-        """Create `folder` for the examples of `worker`.
-
-        Raises:
-            WorkerError: here and later, if the disk is full or fails. A retry on another machine
-                may succeed.
-        """
+        """Create `folder`; a failing disk raises WorkerError, as a retry elsewhere may succeed."""
         self.folder, self.worker = folder, worker
         with disk_errors(self.folder, worker=self.worker):
             folder.mkdir(parents=True, mode=0o700)
@@ -73,17 +68,7 @@ class ShardWriter:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def append(self, dataset: DataSet, *, key: tuple[int, ...] = ()) -> None:
-        """Append examples.
-
-        Args:
-            dataset: the examples.
-            key: sort key. Examples are read in the order of keys, because the order of arrival
-                after a shuffle is not deterministic.
-
-        Raises:
-            DataError: if columns, dtypes or shapes differ from earlier examples.
-            WorkerError: see `__init__`.
-        """
+        """Append examples; they are read in the order of `key`: shuffles arrive in any order."""
         if not len(dataset):
             return
         columns = dataset.columns()
@@ -149,23 +134,13 @@ def disk_errors(folder: Path, *, worker: int) -> Generator[None]:
 
 
 class Shard:
-    """The memory-mapped files of a `ShardWriter`.
-
-    Attributes:
-        rows: number of examples.
-        columns: flat name -> (rows, ...) read-only array or `TextColumn`; empty without rows.
-    """
+    """The memory-mapped files of a `ShardWriter`."""
 
     def __init__(self, folder: Path, *, consume: bool = False) -> None:
-        """Map the files of `folder`.
-
-        Args:
-            folder: folder of a `ShardWriter`.
-            consume: whether to remove the files after mapping; the maps stay valid. No files remain
-                even if the process is killed. Default False.
-        """
+        """Map the files; `consume` removes them, so that none remain if the process is killed."""
         index = json.loads((folder / _INDEX).read_text())
-        self.rows = int(index["rows"])
+        self.rows = int(index["rows"])  # number of examples
+        # Flat name -> (rows, ...) read-only array or `TextColumn`; empty without rows.
         self.columns: dict[str, Any] = {}
         for number, (name, dtype, shape) in enumerate(index["columns"]):
             path, shape = folder / f"{number}.bin", (self.rows, *shape)
@@ -228,11 +203,7 @@ class ShardServer:
 
 
 class RemoteShard:
-    """Another worker's shard, read over the network.
-
-    Attributes:
-        rows: number of examples.
-    """
+    """Another worker's shard, read over the network."""
 
     def __init__(
         self, address: Address, *, worker: int, rows: int, port: PeerPort,
@@ -256,9 +227,6 @@ class RemoteShard:
 
         A cut of the network may end an idle connection, although the worker is still there: some
         seconds after an error, a call connects again.
-
-        Raises:
-            NetworkError: if the worker has disconnected or does not answer in time.
         """
         message = self._ask(rows)
         if message is None:
@@ -305,11 +273,7 @@ class RemoteShard:
 
 
 class ShardSource:
-    """The other workers' shards; changes with the group.
-
-    Attributes:
-        rows: examples of every worker; empty while unknown.
-    """
+    """The other workers' shards; changes with the group."""
 
     def __init__(
         self, port: PeerPort | None, *, connect_timeout_s: float, peer_timeout_s: float
@@ -318,7 +282,7 @@ class ShardSource:
         self._port = port
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._shards: dict[int, tuple[Address, RemoteShard]] = {}
-        self.rows: Sequence[int] = ()
+        self.rows: Sequence[int] = ()  # of every worker; empty while unknown
 
     def use(self, addresses: dict[int, Address], rows: Sequence[int]) -> None:
         """Set each worker's address and number of examples; close changed connections."""
@@ -341,11 +305,7 @@ class ShardSource:
                 self._shards[worker] = address, remote
 
     def of(self, worker: int) -> RemoteShard:
-        """Return the shard of `worker`.
-
-        Raises:
-            NetworkError: if the worker is not in the group.
-        """
+        """Return the shard of `worker`."""
         if worker not in self._shards:
             raise NetworkError(f"worker {worker} has left the group; its data is unavailable.")
         return self._shards[worker][1]

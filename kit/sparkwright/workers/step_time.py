@@ -17,8 +17,8 @@ from sparkwright.networks.signature import output_names, signature_of
 from sparkwright.options import check_count
 
 from ._batch_layout import BatchLayout, is_known_loss, losses_of
+from ._replica import make_replica
 from ._replica_base import Replica, XlaChoice
-from ._replicas import make_replica
 
 # Maximum memory of the minibatches of a call, and the length used for axes of size None.
 _MOST_BYTES = 64 << 20

@@ -23,18 +23,7 @@ class StreamedShard(Shard):
     """The shard of a `TfData`; its worker reads examples sequentially."""
 
     def __init__(self, data: TfData, *, worker: int, workers: int, window: int) -> None:
-        """Count the examples if their number is unknown.
-
-        Args:
-            data: the pipeline of all workers.
-            worker: the worker of this shard.
-            workers: number of workers.
-            window: number of already read examples kept for reading again. Earlier ones require
-                reading the epoch from its beginning.
-
-        Raises:
-            DataError: if the examples cannot be counted. Errors of the user's function propagate.
-        """
+        """Count the examples if their number is unknown."""
         self._data, self._worker, self._workers, self._window = data, worker, workers, window
         self._takes_epoch = "epoch" in inspect.signature(data.make).parameters
         self._source: Any = None
@@ -47,12 +36,7 @@ class StreamedShard(Shard):
                 self.rows = sum(map(len, batches))
 
     def gather(self, rows: NDArray[np.int64], *, epoch: int = 0) -> dict[str, NDArray[Any]]:
-        """Return consecutive examples of an epoch, from 0; see `Shard.gather`.
-
-        Raises:
-            DataError: if the pipeline ends early, or its batches differ in shape. Errors of the
-                user's pipeline propagate.
-        """
+        """Return consecutive examples of an epoch, from 0; see `Shard.gather`."""
         start, stop = int(rows.flat[0]), int(rows.flat[-1]) + 1
         drawn = self._epochs.pop(epoch, None)
         if drawn is None or drawn.first > start:

@@ -37,23 +37,14 @@ def share_out(
     todo: Sequence[Span],
     *,
     epoch: int,
-    quotas: Mapping[int, int],
-    lend: bool,
+    quotas: Mapping[int, int],  # present worker -> maximum number of minibatches
+    lend: bool,  # idle workers train other workers' data of the current epoch
 ) -> dict[int, Span]:
     """Assign spans to workers for the next round.
 
     Pending spans of epochs before `epoch` come first and are shared by all workers. Then each
     worker trains its own data. With `lend`, idle workers train the tail of the longest span.
     Deterministic, so that all workers compute the same assignment.
-
-    Args:
-        todo: the remaining spans.
-        epoch: the current epoch.
-        quotas: present worker -> maximum number of minibatches.
-        lend: whether idle workers train other workers' data of the current epoch.
-
-    Returns:
-        Worker -> its span, without idle workers. Empty if no present worker has data left.
 
     Example:
         >>> todo = [Span(0, 0, 5, 6), Span(1, 0, 0, 12)]
@@ -117,12 +108,7 @@ def _cut(span: Span, hole: Span) -> list[Span]:
 def quotas_by_speed(
     seconds: Mapping[int, float], *, members: Collection[int], frequency: int
 ) -> dict[int, int]:
-    """Return the number of minibatches per worker such that all need about the same time.
-
-    Args:
-        seconds: worker -> seconds per minibatch; 0 or missing: unknown.
-        members: the workers of the group.
-        frequency: minibatches of the fastest worker and of workers of unknown speed.
+    """Return the minibatches per worker such that all need the same time; speed 0 is unknown.
 
     Example:
         >>> quotas_by_speed({0: 0.1, 1: 0.25}, members=[0, 1, 2], frequency=5)
