@@ -44,11 +44,7 @@ def measure_runs(
 
 
 def in_memory(data: Any) -> DataSet:
-    """Return up to 20,000 examples.
-
-    Raises:
-        ConfigurationError: if `data` is neither a DataSet nor a DistributedDataSet.
-    """
+    """Return up to 20,000 examples."""
     if isinstance(data, DistributedDataSet):
         return (data.sample(_MOST_EXAMPLES) if data.count() > _MOST_EXAMPLES else data).collect()
     if not isinstance(data, DataSet):

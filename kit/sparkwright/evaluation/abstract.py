@@ -314,11 +314,7 @@ class AbstractEvaluation(Values, ABC):
 
 
 def _kind_named(name: Any) -> type[AbstractEvaluation]:
-    """Return the class with this name in JSON.
-
-    Raises:
-        DataError: if there is none.
-    """
+    """Return the class with this name in JSON."""
     package = sys.modules["sparkwright.evaluation"]
     for public in dir(package):  # imports all classes, which registers them
         getattr(package, public)

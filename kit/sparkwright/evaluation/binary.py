@@ -61,12 +61,6 @@ class EvaluationBinary(BinaryRates):
     roc: ROCBinary | None = field(default=None, kw_only=True, metadata=state(ROCBinary))
 
     def __post_init__(self) -> None:
-        """Check the options and the counts.
-
-        Raises:
-            DataError: if counts contradict each other.
-            ConfigurationError: if an option is invalid or its length is not the number of outputs.
-        """
         thresholds = _checked_thresholds(self.thresholds)
         if self.roc_thresholds is not None:
             check_count("roc_thresholds", self.roc_thresholds, minimum=0)

@@ -77,12 +77,6 @@ class EvaluationCalibration(AbstractEvaluation):
     )
 
     def __post_init__(self) -> None:
-        """Check the options and the counts.
-
-        Raises:
-            ConfigurationError: if an option is invalid.
-            DataError: if `counts` has other numbers of bins than the options.
-        """
         for option in ("reliability_bins", "histogram_bins"):
             check_count(option, getattr(self, option), minimum=1, maximum=_MOST_BINS)
         check_flag("exclude_empty_bins", self.exclude_empty_bins)

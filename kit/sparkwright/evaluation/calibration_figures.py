@@ -29,10 +29,8 @@ class Reliability(NamedTuple):
 def reliability_figure(
     curves: Sequence[Reliability], *, bins: int, of: str | None = None
 ) -> Figure:
-    """Return fractions of positives over mean probabilities, and the rows of each bin below.
-
-    Draw at most six curves, without empty bins; caption and table describe the first one.
-    """
+    """Return fractions of positives over mean probabilities, and the rows of each bin below."""
+    # Draw at most six curves, without empty bins; caption and table describe the first one.
     share = "fraction correct" if of is None else "fraction of the class"
     found = curves[0] if curves else None
     caption, table = "No examples were evaluated.", Table()

@@ -17,11 +17,10 @@ LARGEST_COUNT = 2**61 - 1  # the sum of two such totals fits int64
 
 
 class Values:
-    """A dataclass of JSON values, arrays and nested `Values`.
+    """A dataclass of JSON values, arrays and nested `Values`."""
 
-    Fields with `compare=False` are neither compared nor serialized. Metadata from `read_as`
-    defines how fields are read.
-    """
+    # Fields with `compare=False` are neither compared nor serialized. Metadata from `read_as`
+    # defines how fields are read.
 
     __slots__ = ()
 
@@ -63,10 +62,8 @@ class Values:
 
 
 def read_as(read: Any, *shape: int | str) -> dict[str, Any]:
-    """Return field metadata: a class, or a function of name and JSON value, that reads the field.
-
-    Arrays must have the given shape; axes with the same name must have the same size.
-    """
+    """Return field metadata: a class, or a function of name and JSON value, that reads it."""
+    # Arrays must have the given shape; axes with the same name must have the same size.
     return {"read": read, "shape": shape}
 
 
@@ -163,11 +160,7 @@ def number_of(of: int | str, names: tuple[str, ...]) -> int:
 def checked_counts(
     name: str, given: ArrayLike, shape: tuple[int | None, ...] | None = None
 ) -> Counts:
-    """Return a read-only int64 copy of counts; None in `shape` allows any size of an axis.
-
-    Raises:
-        DataError: unless all are non-negative integers, less than 2**61 in total.
-    """
+    """Return a read-only int64 copy of counts; None in `shape` allows any size of an axis."""
     try:
         counts = np.asarray(given)
     except ValueError:

@@ -99,14 +99,6 @@ class Evaluation(BinaryRates):
     )
 
     def __post_init__(self) -> None:
-        """Check the options and the counts.
-
-        Raises:
-            DataError: if `confusion` is not square, integer and non-negative, or other counts or
-                errors contradict it.
-            ConfigurationError: if an option is invalid, or the number of names is not that of the
-                classes.
-        """
         check_count("top_n", self.top_n, minimum=1)
         check_count("keep_errors", self.keep_errors, minimum=0)
         threshold, costs = self.threshold, checked_costs(self.costs)

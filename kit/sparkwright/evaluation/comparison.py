@@ -119,12 +119,8 @@ def _compared(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Comparison
 def comparison_figures(
     results: Mapping[str, Sequence[AbstractEvaluation]],
 ) -> list[Figure | Table]:
-    """Return a table of headline metrics with the best values marked, and the ROC curves.
-
-    Args:
-        results: name -> its evaluations, of any kinds. Metrics of only one of several results
-            are omitted.
-    """
+    """Return a table of headline metrics with the best values marked, and the ROC curves."""
+    # Metrics of only one of several results are omitted.
     if not results:
         return []
     table = _marked(results)

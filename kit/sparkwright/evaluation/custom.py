@@ -63,12 +63,6 @@ class CustomEvaluation(AbstractEvaluation):
     rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check the functions and the title.
-
-        Raises:
-            ConfigurationError: if one of them is invalid.
-            DataError: if there is a result without examples, or the reverse.
-        """
         for option in ("evaluate", "merge"):
             function = getattr(self, option)
             if not (callable(function) or (function is None and self.merge is self.evaluate)):

@@ -24,23 +24,16 @@ def _numbers(name: str, given: Any) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PairSample(Values):
-    """The unique pairs (label, prediction) with the smallest hashes, and their counts.
+    """The pairs (label, prediction) with the smallest hashes, and their read-only counts."""
 
-    The hash depends only on the pair's bits, so each unique pair is equally likely to be kept.
-    A pair with one of the smallest hashes of all data has one of the smallest hashes of each part
-    that contains it, so the counts of parts add up to those of the whole.
+    # The hash depends only on the pair's bits, so each unique pair is equally likely to be kept.
+    # A pair with one of the smallest hashes of all data has one of the smallest hashes of each part
+    # that contains it, so the counts of parts add up to those of the whole.
 
-    Attributes:
-        size: most pairs to keep.
-        labels: (k,) float64, k at most `size`, ordered by hash; read-only.
-        predictions: (k,) float64; read-only.
-        counts: (k,) int64, how often each pair occurred; read-only.
-    """
-
-    size: int = field(compare=False)
-    labels: Floats = field(metadata=read_as(_numbers, "k"))
+    size: int = field(compare=False)  # most pairs to keep
+    labels: Floats = field(metadata=read_as(_numbers, "k"))  # float64, ordered by hash
     predictions: Floats = field(metadata=read_as(_numbers, "k"))
-    counts: NDArray[np.int64] = field(metadata=read_as(checked_counts, "k"))
+    counts: NDArray[np.int64] = field(metadata=read_as(checked_counts, "k"))  # occurrences
 
     @classmethod
     def of(cls, labels: Floats, predictions: Floats, *, size: int) -> "PairSample":
@@ -68,11 +61,7 @@ class PairSample(Values):
 
     @classmethod
     def from_dict(cls, values: Any) -> "PairSample":
-        """Restore a sample from `to_dict` and `size`.
-
-        Raises:
-            DataError: if `values` are not a sample of at most `size` pairs.
-        """
+        """Restore a sample from `to_dict` and `size`."""
         found = super(PairSample, cls).from_dict(values)
         sample = _smallest(found.labels, found.predictions, found.counts, found.size)
         if sample.counts.size != found.counts.size or not found.counts.all():

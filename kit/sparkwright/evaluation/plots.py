@@ -18,11 +18,7 @@ THIN_LINE: dict[str, Any] = {"color": GRAY, "linewidth": 1, "linestyle": ":"}
 
 
 def new_axes(width: float = 5.0, height: float = 4.2) -> Any:
-    """Return the axes of a new figure, size in inches; a notebook shows it after the cell.
-
-    Raises:
-        ConfigurationError: if matplotlib is not installed.
-    """
+    """Return the axes of a new figure, size in inches; a notebook shows it after the cell."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -69,10 +65,8 @@ def titled(axes: Any, title: str) -> Any:
 
 
 def split_axes(axes: Any, side: Literal["below", "right"], *, share: float = 0.25) -> Any:
-    """Split the axes for a second plot, and return its Axes.
-
-    Constrained layout would clip an inset outside of the axes.
-    """
+    """Split the axes for a second plot, and return its Axes."""
+    # Constrained layout would clip an inset outside of the axes.
     below, ratios = side == "below", [1 - share, share]
     shared = {"sharex": axes} if below else {"sharey": axes}
     spec = axes.get_subplotspec()

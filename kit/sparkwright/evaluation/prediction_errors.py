@@ -38,7 +38,6 @@ class PredictionError(Values):
     step: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise DataError if a value is invalid."""
         counts = (self.actual, self.predicted, *self.step)
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in counts):
             raise DataError(
@@ -99,12 +98,7 @@ def _rank(error: PredictionError) -> tuple[Any, ...]:
 def errors_of(
     rows: LabeledRows, predicted: Classes, records: Sequence[Any] | None, keep: int
 ) -> tuple[PredictionError, ...]:
-    """Return the errors of a batch that may be among the `keep` most probable ones.
-
-    Raises:
-        DataError: if the number of records is not that of the examples, a record is invalid, or a
-            prediction is infinite.
-    """
+    """Return the errors of a batch that may be among the `keep` most probable ones."""
     if records is not None and len(records) != rows.where.shape[0]:
         raise DataError(
             "`records` must name every example. "

@@ -106,13 +106,6 @@ class RegressionEvaluation(AbstractEvaluation):
     rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check the names and the counts.
-
-        Raises:
-            ConfigurationError: if the names are not unique, or their number is not that of the
-                outputs.
-            DataError: if `rows` or `samples` contradict the counts of the outputs.
-        """
         self._check_names()
         counts = [] if self.moments is None else self.moments.counts.tolist()
         sampled = [int(sample.counts.sum()) for sample in self.samples]

@@ -33,10 +33,8 @@ class Pairs(NamedTuple):
 
 
 def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
-    """Return plots of predicted against actual values, residuals, and the residual histogram.
-
-    Draw the first six outputs; captions and tables describe the first one.
-    """
+    """Return plots of predicted against actual values, residuals, and the residual histogram."""
+    # Draw the first six outputs; captions and tables describe the first one.
     first = outputs[0]
     sample, residuals = first.sample, first.residuals
     of = f" of {first.name}" if first.name and len(outputs) == 1 else ""

@@ -47,13 +47,6 @@ class RocColumns(AbstractEvaluation):
     rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check the options and the columns.
-
-        Raises:
-            ConfigurationError: if `thresholds` is invalid, or the names are not unique, or their
-                number is not that of the columns.
-            DataError: if a column has other thresholds, or `rows` contradicts the columns.
-        """
         ROC(self.thresholds)
         self._check_names()
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)

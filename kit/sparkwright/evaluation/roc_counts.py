@@ -23,16 +23,12 @@ _BLOCK = 1 << 20  # scores per lookup: bounds memory, and sums fit int64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SortedScores:
-    """A multiset of finite scores.
+    """A multiset of finite scores; `values` is the canonical form."""
 
-    Stored as sorted runs, each more than twice as long as the next, so that adding many small
-    batches sorts each score only a few times. `values` is the canonical form.
+    # Each run is more than twice as long as the next, so that adding many small batches sorts each
+    # score only a few times.
 
-    Attributes:
-        runs: sorted, non-empty, read-only arrays of float32 or float64.
-    """
-
-    runs: tuple[Scores, ...] = ()
+    runs: tuple[Scores, ...] = ()  # sorted, non-empty, read-only
 
     @classmethod
     def of(cls, values: Scores) -> "SortedScores":
@@ -76,11 +72,7 @@ class SortedScores:
 
     @classmethod
     def from_dict(cls, values: Any) -> "SortedScores":
-        """Restore scores from `to_dict`.
-
-        Raises:
-            DataError: if `values` are invalid; the length is checked before decoding.
-        """
+        """Restore scores from `to_dict`."""
         with reading("scores"):
             dtype, count, text = _DTYPES[values["dtype"]], values["count"], values["sorted"]
             if type(count) is not int or len(text) != 4 * math.ceil(count * dtype.itemsize / 3):
@@ -99,18 +91,12 @@ class SortedScores:
 
 
 class Areas(NamedTuple):
-    """Areas under curves, as sums that can be added over ranges of thresholds.
+    """Areas under curves, as sums that can be added over ranges of thresholds."""
 
-    Attributes:
-        auc_numerator: pairs of a positive and a negative: 2 for each with the higher score on the
-            positive, 1 for each tie. The area under the ROC curve times 2 · positives · negatives.
-        trapezoids: area under the linear precision-recall curve times positives.
-        steps: average precision, the area under the step function, times positives.
-    """
-
+    # The area under the ROC curve times 2 · positives · negatives: a pair counts 2, a tie 1.
     auc_numerator: int
-    trapezoids: float
-    steps: float
+    trapezoids: float  # area under the linear precision-recall curve times positives
+    steps: float  # average precision, the area under the step function, times positives
 
 
 def _total(name: str, value: Any) -> int:
@@ -136,7 +122,6 @@ class ThresholdCounts(Values):
     negatives: int = field(metadata=read_as(_total))
 
     def __post_init__(self) -> None:
-        """Make the arrays read-only."""
         for values in (self.thresholds, self.true_positives, self.false_positives):
             frozen(values)
 

@@ -141,11 +141,6 @@ class PartitionSurvey:
     samples: tuple[LabelSample, ...] = ()
 
     def __post_init__(self) -> None:
-        """Convert to tuples and validate that the values agree.
-
-        Raises:
-            DataError: if a number is negative, or lengths differ.
-        """
         for name in ("rows", "size_bytes", "rows_looked_at"):
             object.__setattr__(self, name, tuple(map(_count, getattr(self, name))))
         counts = tuple(tuple(map(_count, line)) for line in self.label_counts)
