@@ -158,7 +158,7 @@ class Moments(Values):
     def from_dict(cls, values: Any) -> "Moments":
         """Restore moments from `to_dict`; raise DataError if a sum of squares is negative."""
         moments = super(Moments, cls).from_dict(values)
-        checked_floats("products", moments.products.values[:SHARED], 0.0)
+        checked_floats("products", moments.products.values[:SHARED], 0.0)  # has square roots
         return moments
 
 

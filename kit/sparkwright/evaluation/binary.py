@@ -79,12 +79,6 @@ class EvaluationBinary(BinaryRates):
         self._check_names()
         object.__setattr__(self, "roc", self._checked_roc())
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
-        each = self.confusion.sum(axis=(1, 2))
-        if not each.max(initial=0) <= self.rows <= int(each.sum()):
-            raise DataError(
-                "`rows` must be the number of rows with an unmasked output. "
-                f"Received: rows={self.rows}, with {each.tolist()} counts by output."
-            )
 
     def _checked_roc(self) -> ROCBinary | None:
         if self.roc_thresholds is None and self.roc is None:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
-
 from .accumulators import Floats, Sums, positive_sums
 from .checks import Counts, Values, checked_counts, frozen, read_as
 from .rows import Classes, LabeledRows, require_probabilities, with_both_classes
@@ -140,26 +138,6 @@ class CalibrationCounts(Values):
     def _gaps(self, question: int) -> Floats:
         """(B,) |sum of probabilities - number of positives|."""
         return np.abs(self.in_bin_sums.values[question] - self.positive[question])
-
-    @classmethod
-    def from_dict(cls, values: Any) -> "CalibrationCounts":
-        """Restore counts from `to_dict`."""
-        counts = super(CalibrationCounts, cls).from_dict(values)
-        rows, actual, classes = counts.rows, counts.actual, counts.classes
-        others, *own = counts.histograms.sum(axis=2)
-        if (
-            classes < 2
-            or len(counts.in_bin) != classes + 1
-            or (counts.positive > counts.in_bin).any()
-            or (counts.in_bin.sum(axis=1) != rows).any()
-            or (others != rows - actual).any()
-            or (np.stack(own) != actual).any()
-        ):
-            raise DataError(
-                "calibration counts must be consistent with each other. "
-                f"Received: {values!r:.100}. The file may be corrupted."
-            )
-        return counts
 
 
 def bin_edges(bins: int) -> Floats:

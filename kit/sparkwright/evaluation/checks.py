@@ -175,16 +175,13 @@ def checked_counts(
         raise DataError(f"`{name}` must have shape {wanted}. Received: shape {counts.shape}.")
     if counts.size == 0:
         counts = counts.astype(np.int64)
-    if counts.dtype.kind not in "iu" or bool((counts < 0).any()):
-        least = f", minimum {counts.min()}" if counts.dtype.kind in "iuf" and counts.size else ""
+    if counts.dtype.kind == "u":
+        counts = counts.astype(np.int64)  # negative from 2**63
+    if counts.dtype.kind != "i" or bool((counts < 0).any()):
+        least = f", minimum {counts.min()}" if counts.dtype.kind in "if" and counts.size else ""
         raise DataError(
             f"`{name}` must hold counts: integers of at least 0. "
             f"Received: dtype {counts.dtype}{least}."
-        )
-    # As float64: an int64 sum could overflow.
-    if counts.sum(dtype=np.float64) >= LARGEST_COUNT:
-        raise DataError(
-            f"`{name}` must be less than 2**61 in total. Received: {counts.sum(dtype=float):.3g}."
         )
     return frozen(counts.astype(np.int64))  # a copy: the caller's array may change
 
@@ -198,6 +195,16 @@ def checked_floats(name: str, given: ArrayLike, least: float = -np.inf) -> NDArr
     if not np.isfinite(values).all() or bool((values < least).any()):
         raise DataError(f"`{name}` must be finite and at least {least}. Received: {given!r:.80}.")
     return frozen(values)
+
+
+def read_count(name: str, given: Any) -> int:
+    """Return one count; raise DataError if it is not one."""
+    return int(checked_counts(name, given, ()))
+
+
+def read_number(name: str, given: Any) -> float:
+    """Return one finite number; raise DataError if it is not one."""
+    return float(checked_floats(name, given))
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

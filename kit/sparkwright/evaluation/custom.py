@@ -72,11 +72,6 @@ class CustomEvaluation(AbstractEvaluation):
         if not isinstance(self.title, str) or not self.title:
             raise ConfigurationError(f"`title` must be text. Received: title={self.title!r:.80}.")
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
-        if (self.result_text is None) != (self.rows == 0):
-            raise DataError(
-                "`result_text` must be None if and only if `rows` is 0. "
-                f"Received: rows={self.rows} with {self.result_text!r:.40}."
-            )
 
     @property
     def examples(self) -> int:

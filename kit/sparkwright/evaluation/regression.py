@@ -1,7 +1,6 @@
 """Regression metrics."""
 
 import math
-import operator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -13,7 +12,7 @@ from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
 from .accumulators import FORMULAS, LABEL, Floats, Moments
-from .checks import number_of, state
+from .checks import LARGEST_COUNT, check_count, number_of, state
 from .numbers import number_text
 from .pair_sample import LARGEST, PairSample, points_per_output
 from .plots import COLORS
@@ -107,17 +106,11 @@ class RegressionEvaluation(AbstractEvaluation):
 
     def __post_init__(self) -> None:
         self._check_names()
-        counts = [] if self.moments is None else self.moments.counts.tolist()
-        sampled = [int(sample.counts.sum()) for sample in self.samples]
-        fits = len(sampled) == len(counts) and all(map(operator.le, sampled, counts))
-        if (
-            type(self.rows) is not int
-            or not max(counts, default=0) <= self.rows <= sum(counts)
-            or not fits
-        ):
+        check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
+        if len(self.samples) != self._width:
             raise DataError(
-                "`rows` and `samples` of a regression evaluation must match the counts of its "
-                f"outputs. Received: rows={self.rows!r:.60} with counts {counts}."
+                "a regression evaluation must have a sample for each output. "
+                f"Received: {len(self.samples)} samples for {self._width} outputs."
             )
 
     def _counted(self, batch: Batch) -> Self:

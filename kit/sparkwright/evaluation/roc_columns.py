@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, get_args
 
-from sparkwright.errors import DataError
 from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
@@ -50,14 +49,6 @@ class RocColumns(AbstractEvaluation):
         ROC(self.thresholds)
         self._check_names()
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
-        counted = [roc.examples for roc in self.rocs]
-        if not max(counted, default=0) <= self.rows <= sum(counted) or any(
-            getattr(roc, "thresholds", 0) != self.thresholds for roc in self.rocs
-        ):
-            raise DataError(
-                "ROCs of one evaluation must have the same thresholds and rows. Received: "
-                f"{self.rows} rows and ROCs of {counted[:20]}."
-            )
 
     @property
     def examples(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from .checks import Counts, read_as
+from .checks import Counts, read_as, read_number
 from .roc import ROC
 from .roc_counts import Areas, Floats, Scores, SortedScores, ThresholdCounts
 from .roc_readings import RocReadings
@@ -71,10 +71,6 @@ def _sides(roc: ROC) -> tuple[Scores, Scores]:
     return roc.positive_scores.values, roc.negative_scores.values
 
 
-def _area(_: str, value: Any) -> float:
-    return float(value)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ROCDigest(RocReadings):
     """An exact ROC without its scores; areas and best thresholds are those of all scores.
@@ -92,8 +88,8 @@ class ROCDigest(RocReadings):
 
     counts: ThresholdCounts = field(metadata=read_as(ThresholdCounts))
     auc_numerator: int
-    trapezoids: float = field(metadata=read_as(_area))
-    steps: float = field(metadata=read_as(_area))
+    trapezoids: float = field(metadata=read_as(read_number))
+    steps: float = field(metadata=read_as(read_number))
 
     def __post_init__(self) -> None:
         last = (self.counts.true_positives[-1:], self.counts.false_positives[-1:])

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
-from sparkwright.errors import DataError, NetworkError
+from sparkwright.errors import NetworkError
 
 ClockSource = Literal["driver", "ntp", "system"]
 # Upper bound of the relative drift of two quartz clocks, in seconds per second.
@@ -116,32 +116,6 @@ class ClockReading:
     offset_s: float
     uncertainty_s: float
     source: str = "driver"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        uncertainty_s = None if math.isnan(self.uncertainty_s) else self.uncertainty_s
-        return {**asdict(self), "uncertainty_s": uncertainty_s}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Create an instance from the result of `to_dict`.
-
-        Raises:
-            DataError: if `values` is invalid.
-        """
-        try:
-            uncertainty_s = values["uncertainty_s"]
-            return cls(
-                worker=int(values["worker"]),
-                offset_s=float(values["offset_s"]),
-                uncertainty_s=math.nan if uncertainty_s is None else float(uncertainty_s),
-                source=str(values["source"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                "A clock's reading has worker, offset_s, uncertainty_s and source. "
-                f"Received: {values!r:.200}."
-            ) from error
 
 
 class ClockComparison(NamedTuple):
