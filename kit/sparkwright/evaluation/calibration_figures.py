@@ -77,7 +77,7 @@ def histogram_figure(
 
 def _draw_reliability(axes: Any, curves: Sequence[Reliability], bins: int, share: str) -> None:
     axes.plot([0, 1], [0, 1], label="perfect", **THIN_LINE)
-    below = split_axes(axes, "below")
+    below = split_axes(axes)
     for (name, diagram, error, _), color in zip(curves, COLORS, strict=False):
         line = {
             "color": color,

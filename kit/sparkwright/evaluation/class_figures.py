@@ -23,7 +23,7 @@ def confusion_figure(confusion: Matrix, names: Sequence[str]) -> Figure:
     # For more than 30 classes, the table lists only the most frequent confusions.
     classes = len(names)
     side = min(3.0 + 0.45 * max(classes, 2), 8.5)
-    table = _with_rates(confusion, names)
+    table = confusion_table(confusion, names)
     if classes > MOST_ROWS:
         table = _most_frequent(confusion, names)
     return Figure(
@@ -160,19 +160,6 @@ def _draw_confusion(axes: Any, confusion: Matrix, names: Sequence[str]) -> None:
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label("share of the actual class")
     bar.outline.set_visible(False)
-
-
-def _with_rates(counts: Matrix, names: Sequence[str]) -> Table:
-    actual, predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
-    rows = [
-        [name, *(f"{count:,}" for count in row.tolist()), _share(right[k], actual[k])]
-        for k, (name, row) in enumerate(zip(names, counts, strict=True))
-    ]
-    precision = [_share(right[k], predicted[k]) for k in range(len(names))]
-    return Table(
-        [["actual", *names, "recall"], *rows, ["precision", *precision, ""]],
-        "Confusion matrix: rows actual, columns predicted",
-    )
 
 
 def _most_frequent(counts: Matrix, names: Sequence[str]) -> Table:

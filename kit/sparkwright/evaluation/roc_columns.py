@@ -10,10 +10,10 @@ from .abstract import AbstractEvaluation, Batch
 from .checks import LARGEST_COUNT, check_count, number_of, state
 from .numbers import number_text
 from .rates import Average, averaged
-from .reports import Figure, Report, Table
+from .reports import Figure, Report
 from .roc import ROC, float_scores
 from .roc_digest import ROCDigest
-from .roc_figures import Which, curves_figure
+from .roc_figures import Which, areas_table, curves_figure
 from .rows import (
     labeled_rows,
     output_rows,
@@ -165,17 +165,12 @@ class RocColumns(AbstractEvaluation):
 
     def _report(self, most: int) -> Report:
         left_out = dict.fromkeys(self.headline(), len(self.left_out()))
-        rows = [["", "positive", "negative", "AUC", "AUPRC"]]
-        if len(self.rocs) <= most:
-            rows += [
-                [name, f"{r.positives}", f"{r.negatives}", number_text(r.auc), number_text(r.auprc)]
-                for name, r in zip(self.output_names, self.rocs, strict=False)
-            ]
+        named = list(zip(self.output_names, self.rocs, strict=False))
         return Report(
             title=f"ROC of {self.rows:,} examples, {len(self.rocs)} {self._columns} "
             f"({self._kind()})",
             headline=self._headlines(left_out),
-            tables=[Table(rows)] if len(rows) > 1 else [],
+            tables=[areas_table(named)] if 0 < len(named) <= most else [],
         )
 
     def _rate(
