@@ -59,6 +59,7 @@ PURE = [
 ]
 _INSIDE_FUNCTIONS = {
     "data/_tensors.py": ["pyarrow"],
+    "evaluation/comparison.py": ["pandas"],
     "evaluation/plots.py": ["matplotlib"],
     "advice/_advice.py": ["pandas"],
     "timeline/page.py": ["PIL"],

@@ -143,7 +143,6 @@ QUESTIONS = [
     (lambda: PROBABLE.expected_calibration_error("micro"), "`average`"),
     (lambda: NUMBERS.r2(of="c"), "`of` must be"),
     (lambda: NUMBERS.per_output("mse"), "`metric` must be"),
-    (lambda: sw.compare({"a": ONE}).best("loss"), "'AUC'.*metric='loss'"),
     (lambda: custom().from_json(custom().to_json()).updated([1], [0]), "no functions"),
 ]
 
