@@ -51,7 +51,7 @@ def compare(evaluations: Mapping[str, AbstractEvaluation]) -> Any:
             f"Received: evaluations={evaluations!r:.100}."
         )
     rows = [{"examples": each.examples, **each.headline()} for each in found.values()]
-    return pd.DataFrame(rows, index=[str(name) for name in found])
+    return pd.DataFrame(rows, index=pd.Index([str(name) for name in found]))
 
 
 def comparison_figures(
