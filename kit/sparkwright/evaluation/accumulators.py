@@ -94,12 +94,12 @@ class Moments(Values):
     """Means and products of deviations of label, prediction and error, of C outputs."""
 
     counts: Counts = field(metadata=read_as(checked_counts, "C"))  # int64 rows
-    # of label, prediction, and prediction - label
+    # Of label, prediction, and prediction - label.
     means: Sums = field(metadata=read_as(checked_sums, 3, "C"))
     # Sums of squared deviations from these means, and of deviations of label times prediction.
     products: Sums = field(metadata=read_as(checked_sums, 4, "C"))
     absolute: Sums = field(metadata=read_as(positive_sums, "C"))  # sums of |prediction - label|
-    # |prediction - label|
+    # Of |prediction - label|.
     largest: Floats = field(metadata=read_as(partial(checked_floats, least=0.0), "C"))
 
     @classmethod

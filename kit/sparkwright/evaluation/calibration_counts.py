@@ -81,9 +81,9 @@ class CalibrationCounts(Values):
     predicted: Counts = field(metadata=read_as(checked_counts, "C"))  # rows predicted as each class
     # Of the probability of each class: in rows of other classes; in its rows; 1 - it in its rows.
     histograms: Counts = field(metadata=read_as(checked_counts, 3, "C", "H"))
-    # of the question's probability
+    # Of the question's probability.
     in_bin_sums: Sums = field(metadata=read_as(positive_sums, "C + 1", "B"))
-    # (probability - one-hot label)²
+    # Of (probability - one-hot label)².
     squared_errors: Sums = field(metadata=read_as(positive_sums, "C"))
     log_losses: Sums = field(metadata=read_as(positive_sums, "C"))  # -ln(probability) in its rows
 

@@ -21,7 +21,7 @@ class Where(NamedTuple):
     """Positions of the unmasked rows in the caller's arrays."""
 
     shape: tuple[int, ...]  # number of examples, and of time steps or pixels if any
-    # indices of the unmasked rows among all rows, ascending; None: all
+    # Indices of the unmasked rows among all rows, ascending; None: all.
     kept: NDArray[np.intp] | None
 
     def require(self, right: Bools, values: Array, rule: str, remedy: str = "") -> None:

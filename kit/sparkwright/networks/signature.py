@@ -18,7 +18,7 @@ class Example:
     """Names, dtypes and shapes of the data that a subclassed model was built from."""
 
     form: Form  # structure of the features in `call`: one array, a list, or a dict by name
-    # (flat name as in `DataSet.columns`, dtype, shape of one example)
+    # Flat name as in `DataSet.columns`, dtype, shape of one example.
     columns: tuple[tuple[str, str, Shape], ...]
 
     def group(self, name: str) -> dict[str, Spec]:
@@ -36,7 +36,7 @@ class Signature:
     """Inputs and outputs of a model."""
 
     inputs: Mapping[str, Spec]  # by name
-    # in the order of the flat outputs; empty if `call` cannot be traced
+    # In the order of the flat outputs; empty if `call` cannot be traced.
     outputs: Mapping[str, Spec]
     input_form: Form
     output_form: Form  # of outputs and labels

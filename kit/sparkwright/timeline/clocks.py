@@ -73,7 +73,7 @@ class ClockState:
     """The state of the clocks of one process."""
 
     wall_s: float  # its wall clock minus its monotonic clock, which measures times
-    # what others are compared with: a measured offset, NTP's time or wall clocks
+    # What others are compared with: a measured offset, NTP's time or wall clocks.
     source: ClockSource
     # With "driver", the driver's monotonic clock minus its own; with "ntp", true time minus wall.
     offset_s: float = 0.0

@@ -69,7 +69,7 @@ class Spans:
 
     lanes: NDArray[np.int32]  # (n,), -1 for the driver, else the worker
     codes: NDArray[np.uint8]  # (n,), of phases
-    # (n,), since the run began, by the driver's clock; of the bucket for sums
+    # Since the run began, by the driver's clock; of the bucket for sums.
     starts_s: NDArray[np.float64]
     seconds: NDArray[Any]  # (n,) float32; float64 for sums
     width_s: float = 0.0  # of a bucket; 0 for individual spans
@@ -145,7 +145,7 @@ class Tallies:
     count: NDArray[np.int64]  # (lanes, CODES)
     seconds: NDArray[np.float64]  # (lanes, CODES)
     longest_s: NDArray[np.float64]  # (lanes, CODES)
-    # (2, CODES, DURATION_BINS) histograms: the driver's, then the workers'
+    # Histograms (2, CODES, DURATION_BINS): the driver's, then the workers'.
     durations: NDArray[np.int64]
 
     @classmethod
