@@ -18,11 +18,13 @@ from ._calls import (
     compile_arguments,
     fold,
     is_function,
+    keras_text,
     known_kind,
     layer_call,
+    make,
+    seeded,
     taking,
 )
-from ._model import build, is_sequential, only
 from ._parts import (
     AbstractNetworkSpec,
     LayerSpec as LayerSpec,
@@ -78,7 +80,15 @@ class NetworkSpec(AbstractNetworkSpec):
         Raises:
             ConfigurationError: if the network has a problem, or Keras raises an error.
         """
-        return build(self)
+        if self.analysis.reason is not None:
+            raise ConfigurationError(f"the network cannot be built. {self.analysis.reason}")
+        try:
+            with seeded(self.seed):
+                return _compiled(self)
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"Keras cannot build the network {self.name!r}: {keras_text(error)}"
+            ) from error
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the network as JSON; `from_json` is the inverse."""
@@ -103,6 +113,39 @@ class NetworkSpec(AbstractNetworkSpec):
             ConfigurationError: if the network has a problem, or `variable` is not a valid name.
         """
         return _network_code(self, variable, reserved=reserved, seed=seed)
+
+
+def _compiled(spec: AbstractNetworkSpec) -> Any:
+    import keras
+
+    if _is_sequential(spec):
+        layers = [make(layer_call(layer)) for layer in spec.layers if layer.enabled]
+        model = keras.Sequential(layers, name=spec.name)
+    else:
+        made: dict[str, Any] = {}
+        for layer, row in zip(spec.layers, spec.analysis.rows, strict=True):
+            if layer.enabled:
+                found = make(layer_call(layer))
+                taken = taking(known_kind(row.kind), [made[name] for name in row.inputs])
+                made[layer.name] = found(*taken) if taken else found
+        inputs = [made[x.name] for x in spec.layers if x.enabled and x.kind == "Input"]
+        outputs = [made[output.layer] for output in spec.outputs]
+        model = keras.Model(_only(inputs), _only(outputs), name=spec.name)
+    model.compile(**make(compile_arguments(spec.optimizer, spec.outputs)))
+    return model
+
+
+def _is_sequential(spec: AbstractNetworkSpec) -> bool:
+    """Whether the model is a Sequential: a chain whose last layer is the only output."""
+    rows = [row for row in spec.analysis.rows if row.enabled]
+    twice = any(known_kind(row.kind).separately for row in rows)  # called on its input twice
+    is_end = [output.layer for output in spec.outputs] == [row.name for row in rows[-1:]]
+    return spec.analysis.is_chain and is_end and not twice
+
+
+def _only(values: list[Any]) -> Any:
+    """The only item of the list, or the list."""
+    return values[0] if len(values) == 1 else values
 
 
 def _network_code(
@@ -131,7 +174,7 @@ def _network_code(
     if spec.seed is not None:
         lines.append(f"keras.utils.set_random_seed({spec.seed if seed is None else seed})")
     lines.append("")
-    if is_sequential(spec):
+    if _is_sequential(spec):
         lines += [f"{variable} = keras.Sequential(", f"{_STEP}["]
         for layer, call in zip(spec.layers, calls, strict=True):
             lines += _printed("", call, ",", _STEP * 2, off=not layer.enabled)
@@ -163,7 +206,7 @@ def _graph(
         yield from _printed(f"{variables[row.name]} = ", call, after, off=not row.enabled)
     inputs = [variables[x.name] for x in spec.layers if x.enabled and x.kind == "Input"]
     outputs = [variables[output.layer] for output in spec.outputs]
-    yield call_to_code(f"{variable} = keras.Model", only(inputs), only(outputs), name=spec.name)
+    yield call_to_code(f"{variable} = keras.Model", _only(inputs), _only(outputs), name=spec.name)
 
 
 def _variables(spec: AbstractNetworkSpec, reserved: Collection[str]) -> dict[str, Expression]:
