@@ -12,7 +12,7 @@ from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.networks.presets import lenet_spec
 
 command = importlib.import_module("sparkwright.advice.__main__")
-runs_of = importlib.import_module("sparkwright.advice._runs")
+runs_of = importlib.import_module("sparkwright.advice._advise")
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_command_prints_advice_and_writes_json_without_addresses(
 
 def test_data_is_held_in_memory_up_to_an_example_limit():
     many = sw.DataSet(np.zeros((20_010, 1), np.float32), np.zeros(20_010, np.int32))
-    assert len(runs_of.in_memory(many)) == 20_000
+    assert len(runs_of._in_memory(many)) == 20_000
     with pytest.raises(ConfigurationError, match="`data` must be a DataSet"):
-        runs_of.in_memory([1, 2])
+        runs_of._in_memory([1, 2])
 
 
 @cases(

@@ -281,6 +281,7 @@ def test_local_spark_retries_a_task_as_its_master_url_specifies(master, status):
     "problem, remedy",
     ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "PYSPARK_PYTHON"),
     ('Cannot run program "python3.11": error=2', "spark.pyspark.python"),
+    ("No module named 'sparkwright'", "spark.sparkwright.ship"),
     ("no task of 2 began within 60 s", "slots"),
     ("something else", "logs"),
 )

@@ -5,7 +5,7 @@ import sys
 
 from tests.cases import cases
 
-from sparkwright.cluster.engine_archive import engine_finder, own_engine
+from sparkwright.cluster.engine_archive import own_engine
 from sparkwright.doctor import _machine
 from sparkwright.doctor._findings import Place
 
@@ -21,7 +21,7 @@ def program(folder, name, script):
 
 
 def test_current_process_can_be_inspected():
-    found = _machine.examine(find_kit=engine_finder())
+    found = _machine.examine(_machine.java_above())
     place = Place(**found, label="driver")
     assert place.versions["Python"] == ".".join(map(str, sys.version_info[:3]))
     assert place.versions["TensorFlow"]
@@ -30,10 +30,10 @@ def test_current_process_can_be_inspected():
     assert place.scratch
 
 
-def test_inspection_imports_neither_tensorflow_nor_keras(tmp_path):
+def test_inspection_imports_no_package_that_executors_may_lack(tmp_path):
     code = (
-        "import sys; from sparkwright.doctor import _machine; _machine.examine();"
-        "print(*{'tensorflow', 'keras', 'pandas', 'pyspark'} & set(sys.modules))"
+        "import sys; from sparkwright.doctor import _probe; _probe.examine({});"
+        "print(*{'tensorflow', 'keras', 'numpy', 'pyspark', 'cryptography'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
@@ -52,7 +52,7 @@ def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, script, gpu
     program(tmp_path, "nvidia-smi", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(_machine, "_COMMAND_S", 0.5)
-    found = _machine.examine()
+    found = _machine.examine({})
     assert found["gpus"] == ["0, NVIDIA A100, 40960 MiB, 570.1", "1, …"][:gpus]
     assert re.search(problem, found["gpu_problem"])
 

@@ -1,7 +1,5 @@
 import itertools
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +9,6 @@ import pytest
 from tests.cases import cases
 from tests.waiting import wait_until
 
-from sparkwright.cluster.engine_archive import engine_finder
 from sparkwright.doctor import _folders, _gathering, _meeting, _probe
 from sparkwright.doctor._meeting import Meeting
 from sparkwright.doctor._orders import Orders, file_of
@@ -37,7 +34,6 @@ def orders(driver, **given):
         "connect_s": 2.0,
         "wait_s": 20.0,
         "folders": {},
-        "find_kit": engine_finder(),
         "files_s": 5.0,
     }
     return Orders(driver=driver, **{**found, **given})
@@ -134,24 +130,6 @@ def test_closing_releases_all_executors(meeting):
     threading.Timer(0.1, meeting.close).start()
     assert line.receive() is None
     line.close()
-
-
-@pytest.mark.thorough
-def test_tasks_do_not_need_sparkwright_installed(tmp_path):
-    """The kit may be missing on executors; the answer says so."""
-    import pyspark.cloudpickle as cloudpickle
-
-    task = _gathering._sent_whole(orders(None))
-    (tmp_path / "task").write_bytes(cloudpickle.dumps(task))
-    code = (
-        "import json, pickle, sys; sys.modules['sparkwright'] = None;"
-        f"task = pickle.load(open({str(tmp_path / 'task')!r}, 'rb'));"
-        "print(json.dumps(task(0, [])));"
-        "assert not [m for m in sys.modules if m.startswith('sparkwright.')]"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert '"sparkwright": null' in done.stdout
-    assert '"NumPy": "' in done.stdout
 
 
 @cases("executors", 1, 2, 17, 40, 1000)

@@ -1,3 +1,4 @@
+import base64
 import json
 import math
 import pickle
@@ -255,21 +256,94 @@ def places(values, path=()):
             yield from places(value, (*path, key))
 
 
+def damaged(one, path, value):
+    """The values of an evaluation with another one at a place."""
+    values = place = json.loads(one.to_json())
+    for key in path[:-1]:
+        place = place[key]
+    assert path[-1] in place if isinstance(place, dict) else path[-1] < len(place)
+    place[path[-1]] = value
+    return values
+
+
 @cases("one", *COUNTED, ids=[*KINDS, "digest"])
 def test_damaged_values_are_rejected_or_harmless(one):
     refused = 0
-    for *parents, last in places(one.to_dict()):
+    for path in places(one.to_dict()):
         for wrong in WRONG:
-            values = json.loads(one.to_json())
-            place = values
-            for key in parents:
-                place = place[key]
-            place[last] = wrong
             try:
-                type(one).from_dict(values).summary()
+                type(one).from_dict(damaged(one, path, wrong)).summary()
             except sw.DataError:
                 refused += 1
     assert refused > 10
+
+
+def scores_of(*values):
+    return base64.b64encode(np.array(values, "<f8").tobytes()).decode()
+
+
+# Other shapes and lengths, values that are not finite, and too large or negative ones.
+REFUSED = {
+    "evaluation": {
+        "confusion": [[[1, 2], [3]], [[1.5, 2], [3, 4]], [[2**63, 0], [0, 0]]],
+        "class_names": [["a"], ["a", "a", "b"]],
+    },
+    "evaluation with options": {
+        "top_n_correct": [-1, 1.0],
+        "kept_errors/0/probability": [math.inf],
+        "kept_errors/0/step": [[-1]],
+    },
+    "binary with ROC": {
+        "confusion": [[[1, 2], [3, 4]], [[[-1, 2], [3, 4]]]],
+        "thresholds": [[0.5]],
+        "rows": [-1],
+        "roc_thresholds": [None, 5],
+        "roc": [sw.EvaluationBinary(roc_thresholds=0).to_dict()["roc"]],
+    },
+    "ROCs": {"names": [["a"], "abc"], "rocs": [[{"name": "roc"}]]},
+    "ROC": {
+        "thresholds": [2],
+        "positives/count": [1],
+        "positives/dtype": ["float32"],
+        "positives/sorted": ["!" * 24, scores_of(0.5), scores_of(*[math.inf] * 19)],
+    },
+    "thresholded ROC": {"positives": [[1, 2], [1, 2, 3, 4, 5, 6, 7, -1]]},
+    "digest": {
+        "auc_numerator": [9],
+        "steps": [3.0, math.nan],
+        "counts/positives": [3],
+        "counts/true_positives": [[1, 1, 1, 1]],
+        "counts/thresholds": [[0.5, 0.25]],
+    },
+    "calibration": {
+        "counts/predicted": [[4], [5, -1, 2], [1 << 70, 0, 0]],
+        "counts/squared_errors/high": [[-1.0, 1.0, 1.0], [0.5]],
+    },
+    "regression": {
+        "samples": [[]],
+        "moments/counts": [[2, 3], [3.0, 3.0, 3.0], [-3, 3, 3]],
+        "moments/largest": [[math.nan, 1, 1], [-1.0, 1, 1]],
+        "moments/products/high/0": [[-1.0, 1.0, 1.0]],
+        "samples/0/counts": [[1, 1], [1 << 70] * 40],
+        "samples/0/labels": [[10**400] * 40],
+    },
+}
+
+
+@cases(
+    "kind, path, value",
+    *(
+        (kind, path, value)
+        for kind, paths in REFUSED.items()
+        for path, values in paths.items()
+        for value in values
+    ),
+)
+def test_damaged_numbers_are_rejected(kind, path, value):
+    one = dict(zip([*KINDS, "digest"], COUNTED, strict=True))[kind]
+    path = [int(key) if key.isdigit() else key for key in path.split("/")]
+    with pytest.raises(sw.DataError):
+        type(one).from_dict(damaged(one, path, value))
 
 
 @cases(

@@ -92,7 +92,5 @@ def test_invalid_results_and_masks_raise():
     pair = sw.CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])
     with pytest.raises(sw.DataError, match="`merge` must return"):
         pair + pair
-    with pytest.raises(sw.DataError, match="rows=3"):
-        sw.CustomEvaluation(counting, merging, rows=3)
     with pytest.raises(sw.DataError, match=r"and \(2,\)"):
         prototype().updated([1], [1], mask=[1, 1])

@@ -143,7 +143,6 @@ QUESTIONS = [
     (lambda: PROBABLE.expected_calibration_error("micro"), "`average`"),
     (lambda: NUMBERS.r2(of="c"), "`of` must be"),
     (lambda: NUMBERS.per_output("mse"), "`metric` must be"),
-    (lambda: sw.compare({"a": ONE}).best("loss"), "'AUC'.*metric='loss'"),
     (lambda: custom().from_json(custom().to_json()).updated([1], [0]), "no functions"),
 ]
 
@@ -159,11 +158,7 @@ def test_invalid_questions_are_rejected(call, message):
     ([[1, 2, 3], [4, 5, 6]], r"shape \(2, 2\).*\(2, 3\)"),
     ([[-1, 0], [0, 0]], "at least 0.*minimum -1"),
     ([[0.5, 0], [0, 0]], "integers.*float64"),
-    ([[2**60, 0], [0, 2**60]], r"less than 2\*\*61 in total\. Received: 2\.31e\+18"),
 )
-def test_invalid_or_overflowing_confusion_counts_raise(confusion, message):
+def test_invalid_confusion_counts_raise(confusion, message):
     with pytest.raises(sw.DataError, match=message):
         sw.Evaluation(confusion=np.array(confusion))
-    largest = sw.Evaluation(confusion=np.array([[2**60, 0], [0, 0]]))
-    with pytest.raises(sw.DataError, match=r"less than 2\*\*61"):
-        largest + largest

@@ -151,16 +151,14 @@ def test_plots_show_the_sample():
     evaluation = regression(labels, labels + rng.normal(size=labels.shape))
     axes = evaluation.plot(of=1)
     points = axes.collections[0].get_offsets()
-    sample = evaluation.outputs[1].sample
+    sample = evaluation.samples[1]
     np.testing.assert_array_equal(points, np.stack([sample.labels, sample.predictions], axis=1))
     assert "sample of 1,000" in axes.get_title()
     axes = evaluation.plot_residuals(of=1)
     points = axes.collections[0].get_offsets()
     np.testing.assert_array_equal(points[:, 0], sample.predictions)
     np.testing.assert_array_equal(points[:, 1], sample.labels - sample.predictions)
-    assert [each.get_xlabel() for each in axes.figure.axes] == ["predicted", "rows"]
-    bars = axes.figure.axes[1].patches[0].get_path().vertices[:, 0].max()
-    assert 0 < bars <= sample.counts.sum()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted", "actual - predicted")
     assert len(evaluation.plot().collections) == 6  # of eight outputs
     plt.close("all")
 
@@ -188,7 +186,7 @@ def test_numbers_are_formatted_without_exponents():
     labels = np.arange(0.0, 1e5, 1e3)[:, None]
     evaluation = regression(labels, labels + 21_979.6)
     found = [evaluation.summary(), repr(evaluation), str(evaluation.figures()[0])]
-    for text in (*found, sw.compare({"a": evaluation}).summary()):
+    for text in found:
         assert "21,980" in text
         assert "e+" not in text
 

@@ -68,5 +68,3 @@ def test_mismatched_arguments_raise():
         _ = WorstExamples(2) + WorstExamples(3)
     with pytest.raises(DataError, match="the same number of examples"):
         WorstExamples.of_rows([1.0], {"x": np.zeros((2, 1))}, {}, count=1)
-    with pytest.raises(DataError, match="at most `count`"):
-        WorstExamples(1, worst_of([1.0, 2.0], partition=0, count=2).examples, scored=2)

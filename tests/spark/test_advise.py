@@ -11,7 +11,7 @@ network_of = importlib.import_module("sparkwright.advice._network_speed")
 @pytest.mark.thorough
 def test_training_is_measured_and_the_model_is_unchanged(spark, blobs, leaves_nothing, monkeypatch):
     # One second of training for each number of workers is enough here.
-    monkeypatch.setattr(importlib.import_module("sparkwright.advice._runs"), "_RUN_S", 1.0)
+    monkeypatch.setattr(importlib.import_module("sparkwright.advice._advise"), "_RUN_S", 1.0)
     model = dense("adam")
     before = [weight.copy() for weight in model.get_weights()]
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=8, seed=1)

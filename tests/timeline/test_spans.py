@@ -80,10 +80,11 @@ def test_live_timeline_does_not_change_when_spans_arrive():
     store = SpanStore(workers=2, exact_limit=1)
     append(store, 0, (PhaseCode.DATA, 0.0, 1.0), (PhaseCode.COMPUTE, 1.0, 1.0))
     before = store.timeline()
-    kept = before.to_dict()
+    kept = before.to_dataframe()
     append(store, 0, (PhaseCode.COMPUTE, 2.0, 5.0))
     append(store, 1, (PhaseCode.COMPUTE, 2.0, 5.0))
-    assert before.to_dict() == kept
+    assert before.to_dataframe().equals(kept)
+    assert len(before) == 2
 
 
 @cases(

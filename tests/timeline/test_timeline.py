@@ -1,14 +1,9 @@
-import base64
-import io
 import json
 
-import numpy as np
 import pytest
-from tests.cases import cases
 from tests.timeline.spans import append, small_timeline
 
-from sparkwright.errors import DataError
-from sparkwright.timeline import ClockReading, PhaseCode, SpanStore, Timeline
+from sparkwright.timeline import PhaseCode, SpanStore
 
 
 def test_dataframe_has_a_row_per_span_and_deeplearning4j_names():
@@ -75,58 +70,6 @@ def test_deeplearning4j_keys_contain_their_phases():
     got = table.loc["WorkerFlatMapDataSetGetTimesMs"]
     assert (got["name"], got["phases"], got["count"]) == ("GetDataSet", "first_data, data", 15)
     assert table.loc["ParameterAveragingMasterSplitTimesMs", "count"] == 0
-
-
-@cases("exact_limit", 0, 10, 500_000)
-def test_timeline_round_trips_through_json(exact_limit):
-    timeline = small_timeline(exact_limit=exact_limit)
-    again = Timeline.from_dict(json.loads(json.dumps(timeline.to_dict(), allow_nan=False)))
-    assert again == timeline
-    assert again.summary() == timeline.summary()
-    assert again.clocks[0] == ClockReading(worker=0, offset_s=-0.002, uncertainty_s=0.0003)
-    assert np.isnan(again.clocks[1].uncertainty_s)
-
-
-def arrays_of(values):
-    with np.load(io.BytesIO(base64.b64decode(values["arrays"]))) as file:
-        return {name: file[name] for name in file.files}
-
-
-def with_arrays(values, **arrays):
-    """Other arrays in place of those; "__" stands for a dot."""
-    changed = {name.replace("__", "."): array for name, array in arrays.items()}
-    buffer = io.BytesIO()
-    np.savez(buffer, **{**arrays_of(values), **changed})
-    values["arrays"] = base64.b64encode(buffer.getvalue()).decode()
-
-
-LATER = np.array([99] * 10, np.uint8)
-
-
-@cases(
-    "change, message",
-    (lambda v: v.update(name="model"), "has the name 'timeline'"),
-    (lambda v: v.update(version=1), "version=1"),
-    (lambda v: v.pop("clocks"), "KeyError"),
-    (lambda v: v.update(hosts=["a"]), "sums of shape"),
-    (lambda v: v.update(arrays="@@"), "damaged"),
-    (lambda v: v.update(arrays=v["arrays"][:80]), "damaged"),
-    (
-        lambda v: v.update(width_s=0.0) or with_arrays(v, spans__codes=LATER[:3]),
-        r"one lane.*\(3,\)",
-    ),
-    (lambda v: with_arrays(v, spans__starts_s=np.zeros(10, complex)), "damaged"),
-    (lambda v: with_arrays(v, spans__codes=np.array([None])), "damaged"),
-    (lambda v: with_arrays(v, spans__codes=LATER), r"\[99\]. A later version"),
-    (lambda v: with_arrays(v, spans__lanes=np.full(10, 7, np.int32)), "lanes from 7 to 7"),
-    (lambda v: v.update(elapsed_s=10**400), "OverflowError"),
-    (lambda v: v["clocks"].append({"worker": 1}), "A clock's reading"),
-)
-def test_invalid_values_are_rejected(change, message):
-    values = json.loads(json.dumps(small_timeline(rounds=1, exact_limit=10).to_dict()))
-    change(values)
-    with pytest.raises(DataError, match=message):
-        Timeline.from_dict(values)
 
 
 def test_files_are_written_atomically_at_any_url(tmp_path):

@@ -103,7 +103,6 @@ class Load:
     costs: ScalingCosts
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         if self.step_s is not None:
             check_positive("step_s", self.step_s)
         check_count("vector_bytes", self.vector_bytes, maximum=MAX_BYTES, optional=True)

@@ -38,6 +38,10 @@ _KNOWN_FAILURES = {
     "No module named 'pyspark'": (
         "The executors' Python finds no PySpark: install it there, or unset PYTHONPATH."
     ),
+    "No module named 'sparkwright": (
+        "The executors have no sparkwright of this version: install it there, or remove "
+        "`spark.sparkwright.ship=never`, so that it is sent to them."
+    ),
     "no task of": (
         "Other jobs may hold all slots, or the cluster has given no executors: look at Spark's "
         "pages, and at the cluster manager's. Wait longer with `timeout_s=`."

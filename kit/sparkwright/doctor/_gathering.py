@@ -1,6 +1,5 @@
 """Examine the driver and Spark, and the executors by one Spark job."""
 
-import contextlib
 import os
 import re
 import secrets
@@ -10,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.connect import context_of, is_connect
-from sparkwright.cluster.engine_archive import engine_finder, own_engine
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import run_job
@@ -21,11 +19,12 @@ from sparkwright.spark.gpus import TASK_AMOUNT, on_gpus
 from sparkwright.spark.launcher import advertised_address, bind_address
 from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
-from . import _machine, _orders, _probe
+from . import _machine
 from ._findings import Findings, Place, SparkFacts
 from ._folders import folders_at, read_back, redacted_url
 from ._meeting import Meeting
 from ._orders import Orders
+from ._probe import answers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +33,6 @@ _QUIET_S = 8.0
 _CONNECT_S = 5.0
 _FILES_S = 30.0
 _LINES_OF_PROBLEM = 3
-# Modules pickled by value, because executors may lack the kit or have another version.
-_SENT_WHOLE = (_machine, _orders, _probe)
 # The informative part of a Java stack trace.
 _TELLING = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"
@@ -88,7 +85,6 @@ def gather(
             folders=folders,
             files_s=files_s,
             clock=executor_clock,
-            find_kit=engine_finder(),
         )
         try:
             answers, job_problem = _visit(
@@ -143,7 +139,7 @@ def _visit(
         return [], str(error)
     context = context_of(spark)
     timeout_s = orders.wait_s
-    task, deadline_s = _sent_whole(orders), time.monotonic() + timeout_s
+    task, deadline_s = partial(answers_of, orders), time.monotonic() + timeout_s
 
     def action() -> list[dict[str, Any]]:
         if meeting is not None and not is_connect(spark):
@@ -201,27 +197,6 @@ def _by_number(label: str) -> list[tuple[int, str]]:
     return [(int(number or 0), text) for number, text in re.findall(r"(\d+)|(\D+)", label)]
 
 
-def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str, Any]]]:
-    """Return a function for `mapPartitionsWithIndex` that runs without the kit."""
-    from pyspark import cloudpickle
-
-    package: Any = cloudpickle
-    with contextlib.ExitStack() as stack:
-        for module in _SENT_WHOLE:
-            package.register_pickle_by_value(module)
-            stack.callback(package.unregister_pickle_by_value, module)
-        pickled: bytes = package.dumps((_probe.look, orders))
-
-    def task(index: int, _: Iterable[Any]) -> list[dict[str, Any]]:
-        import pickle
-
-        look, ordered = pickle.loads(pickled)
-        return [look(ordered, index)]
-
-    # A local function, so it is pickled by value too.
-    return task
-
-
 def _unusable(spark: "SparkSession") -> str:
     """Return the reason why this session is unusable, or ""."""
     session: Any = spark
@@ -234,7 +209,7 @@ def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
     if spark is not None and not is_connect(spark):
         machine: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         java = {"version": str(machine.System.getProperty("java.version"))}
-    found = _machine.examine(find_kit=lambda _: own_engine(), java=java)
+    found = _machine.examine(java)
     return Place(**found, label="driver", files=files)
 
 

@@ -1,7 +1,6 @@
-"""Examine a process and its machine, without starting TensorFlow.
+"""Examine a process and its machine, without starting TensorFlow; unknown values are None.
 
-The code runs on the driver and, pickled by value, on executors without the kit. So it uses the
-standard library only. Unknown values are None.
+Executors may lack the packages that the kit needs, so the module imports none of them.
 """
 
 import contextlib
@@ -15,9 +14,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from sparkwright.cluster.engine_archive import own_engine
 
 # Name -> the module, or None; then alternative distributions, in order of preference.
 _PACKAGES = {
@@ -35,22 +35,12 @@ _PACKAGES = {
 _COMMAND_S = 15.0
 
 
-def no_kit(package: str) -> dict[str, Any]:
-    del package
-    return {}
-
-
-def examine(
-    *,
-    find_kit: Callable[[str], dict[str, Any]] = no_kit,  # without importing it
-    java: dict[str, Any] | None = None,  # None: found among the parents of this process
-) -> dict[str, Any]:
+def examine(java: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a `Place` that need no other process, as JSON-serializable values."""
-    java = java_above() if java is None else java
     gpus, gpu_problem = _gpus()
     return {
         "host": socket.gethostname(),
-        "versions": {**versions(), **_kit(find_kit), "Java": java.get("version")},
+        "versions": {**versions(), **_kit(), "Java": java.get("version")},
         "backend": os.environ.get("KERAS_BACKEND", ""),
         "gpus": gpus,
         "gpu_problem": gpu_problem,
@@ -75,10 +65,10 @@ def _installed(distribution: str) -> str | None:
     return None
 
 
-def _kit(find: Callable[[str], dict[str, Any]]) -> dict[str, str | None]:
+def _kit() -> dict[str, str | None]:
     found: dict[str, Any] = {}
     with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
-        found = find("sparkwright")
+        found = own_engine()
     return {
         "sparkwright": found.get("version") or None,
         "sparkwright's sources": found.get("fingerprint") or None,

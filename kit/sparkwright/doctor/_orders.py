@@ -1,16 +1,10 @@
-"""What the tasks of the doctor's job receive, and what they share.
-
-The module is pickled by value, see `_probe`.
-"""
+"""What the tasks of the doctor's job receive, and what they share."""
 
 import hashlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from ._machine import no_kit
 
 _MOST_AT_ONCE = 32
 
@@ -29,7 +23,6 @@ class Orders:
     folders: dict[str, str]  # folder to write to -> displayed URL
     files_s: float
     clock: Callable[[], float] = time.time
-    find_kit: Callable[[str], dict[str, Any]] = no_kit
 
 
 def file_of(executor: str) -> str:

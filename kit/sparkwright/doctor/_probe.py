@@ -1,12 +1,12 @@
 """The tasks of the doctor's job: examine the machine, attend the meeting, access files.
 
-The module is pickled by value, because executors may lack the kit. Functions import the kit only
-after the machine has been examined.
+Executors may lack packages that the kit needs, so functions import what needs them.
 """
 
 import os
 import socket
 import time
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,11 @@ from ._machine import examine, java_above
 from ._orders import Orders, all_within, file_of
 
 _HOLD_S = 1.0
+
+
+def answers_of(orders: Orders, task: int, _: Iterable[Any]) -> list[dict[str, Any]]:
+    """Run a task of `mapPartitionsWithIndex`."""
+    return [look(orders, task)]
 
 
 def look(orders: Orders, task: int) -> dict[str, Any]:
@@ -24,16 +29,13 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
     label = f"executor {number} ({host})" if number else f"executor ({host})"
     answer: dict[str, Any] = {"executor": executor, "label": label}
 
-    def place(driver_problem: str | None = None) -> dict[str, Any]:
-        found = examine(find_kit=orders.find_kit, java=java)
-        return {**found, "gpu_addresses": _gpu_addresses(), "driver_problem": driver_problem}
-
+    place = partial(_place, java)
     try:
         if orders.driver is None:
             time.sleep(_HOLD_S)  # prevents Spark from running several tasks in one slot
             answer["place"] = place()
         else:
-            from sparkwright.doctor._meeting import attend
+            from ._meeting import attend
 
             # An executor's first task does the work. The others keep their slots busy meanwhile, so
             # that Spark starts the remaining tasks on other executors.
@@ -44,16 +46,22 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
     except (OSError, LookupError, TypeError, ValueError) as error:
         answer["place"] = place(str(error) or type(error).__name__)
     if "place" in answer and orders.folders:
-
-        def write(folder: str) -> str:
-            from sparkwright.doctor._folders import write_beside
-
-            return write_beside(folder, file_of(executor))
-
-        actions = {url: partial(write, folder) for folder, url in orders.folders.items()}
+        name = file_of(executor)
+        actions = {url: partial(_write, folder, name) for folder, url in orders.folders.items()}
         otherwise = f"reading and writing took more than {orders.files_s:g} s"
         answer["place"]["files"] = all_within(actions, orders.files_s, otherwise)
     return answer
+
+
+def _place(java: dict[str, Any], driver_problem: str | None = None) -> dict[str, Any]:
+    found = examine(java)
+    return {**found, "gpu_addresses": _gpu_addresses(), "driver_problem": driver_problem}
+
+
+def _write(folder: str, name: str) -> str:
+    from ._folders import write_beside
+
+    return write_beside(folder, name)
 
 
 def _gpu_addresses() -> list[str]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .calibration import EvaluationCalibration as EvaluationCalibration
     from .calibration_counts import Histogram as Histogram, ReliabilityDiagram as ReliabilityDiagram
     from .classification import Evaluation as Evaluation
-    from .comparison import Comparison as Comparison, compare as compare
+    from .comparison import compare as compare
     from .custom import CustomEvaluation as CustomEvaluation
     from .prediction_errors import PredictionError as PredictionError
     from .rates import Average as Average, BinaryCounts as BinaryCounts, Metric as Metric

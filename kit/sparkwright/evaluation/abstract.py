@@ -292,8 +292,8 @@ class AbstractEvaluation(Values, ABC):
         """Return a report for a terminal.
 
         Args:
-            max_rows: omit tables by class or output with more rows than this; default None: 20, or
-                50 for binary outputs.
+            max_rows: omit tables by class or output with more rows than this; a regression shows
+                the outputs with the largest errors. Default None: 20, or 50 for binary outputs.
         """
         return self._report(self._shown if max_rows is None else max_rows).text()
 
@@ -314,11 +314,7 @@ class AbstractEvaluation(Values, ABC):
 
 
 def _kind_named(name: Any) -> type[AbstractEvaluation]:
-    """Return the class with this name in JSON.
-
-    Raises:
-        DataError: if there is none.
-    """
+    """Return the class with this name in JSON."""
     package = sys.modules["sparkwright.evaluation"]
     for public in dir(package):  # imports all classes, which registers them
         getattr(package, public)

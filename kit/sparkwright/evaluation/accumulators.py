@@ -91,21 +91,15 @@ _FIRST, _SECOND = [LABEL, PREDICTION, ERROR, LABEL], [LABEL, PREDICTION, ERROR, 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Moments(Values):
-    """Means and products of deviations of label, prediction and error, for each of C outputs.
+    """Means and products of deviations of label, prediction and error, of C outputs."""
 
-    Attributes:
-        counts: (C,) int64 rows.
-        means: (3, C) of label, prediction, and prediction - label.
-        products: (4, C) sums of squared deviations from these means, and of the product of the
-            deviations of label and prediction.
-        absolute: (C,) sums of |prediction - label|.
-        largest: (C,) largest |prediction - label|.
-    """
-
-    counts: Counts = field(metadata=read_as(checked_counts, "C"))
+    counts: Counts = field(metadata=read_as(checked_counts, "C"))  # int64 rows
+    # Of label, prediction, and prediction - label.
     means: Sums = field(metadata=read_as(checked_sums, 3, "C"))
+    # Sums of squared deviations from these means, and of deviations of label times prediction.
     products: Sums = field(metadata=read_as(checked_sums, 4, "C"))
-    absolute: Sums = field(metadata=read_as(positive_sums, "C"))
+    absolute: Sums = field(metadata=read_as(positive_sums, "C"))  # sums of |prediction - label|
+    # Of |prediction - label|.
     largest: Floats = field(metadata=read_as(partial(checked_floats, least=0.0), "C"))
 
     @classmethod
@@ -164,7 +158,7 @@ class Moments(Values):
     def from_dict(cls, values: Any) -> "Moments":
         """Restore moments from `to_dict`; raise DataError if a sum of squares is negative."""
         moments = super(Moments, cls).from_dict(values)
-        checked_floats("products", moments.products.values[:SHARED], 0.0)
+        checked_floats("products", moments.products.values[:SHARED], 0.0)  # has square roots
         return moments
 
 

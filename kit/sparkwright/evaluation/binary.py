@@ -61,12 +61,6 @@ class EvaluationBinary(BinaryRates):
     roc: ROCBinary | None = field(default=None, kw_only=True, metadata=state(ROCBinary))
 
     def __post_init__(self) -> None:
-        """Check the options and the counts.
-
-        Raises:
-            DataError: if counts contradict each other.
-            ConfigurationError: if an option is invalid or its length is not the number of outputs.
-        """
         thresholds = _checked_thresholds(self.thresholds)
         if self.roc_thresholds is not None:
             check_count("roc_thresholds", self.roc_thresholds, minimum=0)
@@ -85,12 +79,6 @@ class EvaluationBinary(BinaryRates):
         self._check_names()
         object.__setattr__(self, "roc", self._checked_roc())
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
-        each = self.confusion.sum(axis=(1, 2))
-        if not each.max(initial=0) <= self.rows <= int(each.sum()):
-            raise DataError(
-                "`rows` must be the number of rows with an unmasked output. "
-                f"Received: rows={self.rows}, with {each.tolist()} counts by output."
-            )
 
     def _checked_roc(self) -> ROCBinary | None:
         if self.roc_thresholds is None and self.roc is None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
 from sparkwright.options import check_choice, check_flag
 
 from .abstract import AbstractEvaluation, Batch
@@ -77,22 +76,10 @@ class EvaluationCalibration(AbstractEvaluation):
     )
 
     def __post_init__(self) -> None:
-        """Check the options and the counts.
-
-        Raises:
-            ConfigurationError: if an option is invalid.
-            DataError: if `counts` has other numbers of bins than the options.
-        """
         for option in ("reliability_bins", "histogram_bins"):
             check_count(option, getattr(self, option), minimum=1, maximum=_MOST_BINS)
         check_flag("exclude_empty_bins", self.exclude_empty_bins)
         self._check_names()
-        bins = (self.reliability_bins, self.histogram_bins)
-        if self.counts is not None and self.counts.bins != bins:
-            raise DataError(
-                "`counts` must have the numbers of bins given by the options. "
-                f"Received: counts of {self.counts.bins} bins with options {bins}."
-            )
 
     def _counted(self, batch: Batch) -> Self:
         rows = labeled_rows(batch.labels, batch.predictions, mask=batch.mask)

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
-
 from .accumulators import Floats, Sums, positive_sums
 from .checks import Counts, Values, checked_counts, frozen, read_as
 from .rows import Classes, LabeledRows, require_probabilities, with_both_classes
@@ -72,29 +70,22 @@ class ReliabilityDiagram:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CalibrationCounts(Values):
-    """Counts and sums of rows with probabilities of C classes; B and H are numbers of bins.
+    """Counts and sums of rows with probabilities of C classes; B and H are numbers of bins."""
 
-    Reliability has C + 1 questions: one for each class against the rest, and one for the
-    predicted class.
+    # The C + 1 questions: each class against the rest, then the predicted class.
 
-    Attributes:
-        in_bin: (C + 1, B) rows by the bin of the question's probability.
-        positive: (C + 1, B) positive rows, in the same bins.
-        predicted: (C,) rows predicted as each class.
-        histograms: (3, C, H) histograms of the probability of each class: in rows of other
-            classes; in its rows; and of 1 - probability in its rows.
-        in_bin_sums: (C + 1, B) sums of the question's probability.
-        squared_errors: (C,) sums of (probability - one-hot label)².
-        log_losses: (C,) sums of -ln(probability) of each class in its rows.
-    """
-
+    # Rows by the bin of the question's probability.
     in_bin: Counts = field(metadata=read_as(checked_counts, "C + 1", "B"))
+    # The positive ones of them.
     positive: Counts = field(metadata=read_as(checked_counts, "C + 1", "B"))
-    predicted: Counts = field(metadata=read_as(checked_counts, "C"))
+    predicted: Counts = field(metadata=read_as(checked_counts, "C"))  # rows predicted as each class
+    # Of the probability of each class: in rows of other classes; in its rows; 1 - it in its rows.
     histograms: Counts = field(metadata=read_as(checked_counts, 3, "C", "H"))
+    # Of the question's probability.
     in_bin_sums: Sums = field(metadata=read_as(positive_sums, "C + 1", "B"))
+    # Of (probability - one-hot label)².
     squared_errors: Sums = field(metadata=read_as(positive_sums, "C"))
-    log_losses: Sums = field(metadata=read_as(positive_sums, "C"))
+    log_losses: Sums = field(metadata=read_as(positive_sums, "C"))  # -ln(probability) in its rows
 
     @classmethod
     def of_rows(
@@ -147,30 +138,6 @@ class CalibrationCounts(Values):
     def _gaps(self, question: int) -> Floats:
         """(B,) |sum of probabilities - number of positives|."""
         return np.abs(self.in_bin_sums.values[question] - self.positive[question])
-
-    @classmethod
-    def from_dict(cls, values: Any) -> "CalibrationCounts":
-        """Restore counts from `to_dict`.
-
-        Raises:
-            DataError: if the counts contradict each other.
-        """
-        counts = super(CalibrationCounts, cls).from_dict(values)
-        rows, actual, classes = counts.rows, counts.actual, counts.classes
-        others, *own = counts.histograms.sum(axis=2)
-        if (
-            classes < 2
-            or len(counts.in_bin) != classes + 1
-            or (counts.positive > counts.in_bin).any()
-            or (counts.in_bin.sum(axis=1) != rows).any()
-            or (others != rows - actual).any()
-            or (np.stack(own) != actual).any()
-        ):
-            raise DataError(
-                "calibration counts must be consistent with each other. "
-                f"Received: {values!r:.100}. The file may be corrupted."
-            )
-        return counts
 
 
 def bin_edges(bins: int) -> Floats:

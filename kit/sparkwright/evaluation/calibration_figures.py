@@ -29,10 +29,8 @@ class Reliability(NamedTuple):
 def reliability_figure(
     curves: Sequence[Reliability], *, bins: int, of: str | None = None
 ) -> Figure:
-    """Return fractions of positives over mean probabilities, and the rows of each bin below.
-
-    Draw at most six curves, without empty bins; caption and table describe the first one.
-    """
+    """Return fractions of positives over mean probabilities, and the rows of each bin below."""
+    # Draw at most six curves, without empty bins; caption and table describe the first one.
     share = "fraction correct" if of is None else "fraction of the class"
     found = curves[0] if curves else None
     caption, table = "No examples were evaluated.", Table()
@@ -79,7 +77,7 @@ def histogram_figure(
 
 def _draw_reliability(axes: Any, curves: Sequence[Reliability], bins: int, share: str) -> None:
     axes.plot([0, 1], [0, 1], label="perfect", **THIN_LINE)
-    below = split_axes(axes, "below")
+    below = split_axes(axes)
     for (name, diagram, error, _), color in zip(curves, COLORS, strict=False):
         line = {
             "color": color,

@@ -17,11 +17,10 @@ LARGEST_COUNT = 2**61 - 1  # the sum of two such totals fits int64
 
 
 class Values:
-    """A dataclass of JSON values, arrays and nested `Values`.
+    """A dataclass of JSON values, arrays and nested `Values`."""
 
-    Fields with `compare=False` are neither compared nor serialized. Metadata from `read_as`
-    defines how fields are read.
-    """
+    # Fields with `compare=False` are neither compared nor serialized. Metadata from `read_as`
+    # defines how fields are read.
 
     __slots__ = ()
 
@@ -63,10 +62,8 @@ class Values:
 
 
 def read_as(read: Any, *shape: int | str) -> dict[str, Any]:
-    """Return field metadata: a class, or a function of name and JSON value, that reads the field.
-
-    Arrays must have the given shape; axes with the same name must have the same size.
-    """
+    """Return field metadata: a class, or a function of name and JSON value, that reads it."""
+    # Arrays must have the given shape; axes with the same name must have the same size.
     return {"read": read, "shape": shape}
 
 
@@ -163,11 +160,7 @@ def number_of(of: int | str, names: tuple[str, ...]) -> int:
 def checked_counts(
     name: str, given: ArrayLike, shape: tuple[int | None, ...] | None = None
 ) -> Counts:
-    """Return a read-only int64 copy of counts; None in `shape` allows any size of an axis.
-
-    Raises:
-        DataError: unless all are non-negative integers, less than 2**61 in total.
-    """
+    """Return a read-only int64 copy of counts; None in `shape` allows any size of an axis."""
     try:
         counts = np.asarray(given)
     except ValueError:
@@ -182,16 +175,13 @@ def checked_counts(
         raise DataError(f"`{name}` must have shape {wanted}. Received: shape {counts.shape}.")
     if counts.size == 0:
         counts = counts.astype(np.int64)
-    if counts.dtype.kind not in "iu" or bool((counts < 0).any()):
-        least = f", minimum {counts.min()}" if counts.dtype.kind in "iuf" and counts.size else ""
+    if counts.dtype.kind == "u":
+        counts = counts.astype(np.int64)  # negative from 2**63
+    if counts.dtype.kind != "i" or bool((counts < 0).any()):
+        least = f", minimum {counts.min()}" if counts.dtype.kind in "if" and counts.size else ""
         raise DataError(
             f"`{name}` must hold counts: integers of at least 0. "
             f"Received: dtype {counts.dtype}{least}."
-        )
-    # As float64: an int64 sum could overflow.
-    if counts.sum(dtype=np.float64) >= LARGEST_COUNT:
-        raise DataError(
-            f"`{name}` must be less than 2**61 in total. Received: {counts.sum(dtype=float):.3g}."
         )
     return frozen(counts.astype(np.int64))  # a copy: the caller's array may change
 
@@ -205,6 +195,16 @@ def checked_floats(name: str, given: ArrayLike, least: float = -np.inf) -> NDArr
     if not np.isfinite(values).all() or bool((values < least).any()):
         raise DataError(f"`{name}` must be finite and at least {least}. Received: {given!r:.80}.")
     return frozen(values)
+
+
+def read_count(name: str, given: Any) -> int:
+    """Return one count; raise DataError if it is not one."""
+    return int(checked_counts(name, given, ()))
+
+
+def read_number(name: str, given: Any) -> float:
+    """Return one finite number; raise DataError if it is not one."""
+    return float(checked_floats(name, given))
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -19,13 +19,11 @@ Matrix = NDArray[np.int64]
 
 
 def confusion_figure(confusion: Matrix, names: Sequence[str]) -> Figure:
-    """Return a figure of a (C, C) matrix, rows actual; cell colors show the fraction of the row.
-
-    For more than 30 classes, the table lists only the most frequent confusions.
-    """
+    """Return a figure of a (C, C) matrix, rows actual; cell colors show the fraction of the row."""
+    # For more than 30 classes, the table lists only the most frequent confusions.
     classes = len(names)
     side = min(3.0 + 0.45 * max(classes, 2), 8.5)
-    table = _with_rates(confusion, names)
+    table = confusion_table(confusion, names)
     if classes > MOST_ROWS:
         table = _most_frequent(confusion, names)
     return Figure(
@@ -79,10 +77,8 @@ def rates_figure(
     what: str,
     table: Callable[[list[int]], Table] | None = None,
 ) -> Figure:
-    """Return bars of precision, recall and F1 by `what`, class or output; of many, the lowest F1.
-
-    `table` returns the table of the given numbers; default None: `rates_table`.
-    """
+    """Return bars of precision, recall and F1 by class or output; of many, the lowest F1."""
+    # `table` returns the table of the given numbers; default None: `rates_table`.
     f1 = counts.f_beta(1.0)
     order = np.argsort(np.nan_to_num(f1, nan=2.0), kind="stable")
     shown = np.arange(len(names)) if len(names) <= _WRITTEN else order[:_WRITTEN]
@@ -164,19 +160,6 @@ def _draw_confusion(axes: Any, confusion: Matrix, names: Sequence[str]) -> None:
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label("share of the actual class")
     bar.outline.set_visible(False)
-
-
-def _with_rates(counts: Matrix, names: Sequence[str]) -> Table:
-    actual, predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
-    rows = [
-        [name, *(f"{count:,}" for count in row.tolist()), _share(right[k], actual[k])]
-        for k, (name, row) in enumerate(zip(names, counts, strict=True))
-    ]
-    precision = [_share(right[k], predicted[k]) for k in range(len(names))]
-    return Table(
-        [["actual", *names, "recall"], *rows, ["precision", *precision, ""]],
-        "Confusion matrix: rows actual, columns predicted",
-    )
 
 
 def _most_frequent(counts: Matrix, names: Sequence[str]) -> Table:

@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import ConfigurationError
 
 from .abstract import AbstractEvaluation, Batch
 from .checks import (
+    LARGEST_COUNT,
     Counts,
     check_count,
     check_threshold,
@@ -60,8 +61,8 @@ class Evaluation(BinaryRates):
             predicted. One output counts as two classes. Cannot be combined with `threshold`;
             default None.
         keep_errors: number of wrong predictions to keep, highest probability first; default 0.
-        top_n_correct: rows whose class is among the N most probable; required only with
-            `confusion` and `top_n` above 1.
+        top_n_correct: rows whose class is among the N most probable; default: the correct
+            rows.
         kept_errors: the kept errors, highest probability first; `errors` filters them. Ties are
             ordered by record.
 
@@ -99,14 +100,6 @@ class Evaluation(BinaryRates):
     )
 
     def __post_init__(self) -> None:
-        """Check the options and the counts.
-
-        Raises:
-            DataError: if `confusion` is not square, integer and non-negative, or other counts or
-                errors contradict it.
-            ConfigurationError: if an option is invalid, or the number of names is not that of the
-                classes.
-        """
         check_count("top_n", self.top_n, minimum=1)
         check_count("keep_errors", self.keep_errors, minimum=0)
         threshold, costs = self.threshold, checked_costs(self.costs)
@@ -128,22 +121,13 @@ class Evaluation(BinaryRates):
             "confusion": confusion,
             "kept_errors": most_certain(self.kept_errors, self.keep_errors),
         }
-        rows, right = int(confusion.sum()), self.top_n_correct
-        if self.top_n == 1 or (right is None and not rows):
+        if self.top_n == 1 or self.top_n_correct is None:
             found["top_n_correct"] = int(np.trace(confusion))
-        elif type(right) is not int or not 0 <= right <= rows:
-            raise DataError(
-                f"`top_n_correct` must be a count from 0 to {rows}. "
-                f"Received: top_n_correct={right!r} with top_n={self.top_n}."
-            )
+        else:
+            check_count("top_n_correct", self.top_n_correct, minimum=0, maximum=LARGEST_COUNT)
         for key, value in found.items():
             object.__setattr__(self, key, value)
         self._check_names()
-        if any(max(error.actual, error.predicted) >= self.classes for error in self.kept_errors):
-            raise DataError(
-                "`kept_errors` must have only classes of `confusion`. "
-                f"Received: {self.kept_errors!r:.200} with {self.classes} classes."
-            )
 
     def _counted(self, batch: Batch) -> Self:
         rows = labeled_rows(batch.labels, batch.predictions, mask=batch.mask)
@@ -332,17 +316,3 @@ class Evaluation(BinaryRates):
         See `AbstractEvaluation.plot`.
         """
         return rates_figure(self.counts, self.names, what="class").plot(axes)
-
-    @classmethod
-    def from_dict(cls, values: Any) -> Self:
-        """See `AbstractEvaluation.from_dict`."""
-        cls._check_keys(values, "confusion")
-        # Check before the constructor allocates a matrix for the number of names in a file.
-        sized = (values.get(key) for key in ("class_names", "confusion"))
-        sizes = {len(each) if isinstance(each, list | tuple) else None for each in sized}
-        if len(sizes - {None}) > 1:
-            raise DataError(
-                "`class_names` must have one name for each class of `confusion`. "
-                f"Received: lengths {sizes}."
-            )
-        return super(Evaluation, cls).from_dict(values)

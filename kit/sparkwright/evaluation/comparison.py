@@ -1,15 +1,13 @@
 """Compare several evaluations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation
 from .numbers import number_text
-from .reports import Figure, Report, Table, aligned
+from .reports import Figure, Table
 from .roc_columns import RocColumns
 from .roc_figures import Which, curves_figure
 from .roc_readings import RocReadings
@@ -22,66 +20,15 @@ _MORE_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2", "cosi
 _LESS_IS_BETTER = ("loss", "error", "mae", "mse", "entropy", "hinge", "poisson", "brier")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
-    """Headline metrics of several evaluations, one row for each.
-
-    Attributes:
-        names: names of the n evaluations.
-        examples: n numbers of examples.
-        metrics: names of the m metrics, in the order of the evaluations.
-        values: n times m; None where an evaluation does not have the metric.
-    """
-
-    names: tuple[str, ...]
-    examples: tuple[int, ...]
-    metrics: tuple[str, ...]
-    values: tuple[tuple[float | None, ...], ...]
-
-    def best(self, metric: str, *, smallest: bool = False) -> str:
-        """The name of the evaluation with the largest value; the first of equal ones.
-
-        Args:
-            metric: one of `metrics`.
-            smallest: select the smallest value, for errors and losses; default False.
-
-        Raises:
-            ConfigurationError: if no evaluation has the metric.
-        """
-        check_choice("metric", metric, self.metrics)
-        known = {name: row[metric] for name, row in self.to_dict().items() if metric in row}
-        return (min if smallest else max)(known, key=lambda name: known[name])
-
-    def to_dict(self) -> dict[str, dict[str, float]]:
-        """Return evaluation -> metric -> value, for a DataFrame or JSON."""
-        rows = [zip(self.metrics, row, strict=True) for row in self.values]
-        known = [{metric: value for metric, value in row if value is not None} for row in rows]
-        return dict(zip(self.names, known, strict=True))
-
-    def summary(self) -> str:
-        """Return a table for a terminal."""
-        return "\n".join(aligned(self._table()))
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        title = f"{len(self.names)} evaluations"
-        return Report(title=title, tables=[Table(self._table())]).html()
-
-    def _table(self) -> list[list[str]]:
-        rows = [["", "examples", *self.metrics]]
-        for name, examples, values in zip(self.names, self.examples, self.values, strict=True):
-            cells = ["" if value is None else number_text(value) for value in values]
-            rows.append([name, f"{examples:,}", *cells])
-        return rows
-
-
-def compare(evaluations: Mapping[str, AbstractEvaluation]) -> Comparison:
+def compare(evaluations: Mapping[str, AbstractEvaluation]) -> Any:
     """Compare evaluations, of one kind or of several.
 
     Args:
         evaluations: name -> evaluation, in the order of the table.
+
+    Returns:
+        A pandas DataFrame with a row for each name. Columns: examples, and the metrics of
+        `headline`; NaN where an evaluation does not have the metric.
 
     Raises:
         ConfigurationError: if `evaluations` is empty or contains anything else.
@@ -89,42 +36,29 @@ def compare(evaluations: Mapping[str, AbstractEvaluation]) -> Comparison:
     Example:
         >>> from sparkwright.evaluation import Evaluation
         >>> labels = [0, 1, 1]
-        >>> print(compare({
+        >>> compare({
         ...     "small": Evaluation.from_predictions(labels, [[0.2], [0.7], [0.3]]),
         ...     "large": Evaluation.from_predictions(labels, [[0.2], [0.7], [0.6]]),
-        ... }).best("accuracy"))
-        large
+        ... })["accuracy"].idxmax()
+        'large'
     """
+    import pandas as pd
+
     found: dict[Any, Any] = dict(evaluations) if isinstance(evaluations, Mapping) else {}
     if not found or not all(isinstance(value, AbstractEvaluation) for value in found.values()):
         raise ConfigurationError(
             "`evaluations` must be a dict of evaluations by name, at least one. "
             f"Received: evaluations={evaluations!r:.100}."
         )
-    return _compared({str(name): [value] for name, value in found.items()})
-
-
-def _compared(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Comparison:
-    """Return the headline metrics of several results, each of several evaluations."""
-    found = [{k: v for e in each for k, v in e.headline().items()} for each in results.values()]
-    metrics = tuple(dict.fromkeys(metric for headline in found for metric in headline))
-    return Comparison(
-        names=tuple(results),
-        examples=tuple(max((e.examples for e in each), default=0) for each in results.values()),
-        metrics=metrics,
-        values=tuple(tuple(headline.get(metric) for metric in metrics) for headline in found),
-    )
+    rows = [{"examples": each.examples, **each.headline()} for each in found.values()]
+    return pd.DataFrame(rows, index=pd.Index([str(name) for name in found]))
 
 
 def comparison_figures(
     results: Mapping[str, Sequence[AbstractEvaluation]],
 ) -> list[Figure | Table]:
-    """Return a table of headline metrics with the best values marked, and the ROC curves.
-
-    Args:
-        results: name -> its evaluations, of any kinds. Metrics of only one of several results
-            are omitted.
-    """
+    """Return a table of headline metrics with the best values marked, and the ROC curves."""
+    # Metrics of only one of several results are omitted.
     if not results:
         return []
     table = _marked(results)
@@ -157,9 +91,11 @@ def direction_of(metric: str) -> int:
 
 
 def _marked(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Table:
-    found = _compared(results)
-    heads, columns = ["result", "examples"], [found.names, [f"{n:,}" for n in found.examples]]
-    for metric, values in zip(found.metrics, zip(*found.values, strict=True), strict=True):
+    found = [{k: v for e in each for k, v in e.headline().items()} for each in results.values()]
+    counts = [max((e.examples for e in each), default=0) for each in results.values()]
+    heads, columns = ["result", "examples"], [list(results), [f"{n:,}" for n in counts]]
+    for metric in dict.fromkeys(metric for headline in found for metric in headline):
+        values = [headline.get(metric) for headline in found]
         known = [value for value in values if value is not None]
         if len(known) == 1 < len(results):
             continue

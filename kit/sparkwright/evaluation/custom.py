@@ -63,12 +63,6 @@ class CustomEvaluation(AbstractEvaluation):
     rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check the functions and the title.
-
-        Raises:
-            ConfigurationError: if one of them is invalid.
-            DataError: if there is a result without examples, or the reverse.
-        """
         for option in ("evaluate", "merge"):
             function = getattr(self, option)
             if not (callable(function) or (function is None and self.merge is self.evaluate)):
@@ -78,11 +72,6 @@ class CustomEvaluation(AbstractEvaluation):
         if not isinstance(self.title, str) or not self.title:
             raise ConfigurationError(f"`title` must be text. Received: title={self.title!r:.80}.")
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
-        if (self.result_text is None) != (self.rows == 0):
-            raise DataError(
-                "`result_text` must be None if and only if `rows` is 0. "
-                f"Received: rows={self.rows} with {self.result_text!r:.40}."
-            )
 
     @property
     def examples(self) -> int:

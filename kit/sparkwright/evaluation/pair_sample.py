@@ -1,12 +1,9 @@
 """A deterministic sample of pairs to plot, the same for any grouping of the data."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sparkwright.errors import DataError
 
 from .checks import Values, checked_counts, checked_floats, frozen, read_as
 
@@ -15,32 +12,18 @@ LARGEST = 1e150  # the square of a larger number may overflow
 _ROWS = 1 << 16
 
 
-def _numbers(name: str, given: Any) -> Floats:
-    values = checked_floats(name, given)
-    if (np.abs(values) > LARGEST).any():
-        raise DataError(f"`{name}` must be at most {LARGEST:g} in size. Received: {given!r:.80}.")
-    return values
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PairSample(Values):
-    """The unique pairs (label, prediction) with the smallest hashes, and their counts.
+    """The pairs (label, prediction) with the smallest hashes, and their read-only counts."""
 
-    The hash depends only on the pair's bits, so each unique pair is equally likely to be kept.
-    A pair with one of the smallest hashes of all data has one of the smallest hashes of each part
-    that contains it, so the counts of parts add up to those of the whole.
+    # The hash depends only on the pair's bits, so each unique pair is equally likely to be kept.
+    # A pair with one of the smallest hashes of all data has one of the smallest hashes of each part
+    # that contains it, so the counts of parts add up to those of the whole.
 
-    Attributes:
-        size: most pairs to keep.
-        labels: (k,) float64, k at most `size`, ordered by hash; read-only.
-        predictions: (k,) float64; read-only.
-        counts: (k,) int64, how often each pair occurred; read-only.
-    """
-
-    size: int = field(compare=False)
-    labels: Floats = field(metadata=read_as(_numbers, "k"))
-    predictions: Floats = field(metadata=read_as(_numbers, "k"))
-    counts: NDArray[np.int64] = field(metadata=read_as(checked_counts, "k"))
+    size: int = field(compare=False)  # most pairs to keep
+    labels: Floats = field(metadata=read_as(checked_floats, "k"))  # float64, ordered by hash
+    predictions: Floats = field(metadata=read_as(checked_floats, "k"))
+    counts: NDArray[np.int64] = field(metadata=read_as(checked_counts, "k"))  # occurrences
 
     @classmethod
     def of(cls, labels: Floats, predictions: Floats, *, size: int) -> "PairSample":
@@ -65,22 +48,6 @@ class PairSample(Values):
             np.concatenate([self.counts, other.counts]),
             self.size,
         )
-
-    @classmethod
-    def from_dict(cls, values: Any) -> "PairSample":
-        """Restore a sample from `to_dict` and `size`.
-
-        Raises:
-            DataError: if `values` are not a sample of at most `size` pairs.
-        """
-        found = super(PairSample, cls).from_dict(values)
-        sample = _smallest(found.labels, found.predictions, found.counts, found.size)
-        if sample.counts.size != found.counts.size or not found.counts.all():
-            raise DataError(
-                f"a sample must hold at most {found.size} unique pairs, and a count of at least 1 "
-                f"for each. Received: {values!r:.100}."
-            )
-        return sample
 
 
 def points_per_output(outputs: int) -> int:

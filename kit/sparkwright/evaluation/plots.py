@@ -1,7 +1,7 @@
 """Shared parts of plots: axes, colors, titles and legends; matplotlib is imported lazily."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,7 @@ THIN_LINE: dict[str, Any] = {"color": GRAY, "linewidth": 1, "linestyle": ":"}
 
 
 def new_axes(width: float = 5.0, height: float = 4.2) -> Any:
-    """Return the axes of a new figure, size in inches; a notebook shows it after the cell.
-
-    Raises:
-        ConfigurationError: if matplotlib is not installed.
-    """
+    """Return the axes of a new figure, size in inches; a notebook shows it after the cell."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -51,13 +47,13 @@ def finish(axes: Any, *, x: str, y: str, legend: int = 0) -> None:
         )
 
 
-def number_ticks(axes: Any, *, most: int = 4) -> None:
-    """Format the ticks of both axes; at most `most` + 1 on the x axis, to avoid overlaps."""
+def number_ticks(axes: Any) -> None:
+    """Format the ticks of both axes; at most five on the x axis, to avoid overlaps."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _place: short_count(value, 6))
-    axes.xaxis.set_major_locator(MaxNLocator(most))
+    axes.xaxis.set_major_locator(MaxNLocator(4))
 
 
 def titled(axes: Any, title: str) -> Any:
@@ -68,30 +64,20 @@ def titled(axes: Any, title: str) -> Any:
     return axes
 
 
-def split_axes(axes: Any, side: Literal["below", "right"], *, share: float = 0.25) -> Any:
-    """Split the axes for a second plot, and return its Axes.
-
-    Constrained layout would clip an inset outside of the axes.
-    """
-    below, ratios = side == "below", [1 - share, share]
-    shared = {"sharex": axes} if below else {"sharey": axes}
+def split_axes(axes: Any, *, share: float = 0.25) -> Any:
+    """Split off the Axes of a second plot below, and return it."""
+    # Constrained layout would clip an inset outside of the axes.
     spec = axes.get_subplotspec()
     if spec is None:  # axes placed manually
         box, gap = axes.get_position(), 0.03
-        low, wide = box.height * share, box.width * share
-        if below:
-            axes.set_position([box.x0, box.y0 + low + gap, box.width, box.height - low - gap])
-            place = [box.x0, box.y0, box.width, low]
-        else:
-            axes.set_position([box.x0, box.y0, box.width - wide - gap, box.height])
-            place = [box.x1 - wide, box.y0, wide, box.height]
-        second = axes.figure.add_axes(place, **shared)
+        low = box.height * share
+        axes.set_position([box.x0, box.y0 + low + gap, box.width, box.height - low - gap])
+        second = axes.figure.add_axes([box.x0, box.y0, box.width, low], sharex=axes)
     else:
-        ratio = {"height_ratios" if below else "width_ratios": ratios}
-        grid = spec.subgridspec(*((2, 1) if below else (1, 2)), **ratio)
+        grid = spec.subgridspec(2, 1, height_ratios=[1 - share, share])
         axes.set_subplotspec(grid[0])
-        second = axes.figure.add_subplot(grid[1], **shared)
-    (axes if below else second).tick_params(**{"labelbottom" if below else "labelleft": False})
+        second = axes.figure.add_subplot(grid[1], sharex=axes)
+    axes.tick_params(labelbottom=False)
     return second
 
 

@@ -1,8 +1,7 @@
 """Wrong predictions with the highest probability, in an order independent of the grouping."""
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, TypeAlias
 
@@ -10,12 +9,16 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from .checks import Values
+from .checks import Values, checked_counts, read_as, read_count, read_number
 from .numbers import number_text
 from .reports import Table
 from .rows import Classes, LabeledRows
 
 Record: TypeAlias = str | int | tuple[str | int, ...] | None
+
+
+def _read_step(name: str, given: Any) -> tuple[int, ...]:
+    return tuple(checked_counts(name, given, (None,)).tolist())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,29 +34,15 @@ class PredictionError(Values):
         step: indices of the time step or pixel in the example; empty if examples have none.
     """
 
-    actual: int
-    predicted: int
-    probability: float
+    actual: int = field(metadata=read_as(read_count))
+    predicted: int = field(metadata=read_as(read_count))
+    probability: float = field(metadata=read_as(read_number))
     record: Record = None
-    step: tuple[int, ...] = ()
+    step: tuple[int, ...] = field(default=(), metadata=read_as(_read_step))
 
     def __post_init__(self) -> None:
-        """Raise DataError if a value is invalid."""
-        counts = (self.actual, self.predicted, *self.step)
-        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in counts):
-            raise DataError(
-                "classes and steps of a prediction error must be integers of at least 0. "
-                f"Received: {counts}."
-            )
-        if self.actual == self.predicted or not math.isfinite(self.probability):
-            raise DataError(
-                "a prediction error must have two classes and a finite probability. Received: "
-                f"actual={self.actual}, predicted={self.predicted}, "
-                f"probability={self.probability!r}."
-            )
         object.__setattr__(self, "probability", float(self.probability) + 0.0)  # -0.0 becomes 0.0
         object.__setattr__(self, "record", _checked_record(self.record))
-        object.__setattr__(self, "step", tuple(self.step))
 
     @property
     def place(self) -> str:
@@ -99,12 +88,7 @@ def _rank(error: PredictionError) -> tuple[Any, ...]:
 def errors_of(
     rows: LabeledRows, predicted: Classes, records: Sequence[Any] | None, keep: int
 ) -> tuple[PredictionError, ...]:
-    """Return the errors of a batch that may be among the `keep` most probable ones.
-
-    Raises:
-        DataError: if the number of records is not that of the examples, a record is invalid, or a
-            prediction is infinite.
-    """
+    """Return the errors of a batch that may be among the `keep` most probable ones."""
     if records is not None and len(records) != rows.where.shape[0]:
         raise DataError(
             "`records` must name every example. "

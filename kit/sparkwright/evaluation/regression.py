@@ -1,7 +1,6 @@
 """Regression metrics."""
 
 import math
-import operator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -13,7 +12,7 @@ from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
 from .accumulators import FORMULAS, LABEL, Floats, Moments
-from .checks import number_of, state
+from .checks import LARGEST_COUNT, check_count, number_of, state
 from .numbers import number_text
 from .pair_sample import LARGEST, PairSample, points_per_output
 from .plots import COLORS
@@ -32,14 +31,6 @@ RegressionMetric = Literal[
     "r2",
     "explained_variance",
 ]
-_TABLE: dict[str, RegressionMetric] = {
-    "MSE": "mean_squared_error",
-    "RMSE": "root_mean_squared_error",
-    "MAE": "mean_absolute_error",
-    "mean error": "mean_error",
-    "R²": "r2",
-    "correlation": "pearson_correlation",
-}
 
 
 def _metric_of(metric: RegressionMetric, help: str):
@@ -55,16 +46,6 @@ def _metric_of(metric: RegressionMetric, help: str):
 def _read_samples(_: str, values: Any) -> tuple[PairSample, ...]:
     size = points_per_output(len(values))
     return tuple(PairSample.from_dict({**each, "size": size}) for each in values)
-
-
-@dataclass(frozen=True, slots=True)
-class RegressionOutput:
-    """Counts, deviations and sample of one output."""
-
-    count: int  # rows
-    label_deviation: float  # standard deviation of the labels
-    largest_error: float  # largest |prediction - label|
-    sample: PairSample  # pairs to plot
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -106,25 +87,12 @@ class RegressionEvaluation(AbstractEvaluation):
     rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check the names and the counts.
-
-        Raises:
-            ConfigurationError: if the names are not unique, or their number is not that of the
-                outputs.
-            DataError: if `rows` or `samples` contradict the counts of the outputs.
-        """
         self._check_names()
-        counts = [] if self.moments is None else self.moments.counts.tolist()
-        sampled = [int(sample.counts.sum()) for sample in self.samples]
-        fits = len(sampled) == len(counts) and all(map(operator.le, sampled, counts))
-        if (
-            type(self.rows) is not int
-            or not max(counts, default=0) <= self.rows <= sum(counts)
-            or not fits
-        ):
+        check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
+        if len(self.samples) != self._width:
             raise DataError(
-                "`rows` and `samples` of a regression evaluation must match the counts of its "
-                f"outputs. Received: rows={self.rows!r:.60} with counts {counts}."
+                "a regression evaluation must have a sample for each output. "
+                f"Received: {len(self.samples)} samples for {self._width} outputs."
             )
 
     def _counted(self, batch: Batch) -> Self:
@@ -147,16 +115,6 @@ class RegressionEvaluation(AbstractEvaluation):
     @property
     def _width(self) -> int:
         return 0 if self.moments is None else self.moments.counts.size
-
-    @property
-    def outputs(self) -> tuple[RegressionOutput, ...]:
-        """Counts, deviations and sample of each output; empty before any data."""
-        if self.moments is None:
-            return ()
-        counts = self.moments.counts
-        spread = np.sqrt(self.moments.products.values[LABEL] / np.maximum(counts, 1))
-        columns = (counts.tolist(), spread.tolist(), self.moments.largest.tolist(), self.samples)
-        return tuple(RegressionOutput(*each) for each in zip(*columns, strict=True))
 
     # Metrics
 
@@ -248,25 +206,19 @@ class RegressionEvaluation(AbstractEvaluation):
         )
 
     def _report(self, most: int) -> Report:
-        width, names = self._width, self.output_names
+        width = self._width
         outputs = "1 output" if width == 1 else f"{width} outputs"
         title = f"Regression of {self.examples:,} examples, {outputs}"
-        if self.moments is None:
+        if not self.examples:
             return Report(title=title)
-        counts = self.moments.counts.tolist()
-        columns = [self.per_output(metric) for metric in _TABLE.values()]
-        rows = [["output", "examples", *_TABLE]]
-        if width <= most:
-            rows += [
-                [names[k], f"{counts[k]:,}", *(number_text(float(each[k])) for each in columns)]
-                for k in range(width)
-            ]
-        if width > 1:
-            out = len(self.left_out())
-            name = f"average (without {out} of {width}: no rows)" if out else "average"
-            averages = [getattr(self, metric)() for metric in _TABLE.values()]
-            rows.append([name, f"{self.examples:,}", *map(number_text, averages)])
-        return Report(title=title, tables=[Table(rows)])
+        left_out = dict.fromkeys(self.headline(), len(self.left_out()))
+        some = [f"The {most} outputs with the largest errors:"] if width > most else []
+        return Report(
+            title=title,
+            headline=self._headlines(left_out),
+            notes=some,
+            tables=[self._errors(most)],
+        )
 
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw predictions against labels for a sample of the rows, with the line of equality.
@@ -277,7 +229,7 @@ class RegressionEvaluation(AbstractEvaluation):
         return self._plotted(0, of, axes)
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
-        """Draw label - prediction against the prediction for a sample, next to its histogram.
+        """Draw label - prediction against the prediction for a sample.
 
         Arguments as in `plot`.
         """
@@ -308,25 +260,28 @@ class RegressionEvaluation(AbstractEvaluation):
         if not self.examples:
             return []
         number = number_of(0 if of is None else of, self.output_names)
-        drawn = regression_figures([self._pairs(number)]) if self.outputs[number].count else []
-        return [self._errors(), *drawn]
+        pairs = self._pairs(number)
+        return [self._errors(MOST_ROWS), *(regression_figures([pairs]) if pairs.rows else [])]
 
-    def _errors(self) -> Table:
-        """Return the errors of each output; of many, the largest."""
+    def _errors(self, most: int) -> Table:
+        """Return the errors of each output; of more than `most`, the largest."""
+        if self.moments is None:
+            return Table()
+        counts = self.moments.counts
+        deviations = np.sqrt(self.moments.products.values[LABEL] / np.maximum(counts, 1))
         roots, r2 = self.per_output("root_mean_squared_error"), self.r2()
         order = np.argsort(-roots, kind="stable")
-        chosen = order[:MOST_ROWS] if len(roots) > MOST_ROWS else np.arange(len(roots))
-        columns = [self.per_output("mean_absolute_error"), roots]
-        columns.append(np.array([output.label_deviation for output in self.outputs]))
+        chosen = order[:most] if len(roots) > most else np.arange(len(roots))
+        columns = [self.per_output("mean_absolute_error"), roots, deviations]
         columns += [self.per_output(each) for each in ("r2", "mean_error", "max_error")]
         rows = [
             [
                 self.output_names[k],
-                f"{self.outputs[k].count:,}",
+                f"{counts[k]:,}",
                 *(number_text(float(column[k])) for column in columns),
             ]
             for k in chosen.tolist()
-            if self.outputs[k].count
+            if counts[k]
         ]
         heads = ["output", "rows", "MAE", "RMSE", "RMSE of the mean", "R²", "bias", "largest error"]
         return Table(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .numbers import number_text
 from .pair_sample import PairSample
-from .plots import COLORS, THIN_LINE, finish, number_ticks, split_axes
+from .plots import COLORS, THIN_LINE, finish, number_ticks
 from .reports import Figure, Table
 
 Floats = NDArray[np.float64]
@@ -33,10 +33,8 @@ class Pairs(NamedTuple):
 
 
 def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
-    """Return plots of predicted against actual values, residuals, and the residual histogram.
-
-    Draw the first six outputs; captions and tables describe the first one.
-    """
+    """Return plots of predicted against actual values, residuals, and the residual histogram."""
+    # Draw the first six outputs; captions and tables describe the first one.
     first = outputs[0]
     sample, residuals = first.sample, first.residuals
     of = f" of {first.name}" if first.name and len(outputs) == 1 else ""
@@ -141,33 +139,19 @@ def _draw_predictions(axes: Any, outputs: Sequence[Pairs]) -> None:
 def _draw_residuals(axes: Any, outputs: Sequence[Pairs]) -> None:
     axes.axhline(0, **_SOLID)
     _scatter(axes, outputs, lambda each: (each.sample.predictions, each.residuals))
-    side = split_axes(axes, "right")
-    _histograms(side, outputs, orientation="horizontal")
-    side.axhline(0, **_SOLID)
     number_ticks(axes)
-    number_ticks(side, most=1)
-    finish(side, x="rows", y="")
     finish(axes, x="predicted", y="actual - predicted", legend=3 if len(outputs) > 1 else 0)
 
 
 def _draw_histogram(axes: Any, outputs: Sequence[Pairs]) -> None:
-    _histograms(axes, outputs, orientation="vertical")
+    shown = outputs[: len(COLORS)]
+    edges = _edges(np.concatenate([each.residuals for each in shown]), _BINS)
+    for each, color in zip(shown, COLORS, strict=False):
+        style = {"color": color, "label": each.name, "histtype": "stepfilled", "alpha": 0.55}
+        axes.hist(each.residuals, bins=edges, weights=each.sample.counts, **style)
     axes.axvline(0, **THIN_LINE)
     number_ticks(axes)
     finish(axes, x="actual - predicted", y="rows", legend=3 if len(outputs) > 1 else 0)
-
-
-def _histograms(axes: Any, outputs: Sequence[Pairs], *, orientation: str) -> None:
-    shown = outputs[: len(COLORS)]
-    residuals = [each.residuals for each in shown]
-    if not any(each.size for each in residuals):
-        return
-    edges = _edges(np.concatenate(residuals), _BINS)
-    style = {"orientation": orientation, "histtype": "stepfilled", "alpha": 0.55}
-    for each, values, color in zip(shown, residuals, COLORS, strict=False):
-        axes.hist(
-            values, bins=edges, weights=each.sample.counts, color=color, label=each.name, **style
-        )
 
 
 def _edges(values: Floats, bins: int) -> Floats:

@@ -65,12 +65,6 @@ class ROC(RocReadings):
     )
 
     def __post_init__(self) -> None:
-        """Check the options and the counts.
-
-        Raises:
-            ConfigurationError: if `thresholds` is not an integer from 0 to a million.
-            DataError: if the shape of `counts` does not match `thresholds`.
-        """
         check_count("thresholds", self.thresholds, minimum=0, maximum=_MOST_THRESHOLDS)
         width = self.thresholds + 1 if self.thresholds else 0
         counts = self.counts
@@ -191,11 +185,7 @@ class ROC(RocReadings):
 
 
 def float_scores(scores: NDArray[Any], where: Where, *, probabilities: bool) -> Scores:
-    """Return (rows, C) finite float32 if it represents the scores exactly, else float64.
-
-    Raises:
-        DataError: if a score is infinite, or not a probability if `probabilities`.
-    """
+    """Return (rows, C) finite float32 if it represents the scores exactly, else float64."""
     single = scores.dtype.kind == "f" and scores.dtype.itemsize <= 4
     found: Scores = scores.astype(np.float32 if single else np.float64, copy=False)
     where.require(

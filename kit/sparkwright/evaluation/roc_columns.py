@@ -4,17 +4,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, get_args
 
-from sparkwright.errors import DataError
 from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
 from .checks import LARGEST_COUNT, check_count, number_of, state
 from .numbers import number_text
 from .rates import Average, averaged
-from .reports import Figure, Report, Table
+from .reports import Figure, Report
 from .roc import ROC, float_scores
 from .roc_digest import ROCDigest
-from .roc_figures import Which, curves_figure
+from .roc_figures import Which, areas_table, curves_figure
 from .rows import (
     labeled_rows,
     output_rows,
@@ -47,24 +46,9 @@ class RocColumns(AbstractEvaluation):
     rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check the options and the columns.
-
-        Raises:
-            ConfigurationError: if `thresholds` is invalid, or the names are not unique, or their
-                number is not that of the columns.
-            DataError: if a column has other thresholds, or `rows` contradicts the columns.
-        """
         ROC(self.thresholds)
         self._check_names()
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
-        counted = [roc.examples for roc in self.rocs]
-        if not max(counted, default=0) <= self.rows <= sum(counted) or any(
-            getattr(roc, "thresholds", 0) != self.thresholds for roc in self.rocs
-        ):
-            raise DataError(
-                "ROCs of one evaluation must have the same thresholds and rows. Received: "
-                f"{self.rows} rows and ROCs of {counted[:20]}."
-            )
 
     @property
     def examples(self) -> int:
@@ -181,17 +165,12 @@ class RocColumns(AbstractEvaluation):
 
     def _report(self, most: int) -> Report:
         left_out = dict.fromkeys(self.headline(), len(self.left_out()))
-        rows = [["", "positive", "negative", "AUC", "AUPRC"]]
-        if len(self.rocs) <= most:
-            rows += [
-                [name, f"{r.positives}", f"{r.negatives}", number_text(r.auc), number_text(r.auprc)]
-                for name, r in zip(self.output_names, self.rocs, strict=False)
-            ]
+        named = list(zip(self.output_names, self.rocs, strict=False))
         return Report(
             title=f"ROC of {self.rows:,} examples, {len(self.rocs)} {self._columns} "
             f"({self._kind()})",
             headline=self._headlines(left_out),
-            tables=[Table(rows)] if len(rows) > 1 else [],
+            tables=[areas_table(named)] if 0 < len(named) <= most else [],
         )
 
     def _rate(

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from .checks import Counts, read_as
+from .checks import Counts, read_as, read_number
 from .roc import ROC
 from .roc_counts import Areas, Floats, Scores, SortedScores, ThresholdCounts
 from .roc_readings import RocReadings
@@ -33,11 +33,9 @@ def score_sample(roc: ROC, step: int) -> Floats:
 
 
 def range_boundaries(samples: Sequence[Floats], rows_per_range: int, step: int) -> Floats:
-    """Return boundaries of the score ranges: each range excludes its upper boundary.
-
-    Between two sampled scores, each side of each part has fewer than `step` scores. With
-    step = rows_per_range / (8 · parts), a range has at most `rows_per_range` rows, plus ties.
-    """
+    """Return boundaries of the score ranges: each range excludes its upper boundary."""
+    # Between two sampled scores, each side of each part has fewer than `step` scores. With
+    # step = rows_per_range / (8 · parts), a range has at most `rows_per_range` rows, plus ties.
     each = max(3 * rows_per_range // (4 * step), 1)
     return np.unique(np.sort(np.concatenate(samples))[each::each])
 
@@ -60,15 +58,9 @@ def range_counts(pieces: Sequence[ROC]) -> Counts:
 
 
 def summarize(roc: ROC, counts: Counts, number: int, *, points: int) -> RangeSummary:
-    """Compute the sums of one range.
-
-    Args:
-        roc: all scores of the range, from all parts.
-        counts: (ranges, 2) sum of `range_counts` over the parts.
-        number: number of the range.
-        points: most thresholds to keep, at least 4. They include the first and the last, and those
-            of the largest F1 and the largest Youden's index.
-    """
+    """Compute the sums of range `number`; `counts`: (ranges, 2), summed over all parts."""
+    # Keeps at most `points` thresholds, at least 4: the first and the last, and those of the
+    # largest F1 and the largest Youden's index.
     above: Any = tuple(counts[number + 1 :].sum(axis=0).tolist())
     totals: Any = tuple(counts.sum(axis=0).tolist())
     found = ThresholdCounts.of_scores(*_sides(roc), above=above, totals=totals)
@@ -77,10 +69,6 @@ def summarize(roc: ROC, counts: Counts, number: int, *, points: int) -> RangeSum
 
 def _sides(roc: ROC) -> tuple[Scores, Scores]:
     return roc.positive_scores.values, roc.negative_scores.values
-
-
-def _area(_: str, value: Any) -> float:
-    return float(value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -100,15 +88,10 @@ class ROCDigest(RocReadings):
 
     counts: ThresholdCounts = field(metadata=read_as(ThresholdCounts))
     auc_numerator: int
-    trapezoids: float = field(metadata=read_as(_area))
-    steps: float = field(metadata=read_as(_area))
+    trapezoids: float = field(metadata=read_as(read_number))
+    steps: float = field(metadata=read_as(read_number))
 
     def __post_init__(self) -> None:
-        """Check the sums.
-
-        Raises:
-            DataError: if an area is not from 0 to 1, or the last point does not count all rows.
-        """
         last = (self.counts.true_positives[-1:], self.counts.false_positives[-1:])
         areas = (self.trapezoids, self.steps)
         if (

@@ -77,29 +77,30 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
     )
 
 
-def curves_figure(named: Named, which: Which, *, caption: str, what: str, label: str) -> Figure:
-    """Overlay curves with distinct colors and dashes; of many `what`, draw mean and range."""
-    head = "result" if what == "results" else ""
+def areas_table(named: Named, head: str = "") -> Table:
+    """Return positives, negatives and areas of each; of many, those with the lowest AUC."""
     ordered = named if len(named) <= MOST_ROWS else sorted(named, key=lambda pair: pair[1].auc)
     rows = [
         [
             name,
             f"{r.positives:,}",
             f"{r.negatives:,}",
-            number_text(r.auc),
-            number_text(r.average_precision),
+            *map(number_text, (r.auc, r.auprc, r.average_precision)),
         ]
         for name, r in ordered[:MOST_ROWS]
     ]
+    heads = [head, "positive", "negative", "AUC", "AUPRC", "average precision"]
+    return Table([heads, *rows], left_out=len(named) - len(rows))
+
+
+def curves_figure(named: Named, which: Which, *, caption: str, what: str, label: str) -> Figure:
+    """Overlay curves with distinct colors and dashes; of many `what`, draw mean and range."""
     return Figure(
         kind=which.replace("_", "-"),
         label=label,
         caption=caption,
         draw=lambda axes: _draw_curves(axes, named, which, what),
-        table=Table(
-            [[head, "positive", "negative", "AUC", "average precision"], *rows],
-            left_out=len(named) - len(rows),
-        ),
+        table=areas_table(named, "result" if what == "results" else ""),
         size=(4.6, 4.3),
     )
 

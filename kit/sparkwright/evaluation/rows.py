@@ -18,14 +18,10 @@ _SLACK = 1e-3  # half precision sigmoids and averages may slightly exceed [0, 1]
 
 
 class Where(NamedTuple):
-    """Positions of the unmasked rows in the caller's arrays.
+    """Positions of the unmasked rows in the caller's arrays."""
 
-    Attributes:
-        shape: number of examples, and of time steps or pixels if any.
-        kept: indices of the unmasked rows among all rows, ascending; None for all.
-    """
-
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # number of examples, and of time steps or pixels if any
+    # Indices of the unmasked rows among all rows, ascending; None: all.
     kept: NDArray[np.intp] | None
 
     def require(self, right: Bools, values: Array, rule: str, remedy: str = "") -> None:
@@ -51,49 +47,28 @@ class Where(NamedTuple):
 
 
 class OutputRows(NamedTuple):
-    """Labels and predictions of several independent outputs.
+    """Labels and predictions of several independent outputs."""
 
-    Attributes:
-        labels: (rows, C).
-        predictions: (rows, C).
-        counts: (rows, C) whether the entry is unmasked; masked entries are 0 in both arrays.
-        where: positions of the rows.
-    """
-
-    labels: Array
-    predictions: Array
-    counts: Bools
+    labels: Array  # (rows, C)
+    predictions: Array  # (rows, C)
+    counts: Bools  # (rows, C) unmasked; masked entries are 0 in both arrays
     where: Where
 
 
 class LabeledRows(NamedTuple):
-    """The actual class and the scores of each unmasked row.
+    """The actual class and the scores of each unmasked row."""
 
-    Attributes:
-        actual: (rows,) of bool for two classes, otherwise int64.
-        scores: (rows, C), or (rows, 1): of class 1.
-        classes: C, at least 2.
-        where: positions of the rows.
-    """
-
-    actual: Array
-    scores: Array
-    classes: int
+    actual: Array  # (rows,) of bool for two classes, otherwise int64
+    scores: Array  # (rows, C), or (rows, 1): of class 1
+    classes: int  # C, at least 2
     where: Where
 
     def predicted(
         self, threshold: float | None = None, costs: tuple[float, ...] | None = None
     ) -> Classes:
-        """Return the (rows,) predicted class of each row; the first of tied classes.
-
-        Args:
-            threshold: class 1 is predicted above this probability, for one or two outputs;
-                default None: 0.5 for one output.
-            costs: C factors; the class with the largest product with its probability is predicted.
-
-        Raises:
-            DataError: if a prediction must be a probability and is not, or an option is invalid.
-        """
+        """Return the (rows,) predicted class of each row; the first of tied classes."""
+        # `threshold`: class 1 is predicted above it; None: 0.5 for one output. `costs`: factors of
+        # the classes' probabilities.
         width = self.scores.shape[1]
         if threshold is not None and width > 2:
             raise DataError(
@@ -132,11 +107,7 @@ class LabeledRows(NamedTuple):
 
 
 def as_numbers(values: ArrayLike, what: str) -> Array:
-    """Return an array of bool, integers or floats; other floats, such as bfloat16, as float32.
-
-    Raises:
-        DataError: for any other type, such as text, and for rows of different lengths.
-    """
+    """Return an array of bool, integers or floats; other floats, such as bfloat16, as float32."""
     try:
         array = np.asarray(values)
         if array.dtype.kind == "V":  # dtypes from other packages
@@ -170,17 +141,9 @@ def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
 def output_rows(
     labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
 ) -> OutputRows:
-    """Return the rows of independent outputs, without fully masked ones.
-
-    Args:
-        labels: the predictions' shape; a last axis of 1 may be omitted.
-        predictions: (n, C), (n, T, C), ...; the last axis is the outputs. (n,) counts as (n, 1).
-        mask: (n,) or (n, T), ..., per row; or of the predictions' shape, per output.
-
-    Raises:
-        DataError: if shapes do not match, an array is not of real numbers, or an unmasked
-            prediction or label is NaN.
-    """
+    """Return the rows of (n, C), (n, T, C), ... independent outputs, without fully masked ones."""
+    # `labels` may omit a last axis of 1; predictions (n,) count as (n, 1). The mask is per row, or
+    # of the predictions' shape.
     scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
     given_shapes = f"labels of shape {truth.shape}, predictions of shape {scores.shape}"
     if scores.ndim == 1:
@@ -210,19 +173,10 @@ def output_rows(
 def labeled_rows(
     labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
 ) -> LabeledRows:
-    """Return the unmasked rows, in order, with one class each.
-
-    Args:
-        labels: one-hot (n, C), (n, T, C), ..., where the unique largest entry is the class, so
-            smoothed labels are valid; or integer classes of shape (n,), (n, T), ..., or with a
-            last axis of 1.
-        predictions: (n, C) or (n, T, C), ... scores; (n, 1) or (n, T, 1), ... of class 1 of two.
-        mask: (n,) or (n, T), ...: rows where it is 0 are ignored.
-
-    Raises:
-        DataError: if shapes do not match, an array is not of real numbers, a prediction is NaN, or
-            a label is not a class; the message names the row.
-    """
+    """Return the unmasked rows, in order, with one class each."""
+    # Labels: one-hot (n, C), (n, T, C), ..., where the unique largest entry is the class, so
+    # smoothed labels are valid; or integer classes (n,), (n, T), ..., or with a last axis of 1. One
+    # column of predictions is the probability of class 1 of two.
     scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
     if scores.ndim < 2 or scores.shape[-1] == 0:
         raise DataError(
@@ -307,11 +261,9 @@ def require_probabilities(values: Array, where: Where, what: str) -> None:
 
 
 def exceeds(values: Array, threshold: float | NDArray[np.float64]) -> Bools:
-    """Whether (rows,) or (rows, C) probabilities exceed one threshold or (C,) ones.
-
-    The comparison uses the precision of the probabilities: float32 0.3 does not exceed 0.3,
-    although its value is 0.30000001192….
-    """
+    """Whether (rows,) or (rows, C) probabilities exceed one threshold or (C,) ones."""
+    # The comparison uses the precision of the probabilities: float32 0.3 does not exceed 0.3,
+    # although its value is 0.30000001192….
     kind = values.dtype if values.dtype.kind == "f" else np.float64
     return values > np.asarray(threshold, kind)
 

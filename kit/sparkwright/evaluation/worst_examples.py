@@ -80,19 +80,8 @@ class WorstExamples:
     )
 
     def __post_init__(self) -> None:
-        """Check the numbers, and sort the examples.
-
-        Raises:
-            ConfigurationError: if `count` is not an integer of at least 1.
-            DataError: if there are more examples than `count` or `scored`.
-        """
         check_count("count", self.count, minimum=1)
         check_count("scored", self.scored, minimum=0, maximum=LARGEST_COUNT)
-        if len(self.examples) > min(self.count, self.scored):
-            raise DataError(
-                "the number of `examples` must be at most `count` and `scored`. Received: "
-                f"{len(self.examples)} examples, count={self.count}, scored={self.scored}."
-            )
         ordered = tuple(sorted(self.examples, key=lambda example: example.rank))
         object.__setattr__(self, "examples", ordered)
 

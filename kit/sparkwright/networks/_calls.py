@@ -62,11 +62,7 @@ def layer_call(layer: LayerSpec) -> Call:
 
 
 def known_kind(name: str) -> LayerKind:
-    """The layer class with this name.
-
-    Raises:
-        ConfigurationError: if there is none.
-    """
+    """The layer class with this name."""
     kind = layer_kind(name)
     if kind is None:
         raise ConfigurationError(

@@ -37,10 +37,8 @@ def uses_of(model: Any) -> dict[str, list[Use]]:
 
 
 def layers_of(model: Any) -> list[Any]:
-    """The model's layers and inputs in topological order, each branch contiguous.
-
-    Operations that only compute masks are left out.
-    """
+    """The model's layers and inputs in topological order, each branch contiguous."""
+    # Operations that only compute masks are left out.
     operations = getattr(functional(model), "_operations", None)
     if not operations:
         return [layer for layer in getattr(model, "layers", None) or [] if layer.name]

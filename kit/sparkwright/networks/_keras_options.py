@@ -136,11 +136,7 @@ class ValueOption(Option):
         return "a number, text, True, False, None, or a list of these"
 
     def parse(self, text: str) -> Any:
-        """Parse `text`.
-
-        Raises:
-            ConfigurationError: if the value is invalid.
-        """
+        """Parse `text`."""
         value: Any = text.strip()
         try:
             value = ast.literal_eval(self._source(value)) if value else None

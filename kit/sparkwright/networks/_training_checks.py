@@ -94,10 +94,8 @@ def _loss_problems(
 def last_activation(
     spec: AbstractNetworkSpec, name: str, rows: Sequence[LayerAnalysis]
 ) -> str | None:
-    """Return the activation that determines the range of a layer's output; None if unknown.
-
-    Layers that keep the range, such as pooling and dropout, are skipped.
-    """
+    """Return the activation that determines the range of a layer's output; None if unknown."""
+    # Layers that keep the range, such as pooling and dropout, are skipped.
     by_name = {row.name: row for row in reversed(rows)}
     row = by_name[name]
     while len(row.inputs) == 1 and (

@@ -14,11 +14,7 @@ from sparkwright.errors import ConfigurationError
 
 @contextlib.contextmanager
 def adapted_in_config(model: Any) -> Generator[None]:
-    """Add its adapted state to the `get_config` of each layer, inside a `with` block.
-
-    Raises:
-        ConfigurationError: if a layer must be adapted and is not.
-    """
+    """Add its adapted state to the `get_config` of each layer, inside a `with` block."""
     before: list[tuple[dict[str, Any], dict[str, Any]]] = []
     try:
         for layer in map(lookup_of, model._flatten_layers()):
@@ -33,10 +29,8 @@ def adapted_in_config(model: Any) -> Generator[None]:
 
 
 def adapted_variables(model: Any) -> list[Any]:
-    """Return the variables of Normalization layers.
-
-    A worker's copy of the model lacks them: it receives their values in its configuration.
-    """
+    """Return the variables of Normalization layers."""
+    # A worker's copy of the model lacks them: it receives their values in its configuration.
     import keras
 
     found = [

@@ -21,11 +21,9 @@ _TAKES_INTEGERS = ("Embedding", "Rescaling")
 
 
 def analyze(spec: AbstractNetworkSpec) -> NetworkAnalysis:
-    """Build every layer of `spec` symbolically, and collect its problems.
-
-    No weights are allocated, and no error is raised for an invalid network. Imports Keras, which
-    takes seconds the first time.
-    """
+    """Build every layer of `spec` symbolically, and collect its problems."""
+    # No weights are allocated, and no error is raised for an invalid network. Imports Keras, which
+    # takes seconds the first time.
     load()
     # Keras keeps uninitialized variables in a thread-local list and initializes them at the end of
     # the next scope. Using a separate thread discards the list.

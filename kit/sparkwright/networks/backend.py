@@ -16,11 +16,7 @@ _SUPPORTED = ("tensorflow", "jax")
 
 
 def backend_name() -> Backend:
-    """Return Keras' backend in this process.
-
-    Raises:
-        ConfigurationError: if it is neither TensorFlow nor JAX.
-    """
+    """Return Keras' backend in this process."""
     import keras
 
     name = keras.backend.backend()
@@ -33,10 +29,9 @@ def backend_name() -> Backend:
 
 
 class Variables:
-    """Access to the values of Keras variables on TensorFlow.
+    """Access to the values of Keras variables on TensorFlow."""
 
-    Uses raw operations: a variable's own methods take 1.5 times as long.
-    """
+    # Uses raw operations: a variable's own methods take 1.5 times as long.
 
     def __init__(self) -> None:
         import tensorflow as tf
@@ -54,10 +49,8 @@ class Variables:
         return np.dtype(held.dtype.as_numpy_dtype)
 
     def read(self, held: Any) -> Array:
-        """Return the value; on a CPU as a view, which must be released before the next step.
-
-        Otherwise the backend copies the variable instead of updating it in place.
-        """
+        """Return the value; on a CPU as a view, which must be released before the next step."""
+        # Otherwise the backend copies the variable instead of updating it in place.
         return np.asarray(self._ops.ReadVariableOp(resource=held.handle, dtype=held.dtype))
 
     def concatenated(self, held: Sequence[Any]) -> Array | None:
@@ -85,12 +78,10 @@ class Variables:
             self._ops.AssignSubVariableOp(resource=each.handle, value=tensor)
 
     def window(self, held: Any) -> Array | None:
-        """Return a flat, writable view of the variable's memory; None if there is none.
-
-        Release it before the next step, as for `read`. There is none on a GPU, or after a sparse
-        update, because TensorFlow then copies the variable at each read. Variables and tensors may
-        share memory until one of them changes.
-        """
+        """Return a flat, writable view of the variable's memory; None if there is none."""
+        # Release it before the next step, as for `read`. There is none on a GPU, or after a sparse
+        # update, because TensorFlow then copies the variable at each read. Variables and tensors
+        # may share memory until one of them changes.
         if "CPU" not in held.device:
             return None
         value, again = self.read(held), self.read(held)

@@ -42,11 +42,7 @@ _builders: "WeakKeyDictionary[Any, Builder]" = WeakKeyDictionary()
 
 
 def model_of(given: Any) -> Any:
-    """Return `given`, or the model that the function `given` builds and compiles.
-
-    Raises:
-        ConfigurationError: if it is neither a keras.Model nor a function that returns one.
-    """
+    """Return `given`, or the model that the function `given` builds and compiles."""
     import keras
 
     if isinstance(given, keras.Model):
@@ -67,14 +63,7 @@ def builder_of(model: Any) -> Builder | None:
 
 
 def serialize(model: Any) -> dict[str, Any] | None:
-    """Serialize `model` and its compile settings with Keras.
-
-    Returns:
-        The configuration; None if Keras cannot serialize a model that a user function builds.
-
-    Raises:
-        ConfigurationError: if Keras cannot serialize any other model; it includes Keras' reason.
-    """
+    """Serialize `model` and its compile settings; None if only a user's function builds it."""
     import keras
 
     try:
@@ -90,17 +79,8 @@ def serialize(model: Any) -> dict[str, Any] | None:
 
 
 def prepare(model: Any, layout: Callable[[], Mapping[str, tuple[Any, Shape]]]) -> None:
-    """Create all variables of a compiled model, as Keras does at the start of `fit`.
-
-    Args:
-        model: a keras.Model; most Sequential and functional models are left unchanged.
-        layout: function that returns the data's `DataSet.layout`; called only if the model's
-            input types are unknown.
-
-    Raises:
-        ConfigurationError: if the model cannot be serialized or built from this data, if
-            `train_step` cannot be traced, or if Keras' backend cannot train the model.
-    """
+    """Create all variables of a compiled model, as Keras does at the start of `fit`."""
+    # `layout`, the data's `DataSet.layout`, is called only if the input types are unknown.
     backend_for(model)
     traced = must_be_traced(model)
     if traced or not (is_graph(model) or (is_known(model) and is_built(model))):
@@ -116,16 +96,7 @@ def prepare(model: Any, layout: Callable[[], Mapping[str, tuple[Any, Shape]]]) -
 
 
 def complete(model: Any, example: Example, *, traced: bool) -> None:
-    """Create all variables of a model from `example`.
-
-    Args:
-        model: a keras.Model.
-        example: names, dtypes and shapes of the data.
-        traced: whether to trace `train_step` to find the optimizers that it uses.
-
-    Raises:
-        ConfigurationError: if `call` or `train_step` fails.
-    """
+    """Create all variables of a model from `example`; `traced` finds optimizers in `train_step`."""
     remember(model, example)
     where = f"of {model.name!r} ({type(model).__name__})"
     if not is_built(model):
@@ -166,11 +137,7 @@ def is_built(model: Any) -> bool:
 
 
 def parameter_count(model: Any) -> int:
-    """Return the number of elements of the model's weights.
-
-    Raises:
-        ConfigurationError: if the model is not built.
-    """
+    """Return the number of elements of the model's weights."""
     if not model.built:
         raise ConfigurationError(
             "a network must be built before its parameters are counted, as for an evaluation or a "
@@ -181,11 +148,7 @@ def parameter_count(model: Any) -> int:
 
 
 def check_steps(model: Any, *, validates: bool) -> None:
-    """Check that a run can train, and with `validates` also validate, the model.
-
-    Raises:
-        ConfigurationError: if a method is missing; see also `check_loss_weights`.
-    """
+    """Check that a run can train, and with `validates` also validate, the model."""
     check_loss_weights(model)
     wanted = ["train_step", *(["test_step"] if validates else [])]
     for step in wanted:

@@ -258,10 +258,8 @@ def _shortened(values: Sequence[Any]) -> str:
 
 @contextlib.contextmanager
 def dtype_policy(name: str | None) -> Generator[None]:
-    """Set Keras' default dtype policy within the block; None: keep the current one.
-
-    Loss scaling, and with it the optimizer's variables, depend on the policy at compile time.
-    """
+    """Set Keras' default dtype policy within the block; None: keep the current one."""
+    # Loss scaling, and with it the optimizer's variables, depend on the policy at compile time.
     import keras
 
     before = keras.config.dtype_policy()

@@ -27,14 +27,9 @@ class TrainingSizes(NamedTuple):
 
 
 def training_sizes(network: Any, *, batch_size: int) -> TrainingSizes:
-    """Estimate the sizes of training a NetworkSpec, a built Keras model or a number of parameters.
-
-    A minibatch is the outputs of all layers, and their gradients. Layers whose shapes are unknown
-    are not counted. A model that is not compiled, and a number, count as with Adam.
-
-    Raises:
-        ConfigurationError: if `network` is none of these.
-    """
+    """Estimate the sizes of training a NetworkSpec, a built model or a number of parameters."""
+    # A minibatch is the outputs of all layers, and their gradients. Layers whose shapes are unknown
+    # are not counted. A model that is not compiled, and a number, count as with Adam.
     name, options = "Adam", dict[str, Any]()
     layers: list[tuple[str, Any, Any]] = []
     model: Any = network

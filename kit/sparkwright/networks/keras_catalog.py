@@ -116,11 +116,7 @@ def is_loaded() -> bool:
 
 
 def load() -> None:
-    """Import Keras.
-
-    Raises:
-        Exception: if the import fails; `load_problem` then returns the reason.
-    """
+    """Import Keras; if that fails, `load_problem` returns the reason."""
     try:
         import keras  # pyright: ignore[reportUnusedImport]  # noqa: F401
     except Exception as error:

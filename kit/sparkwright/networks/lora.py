@@ -11,11 +11,9 @@ def lora_layers(model: Any) -> dict[int, Any]:
 
 
 def frozen_parts(model: Any) -> dict[str, Any]:
-    """Return the indices of LoRA layers, frozen layers and frozen weights; {} if there are none.
-
-    The result is JSON-serializable; pass it to `freeze_parts`. It is needed because the
-    configuration of a layer does not hold whether its inner layers are frozen.
-    """
+    """Return the indices of LoRA layers, frozen layers and frozen weights; {} if there are none."""
+    # The result is JSON-serializable; pass it to `freeze_parts`. It is needed because the
+    # configuration of a layer does not hold whether its inner layers are frozen.
     layers = list(model._flatten_layers())
     if all(v.trainable for layer in layers for v in layer._trainable_variables):
         return {}

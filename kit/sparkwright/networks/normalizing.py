@@ -17,19 +17,10 @@ _HALVES = ("float16", "bfloat16")
 
 
 def describe_with_normalizer(model: Any, normalizer: Normalizer) -> dict[str, Any]:
-    """Describe a Keras model that normalizes raw features, calls `model`, and reverts its outputs.
-
-    The added layers are Keras' own and have no weights: scales are constants in the configuration.
-    Inputs, outputs and their names are those of `model`. Steps that a Masking layer skips are not
-    normalized, as in training.
-
-    Returns:
-        The configuration from `keras.saving.serialize_keras_object`, not compiled. Its layer named
-        `model.name` is `model`.
-
-    Raises:
-        ConfigurationError: if the normalizer cannot be expressed as such layers.
-    """
+    """Describe a model that normalizes raw features, calls `model`, and reverts outputs."""
+    # The added layers are Keras' own and have no weights: scales are constants in the
+    # configuration. Inputs, outputs and their names are those of `model`, and so is the name of its
+    # layer. Steps that a Masking layer skips are not normalized, as in training.
     import keras
 
     check_normalizer(normalizer, model)
@@ -53,12 +44,7 @@ def describe_with_normalizer(model: Any, normalizer: Normalizer) -> dict[str, An
 
 
 def check_normalizer(normalizer: Any, model: Any) -> None:
-    """Check that `normalizer` is None, or the only normalizer of `model`.
-
-    Raises:
-        ConfigurationError: if it is something else, or `model` was saved with its normalizer inside
-            and loaded by Keras.
-    """
+    """Check that `normalizer` is None, or the only normalizer of `model`."""
     if normalizer is None:
         return
     if not isinstance(normalizer, Normalizer):

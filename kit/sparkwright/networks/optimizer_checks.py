@@ -19,11 +19,9 @@ def lost_state(optimizer: Any, remedy: str) -> str:
 
 
 def rebuild_optimizer(model: Any) -> bool:
-    """Rebuild an optimizer that lacks variables of its model; return whether it was rebuilt.
-
-    Keras loads such an optimizer from HDF5, and even `fit` cannot use it. Iterations and learning
-    rate are kept; all other state is initialized.
-    """
+    """Rebuild an optimizer that lacks variables of its model; return whether it was rebuilt."""
+    # Keras loads such an optimizer from HDF5, and even `fit` cannot use it. Iterations and learning
+    # rate are kept; all other state is initialized.
     if has_own_train_step(model):  # may use a different optimizer for each group of variables
         return False
     old: Any = getattr(model, "optimizer", None)
@@ -43,11 +41,7 @@ def rebuild_optimizer(model: Any) -> bool:
 
 
 def check_summed_updates(model: Any) -> None:
-    """Reject optimizers whose updates must not be summed over workers.
-
-    Raises:
-        ConfigurationError: if an optimizer moves the weights to an average.
-    """
+    """Reject optimizers whose updates must not be summed over workers."""
     for each in _parts(model):
         overwrites = getattr(each, "use_ema", False) and each.ema_overwrite_frequency
         if overwrites or type(each).__name__ == "ScheduleFreeAdamW":
@@ -60,10 +54,8 @@ def check_summed_updates(model: Any) -> None:
 
 
 def weight_decay_exclusions(model: Any) -> str:
-    """Return as JSON the variables that are excluded from weight decay; "" if there are none.
-
-    Keras does not store them in the optimizer's configuration.
-    """
+    """Return as JSON the variables that are excluded from weight decay; "" if there are none."""
+    # Keras does not store them in the optimizer's configuration.
     found: list[tuple[list[int], str | None]] = []
     for each in _parts(model):
         keys = getattr(each, "_exclude_from_weight_decay", None) or ()

@@ -9,13 +9,8 @@ from .steps import optimizers
 
 
 def own_objects(model: Any, serialized: dict[str, Any]) -> dict[str, Any]:
-    """Return the custom layers, losses, metrics and functions, by the names that Keras looks up.
-
-    Args:
-        model: a Keras model or layer.
-        serialized: its configuration; arguments that a custom `__init__` does not accept are
-            removed from it.
-    """
+    """Return the custom layers, losses, metrics and functions, by the names that Keras looks up."""
+    # Arguments that a custom `__init__` does not accept are removed from `serialized`.
     objects = {**_mentioned(serialized), **_live(model)}
     _leave_out_refused(serialized, objects)
     return objects

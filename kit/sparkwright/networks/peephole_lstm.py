@@ -13,10 +13,7 @@ ops: Any = keras.ops
 
 @keras.saving.register_keras_serializable("sparkwright")
 class PeepholeLSTMCell(keras.layers.LSTMCell):
-    """LSTMCell with peephole weights of shape (units, 3), for the forget, output and input gates.
-
-    Takes the arguments of LSTMCell, but applies no dropout. Use it in `keras.layers.RNN`.
-    """
+    """LSTMCell with (units, 3) peephole weights: forget, output and input gate; no dropout."""
 
     def build(self, input_shape: Any) -> None:
         """Create the weights."""
@@ -26,16 +23,7 @@ class PeepholeLSTMCell(keras.layers.LSTMCell):
         )
 
     def call(self, inputs: Any, states: Any, training: bool = False) -> Any:
-        """Compute one time step.
-
-        Args:
-            inputs: (n, features).
-            states: hidden and cell state, (n, units) each.
-            training: ignored.
-
-        Returns:
-            The output (n, units), and the new hidden and cell state.
-        """
+        """Return the output (n, units) of a step, and the new hidden and cell state."""
         hidden, cell = states
         gate: Any = self.recurrent_activation
         act: Any = self.activation

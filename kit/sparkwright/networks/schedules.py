@@ -15,10 +15,9 @@ _LENGTH = "One epoch has examples / (workers x minibatch size) minibatches per w
 
 @configuration
 class AbstractSchedule(Configuration):
-    """Learning rate schedule, built as a class of `keras.optimizers.schedules`.
+    """Learning rate schedule, built as a class of `keras.optimizers.schedules`."""
 
-    Fields are arguments of this class; some have simpler names.
-    """
+    # Fields are arguments of this class; some have simpler names.
 
     keras_class: ClassVar[str] = ""
     _rate: ClassVar[str] = "initial_learning_rate"  # argument set to the optimizer's rate
@@ -182,14 +181,8 @@ SCHEDULES: Mapping[str, type[AbstractSchedule]] = MappingProxyType(
 
 
 def read_schedule(name: str, settings: Mapping[str, Any]) -> tuple[float, AbstractSchedule] | None:
-    """Return the learning rate and schedule for a Keras schedule; None for an unsupported class.
-
-    Settings that the schedule cannot hold are dropped: compare the schedule it builds.
-
-    Args:
-        name: class in `keras.optimizers.schedules`.
-        settings: result of its `get_config`.
-    """
+    """Return learning rate and schedule for a Keras schedule; None for an unsupported class."""
+    # Settings that the schedule cannot hold are dropped: compare the schedule it builds.
     kind = next((kind for kind in SCHEDULES.values() if kind.keras_class == name), None)
     try:
         return None if kind is None else kind.read(settings)

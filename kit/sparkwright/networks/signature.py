@@ -15,14 +15,10 @@ Spec = tuple[str, Shape]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """Names, dtypes and shapes of the data that a subclassed model was built from.
+    """Names, dtypes and shapes of the data that a subclassed model was built from."""
 
-    Attributes:
-        form: structure of the features in `call`: one array, a list, or a dict by name.
-        columns: (flat name as in `DataSet.columns`, dtype, shape of one example).
-    """
-
-    form: Form
+    form: Form  # structure of the features in `call`: one array, a list, or a dict by name
+    # Flat name as in `DataSet.columns`, dtype, shape of one example.
     columns: tuple[tuple[str, str, Shape], ...]
 
     def group(self, name: str) -> dict[str, Spec]:
@@ -37,20 +33,13 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signature:
-    """Inputs and outputs of a model.
+    """Inputs and outputs of a model."""
 
-    Attributes:
-        inputs: name -> (dtype, shape of one example).
-        outputs: name -> (dtype, shape of one example), in the order of the flat outputs; empty if
-            `call` cannot be traced.
-        input_form: structure of the inputs.
-        output_form: structure of the outputs and labels.
-    """
-
-    inputs: Mapping[str, Spec]
+    inputs: Mapping[str, Spec]  # by name
+    # In the order of the flat outputs; empty if `call` cannot be traced.
     outputs: Mapping[str, Spec]
     input_form: Form
-    output_form: Form
+    output_form: Form  # of outputs and labels
 
 
 _examples: "WeakKeyDictionary[Any, Example]" = WeakKeyDictionary()
@@ -63,18 +52,12 @@ def is_graph(model: Any) -> bool:
 
 
 def signature_of(model: Any) -> Signature:
-    """Return the inputs and outputs of `model`.
-
-    Names of a subclassed model:
-
-    - One input: "features".
-    - A list of inputs: the names of the data it was built from, or "input_1", "input_2", ….
-    - A dict of inputs: its keys.
-    - One output: "output"; a list: "output_1", …; a dict: its keys, sorted.
-
-    Raises:
-        ConfigurationError: if the model is not built.
-    """
+    """Return the inputs and outputs of `model`."""
+    # Names of a subclassed model:
+    # - One input: "features".
+    # - A list of inputs: the names of the data it was built from, or "input_1", "input_2", ….
+    # - A dict of inputs: its keys.
+    # - One output: "output"; a list: "output_1", …; a dict: its keys, sorted.
     if is_graph(model):
         given = getattr(model, "_inputs_struct", None)
         inputs = {tensor.name: _spec(tensor) for tensor in model.inputs}
@@ -100,11 +83,7 @@ def signature_of(model: Any) -> Signature:
 
 
 def output_names(model: Any) -> list[str]:
-    """Return the names of the model's outputs; a Sequential model's is its last layer's name.
-
-    Raises:
-        ConfigurationError: see `output_types`.
-    """
+    """Return the names of the model's outputs; a Sequential model's is its last layer's name."""
     return list(output_types(model))
 
 
@@ -125,11 +104,7 @@ def input_shapes(model: Any) -> dict[str, Shape]:
 
 
 def output_types(model: Any) -> dict[str, Spec]:
-    """Output name -> (dtype, shape of one example).
-
-    Raises:
-        ConfigurationError: if the model is not built, or its `call` cannot be traced.
-    """
+    """Output name -> (dtype, shape of one example)."""
     outputs = dict(graph_outputs(model) or signature_of(model).outputs)
     if not outputs:
         raise ConfigurationError(
@@ -160,11 +135,7 @@ def pack(form: Form, names: Sequence[str], values: Sequence[Any]) -> Any:
 
 
 def example_of(model: Any) -> Example:
-    """Return the input types recorded by Sparkwright or Keras when the model was built.
-
-    Raises:
-        ConfigurationError: if they are not recorded.
-    """
+    """Return the input types recorded by Sparkwright or Keras when the model was built."""
     known = _examples.get(model)
     if known is None and (inputs := _known_inputs(model)) is not None:
         known = _example(inputs[0], inputs[1].items(), Example(form="bare", columns=()))
@@ -178,14 +149,9 @@ def example_of(model: Any) -> Example:
 
 
 def example_from(model: Any, columns: Mapping[str, Spec]) -> Example:
-    """Return the input types to build `model` from, given the columns of the data.
-
-    Known shapes are kept, with their open axes. A single array is passed to `call` as it is.
-    Several are passed as a dict by name if `call` accepts one, otherwise as a list.
-
-    Raises:
-        ConfigurationError: if `call` accepts neither.
-    """
+    """Return the input types to build `model` from, given the columns of the data."""
+    # Known shapes are kept, with their open axes. A single array is passed to `call` as it is.
+    # Several are passed as a dict by name if `call` accepts one, otherwise as a list.
     given = Example(form="bare", columns=tuple((name, *spec) for name, spec in columns.items()))
     features = given.group("features")
     known = _known_inputs(model)
@@ -234,11 +200,8 @@ def remember(model: Any, example: Example) -> None:
 
 
 def symbolic(model: Any, example: Example) -> Any:
-    """Call the model on symbolic features, which creates its variables; return its outputs.
-
-    Raises:
-        Exception: any error that `call` raises.
-    """
+    """Call the model on symbolic features, which creates its variables; return its outputs."""
+    # Raises whatever `call` raises.
     import keras
 
     specs = example.group("features")

@@ -1,14 +1,30 @@
-"""Immutable specification of a network: layers, connections, outputs and optimizer."""
+"""Immutable specification of a network: layers, connections, outputs, optimizer; as code."""
 
 import json
-from collections.abc import Collection
+import keyword
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from sparkwright._yaml import write_yaml
 from sparkwright.configuration import configuration
+from sparkwright.errors import ConfigurationError
+from sparkwright.python_code import Expression, call_to_code, to_code
 
-from ._code import network_code
-from ._model import build
+from ._calls import (
+    METRICS_MODULE,
+    REGISTERED,
+    Call,
+    compile_arguments,
+    fold,
+    is_function,
+    keras_text,
+    known_kind,
+    layer_call,
+    make,
+    seeded,
+    taking,
+)
 from ._parts import (
     AbstractNetworkSpec,
     LayerSpec as LayerSpec,
@@ -16,7 +32,14 @@ from ._parts import (
     OutputSpec as OutputSpec,
 )
 from ._rows import NetworkAnalysis
+from ._wiring import free_name
 from .analysis import analyze
+
+_OFF = "# off: "
+_WIDTH = 88
+_STEP = "    "
+_IMPORTED = {"constraints", "initializers", "layers", "regularizers"}
+_RESERVED = {"keras", METRICS_MODULE, *_IMPORTED}
 
 
 @configuration
@@ -57,7 +80,15 @@ class NetworkSpec(AbstractNetworkSpec):
         Raises:
             ConfigurationError: if the network has a problem, or Keras raises an error.
         """
-        return build(self)
+        if self.analysis.reason is not None:
+            raise ConfigurationError(f"the network cannot be built. {self.analysis.reason}")
+        try:
+            with seeded(self.seed):
+                return _compiled(self)
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"Keras cannot build the network {self.name!r}: {keras_text(error)}"
+            ) from error
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the network as JSON; `from_json` is the inverse."""
@@ -81,4 +112,145 @@ class NetworkSpec(AbstractNetworkSpec):
         Raises:
             ConfigurationError: if the network has a problem, or `variable` is not a valid name.
         """
-        return network_code(self, variable, reserved=reserved, seed=seed)
+        return _network_code(self, variable, reserved=reserved, seed=seed)
+
+
+def _compiled(spec: AbstractNetworkSpec) -> Any:
+    import keras
+
+    if _is_sequential(spec):
+        layers = [make(layer_call(layer)) for layer in spec.layers if layer.enabled]
+        model = keras.Sequential(layers, name=spec.name)
+    else:
+        made: dict[str, Any] = {}
+        for layer, row in zip(spec.layers, spec.analysis.rows, strict=True):
+            if layer.enabled:
+                found = make(layer_call(layer))
+                taken = taking(known_kind(row.kind), [made[name] for name in row.inputs])
+                made[layer.name] = found(*taken) if taken else found
+        inputs = [made[x.name] for x in spec.layers if x.enabled and x.kind == "Input"]
+        outputs = [made[output.layer] for output in spec.outputs]
+        model = keras.Model(_only(inputs), _only(outputs), name=spec.name)
+    model.compile(**make(compile_arguments(spec.optimizer, spec.outputs)))
+    return model
+
+
+def _is_sequential(spec: AbstractNetworkSpec) -> bool:
+    """Whether the model is a Sequential: a chain whose last layer is the only output."""
+    rows = [row for row in spec.analysis.rows if row.enabled]
+    twice = any(known_kind(row.kind).separately for row in rows)  # called on its input twice
+    is_end = [output.layer for output in spec.outputs] == [row.name for row in rows[-1:]]
+    return spec.analysis.is_chain and is_end and not twice
+
+
+def _only(values: list[Any]) -> Any:
+    """The only item of the list, or the list."""
+    return values[0] if len(values) == 1 else values
+
+
+def _network_code(
+    spec: AbstractNetworkSpec,
+    variable: str = "model",
+    *,
+    reserved: Collection[str] = (),
+    seed: str | None = None,
+) -> str:
+    """See `NetworkSpec.to_code`."""
+    if not variable.isidentifier() or keyword.iskeyword(variable) or variable in _RESERVED:
+        raise ConfigurationError(
+            "`variable` must be a Python identifier that the generated code does not use. "
+            f"Received: variable={variable!r}. Choose another name."
+        )
+    if spec.analysis.reason is not None:
+        raise ConfigurationError(f"the network cannot be written as code. {spec.analysis.reason}")
+    calls = [layer_call(layer) for layer in spec.layers]
+    places = {name.partition(".")[0] for call in calls for name in _functions(call)}
+    parts = ", ".join(sorted(places & _IMPORTED))
+    lines = ["import keras", *([f"from keras import {parts}"] if parts else [])]
+    compiled = [*compile_arguments(spec.optimizer, spec.outputs).items()]
+    if any(name.startswith(METRICS_MODULE) for _, value in compiled for name in _functions(value)):
+        lines.append(f"from sparkwright.networks import metrics as {METRICS_MODULE}")
+    lines += ["", f"# Task: {spec.task}"]
+    if spec.seed is not None:
+        lines.append(f"keras.utils.set_random_seed({spec.seed if seed is None else seed})")
+    lines.append("")
+    if _is_sequential(spec):
+        lines += [f"{variable} = keras.Sequential(", f"{_STEP}["]
+        for layer, call in zip(spec.layers, calls, strict=True):
+            lines += _printed("", call, ",", _STEP * 2, off=not layer.enabled)
+        lines += [f"{_STEP}],", f"{_STEP}name={to_code(spec.name)},", ")"]
+    else:
+        lines += _graph(spec, calls, variable, reserved)
+    lines += [f"{variable}.compile(", *_arguments(compiled, ""), ")"]
+    return "\n".join(lines) + "\n"
+
+
+def _functions(value: Any) -> Iterator[str]:
+    if isinstance(value, Call):
+        yield value.function
+        for _, inner in value.arguments:
+            yield from _functions(inner)
+    elif isinstance(value, list | tuple | dict):
+        for inner in value.values() if isinstance(value, dict) else value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _functions(inner)
+
+
+def _graph(
+    spec: AbstractNetworkSpec, calls: Sequence[Call], variable: str, reserved: Collection[str]
+) -> Iterator[str]:
+    variables = _variables(spec, {variable, *_RESERVED, *reserved})
+    for row, call in zip(spec.analysis.rows, calls, strict=True):
+        sources = [variables[name] for name in row.inputs]
+        taken = to_code(taking(known_kind(row.kind), sources))[1:-1]
+        after = f"({taken})" if sources else ""
+        yield from _printed(f"{variables[row.name]} = ", call, after, off=not row.enabled)
+    inputs = [variables[x.name] for x in spec.layers if x.enabled and x.kind == "Input"]
+    outputs = [variables[output.layer] for output in spec.outputs]
+    yield call_to_code(f"{variable} = keras.Model", _only(inputs), _only(outputs), name=spec.name)
+
+
+def _variables(spec: AbstractNetworkSpec, reserved: Collection[str]) -> dict[str, Expression]:
+    taken = set(reserved)
+    found: dict[str, Expression] = {}
+    for layer in spec.layers:
+        stem = re.sub(r"\W", "_", layer.name, flags=re.ASCII)
+        stem = f"layer_{stem}" if stem[:1].isdigit() else stem
+        stem = f"{stem}_layer" if keyword.iskeyword(stem) or stem in reserved else stem
+        found[layer.name] = Expression(free_name(stem, taken))
+        taken.add(found[layer.name])
+    return found
+
+
+def _printed(
+    before: str, value: Any, after: str, indent: str = "", *, off: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a value; a call too long for one line has one line per argument."""
+    start = f"{indent}{_OFF if off else ''}"
+    line = f"{start}{before}{to_code(fold(value, _written))}{after}"
+    if len(line) <= _WIDTH or not isinstance(value, Call):
+        yield line
+        return
+    yield f"{start}{before}{_place(value.function)}("
+    yield from _arguments(value.arguments, start)
+    yield f"{start}){after}"
+
+
+def _arguments(arguments: Sequence[tuple[str, Any]], indent: str) -> Iterator[str]:
+    for name, value in arguments:
+        yield from _printed(f"{name}=" if name else "", value, ",", indent + _STEP)
+
+
+def _written(call: Call, *arguments: Any, **named: Any) -> Expression:
+    parts = [*map(to_code, arguments), *(f"{name}={to_code(x)}" for name, x in named.items())]
+    place = _place(call.function)
+    return Expression(place if is_function(call) else f"{place}({', '.join(parts)})")
+
+
+def _place(function: str) -> str:
+    if function.startswith(REGISTERED):
+        return f"keras.saving.get_registered_object({to_code(function.removeprefix(REGISTERED))})"
+    return (
+        function
+        if function.partition(".")[0] in {METRICS_MODULE, *_IMPORTED}
+        else f"keras.{function}"
+    )

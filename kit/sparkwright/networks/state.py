@@ -49,7 +49,6 @@ class ModelState:
     _spans: tuple["_Span", ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Compute the dtype of the vector and the range of each variable."""
         wide = any(str(v.dtype) == "float64" for v in (*self.averaged, *self.updater))
         object.__setattr__(self, "dtype", np.dtype(np.float64 if wide else np.float32))
         object.__setattr__(self, "_spans", tuple(_spans([*self.averaged, *self.updater])))

@@ -34,12 +34,7 @@ def has_own_test_step(model: Any) -> bool:
 
 
 def backend_for(model: Any) -> Backend:
-    """Return Keras' backend; check that it can train the model.
-
-    Raises:
-        ConfigurationError: if it is neither TensorFlow nor JAX; on JAX, if the model overrides
-            `train_step` or `test_step`, or has string inputs.
-    """
+    """Return Keras' backend; check that it can train the model."""
     backend = backend_name()
     if backend == "jax" and overrides(model, "train_step", "test_step"):
         raise ConfigurationError(
@@ -58,11 +53,7 @@ def backend_for(model: Any) -> Backend:
 
 
 def check_loss_weights(model: Any) -> None:
-    """Check that no metrics were passed as `loss_weights`, the third argument of `compile`.
-
-    Raises:
-        ConfigurationError: if `loss_weights` contains names or functions.
-    """
+    """Check that no metrics were passed as `loss_weights`, the third argument of `compile`."""
     import keras
 
     compiled = getattr(getattr(model, "_compile_config", None), "config", {})
@@ -80,11 +71,7 @@ def computes_own_loss(model: Any) -> bool:
 
 
 def check_example_losses(model: Any) -> None:
-    """Check that losses of single examples can be computed from the compiled loss.
-
-    Raises:
-        ConfigurationError: if the model computes its own loss; see also `check_loss_weights`.
-    """
+    """Check that losses of single examples can be computed from the compiled loss."""
     check_loss_weights(model)
     if overrides(model, "test_step", "compute_loss"):
         raise ConfigurationError(
@@ -100,11 +87,9 @@ def label_order(signature: Signature, given: Sequence[str]) -> list[str]:
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The optimizers that training uses, `model.optimizer` first.
-
-    Optimizers in attributes and nested models count if `trace` found that `train_step` applies
-    them.
-    """
+    """The optimizers that training uses, `model.optimizer` first."""
+    # Optimizers in attributes and nested models count if `trace` found that `train_step` applies
+    # them.
     found, used = _candidates(model), _used.get(model)
     if not _has_others(model, found):
         return found
@@ -122,15 +107,8 @@ def is_traced(model: Any) -> bool:
 
 
 def trace(model: Any, example: Example) -> None:
-    """Trace `train_step` without running it, to find the optimizers and build their variables.
-
-    Args:
-        model: a built model.
-        example: names, dtypes and shapes of features, labels and weights.
-
-    Raises:
-        Exception: any error that `train_step` raises.
-    """
+    """Trace `train_step` without running it, to find the optimizers and build their variables."""
+    # Raises whatever `train_step` raises.
     import keras
     import tensorflow as tf
 

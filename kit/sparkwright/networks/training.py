@@ -270,12 +270,7 @@ _SLOTS: Mapping[str, int] = MappingProxyType(
 
 
 def optimizer_slots(kind: str, options: Mapping[str, Any]) -> int:
-    """Number of state values that an optimizer keeps per trainable parameter, without Keras.
-
-    Args:
-        kind: class of the optimizer; an unknown one counts as Adam.
-        options: arguments that differ from the defaults.
-    """
+    """State values of an optimizer per trainable parameter; an unknown one counts as Adam."""
     name = next((known for known in _SLOTS if known.lower() == kind.lower()), kind)
     slots = _SLOTS.get(name, 2) + bool(options.get("use_ema"))
     slots += bool(options.get("gradient_accumulation_steps"))

@@ -47,7 +47,6 @@ class RepartitionPlan:
     rows_moved: int
 
     def __post_init__(self) -> None:
-        """Raise if the plan loses or adds examples."""
         if sum(self.source_counts) != sum(self.target_counts):
             raise DataError(
                 "a plan must keep every example. Received: "

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,25 +201,6 @@ class PartitionForecast:
         distances = self.after.label_distances
         chance = self.after.chance_distances(self.seen)
         return bool(((distances > _NOTABLE) & (distances > 2.5 * chance)).any())
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-serializable: the plan, the figures and the survey."""
-        figures = (
-            *("kind", "batch_size", "label_forecast", "idle_without", "idle_after"),
-            *("minibatches_without", "minibatches_after", "seconds_saved"),
-            *("rows_moved", "bytes_moved", "move_s"),
-        )
-        return {
-            "name": "partition_forecast",
-            **{name: getattr(self, name) for name in figures},
-            "plan": self.plan.to_dict(),
-            "skew_now": self.now.skew,
-            "skew_without": self.without.skew,
-            "skew_after": self.after.skew,
-            "label_skew_now": self.now.label_skew,
-            "label_skew_after": self.after.label_skew,
-            "survey": self.survey.to_dict(),
-        }
 
 
 def forecast(

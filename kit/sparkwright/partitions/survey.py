@@ -15,35 +15,20 @@ from sparkwright.errors import DataError
 
 LabelBasis = Literal["none", "counted", "sampled"]
 MOST_CLASSES = 1000
-_LISTS = ("rows", "size_bytes", "class_names", "rows_looked_at")
 # Sequences have a label per step: maximum number of labels kept per sampled row.
 _LABELS_A_ROW = 16
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LabelSample:
-    """The labels of a uniform random sample of at most `most_rows` rows.
-
-    A row with several labels, such as a sequence, contributes all of them.
-
-    Attributes:
-        most_rows: maximum number of rows kept.
-        priorities: (labels,) uint64, increasing; one number per row.
-        numbers: (labels,) int64 position of the row in its partition.
-        classes: (labels,) int64 class of each label.
-        one_hot: number of classes if labels are one-hot; 0: not one-hot or unknown.
-        complete: whether the sample has every row.
-
-    References:
-        E. Cohen, H. Kaplan, "Summarizing data using bottom-k sketches", PODC 2007.
-    """
+    """All labels of a uniform random sample of rows, as `RowSample` draws it."""
 
     most_rows: int
-    priorities: Priorities
-    numbers: NDArray[np.int64]
-    classes: NDArray[np.int64]
-    one_hot: int = 0
-    complete: bool = True
+    priorities: Priorities  # (labels,) increasing; one number per row
+    numbers: NDArray[np.int64]  # (labels,) position of the row in its partition
+    classes: NDArray[np.int64]  # (labels,)
+    one_hot: int = 0  # number of classes if labels are one-hot; 0: not one-hot or unknown
+    complete: bool = True  # has every row
 
     @classmethod
     def empty(cls, most_rows: int) -> "LabelSample":
@@ -59,18 +44,7 @@ class LabelSample:
     def extended(
         self, chunk: DataSet, *, output: str | None, start: int, partition: int, seed: int
     ) -> "LabelSample":
-        """Return the sample extended by another chunk of the partition.
-
-        Args:
-            chunk: rows; only labels of kept rows are read.
-            output: name of the output; None: the only one.
-            start: position of the chunk's first row in its partition.
-            partition: number of the partition.
-            seed: other seeds give other samples.
-
-        Raises:
-            DataError: if the labels are not classes, or `output` is missing for several outputs.
-        """
+        """Return the sample extended by another chunk, whose first row has the number `start`."""
         if not chunk.labels:
             raise DataError("the data has no labels.")
         name = class_output(chunk, output)
@@ -141,11 +115,6 @@ class PartitionSurvey:
     samples: tuple[LabelSample, ...] = ()
 
     def __post_init__(self) -> None:
-        """Convert to tuples and validate that the values agree.
-
-        Raises:
-            DataError: if a number is negative, or lengths differ.
-        """
         for name in ("rows", "size_bytes", "rows_looked_at"):
             object.__setattr__(self, name, tuple(map(_count, getattr(self, name))))
         counts = tuple(tuple(map(_count, line)) for line in self.label_counts)
@@ -264,16 +233,6 @@ class PartitionSurvey:
             f"{rows} Labels: a sample of {seen:,} of {self.total:,} rows, at most {most:,} of "
             f"each partition; shares are accurate to about {within:.0f} percentage points."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON types, without the positions of sampled labels."""
-        names = [name for name in self.__dataclass_fields__ if name != "samples"]
-        return {
-            "name": "partition_survey",
-            **{name: getattr(self, name) for name in names},
-            **{name: list(getattr(self, name)) for name in _LISTS},
-            "label_counts": [list(line) for line in self.label_counts],
-        }
 
     def _scale(self) -> NDArray[np.float64]:
         seen = np.asarray(self.rows_looked_at, np.float64)

@@ -41,16 +41,6 @@ class MeasuredRepartition:
         """Approximate seconds of the repartition alone; never below 0."""
         return max(0.0, self.repartition_s - self.read_s)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serializable fields."""
-        return {
-            "name": "measured_repartition",
-            "plan": self.plan.to_dict(),
-            "rows": list(self.rows),
-            "read_s": self.read_s,
-            "repartition_s": self.repartition_s,
-        }
-
 
 def survey_partitions(
     data: DistributedDataSet, *, sample_rows: int = 1000, label: str | None = None, seed: int = 0

@@ -33,12 +33,10 @@ _Until = dict[tuple[int, int], tuple[int, int]]
 def trace_lines(
     spans: Spans, rest: Spans | None, *, hosts: Sequence[str], name: str
 ) -> Iterator[str]:
-    """Yield the text of the file, line by line.
-
-    Each sum is one event of the total duration. Events of a bucket follow one another from the
-    start of the bucket, with the argument `"aggregated": true`. Overlapping events are on a
-    separate thread.
-    """
+    """Yield the text of the file, line by line."""
+    # Each sum is one event of the total duration. Events of a bucket follow one another from the
+    # start of the bucket, with the argument `"aggregated": true`. Overlapping events are on a
+    # separate thread.
     yield '{"displayTimeUnit":"ms","traceEvents":[\n'
     yield ",\n".join(json.dumps(event) for event in _names(hosts, name))
     until: _Until = {}

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
-from sparkwright.errors import DataError, NetworkError
+from sparkwright.errors import NetworkError
 
 ClockSource = Literal["driver", "ntp", "system"]
 # Upper bound of the relative drift of two quartz clocks, in seconds per second.
@@ -70,21 +70,14 @@ class OffsetEstimator:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClockState:
-    """The state of the clocks of one process.
+    """The state of the clocks of one process."""
 
-    Attributes:
-        wall_s: its wall clock minus its monotonic clock, which it measures times with.
-        source: reference for comparison with other processes: "driver" (a measured offset), "ntp"
-            (the corrected wall clock) or "system" (the wall clock).
-        offset_s: with "driver", the driver's monotonic clock minus its own; with "ntp", the true
-            time minus its wall clock; else 0.
-        uncertainty_s: uncertainty of `offset_s`; None: unknown.
-    """
-
-    wall_s: float
+    wall_s: float  # its wall clock minus its monotonic clock, which measures times
+    # What others are compared with: a measured offset, NTP's time or wall clocks.
     source: ClockSource
+    # With "driver", the driver's monotonic clock minus its own; with "ntp", true time minus wall.
     offset_s: float = 0.0
-    uncertainty_s: float | None = None
+    uncertainty_s: float | None = None  # of `offset_s`; None: unknown
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-serializable fields."""
@@ -92,11 +85,7 @@ class ClockState:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Create an instance from the result of `to_dict`.
-
-        Raises:
-            NetworkError: if the fields are invalid.
-        """
+        """Create an instance from `to_dict`; NetworkError if the fields are invalid."""
         wall_s, offset_s, within_s = map(fields.get, ("wall_s", "offset_s", "uncertainty_s"))
         known = fields.get("source") in get_args(ClockSource)
         if not known or not all(map(_is_finite, (wall_s, offset_s, within_s or 0.0))):
@@ -128,46 +117,13 @@ class ClockReading:
     uncertainty_s: float
     source: str = "driver"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        uncertainty_s = None if math.isnan(self.uncertainty_s) else self.uncertainty_s
-        return {**asdict(self), "uncertainty_s": uncertainty_s}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Create an instance from the result of `to_dict`.
-
-        Raises:
-            DataError: if `values` is invalid.
-        """
-        try:
-            uncertainty_s = values["uncertainty_s"]
-            return cls(
-                worker=int(values["worker"]),
-                offset_s=float(values["offset_s"]),
-                uncertainty_s=math.nan if uncertainty_s is None else float(uncertainty_s),
-                source=str(values["source"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                "A clock's reading has worker, offset_s, uncertainty_s and source. "
-                f"Received: {values!r:.200}."
-            ) from error
-
 
 class ClockComparison(NamedTuple):
-    """Comparison of a worker's clocks with the driver's.
+    """Comparison of a worker's clocks with the driver's."""
 
-    Attributes:
-        to_driver_s: the driver's monotonic clock minus the worker's.
-        ahead_s: the worker's wall clock minus the driver's; 0 by definition with "system".
-        uncertainty_s: uncertainty of both offsets; None: unknown.
-        source: the reference of the comparison.
-    """
-
-    to_driver_s: float
-    ahead_s: float
-    uncertainty_s: float | None
+    to_driver_s: float  # the driver's monotonic clock minus the worker's
+    ahead_s: float  # the worker's wall clock minus the driver's; 0 with "system"
+    uncertainty_s: float | None  # of both; None: unknown
     source: ClockSource
 
 

@@ -65,12 +65,7 @@ def page_of(timeline: "Timeline") -> str:
 
 
 def lanes_html(timeline: "Timeline", *, most: int = _MOST_ROWS) -> str:
-    """Return picture and legend for any page; empty if nothing was measured.
-
-    Args:
-        timeline: the timeline.
-        most: maximum number of rows; several workers share a row if there are more.
-    """
+    """Return picture and legend, "" if nothing was measured; more lanes than `most` share rows."""
     phases = shown_phases(timeline)
     if not phases:
         return ""
@@ -125,18 +120,8 @@ def rows_of_lanes(timeline: "Timeline", *, most: int) -> tuple[NDArray[np.int64]
 def shares_of(
     timeline: "Timeline", phases: list[Phase], *, row_of_lane: NDArray[np.int64], columns: int
 ) -> NDArray[np.float32]:
-    """Distribute the run over a grid: the share of each phase in each time interval.
-
-    Args:
-        timeline: the timeline; sums are distributed evenly over their buckets.
-        phases: one layer each; all measured ones.
-        row_of_lane: the row of each lane, see `rows_of_lanes`. A row with several lanes shows their
-            mean.
-        columns: number of columns.
-
-    Returns:
-        (rows, phases, columns) float32, shares of a column's time, from 0 to 1.
-    """
+    """Return (rows, phases, columns) float32 shares of a column's time, from 0 to 1."""
+    # Sums are spread evenly over their buckets; a row with several lanes shows their mean.
     column_s = max(timeline.elapsed_s, 1e-6) / columns
     lanes_of_row, layers = np.bincount(row_of_lane), len(phases)
     layer_of = np.zeros(256, np.int64)

@@ -25,17 +25,11 @@ _LONGEST_S = 1e9  # thirty years; longer spans are invalid
 
 
 class SpanBlock(NamedTuple):
-    """Spans of one worker or of the driver, in the order of their ends.
+    """Spans of one worker or of the driver, in the order of their ends."""
 
-    Attributes:
-        codes: (n,) uint8, see `PhaseCode`.
-        starts_s: (n,) float64, by the clock of the recording process.
-        seconds: (n,) float32.
-    """
-
-    codes: NDArray[np.uint8]
-    starts_s: NDArray[np.float64]
-    seconds: NDArray[np.float32]
+    codes: NDArray[np.uint8]  # (n,), see `PhaseCode`
+    starts_s: NDArray[np.float64]  # (n,), by the clock of the recording process
+    seconds: NDArray[np.float32]  # (n,)
 
     @classmethod
     def of_one(cls, code: int, start_s: float, seconds: float) -> "SpanBlock":
@@ -56,11 +50,7 @@ class SpanBlock(NamedTuple):
 
     @classmethod
     def from_payload(cls, payload: bytes | bytearray | memoryview, count: int) -> "SpanBlock":
-        """Read the result of `to_payload`; the values are not checked.
-
-        Raises:
-            NetworkError: if the payload is not of `count` spans, or `count` is too large.
-        """
+        """Read `to_payload`; NetworkError for a wrong count. Values are not checked."""
         if not 0 <= count <= MOST_SPANS or len(payload) != count * _SPAN_BYTES:
             raise NetworkError(
                 f"a message of spans must hold at most {MOST_SPANS}, of {_SPAN_BYTES} bytes each. "
@@ -75,22 +65,14 @@ class SpanBlock(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Spans:
-    """One row per span; or one row per lane, phase and time bucket, with the sum.
+    """One row per span; or one row per lane, phase and time bucket, with the sum."""
 
-    Attributes:
-        lanes: (n,) int32, -1 for the driver, else the worker.
-        codes: (n,) uint8, of phases.
-        starts_s: (n,) float64, seconds since the run began, by the driver's clock; for sums, the
-            start of the bucket.
-        seconds: (n,) float32; float64 for sums.
-        width_s: width of a bucket in seconds; 0 for individual spans.
-    """
-
-    lanes: NDArray[np.int32]
-    codes: NDArray[np.uint8]
+    lanes: NDArray[np.int32]  # (n,), -1 for the driver, else the worker
+    codes: NDArray[np.uint8]  # (n,), of phases
+    # Since the run began, by the driver's clock; of the bucket for sums.
     starts_s: NDArray[np.float64]
-    seconds: NDArray[Any]
-    width_s: float = 0.0
+    seconds: NDArray[Any]  # (n,) float32; float64 for sums
+    width_s: float = 0.0  # of a bucket; 0 for individual spans
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -115,12 +97,7 @@ class Spans:
         return cls(**columns)
 
     def check(self, workers: int) -> None:
-        """Check the values.
-
-        Raises:
-            DataError: if a lane or code is unknown, a shape is wrong, or a value is not finite or
-                is negative.
-        """
+        """Raise DataError for a wrong lane, code or shape, or a negative or non-finite value."""
         shapes = [getattr(self, name).shape for name in COLUMNS]
         if shapes != [(self.codes.size,)] * len(COLUMNS):
             raise DataError(
@@ -163,21 +140,12 @@ class Spans:
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Tallies:
-    """Sums over all spans of a run.
+    """Sums over all spans of a run: rows driver, worker 0, ...; columns are codes of phases."""
 
-    The first row is the driver, row w + 1 is worker w; columns are codes of phases.
-
-    Attributes:
-        count: (lanes, CODES) int64, number of spans.
-        seconds: (lanes, CODES) float64, sum of durations.
-        longest_s: (lanes, CODES) float64, longest duration.
-        durations: (2, CODES, DURATION_BINS) int64, histograms of durations: the driver's, then
-            the workers'.
-    """
-
-    count: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    longest_s: NDArray[np.float64]
+    count: NDArray[np.int64]  # (lanes, CODES)
+    seconds: NDArray[np.float64]  # (lanes, CODES)
+    longest_s: NDArray[np.float64]  # (lanes, CODES)
+    # Histograms (2, CODES, DURATION_BINS): the driver's, then the workers'.
     durations: NDArray[np.int64]
 
     @classmethod
@@ -207,12 +175,7 @@ class Tallies:
 
 
 def duration_quantile_s(counts: NDArray[np.int64], share: float) -> float:
-    """Return the quantile `share` of durations; 0.0 if there are none.
-
-    Args:
-        counts: (DURATION_BINS,) int64.
-        share: from 0 to 1; 0.5 is the median.
-    """
+    """Return the quantile `share` of (DURATION_BINS,) durations; 0.0 if there are none."""
     wanted = max(1, int(np.ceil(share * counts.sum())))
     place = int(np.searchsorted(np.cumsum(counts), wanted))
     if place in (0, len(counts)):
@@ -223,11 +186,7 @@ def duration_quantile_s(counts: NDArray[np.int64], share: float) -> float:
 def cut(
     starts: NDArray[np.float64], lengths: NDArray[np.float64], columns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Split time intervals at the borders of columns of width 1.
-
-    Returns:
-        For each part: index of its interval, column from 0 to `columns` - 1, and length.
-    """
+    """Split intervals at borders of columns of width 1: interval, column and length of parts."""
     ends = np.clip(starts + lengths, 0.0, columns)
     first = np.clip(starts.astype(np.int64), 0, columns - 1)
     last = np.clip(np.ceil(ends).astype(np.int64) - 1, first, columns - 1)

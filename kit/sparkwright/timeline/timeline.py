@@ -1,30 +1,23 @@
 """The timeline of a run, with tables, summaries, charts and file formats."""
 
-import base64
 import gzip
-import io
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
 from sparkwright.storage.files import write_bytes
 
 from .chrome_trace import trace_lines
 from .clocks import ClockReading
 from .page import page_of
 from .phases import DL4J_NAMES, PHASES
-from .spans import COLUMNS, Spans, Tallies
+from .spans import Spans, Tallies
 from .summary import PhaseTotal, phase_totals, report_of, what_dominated
 
-_NAME, _VERSION = "timeline", 2
 _PIECES = 100_000
-_DAMAGE = (KeyError, TypeError, ValueError, OverflowError, OSError, zipfile.BadZipFile)
-_TALLIES = ("count", "seconds", "longest_s", "durations")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -67,11 +60,6 @@ class Timeline:
             f"Timeline(name={self.name!r}, workers={self.workers}, "
             f"elapsed_s={self.elapsed_s:.3f}, spans={len(self)})"
         )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Timeline) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def pieces(self) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield lanes, codes, starts, seconds, and the lengths of the containing time intervals."""
@@ -188,80 +176,3 @@ class Timeline:
         content = "".join(lines).encode()
         # No timestamp in the file: equal timelines give equal files.
         write_bytes(url, gzip.compress(content, 6, mtime=0) if url.endswith(".gz") else content)
-
-    # -- as plain values --------------------------------------------------------------------
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values with a `"name"`; see `from_dict`."""
-        parts = {"spans": COLUMNS, "tallies": _TALLIES}
-        parts |= {} if self.rest is None else {"rest": COLUMNS}
-        arrays = {
-            f"{part}.{name}": getattr(getattr(self, part), name)
-            for part, names in parts.items()
-            for name in names
-        }
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        return {
-            "name": _NAME,
-            "version": _VERSION,
-            "run": self.name,
-            "elapsed_s": self.elapsed_s,
-            "hosts": list(self.hosts),
-            "clocks": [reading.to_dict() for reading in self.clocks],
-            "width_s": 0.0 if self.rest is None else self.rest.width_s,
-            "arrays": base64.b64encode(buffer.getvalue()).decode("ascii"),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Create a timeline from the result of `to_dict`.
-
-        Raises:
-            DataError: if `values` is invalid or of another version.
-        """
-        if not isinstance(values, Mapping) or values.get("name") != _NAME:
-            raise DataError(f"A timeline has the name {_NAME!r}. Received: {values!r:.200}.")
-        if values.get("version") != _VERSION:
-            raise DataError(
-                f"This version of sparkwright reads timelines of version {_VERSION}. "
-                f"Received: version={values.get('version')!r}."
-            )
-        try:
-            content = io.BytesIO(base64.b64decode(values["arrays"], validate=True))
-            with np.load(content, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-
-            def taken(part: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
-                return {
-                    name: arrays[f"{part}.{name}"].astype(kind, casting="same_kind")
-                    for name, kind in kinds.items()
-                }
-
-            hosts = tuple(str(host) for host in values["hosts"])
-            none, width_s = Tallies.empty(len(hosts)), float(values["width_s"])
-            sums = {**COLUMNS, "seconds": np.float64}
-            found = cls(
-                name=str(values["run"]),
-                elapsed_s=float(values["elapsed_s"]),
-                hosts=hosts,
-                clocks=tuple(ClockReading.from_dict(each) for each in values["clocks"]),
-                spans=Spans(**taken("spans", COLUMNS)),
-                rest=Spans(**taken("rest", sums), width_s=width_s) if width_s else None,
-                tallies=Tallies(
-                    **taken("tallies", {name: getattr(none, name).dtype for name in _TALLIES})
-                ),
-            )
-        except _DAMAGE as error:
-            raise DataError(f"A timeline is damaged. Received: {error!r:.200}.") from error
-        shapes = [
-            [getattr(each, name).shape for name in _TALLIES] for each in (found.tallies, none)
-        ]
-        if shapes[0] != shapes[1]:
-            raise DataError(
-                f"A timeline of {len(hosts)} workers is damaged. Received: sums of shapes "
-                f"{shapes[0]}."
-            )
-        for part in found._parts():
-            part.check(len(hosts))
-        return found
