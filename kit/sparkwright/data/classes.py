@@ -155,6 +155,10 @@ def weighted(dataset: DataSet, *, sample_weight: Any) -> DataSet:
     return _times(DataSet.from_columns(columns), {"weights": weights})
 
 
+# Of a label that counts.
+_LEAST_WEIGHT = np.float32(1e-30)
+
+
 def _times(dataset: DataSet, weights: Mapping[str, Array]) -> DataSet:
     columns = dataset.columns()
     for name, given in weights.items():
@@ -172,7 +176,10 @@ def _times(dataset: DataSet, weights: Mapping[str, Array]) -> DataSet:
             found = found[:, None]
         elif np.ndim(before) == 1 < found.ndim:
             before = before[:, None]
-        columns[name] = (found * before).astype(np.float32)
+        product = (found * before).astype(np.float32)
+        if output:  # as in Keras, a weight of 0 counts in the mean; 0 in a mask does not
+            product[(product == 0) & (before != 0)] = _LEAST_WEIGHT
+        columns[name] = product
     return DataSet.from_columns(columns)
 
 

@@ -244,7 +244,7 @@ def _added_evaluations(one: Counted, other: Counted) -> Counted:
 
 
 def _added_losses(one: LossSum, other: LossSum) -> LossSum:
-    return LossSum(one.examples + other.examples, one.total + other.total)
+    return LossSum(*(a + b for a, b in zip(one, other, strict=True)))
 
 
 def _predicted(

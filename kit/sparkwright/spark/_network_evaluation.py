@@ -202,7 +202,8 @@ class EvaluatingNetwork(PredictingNetwork):
     ) -> float:
         """Compute the loss over `data`, with regularization; see `evaluate` for other arguments.
 
-        Returns the mean over the examples, or their sum with average=False.
+        Returns the mean over the examples, of sequences over their steps, that `labels_masks` let
+        count; with average=False, the sum of the examples' means.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -211,7 +212,7 @@ class EvaluatingNetwork(PredictingNetwork):
         data = self._distributed(data, "data", schema=self.schema)
         with self._inference(batch_size, eval_workers) as inference:
             found = score(inference, data, normalizer=self.normalizer)
-        return found.total / found.examples if average else found.total
+        return found.of_labels / found.labels if average else found.total
 
     score_paths = _of_files(score)
 

@@ -1,6 +1,6 @@
 """Which column of the data feeds which argument of a Keras model, and check the labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,7 @@ class BatchLayout:
         self.open_key = (tuple(self.order), tuple(self.open_specs))
         self._inputs, self._outputs, self._labels = inputs, outputs, names
         self._signature, self._takes_masks = signature, is_graph(model)
+        self._has_outputs = bool(signature.outputs) and not computes_own_loss(model)
 
     def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         """Return (x, y, sample_weight, mask) as Keras expects: one array, a list, or a dict."""
@@ -91,16 +92,62 @@ class BatchLayout:
             else:  # layers read the mask from the tensor
                 for name, its_mask in zip(self._inputs, masks, strict=True):
                     set_keras_mask(named[f"features/{name}"], its_mask)
-        return x, y, self._sample_weight(named), mask
+        return x, y, self._sample_weight(named, masked=not self._has_outputs), mask
+
+    def mask_outputs(self, outputs: Any, arrays: Sequence[Any]) -> None:
+        """Give outputs the masks of their labels: Keras takes means over what these mark."""
+        from keras import ops
+        from keras.src.backend import get_keras_mask, set_keras_mask
+
+        named = dict(zip(self.order, arrays, strict=True))
+        for output, label in self._labeled(outputs):
+            mask: Any = named.get(f"labels_masks/{label}")
+            if mask is not None:
+                mask = _spread(ops.not_equal(mask, 0), len(output.shape) - 1)
+                known = get_keras_mask(output)
+                set_keras_mask(output, mask if known is None else ops.logical_and(known, mask))
+
+    def counted(self, outputs: Any) -> Any:
+        """Return how many labels a batch's loss is the mean of; with several outputs, on average.
+
+        Call it after `mask_outputs`.
+        """
+        from keras import ops, tree
+        from keras.src.backend import get_keras_mask
+
+        found: list[Any] = []
+        for output, _ in self._labeled(outputs):
+            sizes: Any = ops.shape(output)
+            count: Any = ops.prod(ops.cast(ops.stack(sizes[: max(1, len(sizes) - 1)]), "float32"))
+            mask = get_keras_mask(output)
+            found.append(count if mask is None else count * ops.mean(ops.cast(mask, "float32")))
+        if not found:
+            return ops.cast(ops.shape(tree.flatten(outputs)[0])[0], "float32")
+        return sum(found) / len(found)
+
+    def _labeled(self, outputs: Any) -> Iterator[tuple[Any, str]]:
+        """Yield each output with labels, and their name."""
+        if not self._has_outputs:
+            return
+        for number, (name, label) in enumerate(zip(self._labels, self._outputs, strict=False)):
+            match outputs:
+                case dict():
+                    yield outputs[name], label
+                case list() | tuple():
+                    yield outputs[number], label
+                case _:
+                    yield outputs, label
 
     def data(self, arrays: Sequence[Any]) -> Any:
         """Return the argument of Keras' steps: x, (x, y) or (x, y, sample_weight)."""
         import keras
         import tensorflow as tf
 
-        x, y, sample_weight, mask = self.unpack(arrays)
+        x, y, _, mask = self.unpack(arrays)
+        named = dict(zip(self.order, arrays, strict=True))
         for tensor, its_mask in zip(tf.nest.flatten(x), tf.nest.flatten(mask), strict=False):
             tensor._keras_mask = its_mask
+        sample_weight = self._sample_weight(named, masked=True)
         return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
 
     def _by_output(self, values: list[Any]) -> Any:
@@ -109,26 +156,42 @@ class BatchLayout:
             form = "bare" if len(values) == 1 else "list"
         return pack(form, self._labels if values else (), values)
 
-    def _sample_weight(self, named: Mapping[str, Any]) -> Any:
-        """Return example weights times label masks, per output."""
+    def _sample_weight(self, named: Mapping[str, Any], *, masked: bool) -> Any:
+        """Return weights per output: of examples, times those of steps, which label masks may be.
+
+        If `masked`, they are such that Keras' mean is over what the masks mark.
+        """
         from keras import ops
 
-        weights = named.get("weights")
-        if not self._outputs and weights is not None:
-            return ops.cast(weights, "float32")
+        weights: Any = named.get("weights")
+        if weights is not None:
+            weights = ops.cast(weights, "float32")
+        if not self._outputs:
+            return weights
+        shapes = [shape for _, shape in self._signature.outputs.values()] or [()]
         found: list[Any] = []
-        for name in self._outputs:
-            weight: Any = None if weights is None else ops.cast(weights, "float32")
+        for number, name in enumerate(self._outputs):
+            # Keras has a loss for each step, and multiplies it by a weight of as many axes.
+            axes = len(shapes[min(number, len(shapes) - 1)])
+            weight: Any = None if weights is None else _spread(weights, axes)
             mask: Any = named.get(f"labels_masks/{name}")
-            if mask is not None:
+            if mask is not None and (masked or str(mask.dtype) != "bool"):
+                marked: Any = ops.cast(ops.not_equal(mask, 0), "float32")
                 mask = ops.cast(mask, "float32")
-                if weight is None:
-                    weight = mask
-                else:
-                    spread = ops.reshape(weight, [-1] + [1] * (len(mask.shape) - 1))
-                    weight = mask * spread
+                if masked:
+                    mask = ops.divide_no_nan(mask, ops.mean(marked))
+                weight = mask if weight is None else mask * _spread(weights, len(mask.shape))
             found.append(weight)
         return None if all(weight is None for weight in found) else self._by_output(found)
+
+
+def _spread(values: Any, axes: int) -> Any:
+    """Append axes of size 1 until there are as many."""
+    from keras import ops
+
+    for _ in range(axes - len(values.shape)):
+        values = ops.expand_dims(values, -1)
+    return values
 
 
 def _has_metrics(model: Any) -> bool:

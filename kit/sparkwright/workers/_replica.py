@@ -166,14 +166,15 @@ class TensorFlowReplica(Replica):
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def loss(self, layout: BatchLayout, columns: Columns) -> float:
+    def loss(self, layout: BatchLayout, columns: Columns) -> tuple[float, float]:
         if not self.own_test_step:
             return super().loss(layout, columns)
 
         def compute(arrays: Arrays) -> Any:
             return _own_step(self.model, self.model.test_step, layout)(arrays)[0]
 
-        return float(self._infer("loss", compute, layout, columns))
+        rows = len(columns[layout.order[0]])
+        return float(self._infer("loss", compute, layout, columns)), float(rows)
 
     def _infer(
         self, name: str, function: Callable[[Arrays], Any], layout: BatchLayout, columns: Columns

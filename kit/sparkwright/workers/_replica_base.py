@@ -90,12 +90,13 @@ class Replica(ABC):
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def loss(self, layout: BatchLayout, columns: Columns) -> float:
-        """A batch's mean loss with regularization, in inference mode; NaN without labels."""
+    def loss(self, layout: BatchLayout, columns: Columns) -> tuple[float, float]:
+        """A batch's mean loss in inference mode, NaN without labels; of how many labels it is."""
         if not any(name.startswith("labels/") for name in layout.order):
-            return math.nan
-        compute = partial(loss_of, self.model, layout, training=False)
-        return float(self._infer("loss", compute, layout, columns))
+            return math.nan, float(len(columns[layout.order[0]]))
+        compute = partial(_counted_loss, self.model, layout)
+        loss, counted = self._infer("loss", compute, layout, columns)
+        return float(loss), float(counted)
 
     def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
         """Return a (batch, ...) array per output, in inference mode; arguments as for `loss`."""
@@ -163,15 +164,16 @@ class Replica(ABC):
         batch_size: int,
         next_batch: Callable[[], None] = lambda: None,
     ) -> NDArray[np.float64]:
-        """Return the sum of the losses, the number of examples, and the metrics' accumulators."""
+        """Return the sum of the losses of labels, their number, and the metrics' accumulators."""
         self.model.reset_metrics()
-        loss_sum, size = 0.0, max(batch_size, _LEAST_BATCH)
+        loss_sum, labels, size = 0.0, 0.0, max(batch_size, _LEAST_BATCH)
         for start in range(0, shard.rows, size):
             next_batch()
             block = {name: array[start : start + size] for name, array in shard.columns.items()}
             assert layout is not None
-            loss_sum += self.loss(layout, block) * min(size, shard.rows - start)
-        return np.concatenate([[loss_sum, shard.rows], self.metric_state()])
+            loss, counted = self.loss(layout, block)
+            loss_sum, labels = loss_sum + loss * counted, labels + counted
+        return np.concatenate([[loss_sum, labels], self.metric_state()])
 
     def metric_results(self, state: NDArray[np.float64]) -> dict[str, float]:
         """Return the values of the compiled metrics for (summed) accumulators `state`."""
@@ -194,14 +196,27 @@ def outputs_of(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
 
 def loss_of(model: Any, layout: BatchLayout, arrays: Arrays, *, training: bool) -> Any:
     """Return the loss of a minibatch with labels, and update the compiled metrics."""
+    return _loss_and_outputs(model, layout, arrays, training=training)[0]
+
+
+def _counted_loss(model: Any, layout: BatchLayout, arrays: Arrays) -> tuple[Any, Any]:
+    """Return the loss in inference mode, and the number of labels that it is the mean of."""
+    loss, outputs = _loss_and_outputs(model, layout, arrays, training=False)
+    return loss, layout.counted(outputs)
+
+
+def _loss_and_outputs(
+    model: Any, layout: BatchLayout, arrays: Arrays, *, training: bool
+) -> tuple[Any, Any]:
     x, y, sample_weight, mask = layout.unpack(arrays)
     predictions = outputs_of(model, x, mask, training=training)
+    layout.mask_outputs(predictions, arrays)
     loss = model._compute_loss(
         x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=training
     )
     if layout.has_metrics:
         model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
-    return loss
+    return loss, predictions
 
 
 def example_losses(
@@ -219,6 +234,7 @@ def example_losses(
     cast: Any = ops.cast
     x, y, sample_weight, mask = layout.unpack(arrays)
     predictions = outputs_of(model, x, mask, training=False)
+    layout.mask_outputs(predictions, arrays)
     outputs = tree.flatten(predictions)
     masks = {str(i): get_keras_mask(output) for i, output in enumerate(outputs)}
     given = {

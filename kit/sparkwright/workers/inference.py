@@ -23,8 +23,10 @@ Evaluations = dict[str, tuple[AbstractEvaluation, ...]]
 class LossSum(NamedTuple):
     """The summed loss of a set of examples."""
 
-    examples: int
+    examples: float
     total: float  # sum over batches of the mean loss times the number of examples
+    labels: float  # that count: examples, or their time steps
+    of_labels: float  # sum over batches of the mean loss times the number of labels
 
 
 def run_inference(replica: Replica, request: InferRequest, gone: threading.Event) -> Any:
@@ -68,13 +70,15 @@ def _score(
     if what.each:
         losses = [replica.losses(layout, b, regularization=what.regularization) for b in batches]
         return np.concatenate(losses or [np.empty(0)]).astype(np.float64)
-    examples, total = 0, 0.0
+    sums = np.zeros(4)
     for batch in batches:
-        loss = replica.loss(layout, batch)
+        loss, labels = replica.loss(layout, batch)
         rows = len(batch[layout.order[0]])
-        examples += rows
-        total += loss * rows if replica.averages_loss else loss
-    return LossSum(examples, total)
+        if replica.averages_loss:
+            sums += (rows, loss * rows, labels, loss * labels)
+        else:
+            sums += (rows, loss, rows, loss)
+    return LossSum(*sums.tolist())
 
 
 def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> dict[str, Array]:
