@@ -121,8 +121,7 @@ def schema_of(
 ) -> TableSchema:
     """Return the schema of a table, given the column options of `from_csv`.
 
-    `shapes` takes the used columns and returns the shapes of those with arrays; it may raise for
-    unsuitable ones. Then `values` takes the columns with "infer" and returns their values.
+    `shapes` takes the used columns, `values` those with "infer"; `shapes` may raise and runs first.
     """
     check_flag("one_hot", one_hot)
     check_missing(missing)

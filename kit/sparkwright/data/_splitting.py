@@ -236,13 +236,9 @@ def sample_sizes(total: int, size: int | None, fraction: float | None) -> Counts
 def draw_quotas(
     counts: Sequence[int], sizes: Sequence[int] | Counts, seed: Sequence[int]
 ) -> Counts:
-    """Draw the number of examples per partition and part, as if without replacement from one urn.
+    """Draw the (partitions, parts) int64 numbers of examples, as if without replacement.
 
-    With `assigned`, every split into these sizes is equally likely. While more than a billion
-    examples remain, each partition contributes its proportional share, exact to one example.
-
-    Returns:
-        (partitions, parts) int64, with row sums `counts` and column sums `sizes`.
+    With `assigned`, all splits are equally likely; beyond 10⁹ examples, shares are proportional.
     """
     random = np.random.default_rng(list(seed))
     left = np.array(sizes, np.int64)

@@ -28,12 +28,9 @@ Priorities = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RowSample:
-    """A sample of at most `size` rows: those with the smallest seeded pseudo-random priorities.
+    """At most `size` rows, those with the smallest seeded priorities of their positions.
 
-    A row's priority depends only on its position, so the order of merges does not matter.
-
-    References:
-        E. Cohen, H. Kaplan, "Summarizing data using bottom-k sketches", PODC 2007.
+    E. Cohen, H. Kaplan, "Summarizing data using bottom-k sketches", PODC 2007.
     """
 
     size: int

@@ -216,14 +216,9 @@ def write_partitions(
     files_per_folder: int = _FILES_PER_FOLDER,
     leftovers_apart: bool,
 ) -> list[WrittenPart]:
-    """Write each partition's minibatches below `folder`, in one Spark job.
+    """Write each partition's minibatches below `folder`; return the files in order.
 
-    Each task attempt writes to its own folder; folders of unsuccessful attempts are removed. With
-    `leftovers_apart`, examples that do not fill a minibatch are left to `_join_leftovers`.
-    Otherwise they form the partition's last, smaller file.
-
-    Returns:
-        The written files, ordered by partition.
+    With `leftovers_apart`, incomplete minibatches are left to `_join_leftovers`.
     """
     write = partial(
         write_part,

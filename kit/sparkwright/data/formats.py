@@ -147,20 +147,7 @@ _TEXTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormatInfo:
-    """A format.
-
-    Attributes:
-        reader: the function of `sparkwright.data` that reads the format.
-        title: short title for a form.
-        advice: one sentence on the expected files.
-        names: options that forms show first.
-        further: options that forms show under "More options".
-        endings: file extensions of the format, without the dot.
-        needs_url: whether the data has a URL.
-        columns: whether the data has columns, or keys, to select.
-        labeled: whether a label must be selected.
-        can_infer: whether classes can be inferred from a text label.
-    """
+    """A format and the options that its form shows first (`names`) and further down (`further`)."""
 
     reader: Callable[..., Any]
     title: str

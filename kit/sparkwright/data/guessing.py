@@ -257,13 +257,7 @@ def copies(
 def label_problems(
     labels: Sequence[tuple[str, int]], *, unit: str, is_all: bool
 ) -> list[DataProblem]:
-    """Warn if there is a single class, or if classes are rare.
-
-    Args:
-        labels: (class, count) pairs, the most frequent first.
-        unit: singular noun for one item.
-        is_all: whether the counts are of all data.
-    """
+    """Warn of a single class or rare ones; `labels` are (class, count) pairs, the largest first."""
     if len(labels) == 1:
         name, count = labels[0]
         sentence = (

@@ -87,19 +87,7 @@ def in_memory(
     chosen: FrameColumns | None = None,
     schema: TableSchema | None = None,
 ) -> LocalData | None:
-    """Return the examples of in-memory data, or None for other data.
-
-    Args:
-        data: a DataSet; the result of `read_csv` and similar functions; a pandas DataFrame; or, as
-            in Keras, a tuple (x,), (x, y) or (x, y, weights) of arrays, pandas DataFrames and
-            Series, or dictionaries input or output name -> array.
-        option: name of the argument, for messages.
-        chosen: the selected columns of a DataFrame; default None: see `FrameColumns`.
-        schema: schema of earlier data, used if a DataFrame has all its columns; default None.
-
-    Raises:
-        DataError: if lengths differ, values are missing, or arrays or columns are not numeric.
-    """
+    """Return in-memory data as examples, None for other data; `schema` is of earlier data."""
     if isinstance(data, LocalData):
         return data
     if isinstance(data, DataSet):

@@ -33,15 +33,7 @@ _BLOCK_BYTES = 1 << 22
 def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
     """Open `url` for writing; the complete file appears only if the block succeeds.
 
-    Parent folders are created.
-
-    Args:
-        url: URL or local path of the file.
-        durable: sync a local file to disk, and remove temporary files left by killed writers of
-            `url`. Default False: the operating system writes the file later.
-
-    Raises:
-        OSError: if the store fails; names `url`.
+    `durable` syncs a local file to disk and removes temporary files of killed writers.
     """
     system, path = system_of(url)
     folder = path.rpartition("/")[0]
@@ -67,10 +59,7 @@ def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
 
 
 def write_bytes(url: str, content: bytes) -> None:
-    """Write the file `url` atomically, replacing an existing one.
-
-    Parent folders are created. Concurrent writers of the same content do not conflict.
-    """
+    """Write the file `url` atomically; concurrent writers of the same content are no conflict."""
     system, path = system_of(url)
     if is_object_store(system):  # a temporary name would only cost a copy
         with store_errors(url, "written"):
@@ -82,20 +71,9 @@ def write_bytes(url: str, content: bytes) -> None:
 
 @contextlib.contextmanager
 def write_folder(url: str) -> Generator[str]:
-    """Create a new hidden folder next to `url`, and move it to `url` if the block succeeds.
+    """Yield a new hidden folder next to `url`, which moves to `url` if the block succeeds.
 
-    Until then, an existing folder at `url` is unchanged. If the block fails, the new folder is
-    removed. Object stores copy; if copying fails, the new folder is kept.
-
-    Args:
-        url: destination of the folder; an existing folder is replaced.
-
-    Yields:
-        The URL of the new folder, which exists once a file is written into it.
-
-    Raises:
-        ConfigurationError: if `url` is the root of a store, which has no parent folder.
-        OSError: if the store fails; names `url`, and the new folder if it was kept.
+    If the block fails, the folder is removed; if an object store fails to copy it, it is kept.
     """
     url = absolute(url)
     system, path = system_of(url)
