@@ -49,9 +49,9 @@ class ImageOptions(Configuration):
         object.__setattr__(self, "size", tuple(size))
 
 
-def rows_at_once(options: ImageOptions, size: tuple[int, int] | None = None) -> int:
-    """Return the number of images of `size`, by default the option, per chunk."""
-    height, width = size or options.size
+def rows_at_once(options: ImageOptions) -> int:
+    """Return the number of images per chunk."""
+    height, width = options.size
     row_bytes = height * width * options.channels * (4 if options.scale else 1)
     return max(1, CHUNK_BYTES // (row_bytes + 4))  # 4: the label
 
