@@ -214,9 +214,7 @@ class DistributedDataSet:
         """Return the total number of examples."""
         return sum(self.partition_counts())
 
-    def statistics(
-        self, *, bins: int = 30, per_partition: bool = False, seed: int = 0
-    ) -> DataStatistics:
+    def statistics(self, *, bins: int = 30, seed: int = 0) -> DataStatistics:
         """Compute count, missing values, range, mean, std, quantiles and histogram of each column.
 
         A column is a position on the last axis of a feature or label array: a column of a table, a
@@ -225,25 +223,19 @@ class DistributedDataSet:
 
         Args:
             bins: number of histogram bins between minimum and maximum; default 30; 0: no histogram.
-            per_partition: also compute statistics of each partition. Default False.
             seed: seed of the sample used for quantiles of more than 10,000 numbers; default 0.
 
         Raises:
             ConfigurationError: if `bins` is negative.
             DataError: if there are no examples.
         """
-        return statistics_of(
-            self.spark, self.rdd, self.schema, bins=bins, per_partition=per_partition, seed=seed
-        )
+        return statistics_of(self, bins=bins, seed=seed)
 
-    def label_balance(
-        self, label: str | None = None, *, per_partition: bool = False
-    ) -> dict[Any, int] | list[dict[Any, int]]:
+    def label_balance(self, label: str | None = None) -> dict[Any, int]:
         """Count the labels of each class, in one pass; masked labels are excluded.
 
         Args:
             label: an output with class numbers or one-hot labels; default None: the only output.
-            per_partition: return one dict per partition. Default False: one dict in total.
 
         Returns:
             Class -> count. Classes are numbers, or names if `class_names` are known.
@@ -251,9 +243,7 @@ class DistributedDataSet:
         Raises:
             DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
-        return label_balance_of(
-            self.spark, self.rdd, self.class_names, label=label, per_partition=per_partition
-        )
+        return label_balance_of(self, label)
 
     def random_split(
         self, weights: Sequence[float], *, seed: int = 0, exact: bool = False
