@@ -155,7 +155,6 @@ class DistributedDataSet:
         batch_size: int,
         overwrite: bool = False,
         reuse: bool = True,
-        files_per_folder: int = 1000,
     ) -> ExportedDataSet:
         """Write the examples as files of exactly `batch_size` examples, published atomically.
 
@@ -168,25 +167,13 @@ class DistributedDataSet:
             overwrite: replace an existing export; default False.
             reuse: keep an existing export of the same data (same fingerprint) and batch size, and
                 write nothing; default True. The result then has `reused=True`.
-            files_per_folder: largest number of files in a subfolder; default 1000.
 
         Raises:
             ConfigurationError: if `url` holds anything else, or executors cannot reach it.
             DataError: if there are no examples, or they differ in shape.
             OSError: if the store fails, naming the URL.
         """
-        return export(
-            self.spark,
-            self.rdd,
-            url,
-            batch_size=batch_size,
-            overwrite=overwrite,
-            reuse=reuse,
-            files_per_folder=files_per_folder,
-            class_names=self.class_names,
-            fingerprint=self.fingerprint,
-            skipped=self.skipped,
-        )
+        return export(self, url, batch_size=batch_size, overwrite=overwrite, reuse=reuse)
 
     def skipped(self) -> Skipped:
         """Return what the source skipped with `on_error="skip"`.
@@ -282,7 +269,7 @@ class DistributedDataSet:
             ConfigurationError: if a weight is negative or all are 0.
             DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
-        return self._parts(split_stratified(self.spark, self.rdd, weights, label=label, seed=seed))
+        return self._parts(split_stratified(self, weights, label=label, seed=seed))
 
     def balanced_split(self, examples_per_part: int, *, seed: int = 0) -> list[Self]:
         """Split randomly into the fewest parts of at most `examples_per_part` examples.
