@@ -126,7 +126,6 @@ class ValidationResult:
         invalid_features: items with features of another shape than requested.
         invalid_labels: items with labels of another shape than requested.
         deleted: invalid files that were deleted on request.
-        moved: invalid files that were moved on request.
         first: messages of the first 20 problems, each with its file.
 
     Example:
@@ -144,7 +143,6 @@ class ValidationResult:
     invalid_features: int = 0
     invalid_labels: int = 0
     deleted: int = 0
-    moved: int = 0
     first: tuple[str, ...] = ()
 
     @property
@@ -158,7 +156,7 @@ class ValidationResult:
 
     def __str__(self) -> str:
         rows = [(text, getattr(self, name)) for name, text in _ROWS]
-        rows += [(name, getattr(self, name)) for name in ("deleted", "moved")]
+        rows.append(("deleted", self.deleted))
         shown = [("total", self.total), *((text, n) for text, n in rows if n or text == "valid")]
         width = max(len(text) for text, _ in shown)
         table = [f"{text:<{width}}  {count:>12,}" for text, count in shown]

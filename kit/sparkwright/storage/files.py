@@ -26,8 +26,6 @@ from ._stores import (
     system_of as system_of,
 )
 
-_BLOCK_BYTES = 1 << 22
-
 
 @contextlib.contextmanager
 def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
@@ -157,17 +155,6 @@ def place_of(url: str) -> str:
     return absolute(url).rstrip("/") if local is None else os.path.realpath(local)
 
 
-def move(url: str, to_url: str) -> None:
-    """Move one file within a store or to another, replacing a file at `to_url`."""
-    if place_of(url) == place_of(to_url):
-        raise FileExistsError(f"source and target of a move must differ. Received: {url} for both.")
-    # The copy must be durable before the original is removed. Read errors must name `url`.
-    with open_file(url) as file, write_atomically(to_url, durable=True) as target:
-        while block := _read_block(file, url):
-            target.write(block)
-    remove(url)
-
-
 def move_files(names: Sequence[str], from_url: str, to_url: str) -> None:
     """Move files from one folder of a store to another, replacing files of the same names."""
     for name in names:
@@ -199,8 +186,3 @@ def remove_empty_folder(url: str) -> None:
     with contextlib.suppress(OSError):
         if not system.ls(path):
             system.rmdir(path)
-
-
-def _read_block(file: BinaryIO, url: str) -> bytes:
-    with store_errors(url, "read"):
-        return file.read(_BLOCK_BYTES)
