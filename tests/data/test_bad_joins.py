@@ -100,7 +100,7 @@ def test_ambiguous_and_empty_columns_raise(spark, columns, options, says):
     "make, says",
     (lambda: records([1], key="id"), "a list"),
     (lambda: OneHot("a", 1), "classes=1"),
-    (lambda: OneHot("a", []), r"classes=\[\]"),
+    (lambda: OneHot("a", []), r"classes=\(\)"),
     (lambda: ClassIndex("a", ["x", "x"]), "classes="),
 )
 def test_invalid_source_or_classes_raise(make, says):
@@ -113,7 +113,7 @@ def test_invalid_source_or_classes_raise(make, says):
     ({"missing": "fill"}, "missing='fill'"),
     ({"features": {}}, "at least one input"),
     ({"sources": {}}, r"Received: none"),
-    ({"sources": {"a": "a.csv"}}, r"Received: a\."),
+    ({"sources": {"a": "a.csv"}}, r"Received: 'a'\."),
     ({"align": "left"}, "align='left'"),
     ({"length": -1}, "length=-1"),
     ({"partitions": 2.5}, r"partitions=2\.5"),

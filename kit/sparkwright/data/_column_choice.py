@@ -10,7 +10,8 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from sparkwright.data._table_schema import Missing, Statistic, TableSchema, check_missing, listed
+from sparkwright.data._table_schema import Missing, Statistic, TableSchema, check_missing
+from sparkwright.data.wording import listed
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_flag
 

@@ -15,10 +15,11 @@ from sparkwright.options import check_choice
 
 from ._distributed import DistributedDataSet
 from ._local_data import LocalData
-from ._table_schema import Statistic, TableSchema, listed
+from ._table_schema import Statistic, TableSchema
 from ._table_source import LocalTable
 from .column_statistics import RowSample, priorities_of, sample_size
 from .dataset import DataSet, added
+from .wording import listed
 
 Table = TypeVar("Table", DistributedDataSet, LocalTable)
 

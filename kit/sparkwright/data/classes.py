@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
 
 from ._survey import MOST_CLASSES
 from .dataset import Array, DataSet
@@ -157,22 +157,6 @@ def _times(dataset: DataSet, weights: Mapping[str, Array]) -> DataSet:
 
 
 # -- values of columns
-
-
-def check_classes(option: str, classes: Any) -> None:
-    """Raise unless `classes` is a number of classes, a list of names, or "infer"."""
-    number = isinstance(classes, int) and not isinstance(classes, bool) and classes >= 2
-    names = (
-        isinstance(classes, Sequence)
-        and not isinstance(classes, str)
-        and len(classes) >= 2
-        and len(set(map(str, classes))) == len(classes)
-    )
-    if not (number or names or (isinstance(classes, str) and classes == "infer")):
-        raise ConfigurationError(
-            f"`{option}` must be a number of classes of at least 2, a list of as many different "
-            f'names, or "infer". Received: {option}={classes!r}.'
-        )
 
 
 def one_hot(numbers: Array, classes: int) -> Array:

@@ -10,10 +10,11 @@ from ._arrow_columns import column_of
 from ._column_choice import Columns, column_groups, schema_of
 from ._columnar import is_nested
 from ._skipped import SkipLog, report, taken
-from ._table_schema import TableSchema, listed
+from ._table_schema import TableSchema
 from .dataset import DataSet
 from .tables import to_dataset
 from .texts import is_string
+from .wording import listed
 
 Library = Literal["pandas", "Spark"]
 Kind = Literal["number", "decimal", "text", "time", "nested", "other"]

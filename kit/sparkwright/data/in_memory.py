@@ -17,7 +17,7 @@ from ._filling import fill_missing
 from ._local_data import LocalData
 from ._skipped import Skipped
 from ._table_files import ColumnOptions
-from ._table_schema import Statistic, TableSchema, listed
+from ._table_schema import Statistic, TableSchema
 from ._table_source import LocalTable, check_no_choice
 from .dataset import Array, DataSet
 from .frames import (
@@ -29,7 +29,7 @@ from .frames import (
     schema_of_frame,
 )
 from .pieces import SkipLog
-from .wording import with_options_of
+from .wording import listed, with_options_of
 
 # Options that choose columns.
 _COLUMNS = {"features", "labels", "text", "weights"}

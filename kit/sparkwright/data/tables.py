@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from sparkwright.data._arrow_columns import Mask, arrays, column_of, distinct, numbers, texts
 from sparkwright.data._skipped import Fault
-from sparkwright.data._table_schema import Missing, TableSchema, listed
+from sparkwright.data._table_schema import Missing, TableSchema
 from sparkwright.data.classes import one_hot
 from sparkwright.data.dataset import Array, DataSet
+from sparkwright.data.wording import listed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
