@@ -26,19 +26,9 @@ def check_alignment(align: Any, length: Any = None) -> None:
 def pad(
     steps: Array, lengths: Array, length: int, *, align: Alignment = "start"
 ) -> tuple[Array, Mask]:
-    """Pad sequences with zeros, or truncate them, to one length.
+    """Pad or truncate (total, ...) steps of sequences: (n, length, ...) and an (n, length) mask.
 
-    `align="end"` pads at the start and keeps the last steps of a longer sequence. Otherwise the
-    padding is at the end, and the first steps of a longer sequence are kept.
-
-    Args:
-        steps: (total, ...) concatenated steps of all sequences.
-        lengths: (n,) number of steps of each sequence.
-        length: length of the padded sequences.
-        align: default "start"; "equal_length" has the same effect.
-
-    Returns:
-        (n, length, ...) padded array of the same dtype; (n, length) mask, True at real steps.
+    `align="end"` pads at the start and keeps the last steps of a longer sequence.
 
     Example:
         >>> values, mask = pad(np.array([7, 8, 9]), np.array([1, 2]), 3, align="end")

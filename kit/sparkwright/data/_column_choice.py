@@ -25,15 +25,6 @@ UNNAMED = re.compile(r"|__index_level_\d+__|Unnamed: \d+")
 def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple[str, ...]:
     """Return the names of the selected columns, in the order of `choice`.
 
-    Args:
-        columns: names of all columns.
-        choice: a name; a position, from the end if negative; a range such as `range(2, 5)`,
-            `slice(2, 5)` (without 5) or `slice("a", "c")` (with "c"); or a sequence of these.
-        option: name of the option in messages.
-
-    Raises:
-        ConfigurationError: if a column does not exist, or is selected twice.
-
     Example:
         >>> select_columns(["a", "b", "c", "d"], [slice("b", "c"), 0], option="features")
         ('b', 'c', 'a')

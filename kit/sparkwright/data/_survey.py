@@ -14,11 +14,6 @@ V = TypeVar("V")
 class LengthRange:
     """Minimum and maximum length of sequences; the sum of two ranges spans both.
 
-    Attributes:
-        shortest: minimum number of steps; None without sequences.
-        longest: maximum number of steps; 0 without sequences.
-        masked: whether any sequence has a step mask.
-
     Example:
         >>> total = LengthRange.of([5, 3]) + LengthRange.of([4, 9])
         >>> total.shortest, total.longest

@@ -277,15 +277,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
 
 
 def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = ()) -> SourceFormat:
-    """Guess the format of the data at `url`.
-
-    Args:
-        url: a file, a folder or a pattern.
-        names: names of the files in the folder.
-        folders: names of its subfolders.
-
-    Returns:
-        The most likely format: "images" for subfolders without known files; "csv" as the fallback.
+    """Guess the format from the names of a folder's files and subfolders; the fallback is "csv".
 
     Example:
         >>> guess_format("s3://bucket/pets/", ["a.jpg", "b.jpg", "readme.txt"])

@@ -25,11 +25,6 @@ _error, _warning = DataProblem.error, DataProblem.warning
 def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[str, Any]:
     r"""Guess the options of a DataSource from the first bytes of a CSV file; without defaults.
 
-    Args:
-        content: the first bytes of the file.
-        name: name of the file; `.tsv` means tabs.
-        is_all: whether `content` is the whole file; else its last line may be cut. Default True.
-
     Example:
         >>> guess_csv(b"name;age\nAnn;31\nBob;40\n")
         {'delimiter': ';'}
