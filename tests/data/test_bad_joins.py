@@ -68,7 +68,7 @@ def test_bad_row_raises_with_its_key(spark, features, labels, column, value, say
     "features, says",
     ({"x": "age"}, r"features\['x'\]` must be \(source name, columns\).*'age'"),
     ({"x": ("people",)}, r"\('people',\)"),
-    ({"x": ("persons", "age")}, r"one of the sources people, visits\. Received: \('persons'"),
+    ({"x": ("persons", "age")}, r"one of the sources 'people', 'visits'\. Received: \('persons'"),
     ({"x": ("people", "ages")}, r"'ages'"),
     ({"x": ("people", 7)}, r"7, of 6 columns"),
     ({"x": ("people", [])}, r"at least one column\. Received: \[\]"),
@@ -85,7 +85,7 @@ def test_missing_or_non_numeric_columns_raise(spark, features, says):
 
 @cases(
     "columns, options, says",
-    ("id, 2 id", {"key": "id"}, "unique names. Received: id several times in 'a'"),
+    ("id, 2 id", {"key": "id"}, "unique names. Received: 'id' several times in 'a'"),
     ("id, day", {"key": []}, r"sources\['a'\]\.key` must have at least one column"),
     ("id, day", {"key": "id", "order": ()}, r"\.order` must have at least one column"),
 )
